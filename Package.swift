@@ -1,0 +1,48 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+let swiftSettings: [SwiftSetting] = [
+    .swiftLanguageMode(.v6),
+    .treatAllWarnings(as: .error),
+]
+
+let package = Package(
+    name: "Convoy",
+    products: [
+        .library(name: "Convoy", targets: ["Convoy"]),
+        .library(name: "ConvoyTransport", targets: ["ConvoyTransport"]),
+        .library(name: "ConvoySerialization", targets: ["ConvoySerialization"]),
+        .library(name: "ConvoyOperations", targets: ["ConvoyOperations"]),
+        .library(name: "ConvoyTestServer", targets: ["ConvoyTestServer"]),
+        .executable(name: "convoy", targets: ["ConvoyTool"]),
+    ],
+    targets: [
+        .systemLibrary(
+            name: "CCurl", pkgConfig: "libcurl",
+            providers: [.apt(["libcurl4-openssl-dev"]), .yum(["libcurl-devel"]), .brew(["curl"])]),
+        .systemLibrary(
+            name: "COpenSSL", pkgConfig: "libcrypto",
+            providers: [.apt(["libssl-dev"]), .yum(["openssl-devel"]), .brew(["openssl@3"])]),
+        .systemLibrary(
+            name: "CZlib", pkgConfig: "zlib",
+            providers: [.apt(["zlib1g-dev"]), .yum(["zlib-devel"]), .brew(["zlib"])]),
+        .systemLibrary(name: "CEpoll"),
+
+        .target(name: "ConvoySecurity", dependencies: ["COpenSSL"], swiftSettings: swiftSettings),
+        .target(
+            name: "ConvoyTransport", dependencies: ["CCurl", "CEpoll", "ConvoySecurity"],
+            swiftSettings: swiftSettings),
+        .target(name: "ConvoySerialization", dependencies: ["CZlib"], swiftSettings: swiftSettings),
+        .target(
+            name: "ConvoyOperations", dependencies: ["ConvoyTransport", "ConvoySerialization", "ConvoySecurity"],
+            swiftSettings: swiftSettings),
+        .target(
+            name: "Convoy",
+            dependencies: ["ConvoyTransport", "ConvoySecurity", "ConvoySerialization", "ConvoyOperations"],
+            swiftSettings: swiftSettings),
+        .target(name: "ConvoyTestServer", dependencies: ["CEpoll"], swiftSettings: swiftSettings),
+        .executableTarget(
+            name: "ConvoyTool", dependencies: ["Convoy", "ConvoyTestServer"],
+            swiftSettings: swiftSettings),
+    ]
+)

@@ -1,0 +1,60 @@
+// Swift cannot call C variadics: one typed inline function for each kind of argument that libcurl's take.
+#pragma once
+#if defined(__has_include) && !__has_include(<curl/curl.h>)
+#error "libcurl's headers are missing. Debian/Ubuntu: sudo apt-get install libcurl4-openssl-dev libssl-dev pkg-config   Fedora: sudo dnf install libcurl-devel openssl-devel"
+#else
+
+#define CURL_DISABLE_TYPECHECK 1
+#include <curl/curl.h>
+
+// Callbacks run on the network thread, whatever the isolation of the place that hands them over.
+#define CONVOY_SENDABLE __attribute__((swift_attr("@Sendable")))
+
+typedef size_t (*convoy_data_callback)(char *bytes, size_t size, size_t count, void *context);
+typedef int (*convoy_seek_callback)(void *context, curl_off_t offset, int origin);
+
+static inline CURLcode convoy_easy_set_long(CURL *easy, CURLoption option, long value) {
+    return curl_easy_setopt(easy, option, value);
+}
+static inline CURLcode convoy_easy_set_offset(CURL *easy, CURLoption option, curl_off_t value) {
+    return curl_easy_setopt(easy, option, value);
+}
+static inline CURLcode convoy_easy_set_string(CURL *easy, CURLoption option, const char *value) {
+    return curl_easy_setopt(easy, option, value);
+}
+static inline CURLcode convoy_easy_set_pointer(CURL *easy, CURLoption option, void *value) {
+    return curl_easy_setopt(easy, option, value);
+}
+static inline CURLcode convoy_easy_set_data_callback(CURL *easy, CURLoption option, convoy_data_callback CONVOY_SENDABLE callback) {
+    return curl_easy_setopt(easy, option, callback);
+}
+static inline CURLcode convoy_easy_set_seek_callback(CURL *easy, convoy_seek_callback CONVOY_SENDABLE callback) {
+    return curl_easy_setopt(easy, CURLOPT_SEEKFUNCTION, callback);
+}
+static inline CURLcode convoy_easy_get_long(CURL *easy, CURLINFO info, long *value) {
+    return curl_easy_getinfo(easy, info, value);
+}
+static inline CURLcode convoy_easy_get_offset(CURL *easy, CURLINFO info, curl_off_t *value) {
+    return curl_easy_getinfo(easy, info, value);
+}
+static inline CURLcode convoy_easy_get_pointer(CURL *easy, CURLINFO info, void *value) {
+    return curl_easy_getinfo(easy, info, (void **)value);
+}
+static inline CURLMcode convoy_multi_set_long(CURLM *multi, CURLMoption option, long value) {
+    return curl_multi_setopt(multi, option, value);
+}
+static inline CURLMcode convoy_multi_set_pointer(CURLM *multi, CURLMoption option, void *value) {
+    return curl_multi_setopt(multi, option, value);
+}
+static inline CURLMcode convoy_multi_set_socket_callback(CURLM *multi, curl_socket_callback CONVOY_SENDABLE callback) {
+    return curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, callback);
+}
+static inline CURLMcode convoy_multi_set_timer_callback(CURLM *multi, curl_multi_timer_callback CONVOY_SENDABLE callback) {
+    return curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, callback);
+}
+// A cast macro, which Swift does not import.
+static inline const curl_version_info_data *convoy_version(void) { return curl_version_info(CURLVERSION_NOW); }
+// The result stands in a union, which Swift imports as something less pleasant.
+static inline CURL *convoy_message_easy(CURLMsg *message) { return message->easy_handle; }
+static inline CURLcode convoy_message_result(CURLMsg *message) { return message->data.result; }
+#endif

@@ -1,0 +1,31 @@
+#pragma once
+#ifdef __linux__
+/* Linux calls that Swift's Glibc module leaves out. Headers only: nothing is linked. */
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* glibc declares these under _GNU_SOURCE only, which the importer does not define. */
+extern int accept4(int fd, struct sockaddr *address, socklen_t *length, int flags);
+extern int pipe2(int descriptors[2], int flags);
+extern int posix_spawn_file_actions_addchdir_np(posix_spawn_file_actions_t *actions, const char *path);
+extern long syscall(long number, ...);
+
+/* A descriptor that becomes readable when the process ends. */
+static inline int cepoll_pidfd_open(int pid) {
+    return (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
+/* Bytes written to a socket which the peer has not acknowledged yet; 0 when that is unknown. */
+static inline int cepoll_unacknowledged_bytes(int fd) {
+    int count = 0;
+    return ioctl(fd, TIOCOUTQ, &count) == 0 ? count : 0;
+}
+#endif

@@ -1,0 +1,5 @@
+// The umbrella: everything that a program needs for requests, under one import.
+@_exported import ConvoyOperations
+@_exported import ConvoySecurity
+@_exported import ConvoySerialization
+@_exported import ConvoyTransport

@@ -1,0 +1,44 @@
+import Synchronization
+
+/// A `Lifecycle` that many threads share: read without a lock, changed by compare-and-exchange, so that no
+/// transition overwrites another.
+///
+/// Each change has a number, by which observers put the changes back in order.
+package struct AtomicLifecycle: ~Copyable, Sendable {
+    /// The life in the lower half, the number of its last change in the upper.
+    private let word = Atomic<UInt64>(UInt64(Lifecycle().bits))
+
+    package init() {}
+
+    package struct Transition: Sendable {
+        package let old: Lifecycle
+        package let new: Lifecycle
+        package let action: Lifecycle.Action
+        package let number: UInt32
+    }
+
+    package var value: Lifecycle { Lifecycle(bits: UInt32(truncatingIfNeeded: word.load(ordering: .acquiring))) }
+
+    /// The number of the last change.
+    package var number: UInt32 { UInt32(truncatingIfNeeded: word.load(ordering: .sequentiallyConsistent) >> 32) }
+
+    /// Lets an event happen; nil when it changes nothing and asks for nothing.
+    package borrowing func handle(_ event: Lifecycle.Event) -> Transition? {
+        var current = word.load(ordering: .acquiring)
+        while true {
+            let old = Lifecycle(bits: UInt32(truncatingIfNeeded: current))
+            var new = old
+            let action = new.handle(event)
+            if new == old {
+                guard action != .nothing else { return nil }
+                return Transition(old: old, new: new, action: action, number: UInt32(current >> 32))
+            }
+            let number = UInt32(current >> 32) &+ 1
+            let (exchanged, original) = word.compareExchange(
+                expected: current, desired: UInt64(number) << 32 | UInt64(new.bits),
+                ordering: .sequentiallyConsistent)
+            if exchanged { return Transition(old: old, new: new, action: action, number: number) }
+            current = original
+        }
+    }
+}

@@ -1,0 +1,132 @@
+import ConvoySerialization
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+import Synchronization
+
+/// Makes and enqueues HTTP request operations that have much in common: `AFHTTPRequestOperationManager`'s place.
+///
+/// All members can be used from any thread. What is changed applies to operations made afterwards.
+open class HTTPRequestOperationManager: @unchecked Sendable {
+    private struct Settings {
+        var requestSerializer: any URLRequestSerialization = HTTPRequestSerializer()
+        var responseSerializer: any URLResponseSerialization = JSONResponseSerializer()
+        var connectionConfiguration = ConnectionConfiguration()
+        var completionQueue: DispatchQueue?
+        var completionGroup: DispatchGroup?
+        var operationQueue: OperationQueue
+    }
+
+    private let settings: Mutex<Settings>
+
+    /// What relative URLs are relative to. Its path ends in a slash, which is added where it is missing, so that
+    /// `users` under `http://host/v1` is `http://host/v1/users`.
+    public let baseURL: URL?
+
+    /// - Parameter baseURL: nil where every URL is given whole.
+    public init(baseURL: URL? = nil) {
+        self.baseURL = baseURL.map(Self.directory)
+        let queue = OperationQueue()
+        queue.name = "Convoy.Operations"
+        settings = Mutex(Settings(operationQueue: queue))
+    }
+
+    /// Makes requests of parameters. `HTTPRequestSerializer`, unless set.
+    public final var requestSerializer: any URLRequestSerialization {
+        get { settings.withLock { $0.requestSerializer } }
+        set { settings.withLock { $0.requestSerializer = newValue } }
+    }
+
+    /// Validates and parses responses. `JSONResponseSerializer`, unless set.
+    public final var responseSerializer: any URLResponseSerialization {
+        get { settings.withLock { $0.responseSerializer } }
+        set { settings.withLock { $0.responseSerializer = newValue } }
+    }
+
+    /// What the operations' connections do beyond their requests.
+    public final var connectionConfiguration: ConnectionConfiguration {
+        get { settings.withLock { $0.connectionConfiguration } }
+        set { settings.withLock { $0.connectionConfiguration = newValue } }
+    }
+
+    /// Where the operations run.
+    public final var operationQueue: OperationQueue {
+        get { settings.withLock { $0.operationQueue } }
+        set { settings.withLock { $0.operationQueue = newValue } }
+    }
+
+    /// Where the operations' handlers run; nil is the main queue.
+    public final var completionQueue: DispatchQueue? {
+        get { settings.withLock { $0.completionQueue } }
+        set { settings.withLock { $0.completionQueue = newValue } }
+    }
+
+    /// A group that each operation is in from its being enqueued until its handlers have run.
+    public final var completionGroup: DispatchGroup? {
+        get { settings.withLock { $0.completionGroup } }
+        set { settings.withLock { $0.completionGroup = newValue } }
+    }
+
+    // MARK: Operations
+
+    /// The URL that a string stands for under `baseURL` (RFC 3986, section 5.2).
+    ///
+    /// - Throws: `URLError.badURL` for a string that is no URL, or a relative one without a base.
+    public final func url(for string: String) throws(URLError) -> URL {
+        guard let url = URL(string: string, relativeTo: baseURL)?.absoluteURL else {
+            throw URLError(.badURL, url: nil, "\(string.debugDescription) is not a URL.")
+        }
+        guard url.scheme != nil else {
+            throw URLError(.badURL, url: url, "\(string.debugDescription) is relative, and the manager has no base URL.")
+        }
+        return url
+    }
+
+    /// An operation for a request, with the manager's settings. Not enqueued. The place to override where all
+    /// operations of a manager need something more.
+    open func makeOperation(request: URLRequest) -> HTTPRequestOperation {
+        let settings = self.settings.withLock { $0 }
+        let operation = HTTPRequestOperation(request: request)
+        operation.responseSerializer = settings.responseSerializer
+        operation.connectionConfiguration = settings.connectionConfiguration
+        operation.completionQueue = settings.completionQueue
+        operation.completionGroup = settings.completionGroup
+        return operation
+    }
+
+    /// An operation for a method, a URL and parameters. Not enqueued.
+    ///
+    /// - Parameters:
+    ///   - urlString: absolute, or relative to `baseURL`.
+    ///   - headers: win over the serializer's; nil takes one of those away.
+    /// - Throws: `URLError.badURL`, or the request serializer's error.
+    public final func makeOperation(
+        _ method: HTTPMethod, _ urlString: String, parameters: Parameters? = nil, headers: [String: String?] = [:]
+    ) throws -> HTTPRequestOperation {
+        let request = try requestSerializer.request(
+            method: method, url: try url(for: urlString), parameters: parameters, headers: headers)
+        return makeOperation(request: request)
+    }
+
+    /// Adds operations to `operationQueue`, in this order.
+    public final func enqueue(_ operations: [Operation]) {
+        for case let operation as URLConnectionOperation in operations { operation.enterCompletionGroup() }
+        operationQueue.addOperations(operations.filter { !$0.isFinished }, waitUntilFinished: false)
+    }
+
+    /// Adds an operation to `operationQueue`, and returns it.
+    @discardableResult
+    public final func enqueue<Enqueued: Operation>(_ operation: Enqueued) -> Enqueued {
+        enqueue([operation])
+        return operation
+    }
+
+    private static func directory(_ url: URL) -> URL {
+        guard !url.path.isEmpty, !url.absoluteString.hasSuffix("/"),
+            var components = URLComponents(url: url, resolvingAgainstBaseURL: true),
+            !components.percentEncodedPath.hasSuffix("/")
+        else { return url }
+        components.percentEncodedPath += "/"
+        return components.url ?? url
+    }
+}

@@ -1,0 +1,130 @@
+import ConvoySerialization
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+import Synchronization
+
+/// An HTTP request as an operation, whose response a serializer validates and parses: `AFHTTPRequestOperation`'s
+/// place.
+///
+/// The serializer runs before the operation finishes, so that an operation that depends on this one finds
+/// `responseObject` and `error` in place.
+open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
+    /// Called with the operation and its `responseObject`.
+    public typealias Success = @Sendable (_ operation: HTTPRequestOperation, _ responseObject: Any?) -> Void
+    /// Called with the operation and its `error`.
+    public typealias Failure = @Sendable (_ operation: HTTPRequestOperation, _ error: any Error) -> Void
+
+    private struct HTTPSettings {
+        var serializer: any URLResponseSerialization = HTTPResponseSerializer()
+        var success: Success?
+        var failure: Failure?
+    }
+
+    private let httpSettings = Mutex(HTTPSettings())
+
+    package override init(request: URLRequest, transport: any Transport) {
+        super.init(request: request, transport: transport)
+    }
+
+    /// Validates and parses the response, on a queue of the library's own. A plain `HTTPResponseSerializer`, which
+    /// delivers the body as it is, unless set.
+    public final var responseSerializer: any URLResponseSerialization {
+        get { httpSettings.withLock { $0.serializer } }
+        set { httpSettings.withLock { $0.serializer = newValue } }
+    }
+
+    /// What the serializer made of the body; nil until the operation has finished, and where there is nothing. For
+    /// a response with an unacceptable status this is its parsed body, beside `error`.
+    public final var responseObject: Any? { endedByCancel ? nil : results.withLock { $0.object }?.object }
+
+    /// Sets what is called when the operation has finished, on `completionQueue`: `success` if there is no error, or
+    /// else `failure`. A cancelled operation calls `failure` with `URLError.cancelled`. Replaces earlier ones.
+    public final func setCompletionHandler(success: Success? = nil, failure: Failure? = nil) {
+        let old = httpSettings.withLock { settings in
+            defer { (settings.success, settings.failure) = (success, failure) }
+            return (settings.success, settings.failure)
+        }
+        withExtendedLifetime(old) {}
+    }
+
+    package override func takeSettings(of other: URLConnectionOperation) {
+        guard let other = other as? HTTPRequestOperation else { return }
+        responseSerializer = other.responseSerializer
+    }
+
+    package override func takeCompletionHandlers() -> (@Sendable () -> Void)? {
+        let (success, failure) = httpSettings.withLock { settings in
+            defer { (settings.success, settings.failure) = (nil, nil) }
+            return (settings.success, settings.failure)
+        }
+        guard success != nil || failure != nil else { return nil }
+        return { [self] in
+            if let error { failure?(self, error) } else { success?(self, responseObject) }
+        }
+    }
+
+    package override func belongsIntoOutput(_ head: ResponseHead) -> Bool {
+        guard let serializer = responseSerializer as? any HTTPResponseSerialization else {
+            return (200..<300).contains(head.statusCode)
+        }
+        return serializer.acceptableStatusCodes?.contains(head.statusCode) ?? true
+    }
+
+    package override func process(
+        head: ResponseHead?, data: Data?, done: @escaping @Sendable (Results.Processed) -> Void
+    ) {
+        let serializer = responseSerializer
+        let isHead = request.httpMethod == "HEAD"
+        // The common case costs no hop and no Foundation response.
+        if let head, serializer is HTTPResponseSerializer, serializer.acceptsWithoutHeaders(statusCode: head.statusCode)
+        {
+            return done(Results.Processed(object: ObjectBox(object: isHead ? nil : data), error: nil))
+        }
+        OperationQueues.processing.async {
+            do {
+                let object = try serializer.responseObject(for: head?.urlResponse, data: isHead ? nil : data)
+                done(Results.Processed(object: ObjectBox(object: object), error: nil))
+            } catch {
+                done(Results.Processed(object: ObjectBox(object: error.serializedResponseObject), error: error))
+            }
+        }
+    }
+}
+
+extension HTTPRequestOperation {
+    /// Lets the operation fail with the error when it is started: what becomes of a request that could not be made,
+    /// so that whoever waits for it hears of it in the same way.
+    func fail(with error: any Error) {
+        settings.withLock { $0.presetFailure = error }
+    }
+
+    /// Waits until the operation has finished and its handlers have run. Cancelling the task cancels the operation.
+    ///
+    /// The operation must have been enqueued or started: nobody else does that.
+    ///
+    /// - Throws: the operation's `error`.
+    public final func finished() async throws {
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                whenDelivered { continuation.resume() }
+            }
+        } onCancel: {
+            cancel()
+        }
+        if let error { throw error }
+    }
+
+    /// As `finished()`, and delivers `responseObject` as the type that the serializer makes.
+    ///
+    /// - Throws: the operation's `error`, or `URLError.cannotParseResponse` where the object is of another type.
+    public final func value<Value: Sendable>(as type: Value.Type = Value.self) async throws -> Value {
+        try await finished()
+        guard let value = responseObject as? Value else {
+            throw URLError(
+                .cannotParseResponse, url: request.url,
+                "The response is \(responseObject.map { "of type \(Swift.type(of: $0))" } ?? "empty"), not \(type).")
+        }
+        return value
+    }
+}

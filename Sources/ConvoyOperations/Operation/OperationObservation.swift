@@ -1,0 +1,118 @@
+import Foundation
+import Synchronization
+
+/// Ends an observation. It ends by itself when the operation has finished.
+public final class OperationObservation: Sendable {
+    private let end: Mutex<(@Sendable () -> Void)?>
+
+    init(_ end: @escaping @Sendable () -> Void) { self.end = Mutex(end) }
+
+    /// No call of the handler begins after this has returned, but one that is under way may go on.
+    public func invalidate() { end.withLock { $0.take() }?() }
+}
+
+/// A change of an observed value, as `NSKeyValueObservedChange` would tell it.
+public struct OperationChange<Value: Sendable>: Sendable {
+    public let oldValue: Value
+    public let newValue: Value
+}
+
+extension URLConnectionOperation {
+    /// What can be observed.
+    public struct Observable<Value: Sendable & Equatable>: Sendable {
+        let read: @Sendable (Lifecycle) -> Value
+    }
+
+    /// Observes the operation, as `observe(_:)` does by KVO on Apple's systems; Foundation on Linux has none.
+    ///
+    /// The handler is called for every change from now on, in order, one call after the other, on the given queue
+    /// or a serial one of the library's own. It is called with no lock held, and after the change: what it reads
+    /// from the operation may be newer than what it is told.
+    ///
+    /// - Returns: what ends the observation; it may be dropped.
+    @discardableResult
+    public final func observe<Value: Sendable & Equatable>(
+        _ value: Observable<Value>, on queue: DispatchQueue? = nil,
+        _ handler: @escaping @Sendable (URLConnectionOperation, OperationChange<Value>) -> Void
+    ) -> OperationObservation {
+        observationCenter.add(to: self, queue: queue) { operation, old, new in
+            let (old, new) = (value.read(old), value.read(new))
+            if old != new { handler(operation, OperationChange(oldValue: old, newValue: new)) }
+        }
+    }
+}
+
+extension URLConnectionOperation.Observable where Value == OperationState {
+    public static var state: Self { Self { $0.state } }
+}
+
+extension URLConnectionOperation.Observable where Value == Bool {
+    /// Whether the state is `ready`. The dependencies are not in it.
+    public static var isReady: Self { Self { $0.state == .ready } }
+    public static var isExecuting: Self { Self { $0.state == .executing } }
+    public static var isPaused: Self { Self { $0.state == .paused } }
+    public static var isFinished: Self { Self { $0.state == .finished } }
+    public static var isCancelled: Self { Self { $0.isCancelled } }
+}
+
+/// Tells observers of an operation's changes, in the order in which they were made.
+///
+/// Changes are made by many threads and reported here in any order; their numbers put them right. An operation that
+/// nobody observes pays for one atomic read.
+final class ObservationCenter: Sendable {
+    typealias Handler = @Sendable (URLConnectionOperation, Lifecycle, Lifecycle) -> Void
+
+    private struct State {
+        var handlers: [Int: (queue: DispatchQueue, handler: Handler, from: UInt32)] = [:]
+        var nextKey = 0
+        /// The number of the last change that was told.
+        var told: UInt32 = 0
+        var waiting: [UInt32: AtomicLifecycle.Transition] = [:]
+    }
+
+    private let isObserved = Atomic<Bool>(false)
+    private let state = Mutex(State())
+
+    func add(
+        to operation: URLConnectionOperation, queue: DispatchQueue?, _ handler: @escaping Handler
+    ) -> OperationObservation {
+        let queue = DispatchQueue(label: "Convoy.Observation", target: queue)
+        let isFirst = !isObserved.exchange(true, ordering: .sequentiallyConsistent)
+        let number = operation.lifecycle.number
+        let key = state.withLock { state in
+            if isFirst { state.told = max(state.told, number) }
+            state.nextKey += 1
+            state.handlers[state.nextKey] = (queue, handler, number)
+            return state.nextKey
+        }
+        return OperationObservation { [weak self] in
+            let removed = self?.state.withLock { $0.handlers.removeValue(forKey: key) }
+            withExtendedLifetime(removed) {}
+        }
+    }
+
+    func note(_ transition: AtomicLifecycle.Transition, of operation: URLConnectionOperation) {
+        guard isObserved.load(ordering: .sequentiallyConsistent) else { return }
+        state.withLock { state in
+            guard transition.number > state.told else { return }
+            state.waiting[transition.number] = transition
+            while let next = state.waiting.removeValue(forKey: state.told + 1) {
+                state.told += 1
+                // Handed to the queues under the lock, which keeps the order; the handlers run later, without it.
+                for (queue, handler, from) in state.handlers.values where next.number > from {
+                    queue.async { handler(operation, next.old, next.new) }
+                }
+            }
+        }
+    }
+
+    /// Nothing follows `finished`.
+    func finish() {
+        guard isObserved.load(ordering: .sequentiallyConsistent) else { return }
+        let handlers = state.withLock { state in
+            defer { state.handlers = [:] }
+            return state.handlers
+        }
+        withExtendedLifetime(handlers) {}
+    }
+}

@@ -1,0 +1,62 @@
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// What a failed or cancelled dependency does to an operation.
+public enum DependencyFailurePolicy: Sendable, Hashable {
+    /// Nothing: the operation runs. AFNetworking's way, and `Operation`'s.
+    case run
+    /// The operation is cancelled: it finishes with `URLError.cancelled`, under which stands the dependency's error.
+    case cancel
+}
+
+extension URLConnectionOperation {
+    /// Bytes that came or went: how many just now, how many in all, and how many are to be expected if that is known.
+    public typealias ProgressHandler = @Sendable (_ bytes: Int64, _ total: Int64, _ expected: Int64?) -> Void
+
+    /// Asked about a redirect. The request to follow with, as given or changed; nil to take the redirecting
+    /// response as the response.
+    public typealias RedirectHandler = @Sendable (
+        _ operation: URLConnectionOperation, _ request: URLRequest, _ response: HTTPURLResponse?
+    ) -> URLRequest?
+
+    /// Rewrites the request when the operation's dependencies have finished, or refuses.
+    public typealias Preparation = @Sendable (_ request: inout URLRequest) throws -> Void
+
+    /// What a user can set. A value, so that it is exchanged under a lock and used without.
+    struct Settings {
+        var request: URLRequest
+        var configuration = ConnectionConfiguration()
+        var outputStream: StreamBox?
+        var completionQueue: DispatchQueue?
+        var completionGroup: DispatchGroup?
+        var userInfo: [String: any Sendable] = [:]
+        var dependencyFailurePolicy = DependencyFailurePolicy.run
+        var postsNotifications = true
+        var responseStringEncoding: String.Encoding?
+        var handlers = Handlers()
+        /// Why it cannot even begin: a request that could not be made.
+        var presetFailure: (any Error)?
+    }
+
+    /// All that an operation lets go of when it is done.
+    struct Handlers {
+        var completion: (@Sendable () -> Void)?
+        var download: ProgressHandler?
+        var upload: ProgressHandler?
+        var redirect: RedirectHandler?
+        var prepare: Preparation?
+    }
+
+    /// Foundation's streams are not Sendable; an operation passes its own from the user to its work, and on.
+    struct StreamBox: @unchecked Sendable { let stream: OutputStream }
+}
+
+extension Notification.Name {
+    /// An operation has begun its work; `object` is the operation. Posted on a queue of the library's own.
+    public static let networkingOperationDidStart = Notification.Name("com.alamofire.networking.operation.start")
+
+    /// An operation has finished, its results and its error are final; `object` is the operation. Posted where its
+    /// handlers run, before them; on a queue of the library's own if it has none.
+    public static let networkingOperationDidFinish = Notification.Name("com.alamofire.networking.operation.finish")
+}

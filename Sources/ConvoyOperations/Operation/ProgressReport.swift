@@ -1,0 +1,113 @@
+import Foundation
+import Synchronization
+
+/// Tells a user's handlers and the operation's `Progress` of bytes, never more often than they can take.
+///
+/// Bytes come by the thousand blocks a second. What has come since the last call waits here, in one sum, until the
+/// handler's queue has time for it.
+final class ProgressReport: Sendable {
+    private struct Flow {
+        var bytes: Int64 = 0
+        var total: Int64 = 0
+        var expected: Int64?
+        var isWaiting = false
+    }
+
+    private struct State {
+        var download = Flow()
+        var upload = Flow()
+        var progress: Progress?
+        var isProgressWaiting = false
+    }
+
+    private let state = Mutex(State())
+    private let hasProgress = Atomic<Bool>(false)
+
+    func noteDownload(_ bytes: Int64, total: Int64, expected: Int64?, of operation: URLConnectionOperation) {
+        if let handler = operation.downloadProgressHandler {
+            note(\.download, bytes, total, expected, handler, operation)
+        }
+        if hasProgress.load(ordering: .acquiring) { move(to: total, of: expected) }
+    }
+
+    func noteUpload(_ bytes: Int64, total: Int64, expected: Int64?, of operation: URLConnectionOperation) {
+        guard let handler = operation.uploadProgressHandler else { return }
+        note(\.upload, bytes, total, expected, handler, operation)
+    }
+
+    private func note(
+        _ flow: WritableKeyPath<State, Flow> & Sendable, _ bytes: Int64, _ total: Int64, _ expected: Int64?,
+        _ handler: @escaping URLConnectionOperation.ProgressHandler, _ operation: URLConnectionOperation
+    ) {
+        let mustTell = state.withLock { state in
+            state[keyPath: flow].bytes += bytes
+            state[keyPath: flow].total = total
+            state[keyPath: flow].expected = expected
+            defer { state[keyPath: flow].isWaiting = true }
+            return !state[keyPath: flow].isWaiting
+        }
+        guard mustTell else { return }
+        (operation.completionQueue ?? .main).async { [self] in
+            let news = state.withLock { state in
+                defer {
+                    state[keyPath: flow].bytes = 0
+                    state[keyPath: flow].isWaiting = false
+                }
+                return state[keyPath: flow]
+            }
+            handler(news.bytes, news.total, news.expected)
+        }
+    }
+
+    // MARK: Foundation's Progress
+
+    func progress(of operation: URLConnectionOperation) -> Progress {
+        let fresh = Progress(totalUnitCount: -1)
+        fresh.isPausable = true
+        fresh.cancellationHandler = { [weak operation] in operation?.cancel() }
+        fresh.pausingHandler = { [weak operation] in operation?.pause() }
+        fresh.resumingHandler = { [weak operation] in operation?.resume() }
+        let progress = state.withLock { state in
+            let progress = state.progress ?? fresh
+            state.progress = progress
+            return progress
+        }
+        hasProgress.store(true, ordering: .releasing)
+        if operation.isFinished { finish(isSuccess: operation.error == nil) }
+        return progress
+    }
+
+    private func move(to total: Int64, of expected: Int64?) {
+        let mustTell = state.withLock { state in
+            state.download.total = total
+            state.download.expected = expected
+            defer { state.isProgressWaiting = true }
+            return !state.isProgressWaiting
+        }
+        guard mustTell else { return }
+        OperationQueues.progress.async { [self] in
+            let (progress, flow) = state.withLock { state in
+                state.isProgressWaiting = false
+                return (state.progress, state.download)
+            }
+            progress?.totalUnitCount = flow.expected ?? -1
+            progress?.completedUnitCount = flow.total
+        }
+    }
+
+    /// The operation is done: the progress is too, if it was a success.
+    func finish(isSuccess: Bool) {
+        guard hasProgress.load(ordering: .acquiring) else { return }
+        OperationQueues.progress.async { [self] in
+            let (progress, total) = state.withLock { ($0.progress, $0.download.total) }
+            guard let progress else { return }
+            if isSuccess {
+                progress.totalUnitCount = max(total, 1)
+                progress.completedUnitCount = max(total, 1)
+            }
+            progress.cancellationHandler = nil
+            progress.pausingHandler = nil
+            progress.resumingHandler = nil
+        }
+    }
+}

@@ -1,0 +1,182 @@
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+import Synchronization
+
+/// What an operation does with the actions that its lifecycle asks for.
+extension URLConnectionOperation {
+    /// Who has the work at the moment, so that a stop finds it.
+    enum WorkSlot {
+        case idle
+        /// Between the start and the connection. A stop is left as a note.
+        case preparing(isStopped: Bool)
+        case connected(any Connection)
+        /// The transfer is over and its outcome is being made: nothing to stop.
+        case concluding
+    }
+
+    /// Lets an event happen to the operation, from any thread.
+    func happen(_ event: Lifecycle.Event) {
+        guard let transition = lifecycle.handle(event) else { return }
+        carryOut(transition)
+    }
+
+    func carryOut(_ transition: AtomicLifecycle.Transition) {
+        let (old, new) = (transition.old, transition.new)
+        observationCenter.note(transition, of: self)
+        if new.state == .executing, old.state != .executing { executionDidBegin() }
+        switch transition.action {
+        case .nothing: break
+        case .begin: beginWork()
+        case .stop: stopWork()
+        case .stopAndFreeSlot:
+            stopWork()
+            slotDidFree()
+        case .slotFreed: slotDidFree()
+        case .readinessChanged: readinessDidChange()
+        case .restart:
+            // A Foundation queue starts an operation once; after that the operation is on its own.
+            if new.wasStarted, !hasScheduler { start() } else { readinessDidChange() }
+        case .finish: finish()
+        }
+    }
+
+    // MARK: Beginning
+
+    private func beginWork() {
+        workSlot.withLock { $0 = .preparing(isStopped: false) }
+        // A stop that came before the note could be left is in the lifecycle.
+        if lifecycle.value.work == .stopping { stopWork() }
+        let isFirst = delivery.withLock { delivery in
+            defer { delivery.hasBegun = true }
+            return !delivery.hasBegun
+        }
+        let (preset, policy) = settings.withLock { ($0.presetFailure, $0.dependencyFailurePolicy) }
+        if isFirst {
+            postDidStart()
+            if policy == .cancel, let cause = failureOfDependency() { cancel(because: cause) }
+        }
+        if isStoppedInPreparation() { return happen(.workStopped) }
+        if let preset { return conclude(data: nil, head: nil, error: preset) }
+        // Taken out, so that it runs once however often the operation is paused.
+        guard let prepare = settings.withLock({ $0.handlers.prepare.take() }) else { return connect() }
+        OperationQueues.processing.async { [self] in
+            do {
+                var request = self.request
+                try prepare(&request)
+                let prepared = request
+                settings.withLock { $0.request = prepared }
+                connect()
+            } catch {
+                conclude(data: nil, head: nil, error: error)
+            }
+        }
+    }
+
+    private func isStoppedInPreparation() -> Bool {
+        workSlot.withLock { slot in
+            guard case .preparing(isStopped: true) = slot else { return false }
+            slot = .idle
+            return true
+        }
+    }
+
+    private func failureOfDependency() -> (any Error)? {
+        for dependency in dependencies {
+            if let operation = dependency as? URLConnectionOperation, let error = operation.error { return error }
+            if dependency.isCancelled {
+                return URLError(.cancelled, url: nil, "A dependency was cancelled.")
+            }
+        }
+        return nil
+    }
+
+    private func connect() {
+        let transfer: OperationTransfer
+        do throws(URLError) {
+            transfer = try transferForThisTry()
+        } catch {
+            return conclude(data: nil, head: nil, error: error)
+        }
+        let configuration = settings.withLock { $0.configuration }
+        let connection = transport.connection(
+            for: transfer.nextRequest(request), configuration: configuration, delegate: transfer)
+        let isStopped = workSlot.withLock { slot in
+            if case .preparing(isStopped: true) = slot { return true }
+            slot = .connected(connection)
+            return false
+        }
+        guard isStopped else { return connection.start() }
+        transfer.abandonTry()
+        transferDidStop()
+    }
+
+    private func transferForThisTry() throws(URLError) -> OperationTransfer {
+        let existing = delivery.withLock { $0.transfer }
+        let transfer =
+            existing ?? OperationTransfer(url: request.url, output: outputStreamBox?.stream, transport: transport)
+        if existing == nil { delivery.withLock { $0.transfer = transfer } }
+        try transfer.prepareForTry(of: self)
+        return transfer
+    }
+
+    // MARK: Stopping
+
+    private func stopWork() {
+        let connection: (any Connection)? = workSlot.withLock { slot in
+            switch slot {
+            case .preparing: slot = .preparing(isStopped: true)
+            case .connected(let connection): return connection
+            case .idle, .concluding: break
+            }
+            return nil
+        }
+        connection?.cancel()
+    }
+
+    // MARK: Ending
+
+    /// The connection was cancelled and has stopped; what has arrived is in the sink.
+    func transferDidStop() {
+        workSlot.withLock { $0 = .idle }
+        happen(.workStopped)
+    }
+
+    /// What has arrived is of no use: the work must be done again, unless the operation was asked to stop.
+    func transferMustRepeat() {
+        workSlot.withLock { $0 = .idle }
+        happen(.workMustRepeat)
+    }
+
+    /// The head of the response that counts.
+    func note(_ head: ResponseHead) { results.withLock { $0.head = head } }
+
+    var currentHead: ResponseHead? { results.withLock { $0.head } }
+
+    /// The transfer has brought what it can. Any thread.
+    func conclude(data: Data?, head: ResponseHead?, error: (any Error)?) {
+        workSlot.withLock { $0 = .concluding }
+        if let error {
+            results.withLock { results in
+                results.data = nil
+                results.error = error
+            }
+            return happen(.workCompleted)
+        }
+        process(head: head, data: data) { [self] processed in
+            results.withLock { results in
+                results.data = data
+                results.object = processed.object
+                results.error = processed.error
+            }
+            happen(.workCompleted)
+        }
+    }
+
+    private func finish() {
+        // Its sink holds an open file.
+        delivery.withLock { $0.transfer.take() }?.discard()
+        executionDidFinish()
+        deliver()
+    }
+}

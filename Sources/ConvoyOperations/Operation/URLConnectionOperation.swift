@@ -1,0 +1,231 @@
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+import Synchronization
+
+/// A request as an operation: `AFURLConnectionOperation`'s place.
+///
+/// It can depend on other operations and be depended on, be paused and resumed, and be cancelled in any state, and
+/// it finishes exactly once. Its states are `ready`, `executing`, `paused` and `finished`; `Lifecycle` says what
+/// leads from one to the other. All members can be used from any thread. What is set after the operation has begun
+/// its work does not change that work.
+///
+/// `completionBlock` and all handlers run on `completionQueue`, or on the main queue where there is none, and inside
+/// `completionGroup`. When they have run, the operation holds no closure any more.
+open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sendable {
+    public typealias State = OperationState
+
+    let lifecycle = AtomicLifecycle()
+    let settings: Mutex<Settings>
+    let results = Mutex(Results())
+    let delivery = Mutex(Delivery())
+    let workSlot = Mutex(WorkSlot.idle)
+    let observationCenter = ObservationCenter()
+    let progressReport = ProgressReport()
+    package let transport: any Transport
+
+    /// What came of the request. Final before `isFinished` is true.
+    package struct Results {
+        var head: ResponseHead?
+        var data: Data?
+        var object: ObjectBox?
+        var error: (any Error)?
+        /// Why it was cancelled, where the user did not do it.
+        var cancellationCause: (any Error)?
+    }
+
+    /// A response object may be of any type: it is handed from the serializer to its readers and not changed here.
+    package struct ObjectBox: @unchecked Sendable { let object: Any? }
+
+    /// An operation for a request.
+    public required convenience init(request: URLRequest) {
+        self.init(request: request, transport: NetworkThread.shared)
+    }
+
+    package init(request: URLRequest, transport: any Transport) {
+        settings = Mutex(Settings(request: request))
+        self.transport = transport
+        super.init()
+    }
+
+    deinit {
+        // Never finished: whoever waits for the group must not wait for ever.
+        delivery.withLock { $0.enteredGroup.take() }?.leave()
+    }
+
+    // MARK: State
+
+    /// Where the operation is in its life. Observable by `observe(_:on:_:)`.
+    public final var state: State { lifecycle.value.state }
+
+    /// Whether `pause()` holds the operation back.
+    public final var isPaused: Bool { state == .paused }
+
+    open override var isReady: Bool { super.isReady && state == .ready }
+    open override var isExecuting: Bool { state == .executing }
+    open override var isFinished: Bool { state == .finished }
+    open override var isCancelled: Bool { lifecycle.value.isCancelled }
+    open override var isAsynchronous: Bool { true }
+
+    package override var isStartedDirectly: Bool { true }
+    package override var schedulingHost: String? { request.url?.host?.lowercased() }
+
+    /// Begins the operation, or goes on with it. A queue calls this. Called by hand, it does nothing for an
+    /// operation that is not ready; it must not be called by hand for an operation in a queue.
+    open override func start() {
+        guard isReady || isPaused || isCancelled else { return }
+        enterCompletionGroup()
+        happen(.start)
+    }
+
+    /// Stops the flow and keeps what has arrived; the operation gives its slot in a `RequestOperationQueue` back.
+    ///
+    /// An operation that has not begun is held back until `resume()`. Does nothing when finished or cancelled.
+    open func pause() { happen(.pause) }
+
+    /// Goes on after `pause()`. A GET goes on where it stopped if the server can do that and the resource is
+    /// provably the same; else it starts over, and the bytes of the first try are forgotten.
+    open func resume() { happen(.resume) }
+
+    /// Finishes the operation with `URLError.cancelled`. Does nothing when it is finished.
+    ///
+    /// An operation in a queue finishes as soon as the queue starts it, one that nobody has enqueued at once; such
+    /// an operation can no longer be added to Foundation's `OperationQueue`, which stops the program when it is
+    /// given a finished one.
+    open override func cancel() {
+        let willBeStarted = lifecycle.value.wasStarted || isEnqueued
+        enterCompletionGroup()
+        guard let transition = lifecycle.handle(willBeStarted ? .cancelInQueue : .cancelAlone) else { return }
+        // Foundation's part: a cancelled operation waits for no dependency.
+        super.cancel()
+        carryOut(transition)
+    }
+
+    package final func cancel(because cause: any Error) {
+        results.withLock { $0.cancellationCause = cause }
+        cancel()
+    }
+
+    // MARK: Results
+
+    /// The request, as given or as `prepare` made it.
+    public final var request: URLRequest { settings.withLock { $0.request } }
+
+    /// The response; nil until its head has come. After a pause, that of the try that the body began with.
+    public final var response: HTTPURLResponse? { results.withLock { $0.head }?.urlResponse }
+
+    /// The status code of the response; nil until its head has come.
+    public final var statusCode: Int? { results.withLock { $0.head }?.statusCode }
+
+    /// The body, once the operation has finished with one; nil after a failure of the transfer, and for a body that
+    /// went to `outputStream`. The body of a response with an unacceptable status is here, with the error.
+    public final var responseData: Data? { endedByCancel ? nil : results.withLock { $0.data } }
+
+    /// The body as text, by the charset that the response names, or UTF-8; nil where the bytes are not that.
+    public final var responseString: String? {
+        responseData.flatMap { String(data: $0, encoding: responseStringEncoding) }
+    }
+
+    /// How `responseString` reads the body. Unless set, the charset of the response, or UTF-8 without one.
+    public final var responseStringEncoding: String.Encoding {
+        get {
+            if let chosen = settings.withLock({ $0.responseStringEncoding }) { return chosen }
+            return response?.textEncodingName.flatMap(String.Encoding.init(ianaCharacterSetName:)) ?? .utf8
+        }
+        set { settings.withLock { $0.responseStringEncoding = newValue } }
+    }
+
+    /// Why the operation failed; nil while it has not. A `URLError` for a failure on the way, whose `userInfo` holds
+    /// the URL and libcurl's words; what `prepare` threw; or the serializer's error.
+    public final var error: (any Error)? {
+        guard endedByCancel else { return results.withLock { $0.error } }
+        let cause = results.withLock { $0.cancellationCause }
+        return URLError(.cancelled, url: request.url, "The operation was cancelled.", underlying: cause)
+    }
+
+    var endedByCancel: Bool { lifecycle.value.endedByCancel }
+
+    // MARK: Completion
+
+    /// Called when the operation has finished and its results are final, on `completionQueue`, after a success or
+    /// failure handler. Forgotten then.
+    open override var completionBlock: (@Sendable () -> Void)? {
+        get { settings.withLock { $0.handlers.completion } }
+        set { exchange(\.handlers.completion, newValue) }
+    }
+
+    // MARK: Copying
+
+    /// A new operation for the same request, with the same settings and handlers but for the completion handlers
+    /// and the output stream: for trying again.
+    public final func copy(with zone: NSZone? = nil) -> Any { makeCopy() }
+
+    /// As `copy()`, typed.
+    public final func makeCopy() -> Self {
+        let copy = Self(request: request)
+        let mine = settings.withLock { $0 }
+        copy.settings.withLock { settings in
+            settings = mine
+            settings.outputStream = nil
+            settings.handlers.completion = nil
+        }
+        copy.takeSettings(of: self)
+        return copy
+    }
+
+    /// Takes over what a subclass has of its own. For `makeCopy()`.
+    package func takeSettings(of other: URLConnectionOperation) {}
+
+    open override var description: String {
+        "<\(type(of: self)): \(Unmanaged.passUnretained(self).toOpaque()), state: \(state), cancelled: \(isCancelled), "
+            + "request: \(request.httpMethod ?? "GET") \(request.url?.absoluteString ?? "none"), "
+            + "status: \(statusCode.map(String.init) ?? "none")>"
+    }
+
+    // MARK: For HTTPRequestOperation
+
+    /// Whether the body of a response belongs into the output stream; otherwise it is kept as `responseData`.
+    package func belongsIntoOutput(_ head: ResponseHead) -> Bool { true }
+
+    /// Makes of the transfer what the operation is there for, and calls `done` once, on any thread.
+    package func process(head: ResponseHead?, data: Data?, done: @escaping @Sendable (Results.Processed) -> Void) {
+        done(Results.Processed(object: nil, error: nil))
+    }
+
+    /// The handlers to run when the operation has finished, beside `completionBlock`. Called once; whatever it
+    /// returns, the operation forgets it.
+    package func takeCompletionHandlers() -> (@Sendable () -> Void)? { nil }
+}
+
+extension URLConnectionOperation.Results {
+    package struct Processed: Sendable {
+        var object: URLConnectionOperation.ObjectBox?
+        var error: (any Error)?
+    }
+}
+
+extension String.Encoding {
+    /// The encoding of a charset's name as in a `Content-Type`.
+    init?(ianaCharacterSetName name: String) {
+        switch name.lowercased() {
+        case "utf-8", "utf8": self = .utf8
+        case "us-ascii", "ascii": self = .ascii
+        case "iso-8859-1", "latin1": self = .isoLatin1
+        case "iso-8859-2", "latin2": self = .isoLatin2
+        case "windows-1250": self = .windowsCP1250
+        case "windows-1251": self = .windowsCP1251
+        case "windows-1252": self = .windowsCP1252
+        case "windows-1253": self = .windowsCP1253
+        case "windows-1254": self = .windowsCP1254
+        case "utf-16": self = .utf16
+        case "utf-16le": self = .utf16LittleEndian
+        case "utf-16be": self = .utf16BigEndian
+        case "utf-32": self = .utf32
+        case "shift_jis": self = .shiftJIS
+        case "euc-jp": self = .japaneseEUC
+        case "iso-2022-jp": self = .iso2022JP
+        case "macintosh": self = .macOSRoman
+        default: return nil
+        }
+    }
+}

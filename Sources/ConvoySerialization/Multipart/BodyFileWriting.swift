@@ -1,0 +1,118 @@
+import Dispatch
+import Foundation
+import FoundationNetworking
+import Synchronization
+
+extension URLRequestSerialization {
+    /// Writes the body stream of a request to a file, for sending it from there;
+    /// `requestWithMultipartFormRequest:writingStreamContentsToFile:completionHandler:`.
+    ///
+    /// The file appears under its name only when it is whole; a file that was there is replaced, and stays as it was
+    /// if this fails. The request's own stream is not used up where it can be replayed.
+    ///
+    /// The writing is done on a background queue. Cancelling the task stops it between two blocks.
+    ///
+    /// - Parameters:
+    ///   - request: a request with a body stream, as `multipartFormRequest` makes.
+    ///   - fileURL: the file to write.
+    /// - Returns: the request without its body stream. Its headers, `Content-Length` among them, fit the file.
+    /// - Throws: in ``URLRequestSerializationErrorDomain`` for a request without a stream, a URL that is no file URL,
+    ///   and a body that is not as long as `Content-Length` says; the stream's error; an error in
+    ///   `NSPOSIXErrorDomain` for the file; `CancellationError`.
+    public func writeMultipartBody(of request: URLRequest, to fileURL: URL) async throws -> URLRequest {
+        let job = try BodyFileJob(request: request, fileURL: fileURL)
+        try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { continuation in
+                DispatchQueue.global().async { continuation.resume(with: job.run()) }
+            }
+        } onCancel: {
+            job.cancel()
+        }
+        return job.requestWithoutBody
+    }
+
+    /// The same with a handler, which is called once, on `completionQueue` or, if that is nil, on the main queue.
+    ///
+    /// - Returns: at once, the request without its body stream.
+    /// - Throws: at once, for a request or URL that cannot be used. The handler is then not called.
+    @discardableResult
+    public func writeMultipartBody(
+        of request: URLRequest, to fileURL: URL, completionQueue: DispatchQueue? = nil,
+        completionHandler: @escaping @Sendable ((any Error)?) -> Void
+    ) throws -> URLRequest {
+        let job = try BodyFileJob(request: request, fileURL: fileURL)
+        DispatchQueue.global().async {
+            let result = job.run()
+            (completionQueue ?? .main).async {
+                switch result {
+                case .success: completionHandler(nil)
+                case .failure(let error): completionHandler(error)
+                }
+            }
+        }
+        return job.requestWithoutBody
+    }
+}
+
+/// One copying of a body to a file. Run once, on one thread.
+private final class BodyFileJob: Sendable {
+    let requestWithoutBody: URLRequest
+    private let original: URLRequest
+    private let path: String
+    private let expectedLength: Int64?
+    private let isCancelled = Atomic(false)
+
+    init(request: URLRequest, fileURL: URL) throws {
+        guard request.httpBodyStream != nil else {
+            throw NSError.request(.invalidParameters, "The request has no body stream.")
+        }
+        guard fileURL.isFileURL else {
+            throw NSError.request(
+                .unusableFile, "Expected URL to be a file URL", subject: fileURL.absoluteString, code: NSURLErrorBadURL)
+        }
+        original = request
+        path = fileURL.path
+        expectedLength = request.value(forHTTPHeaderField: "Content-Length").flatMap { Int64($0) }
+        var copy = request
+        copy.httpBodyStream = nil
+        requestWithoutBody = copy
+    }
+
+    func cancel() { isCancelled.store(true, ordering: .relaxed) }
+
+    func run() -> Result<Void, any Error> {
+        Result { try copy() }
+    }
+
+    private func copy() throws {
+        guard var stream = original.httpBodyStream else { return }
+        if let replayable = stream as? any ReplayableBodyStream { stream = try replayable.replay() }
+        if stream.streamStatus == .notOpen { stream.open() }
+        defer { stream.close() }
+
+        let file = try NewFile(path: path)
+        var block = [UInt8](repeating: 0, count: 256 * 1024)
+        var total: Int64 = 0
+        while true {
+            if isCancelled.load(ordering: .relaxed) { throw CancellationError() }
+            let count = block.withUnsafeMutableBufferPointer { buffer in
+                buffer.baseAddress.map { stream.read($0, maxLength: buffer.count) } ?? -1
+            }
+            if count == 0 { break }
+            guard count > 0 else { throw BodyFileJob.error(of: stream) }
+            try file.write(block[..<count])
+            total += Int64(count)
+        }
+        if let expectedLength, expectedLength != total {
+            throw StreamSource.exhausted(
+                "The body has \(total) bytes, and Content-Length says \(expectedLength).")
+        }
+        try file.finish()
+    }
+
+    private static func error(of stream: InputStream) -> any Error {
+        // Asking a Foundation stream for its error crashes on Linux unless there is one.
+        (stream.streamStatus == .error ? stream.streamError : nil)
+            ?? StreamSource.exhausted("The body could not be read.")
+    }
+}

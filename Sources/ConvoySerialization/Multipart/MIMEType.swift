@@ -1,0 +1,41 @@
+import Foundation
+
+/// Media types of files by their extension.
+///
+/// The table is the system's (`/etc/mime.types`, Debian's `media-types`), read once when first needed, and behind it a
+/// built-in one of the common types, for systems that have none and for what it leaves out.
+public enum MIMEType {
+    /// What is known of nothing.
+    public static let unknown = "application/octet-stream"
+
+    /// The media type for an extension without its dot, in any case; ``unknown`` where there is none.
+    public static func type(forPathExtension pathExtension: String) -> String {
+        table[pathExtension.lowercased()] ?? unknown
+    }
+
+    private static let table: [String: String] = {
+        var table = builtIn
+        if let text = try? String(contentsOfFile: "/etc/mime.types", encoding: .utf8) {
+            table.merge(parse(text)) { _, system in system }
+        }
+        // Apple's type, which AFNetworking sends. The certificate may be PEM, which `application/pkix-cert` is not.
+        table["cer"] = "application/x-x509-ca-cert"
+        return table
+    }()
+
+    /// A table in the format of `mime.types`: a type, then its extensions. The first mention of an extension counts.
+    static func parse(_ text: String) -> [String: String] {
+        var table: [String: String] = [:]
+        for line in text.utf8.split(separator: UInt8(ascii: "\n")) {
+            let words = line.prefix { $0 != UInt8(ascii: "#") }
+                .split { $0 == 0x20 || $0 == 0x09 || $0 == 0x0D }
+            guard words.count > 1, let type = words.first.map({ String(Substring($0)) }) else { continue }
+            guard type.utf8.contains(UInt8(ascii: "/")), HTTPSyntax.isFieldValue(type) else { continue }
+            for word in words.dropFirst() {
+                let name = String(Substring(word)).lowercased()
+                if table[name] == nil { table[name] = type }
+            }
+        }
+        return table
+    }
+}

@@ -1,0 +1,100 @@
+import Foundation
+
+/// The body of a multipart form, as a stream that reads its parts when they are due; `AFMultipartBodyStream`.
+///
+/// Its memory is that of the parts that are in memory already; files are read straight into the reader's buffer.
+/// Reading may wait for a disk, so it belongs on a thread that may. As with any stream, one thread at a time.
+///
+/// A part that does not have the length that was promised for it, a file that changed size, ends the stream with an
+/// error: `read` returns -1, the status is `.error`. `streamError` can be asked at any time, and is nil where there is
+/// none (Foundation's own streams crash on Linux).
+public final class MultipartBodyStream: InputStream, ReplayableBodyStream, ThrottledBodyStream {
+    /// The exact number of bytes that the stream gives.
+    public let contentLength: Int64
+    public let packetSize: Int
+    public let delay: TimeInterval
+
+    private let layout: MultipartLayout
+    private var status = Stream.Status.notOpen
+    private var failure: NSError?
+    private var next = 0
+    private var reader: PieceReader?
+
+    init(layout: MultipartLayout, packetSize: Int, delay: TimeInterval) {
+        self.layout = layout
+        contentLength = layout.length
+        self.packetSize = packetSize
+        self.delay = delay
+        super.init(data: Data())
+    }
+
+    // MARK: ReplayableBodyStream
+
+    public func replay() throws -> InputStream {
+        for case .stream(let source) in layout.pieces { try source.checkAvailable() }
+        return MultipartBodyStream(layout: layout, packetSize: packetSize, delay: delay)
+    }
+
+    // MARK: Stream
+
+    public override var streamStatus: Stream.Status { status }
+    public override var streamError: (any Error)? { failure }
+    public override var hasBytesAvailable: Bool { status == .open }
+
+    public override func open() {
+        guard status == .notOpen else { return }
+        status = layout.length == 0 ? .atEnd : .open
+    }
+
+    public override func close() {
+        reader = nil
+        status = .closed
+    }
+
+    /// Reads up to `length` bytes and never more than ``packetSize``: 0 at the end, -1 on an error and on a stream
+    /// that is not open.
+    public override func read(_ buffer: UnsafeMutablePointer<UInt8>, maxLength length: Int) -> Int {
+        if status == .atEnd { return 0 }
+        guard status == .open, length >= 0 else { return -1 }
+        let limit = min(length, packetSize)
+        var count = 0
+        do {
+            while count < limit {
+                guard let reader = try currentReader() else {
+                    status = .atEnd
+                    break
+                }
+                let read = try reader.read(into: buffer + count, count: limit - count)
+                count += read
+                if read == 0 { self.reader = nil }
+            }
+        } catch {
+            failure = error as NSError
+            status = .error
+            reader = nil
+            return -1
+        }
+        return count
+    }
+
+    /// There is no buffer of this stream's own to look into.
+    public override func getBuffer(
+        _ buffer: UnsafeMutablePointer<UnsafeMutablePointer<UInt8>?>, length: UnsafeMutablePointer<Int>
+    ) -> Bool { false }
+
+    public override func property(forKey key: Stream.PropertyKey) -> AnyObject? { nil }
+    public override func setProperty(_ property: AnyObject?, forKey key: Stream.PropertyKey) -> Bool { false }
+    /// Does nothing: the stream is read, and tells no events.
+    public override func schedule(in aRunLoop: RunLoop, forMode mode: RunLoop.Mode) {}
+    /// Does nothing.
+    public override func remove(from aRunLoop: RunLoop, forMode mode: RunLoop.Mode) {}
+
+    private func currentReader() throws -> PieceReader? {
+        if let reader { return reader }
+        guard next < layout.pieces.count else { return nil }
+        let piece = try PieceReader.reader(of: layout.pieces[next])
+        next += 1
+        reader = piece
+        return piece
+    }
+}

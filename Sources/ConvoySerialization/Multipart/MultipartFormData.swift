@@ -1,0 +1,162 @@
+import Foundation
+import FoundationNetworking
+
+/// The parts of a `multipart/form-data` body (RFC 7578); `AFMultipartFormData`.
+///
+/// Files are named here and read when the body is sent, in constant memory. What cannot be sent (a media type with a
+/// line break in it) makes ``URLRequestSerialization/multipartFormRequest(method:url:parameters:headers:constructingBody:)``
+/// throw.
+///
+/// Names and file names are escaped as the WHATWG HTML standard says (section 4.10.21.8): `"` becomes `%22`, line
+/// breaks `%0D` and `%0A`, everything else is UTF-8 as it is.
+public struct MultipartFormData {
+    /// What stands between the parts. Random, so that nobody can write it into a part beforehand.
+    public let boundary: String
+
+    /// The most bytes that one read of the body gives; `Int.max` for no limit.
+    public private(set) var packetSize = Int.max
+    /// The time that the transfer waits after each packet, in seconds.
+    public private(set) var delay: TimeInterval = 0
+
+    /// A packet size for slow mobile networks, in bytes; `kAFUploadStream3GSuggestedPacketSize`.
+    public static let suggestedPacketSize = 16_384
+    /// A delay for slow mobile networks, in seconds; `kAFUploadStream3GSuggestedDelay`.
+    public static let suggestedDelay: TimeInterval = 0.2
+
+    private(set) var parts: [MultipartPart] = []
+    private(set) var failure: NSError?
+
+    init(boundary: String = MultipartFormData.randomBoundary()) { self.boundary = boundary }
+
+    static func randomBoundary() -> String {
+        func hexadecimal(_ value: UInt32) -> String {
+            let digits = String(value, radix: 16, uppercase: true)
+            return String(repeating: "0", count: 8 - digits.count) + digits
+        }
+        // The system's generator, which cannot be predicted from earlier boundaries.
+        var generator = SystemRandomNumberGenerator()
+        return "Boundary+\(hexadecimal(generator.next()))\(hexadecimal(generator.next()))"
+    }
+
+    // MARK: Parts
+
+    /// A value: a part with nothing but its name. `appendPartWithFormData:name:`.
+    public mutating func appendPart(formData data: Data, name: String) {
+        append(fields(name: name), .data(data))
+    }
+
+    /// A file from memory. `appendPartWithFileData:name:fileName:mimeType:`.
+    public mutating func appendPart(fileData data: Data, name: String, fileName: String, mimeType: String) {
+        append(fields(name: name, fileName: fileName, mimeType: mimeType), .data(data))
+    }
+
+    /// A file from disk, with its own name and the media type of its extension. `appendPartWithFileURL:name:error:`.
+    ///
+    /// - Throws: as ``appendPart(fileURL:name:fileName:mimeType:)``.
+    public mutating func appendPart(fileURL: URL, name: String) throws {
+        let type = MIMEType.type(forPathExtension: fileURL.pathExtension)
+        try appendPart(fileURL: fileURL, name: name, fileName: fileURL.lastPathComponent, mimeType: type)
+    }
+
+    /// A file from disk. `appendPartWithFileURL:name:fileName:mimeType:error:`.
+    ///
+    /// Its length is taken now. A file that has another length when it is sent ends the transfer with an error.
+    ///
+    /// - Throws: `NSURLErrorBadURL` (-1000) in ``URLRequestSerializationErrorDomain`` with the reason "Expected URL to
+    ///   be a file URL" or "File URL not reachable.", the latter also for what is not a regular file.
+    public mutating func appendPart(fileURL: URL, name: String, fileName: String, mimeType: String) throws {
+        let file = try FileSource(url: fileURL)
+        append(fields(name: name, fileName: fileName, mimeType: mimeType), .file(file))
+    }
+
+    /// A file from a stream, of which `length` bytes are sent. `appendPartWithInputStream:name:fileName:length:mimeType:`.
+    ///
+    /// A stream can be read once. Unless it is a ``ReplayableBodyStream``, a redirect or an authentication that needs
+    /// the body a second time fails; give a closure that makes streams to avoid that. A stream that ends before its
+    /// length is an error; what it has beyond is not read.
+    public mutating func appendPart(
+        inputStream: InputStream, name: String, fileName: String, length: Int64, mimeType: String
+    ) {
+        append(fields(name: name, fileName: fileName, mimeType: mimeType), .stream(StreamSource(inputStream, length: length)))
+    }
+
+    /// A file from a stream that is made anew each time that the body is sent.
+    public mutating func appendPart(
+        name: String, fileName: String, length: Int64, mimeType: String,
+        makingStream: @escaping @Sendable () throws -> InputStream
+    ) {
+        append(
+            fields(name: name, fileName: fileName, mimeType: mimeType),
+            .stream(StreamSource(length: length, making: makingStream)))
+    }
+
+    /// Headers of your own, sent in the order of their names, and a body. `appendPartWithHeaders:body:`.
+    public mutating func appendPart(headers: [String: String], body: Data) {
+        append(headers.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }, .data(body))
+    }
+
+    /// Slows the upload down: after each `packetSize` bytes the transfer pauses for `delay` seconds.
+    /// `throttleBandwidthWithPacketSize:delay:`.
+    ///
+    /// Nothing sleeps here. Whoever sends the body pauses the transfer; see ``ThrottledBodyStream``.
+    public mutating func throttleBandwidth(packetSize: Int, delay: TimeInterval) {
+        guard packetSize > 0, delay >= 0, delay.isFinite else {
+            fail("The packet size must be positive, and the delay a number of seconds.")
+            return
+        }
+        self.packetSize = packetSize
+        self.delay = delay
+    }
+
+    // MARK: Headers of parts
+
+    private func fields(name: String) -> [(String, String)] {
+        [("Content-Disposition", "form-data; name=\"\(MultipartFormData.escapedName(name))\"")]
+    }
+
+    private func fields(name: String, fileName: String, mimeType: String) -> [(String, String)] {
+        let file = MultipartFormData.escape(fileName)
+        let disposition = "form-data; name=\"\(MultipartFormData.escapedName(name))\"; filename=\"\(file)\""
+        return [("Content-Disposition", disposition), ("Content-Type", mimeType)]
+    }
+
+    private mutating func append(_ headers: [(String, String)], _ body: MultipartPart.Body) {
+        for (name, value) in headers where !HTTPSyntax.isToken(name) || !HTTPSyntax.isFieldValue(value) {
+            fail("The header \(name) of a part cannot be sent.", subject: name)
+        }
+        if case .stream(let source) = body, source.length < 0 { fail("The length of a part is negative.") }
+        parts.append(MultipartPart(headers: headers, body: body))
+    }
+
+    /// Keeps the first failure, which the request is refused with.
+    private mutating func fail(_ reason: String, subject: String? = nil) {
+        if failure == nil { failure = .request(.invalidPart, reason, subject: subject) }
+    }
+
+    /// Names of fields have their line breaks made CRLF first, as the standard wants; those of files do not.
+    static func escapedName(_ name: String) -> String {
+        var text = ""
+        var afterReturn = false
+        for scalar in name.unicodeScalars {
+            if afterReturn && scalar != "\n" { text.unicodeScalars.append("\n") }
+            if scalar == "\n" && !afterReturn { text.unicodeScalars.append("\r") }
+            text.unicodeScalars.append(scalar)
+            afterReturn = scalar == "\r"
+        }
+        if afterReturn { text.unicodeScalars.append("\n") }
+        return escape(text)
+    }
+
+    static func escape(_ text: String) -> String {
+        var result = ""
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "\"": result += "%22"
+            case "\r": result += "%0D"
+            case "\n": result += "%0A"
+            default: result.unicodeScalars.append(scalar)
+            }
+        }
+        return result
+    }
+}

@@ -1,0 +1,42 @@
+import Foundation
+import Synchronization
+
+/// A stream that is sent as a part, of which `length` bytes are promised.
+final class StreamSource {
+    let length: Int64
+    private let stream: InputStream?
+    private let make: (@Sendable () throws -> InputStream)?
+    private let isTaken = Atomic(false)
+
+    init(_ stream: InputStream, length: Int64) {
+        self.stream = stream
+        self.length = length
+        make = nil
+    }
+
+    init(length: Int64, making make: @escaping @Sendable () throws -> InputStream) {
+        stream = nil
+        self.length = length
+        self.make = make
+    }
+
+    /// A stream to read from the start, not opened. A plain one is given out once, because it can be read only once.
+    func take() throws -> InputStream {
+        if let make { return try make() }
+        guard let stream, !isTaken.exchange(true, ordering: .acquiringAndReleasing) else {
+            if let stream = stream as? any ReplayableBodyStream { return try stream.replay() }
+            throw StreamSource.exhausted("A part of the form comes from a stream, which was read already.")
+        }
+        return stream
+    }
+
+    /// Throws when ``take()`` would.
+    func checkAvailable() throws {
+        guard make == nil, !(stream is any ReplayableBodyStream), isTaken.load(ordering: .acquiring) else { return }
+        throw StreamSource.exhausted("A part of the form comes from a stream, which was read already.")
+    }
+
+    static func exhausted(_ reason: String, underlying: (any Error)? = nil) -> NSError {
+        .request(.invalidPart, reason, code: NSURLErrorRequestBodyStreamExhausted, underlying: underlying)
+    }
+}

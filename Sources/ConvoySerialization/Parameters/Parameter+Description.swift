@@ -1,0 +1,64 @@
+import Foundation
+
+extension Parameter: CustomStringConvertible {
+    /// What the value is in AFNetworking's query style: text as it is, booleans as `1` or `0`, dates as
+    /// `2013-01-01 00:00:00 +0000`, bytes as Base64. Containers list their elements in a fixed order, by which sets
+    /// are sorted. Nesting deeper than ``maximumDepth`` is shown as `…`.
+    public var description: String { description(depth: 0) }
+
+    private func description(depth: Int) -> String {
+        if depth > Parameter.maximumDepth { return "…" }
+        switch self {
+        case .null: return "<null>"
+        case .bool(let value): return value ? "1" : "0"
+        case .integer(let value): return String(value)
+        case .unsignedInteger(let value): return String(value)
+        case .double(let value): return Parameter.text(of: value)
+        case .string(let value): return value
+        case .data(let value): return value.base64EncodedString()
+        case .date(let value): return DateText.description(of: value) ?? "\(value.timeIntervalSince1970)"
+        case .array(let values):
+            return "(" + values.map { $0.description(depth: depth + 1) }.joined(separator: ", ") + ")"
+        case .set(let values):
+            return "{(" + values.map { $0.description(depth: depth + 1) }.sorted().joined(separator: ", ") + ")}"
+        case .dictionary(let values):
+            let pairs = values.sorted { $0.key < $1.key }
+            return "{" + pairs.map { "\($0.key) = \($0.value.description(depth: depth + 1));" }.joined() + "}"
+        }
+    }
+
+    /// The nesting that every request serializer accepts. Deeper trees are an error, because following them would
+    /// end the stack of the thread that serializes.
+    public static let maximumDepth = 512
+
+    /// The shortest text that reads back as the same number, as `NSNumber` describes it: `3` for 3.0, `1e+20`.
+    static func text(of value: Double) -> String {
+        let text = value.description
+        return text.hasSuffix(".0") ? String(text.dropLast(2)) : text
+    }
+
+    /// The elements of a set in the order in which they are sent.
+    static func sorted(_ values: Set<Parameter>) -> [Parameter] {
+        // Two different elements can have one description (`1` and "1"); their kind then decides, because the order
+        // of a set differs from run to run.
+        values.map { (text: $0.description, value: $0) }
+            .sorted { ($0.text, $0.value.kind) < ($1.text, $1.value.kind) }
+            .map(\.value)
+    }
+
+    private var kind: Int {
+        switch self {
+        case .null: 0
+        case .bool: 1
+        case .integer: 2
+        case .unsignedInteger: 3
+        case .double: 4
+        case .string: 5
+        case .data: 6
+        case .date: 7
+        case .array: 8
+        case .set: 9
+        case .dictionary: 10
+        }
+    }
+}

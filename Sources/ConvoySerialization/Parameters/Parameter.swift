@@ -1,0 +1,114 @@
+import Foundation
+
+/// A value that a request can carry: one node of a tree of parameters.
+///
+/// Literals work at every level, so a tree reads as it will be sent:
+///
+/// ```swift
+/// let parameters: Parameter = ["user": "ada", "tags": ["a", "b"], "n": 3, "ok": true, "none": nil]
+/// ```
+///
+/// A serializer decides what becomes of each case; see ``URLRequestSerialization``. Inside a literal `nil` is
+/// ``null``. Where a function takes `Parameter?`, a plain `nil` means that there are no parameters at all.
+///
+/// It takes the place of the `id` that AFNetworking 2.x accepts. A value, so it can cross threads.
+public enum Parameter: Sendable, Hashable {
+    /// Nothing, but named: `field` without `=` in a query, `null` in JSON.
+    case null
+    /// True or false: `1` or `0` in a query, unless the ``QueryStringStyle`` says otherwise.
+    case bool(Bool)
+    /// A whole number.
+    case integer(Int64)
+    /// A whole number too great for ``integer(_:)``.
+    case unsignedInteger(UInt64)
+    /// A number with a fraction. One that is not finite is an error in JSON, which has no word for it.
+    case double(Double)
+    /// Text. Sent as UTF-8.
+    case string(String)
+    /// Bytes: Base64 in a query and in JSON, `<data>` in a property list, raw in a multipart form.
+    case data(Data)
+    /// A moment in time.
+    case date(Date)
+    /// Values in order.
+    case array([Parameter])
+    /// Values in no order and none twice. A query repeats the plain key for each; JSON and property lists, which have
+    /// no sets, get an array. Both sort them by their description, so that equal sets are sent as equal bytes.
+    case set(Set<Parameter>)
+    /// Values by key.
+    case dictionary([String: Parameter])
+}
+
+/// Another name for ``Parameter``, for signatures that take a whole tree.
+public typealias Parameters = Parameter
+
+extension Parameter {
+    /// A text.
+    public init(_ value: String) { self = .string(value) }
+    /// A truth value.
+    public init(_ value: Bool) { self = .bool(value) }
+    /// A number with a fraction.
+    public init(_ value: Double) { self = .double(value) }
+    /// Bytes.
+    public init(_ value: Data) { self = .data(value) }
+    /// A moment.
+    public init(_ value: Date) { self = .date(value) }
+    /// The absolute string of a URL.
+    public init(_ value: URL) { self = .string(value.absoluteString) }
+    /// Values in order.
+    public init(_ value: [Parameter]) { self = .array(value) }
+    /// Values in no order.
+    public init(_ value: Set<Parameter>) { self = .set(value) }
+    /// Values by key.
+    public init(_ value: [String: Parameter]) { self = .dictionary(value) }
+
+    /// A whole number of any width; ``unsignedInteger(_:)`` is used only past the range of `Int64`, so that equal
+    /// numbers make equal parameters.
+    ///
+    /// A number that needs more than 64 bits becomes its decimal text, which loses nothing.
+    public init(_ value: some BinaryInteger) {
+        if let small = Int64(exactly: value) {
+            self = .integer(small)
+        } else if let large = UInt64(exactly: value) {
+            self = .unsignedInteger(large)
+        } else {
+            self = .string(value.description)
+        }
+    }
+
+    /// The values under a key, or nil where this is no dictionary or has no such key.
+    public subscript(key: String) -> Parameter? {
+        guard case .dictionary(let values) = self else { return nil }
+        return values[key]
+    }
+}
+
+extension Parameter: ExpressibleByStringLiteral, ExpressibleByStringInterpolation {
+    public init(stringLiteral value: String) { self = .string(value) }
+}
+
+extension Parameter: ExpressibleByIntegerLiteral {
+    public init(integerLiteral value: Int64) { self = .integer(value) }
+}
+
+extension Parameter: ExpressibleByFloatLiteral {
+    public init(floatLiteral value: Double) { self = .double(value) }
+}
+
+extension Parameter: ExpressibleByBooleanLiteral {
+    public init(booleanLiteral value: Bool) { self = .bool(value) }
+}
+
+extension Parameter: ExpressibleByNilLiteral {
+    public init(nilLiteral: ()) { self = .null }
+}
+
+extension Parameter: ExpressibleByArrayLiteral {
+    public init(arrayLiteral elements: Parameter...) { self = .array(elements) }
+}
+
+extension Parameter: ExpressibleByDictionaryLiteral {
+    /// A key that is written twice keeps its last value.
+    public init(dictionaryLiteral elements: (String, Parameter)...) {
+        self = .dictionary(Dictionary(elements, uniquingKeysWith: { _, last in last }))
+    }
+}

@@ -1,0 +1,101 @@
+import Foundation
+
+/// One field of a query: a name, not escaped, and a value that is no container.
+public struct QueryStringPair: Sendable, Hashable {
+    /// The name with its brackets, indices or dots.
+    public let field: String
+    /// The value; never an array, set or dictionary.
+    public let value: Parameter
+}
+
+extension QueryStringStyle {
+    /// The query string of a tree: `field=value` or, for null, `field`, escaped and joined by `&`;
+    /// `AFQueryStringFromParameters`.
+    ///
+    /// - Throws: as ``pairs(from:)``, and for a date that cannot be written in this style.
+    public func queryString(from parameters: Parameter) throws -> String {
+        var output: [UInt8] = []
+        output.reserveCapacity(128)
+        for pair in try pairs(from: parameters) {
+            if !output.isEmpty { output.append(UInt8(ascii: "&")) }
+            PercentEscaping.append(pair.field, to: &output)
+            guard pair.value != .null else { continue }
+            output.append(UInt8(ascii: "="))
+            PercentEscaping.append(try text(of: pair.value), to: &output)
+        }
+        return String(decoding: output, as: UTF8.self)
+    }
+
+    /// The fields of a tree in the order in which they are sent; `AFQueryStringPairsFromDictionary`.
+    ///
+    /// - Throws: in ``URLRequestSerializationErrorDomain`` when the root is neither a dictionary nor null (there would
+    ///   be no name to send a value under) or when it is nested deeper than ``Parameter/maximumDepth``.
+    public func pairs(from parameters: Parameter) throws -> [QueryStringPair] {
+        switch parameters {
+        case .null: return []
+        case .dictionary(let values):
+            var pairs: [QueryStringPair] = []
+            pairs.reserveCapacity(values.count)
+            for (key, value) in values.sorted(by: { $0.key < $1.key }) {
+                try append(value, named: key, depth: 1, to: &pairs)
+            }
+            return pairs
+        default:
+            throw NSError.request(.invalidParameters, "The parameters of a query or form must be a dictionary.")
+        }
+    }
+
+    private func append(
+        _ value: Parameter, named field: String, depth: Int, to pairs: inout [QueryStringPair]
+    ) throws {
+        guard depth <= Parameter.maximumDepth else {
+            throw NSError.request(
+                .parametersTooDeep, "The parameters are nested deeper than \(Parameter.maximumDepth) levels.")
+        }
+        switch value {
+        case .dictionary(let values):
+            for (key, value) in values.sorted(by: { $0.key < $1.key }) {
+                let name = nesting == .brackets ? "\(field)[\(key)]" : "\(field).\(key)"
+                try append(value, named: name, depth: depth + 1, to: &pairs)
+            }
+        case .array(let values):
+            for (index, value) in values.enumerated() {
+                let name =
+                    switch arrays {
+                    case .brackets: "\(field)[]"
+                    case .indices: "\(field)[\(index)]"
+                    case .noBrackets: field
+                    }
+                try append(value, named: name, depth: depth + 1, to: &pairs)
+            }
+        case .set(let values):
+            for value in Parameter.sorted(values) {
+                try append(value, named: field, depth: depth + 1, to: &pairs)
+            }
+        default:
+            pairs.append(QueryStringPair(field: field, value: value))
+        }
+    }
+
+    /// The text of a value that is no container, not escaped.
+    func text(of value: Parameter) throws -> String {
+        switch value {
+        case .bool(let value) where booleans == .literal:
+            return value ? "true" : "false"
+        case .date(let date):
+            let text: String? =
+                switch dates {
+                case .description: DateText.description(of: date)
+                case .iso8601: DateText.iso8601(date)
+                case .secondsSince1970:
+                    date.timeIntervalSince1970.isFinite ? Parameter.text(of: date.timeIntervalSince1970) : nil
+                }
+            guard let text else {
+                throw NSError.request(.invalidParameters, "A date lies outside the years 1 to 9999.")
+            }
+            return text
+        default:
+            return value.description
+        }
+    }
+}

@@ -1,0 +1,85 @@
+/// How a tree of parameters is written in a query string, which no standard says.
+///
+/// | value | ``brackets`` | ``indices`` | ``noBrackets`` | ``dots`` |
+/// |---|---|---|---|---|
+/// | `["a": ["b": 1]]` | `a[b]=1` | `a[b]=1` | `a[b]=1` | `a.b=1` |
+/// | `["a": [1, 2]]` | `a[]=1&a[]=2` | `a[0]=1&a[1]=2` | `a=1&a=2` | `a[0]=1&a[1]=2` |
+/// | `["a": [["b": 1]]]` | `a[][b]=1` | `a[0][b]=1` | `a[b]=1` | `a[0].b=1` |
+///
+/// (Brackets are sent escaped.) In every style keys are sorted, the elements of a set repeat the plain key, null is
+/// the key alone without `=`, and empty containers give nothing.
+public struct QueryStringStyle: Sendable, Hashable {
+    /// How the elements of an array are told apart.
+    public enum Arrays: Sendable, Hashable {
+        /// `key[]`, for each. Dictionaries inside an array cannot be told apart by whoever reads it.
+        case brackets
+        /// `key[0]`, `key[1]`.
+        case indices
+        /// The plain `key`, for each.
+        case noBrackets
+    }
+
+    /// How the key of a nested dictionary is joined.
+    public enum Nesting: Sendable, Hashable {
+        /// `key[sub]`.
+        case brackets
+        /// `key.sub`.
+        case dots
+    }
+
+    /// How truth values are written.
+    public enum Booleans: Sendable, Hashable {
+        /// `1` and `0`.
+        case numeric
+        /// `true` and `false`.
+        case literal
+    }
+
+    /// How dates are written, always in UTC.
+    public enum Dates: Sendable, Hashable {
+        /// `2013-01-01 00:00:00 +0000`, as `NSDate` describes itself and AFNetworking sends it. Whole seconds.
+        case description
+        /// `2013-01-01T00:00:00Z` (RFC 3339), with milliseconds where there are some.
+        case iso8601
+        /// Seconds since 1970, with a fraction where there is one.
+        case secondsSince1970
+    }
+
+    public var arrays: Arrays
+    public var nesting: Nesting
+    public var booleans: Booleans
+    public var dates: Dates
+
+    public init(
+        arrays: Arrays = .brackets, nesting: Nesting = .brackets, booleans: Booleans = .numeric,
+        dates: Dates = .description
+    ) {
+        self.arrays = arrays
+        self.nesting = nesting
+        self.booleans = booleans
+        self.dates = dates
+    }
+
+    /// AFNetworking's own style, `AFHTTPRequestQueryStringDefaultStyle`.
+    public static let brackets = QueryStringStyle()
+    /// Brackets with the index of each element.
+    public static let indices = QueryStringStyle(arrays: .indices)
+    /// The plain key again for each element.
+    public static let noBrackets = QueryStringStyle(arrays: .noBrackets)
+    /// Dots between keys, and indices in brackets.
+    public static let dots = QueryStringStyle(arrays: .indices, nesting: .dots)
+
+    /// The same style with other booleans.
+    public func booleans(_ booleans: Booleans) -> QueryStringStyle {
+        var style = self
+        style.booleans = booleans
+        return style
+    }
+
+    /// The same style with other dates.
+    public func dates(_ dates: Dates) -> QueryStringStyle {
+        var style = self
+        style.dates = dates
+        return style
+    }
+}

@@ -1,0 +1,94 @@
+import Foundation
+import FoundationNetworking
+
+/// The steps that the serializers are put together from.
+extension HTTPRequestSerializer {
+    /// Applies what was set, and only that, so that a session's or the user's own defaults survive.
+    func applyProperties(to request: inout URLRequest) {
+        if let allowsCellularAccess { request.allowsCellularAccess = allowsCellularAccess }
+        if let cachePolicy { request.cachePolicy = cachePolicy }
+        if let httpShouldHandleCookies { request.httpShouldHandleCookies = httpShouldHandleCookies }
+        if let networkServiceType { request.networkServiceType = networkServiceType }
+        if let timeoutInterval { request.timeoutInterval = timeoutInterval }
+    }
+
+    /// The request, checked, with the serializer's headers where it has none of that name.
+    func requestWithHeaders(_ request: URLRequest) throws -> URLRequest {
+        guard request.url != nil else { throw NSError.badURL(nil) }
+        guard HTTPSyntax.isToken(request.httpMethod ?? "GET") else {
+            throw NSError.request(
+                .invalidMethod, "The method is not a token (RFC 9110, section 5.6.2).", subject: request.httpMethod)
+        }
+        try headers.check()
+        var request = request
+        if request.allHTTPHeaderFields?.isEmpty ?? true {
+            // One assignment instead of one call a field: most requests come this way.
+            request.allHTTPHeaderFields = headers.fields
+        } else {
+            for (name, value) in headers.fields where request.value(forHTTPHeaderField: name) == nil {
+                request.setValue(value, forHTTPHeaderField: name)
+            }
+        }
+        return request
+    }
+
+    func encodesParametersInURI(_ request: URLRequest) -> Bool {
+        let method = request.httpMethod ?? "GET"
+        if httpMethodsEncodingParametersInURI.contains(HTTPMethod(method)) { return true }
+        let upper = method.uppercased()
+        return httpMethodsEncodingParametersInURI.contains { $0.rawValue.uppercased() == upper }
+    }
+
+    /// The query string, or nil where there are no parameters.
+    func queryString(for request: URLRequest, parameters: Parameter?) throws -> String? {
+        guard let parameters else { return nil }
+        if let queryStringSerialization { return try queryStringSerialization(request, parameters) }
+        return try queryStringStyle.queryString(from: parameters)
+    }
+
+    func appendQuery(of parameters: Parameter?, to request: inout URLRequest) throws {
+        guard let query = try queryString(for: request, parameters: parameters), !query.isEmpty else { return }
+        guard let url = request.url, let extended = url.appendingQuery(query) else {
+            throw NSError.badURL(request.url)
+        }
+        request.url = extended
+    }
+
+    /// Gives the request a body, its type unless it has one, and the compression that was asked for.
+    func setBody(_ body: Data, contentType: String, of request: inout URLRequest) throws {
+        if request.value(forHTTPHeaderField: "Content-Type") == nil {
+            request.setValue(contentType, forHTTPHeaderField: "Content-Type")
+        }
+        request.httpBody = body
+        if compressesBody { try compressBody(of: &request) }
+    }
+
+    private func compressBody(of request: inout URLRequest) throws {
+        guard let body = request.httpBody, request.value(forHTTPHeaderField: "Content-Encoding") == nil else { return }
+        guard let compressed = try Gzip.compress(body), compressed.count < body.count else { return }
+        request.httpBody = compressed
+        request.setValue("gzip", forHTTPHeaderField: "Content-Encoding")
+        // A length that was stated for the plain body would now frame the request wrongly.
+        request.setValue(nil, forHTTPHeaderField: "Content-Length")
+    }
+}
+
+extension URL {
+    /// This URL with a query joined to the one it has, before the fragment; nil when that is no URL.
+    ///
+    /// AFNetworking puts the query after the fragment, which swallows it, and joins with `&` to an empty query.
+    func appendingQuery(_ query: String) -> URL? {
+        let text = absoluteString
+        let fragment = text.firstIndex(of: "#") ?? text.endIndex
+        let head = text[..<fragment]
+        let joint: String
+        if !head.utf8.contains(UInt8(ascii: "?")) {
+            joint = "?"
+        } else {
+            joint = head.hasSuffix("?") || head.hasSuffix("&") ? "" : "&"
+        }
+        // A query of the caller's own making may have a bare "#", which would end it.
+        let safe = query.utf8.contains(UInt8(ascii: "#")) ? query.replacing("#", with: "%23") : query
+        return URL(string: "\(head)\(joint)\(safe)\(text[fragment...])")
+    }
+}

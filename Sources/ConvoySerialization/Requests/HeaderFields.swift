@@ -1,0 +1,54 @@
+import Foundation
+
+/// The headers that a serializer puts into every request: small, in order, without regard to case.
+///
+/// What cannot be sent is noticed when it is stored, so that building a request only has to look at one optional.
+struct HeaderFields: Sendable, Hashable {
+    private(set) var fields: [String: String] = [:]
+    private var failures: [String: RequestSerializationFailure] = [:]
+
+    /// Stores a value; nil removes the field. A field of the same name in another spelling is replaced.
+    mutating func set(_ value: String?, for name: String) {
+        if fields[name] == nil, let other = fields.keys.first(where: { HTTPSyntax.sameFieldName($0, name) }) {
+            fields[other] = nil
+            failures[other] = nil
+        }
+        fields[name] = value
+        failures[name] = value.flatMap { HeaderFields.failure(name: name, value: $0) }
+    }
+
+    /// Marks a field that was just stored as one that must not be sent.
+    mutating func reject(_ name: String, because failure: RequestSerializationFailure) {
+        failures[name] = failure
+    }
+
+    func value(for name: String) -> String? {
+        fields[name] ?? fields.first { HTTPSyntax.sameFieldName($0.key, name) }?.value
+    }
+
+    /// Throws for the first field, by name, that cannot be sent.
+    func check() throws {
+        guard !failures.isEmpty, let first = failures.min(by: { $0.key < $1.key }) else { return }
+        throw HeaderFields.error(first.value, name: first.key)
+    }
+
+    static func check(name: String, value: String) throws {
+        if let failure = failure(name: name, value: value) { throw error(failure, name: name) }
+    }
+
+    private static func failure(name: String, value: String) -> RequestSerializationFailure? {
+        if !HTTPSyntax.isToken(name) { return .invalidHeaderName }
+        if !HTTPSyntax.isFieldValue(value) { return .invalidHeaderValue }
+        return nil
+    }
+
+    private static func error(_ failure: RequestSerializationFailure, name: String) -> NSError {
+        let reason =
+            switch failure {
+            case .invalidHeaderName: "A header name is not a token (RFC 9110, section 5.6.2)."
+            case .invalidUserName: "A user name with a colon cannot be sent with Basic authorization (RFC 7617)."
+            default: "The value of the header \(name) contains a control character (RFC 9110, section 5.5)."
+            }
+        return .request(failure, reason, subject: name)
+    }
+}

@@ -1,0 +1,50 @@
+import Foundation
+import FoundationNetworking
+
+/// Parameters as JSON (RFC 8259); `AFJSONRequestSerializer`.
+///
+/// Methods that encode in the URI get a query, as with ``HTTPRequestSerializer``. The others get a body of the type
+/// `application/json` unless the request has a type; nil parameters give neither body nor type.
+public struct JSONRequestSerializer: HTTPRequestSerialization {
+    /// Headers, properties, query style and the rest.
+    public var http: HTTPRequestSerializer
+
+    /// Formatting. `.fragmentsAllowed` admits a root that is neither an array nor a dictionary.
+    ///
+    /// Keys are always sorted, so that equal parameters are sent as equal bytes; `/` is written `\/`, as
+    /// `NSJSONSerialization` does, unless `.withoutEscapingSlashes` is given.
+    public var writingOptions: JSONSerialization.WritingOptions
+
+    /// How dates are written; ``JSONDates/iso8601`` at first.
+    public var dates = JSONDates.iso8601
+
+    public init(writingOptions: JSONSerialization.WritingOptions = [], http: HTTPRequestSerializer = .init()) {
+        self.writingOptions = writingOptions
+        self.http = http
+    }
+
+    /// - Throws: for parameters that are no JSON (-1016, "The `parameters` argument is not valid JSON."): a number
+    ///   that is not finite, a date that cannot be written, a root that is a scalar, nesting beyond
+    ///   ``Parameter/maximumDepth``.
+    public func request(bySerializing request: URLRequest, with parameters: Parameter?) throws -> URLRequest {
+        var request = try http.requestWithHeaders(request)
+        if http.encodesParametersInURI(request) {
+            try http.appendQuery(of: parameters, to: &request)
+            return request
+        }
+        guard let parameters else { return request }
+        let body = try JSONWriter.data(from: parameters, options: writingOptions, dates: dates)
+        try http.setBody(body, contentType: "application/json", of: &request)
+        return request
+    }
+}
+
+/// How dates are written in JSON, which has no type for them.
+public enum JSONDates: Sendable, Hashable {
+    /// A string in UTC, `2013-01-01T00:00:00Z` (RFC 3339), with milliseconds where there are some.
+    case iso8601
+    /// A number of seconds since 1970.
+    case secondsSince1970
+    /// A number of milliseconds since 1970.
+    case millisecondsSince1970
+}

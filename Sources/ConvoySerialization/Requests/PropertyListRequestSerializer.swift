@@ -1,0 +1,93 @@
+import Foundation
+import FoundationNetworking
+
+/// Parameters as a property list; `AFPropertyListRequestSerializer`.
+///
+/// Methods that encode in the URI get a query, as with ``HTTPRequestSerializer``. The others get a body of the type
+/// `application/x-plist` unless the request has a type; nil parameters give neither body nor type.
+public struct PropertyListRequestSerializer: HTTPRequestSerialization {
+    /// Headers, properties, query style and the rest.
+    public var http: HTTPRequestSerializer
+    /// XML or binary.
+    public var format: PropertyListSerialization.PropertyListFormat
+    /// Passed on to `PropertyListSerialization`, which has no use for it.
+    public var writeOptions: PropertyListSerialization.WriteOptions
+
+    public init(
+        format: PropertyListSerialization.PropertyListFormat = .xml,
+        writeOptions: PropertyListSerialization.WriteOptions = 0, http: HTTPRequestSerializer = .init()
+    ) {
+        self.format = format
+        self.writeOptions = writeOptions
+        self.http = http
+    }
+
+    /// - Throws: for parameters that are no property list (-1016): null anywhere, a whole number past `Int64`, a number
+    ///   or date that is not finite, text with characters that XML cannot hold, nesting beyond
+    ///   ``Parameter/maximumDepth``.
+    public func request(bySerializing request: URLRequest, with parameters: Parameter?) throws -> URLRequest {
+        var request = try http.requestWithHeaders(request)
+        if http.encodesParametersInURI(request) {
+            try http.appendQuery(of: parameters, to: &request)
+            return request
+        }
+        guard let parameters else { return request }
+        let tree = try object(of: parameters, depth: 0)
+        let body: Data
+        do {
+            body = try PropertyListSerialization.data(fromPropertyList: tree, format: format, options: writeOptions)
+        } catch {
+            throw invalid("The property list cannot be written.", underlying: error)
+        }
+        try http.setBody(body, contentType: "application/x-plist", of: &request)
+        return request
+    }
+
+    private func object(of value: Parameter, depth: Int) throws -> Any {
+        guard depth <= Parameter.maximumDepth else {
+            throw NSError.request(
+                .parametersTooDeep, "The parameters are nested deeper than \(Parameter.maximumDepth) levels.")
+        }
+        switch value {
+        case .null: throw invalid("A property list has no null.")
+        case .bool(let value): return value
+        case .integer(let value): return value
+        case .unsignedInteger(let value):
+            // The XML format would write it as a negative number.
+            guard let small = Int64(exactly: value) else { throw invalid("A number is past the range of Int64.") }
+            return small
+        case .double(let value):
+            guard value.isFinite else { throw invalid("A number is not finite.") }
+            return value
+        case .string(let value):
+            guard format != .xml || PropertyListRequestSerializer.isXML(value) else {
+                throw invalid("A text has a character that XML cannot hold.")
+            }
+            return value
+        case .data(let value): return value
+        case .date(let value):
+            guard DateText.description(of: value) != nil else {
+                throw invalid("A date lies outside the years 1 to 9999.")
+            }
+            return value
+        case .array(let values): return try values.map { try object(of: $0, depth: depth + 1) }
+        case .set(let values): return try Parameter.sorted(values).map { try object(of: $0, depth: depth + 1) }
+        case .dictionary(let values):
+            if format == .xml, let key = values.keys.first(where: { !PropertyListRequestSerializer.isXML($0) }) {
+                throw invalid("A key has a character that XML cannot hold.", subject: key)
+            }
+            return try values.mapValues { try object(of: $0, depth: depth + 1) }
+        }
+    }
+
+    /// XML 1.0, production 2: no control characters but tab and line breaks, and not two of the noncharacters.
+    private static func isXML(_ text: String) -> Bool {
+        text.unicodeScalars.allSatisfy {
+            $0.value >= 0x20 ? $0.value != 0xFFFE && $0.value != 0xFFFF : "\t\n\r".unicodeScalars.contains($0)
+        }
+    }
+
+    private func invalid(_ reason: String, subject: String? = nil, underlying: (any Error)? = nil) -> NSError {
+        .request(.invalidParameters, reason, subject: subject, underlying: underlying)
+    }
+}

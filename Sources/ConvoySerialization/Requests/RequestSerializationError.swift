@@ -1,0 +1,69 @@
+import Foundation
+
+/// The domain of every error that a request serializer makes itself; `AFURLRequestSerializationErrorDomain`.
+///
+/// The codes are those of `NSURLErrorDomain`: `NSURLErrorBadURL` (-1000) for a URL that cannot be used,
+/// `NSURLErrorCannotDecodeContentData` (-1016) for anything else that cannot be put into a request. The `userInfo`
+/// has a `NSLocalizedFailureReasonErrorKey` in words and, under ``URLRequestSerializationErrorKey/reason``, a
+/// ``RequestSerializationFailure`` for a program to tell them apart.
+public let URLRequestSerializationErrorDomain = "com.alamofire.error.serialization.request"
+
+/// The keys in the `userInfo` of errors in ``URLRequestSerializationErrorDomain``.
+public enum URLRequestSerializationErrorKey {
+    /// A ``RequestSerializationFailure``.
+    public static let reason = "com.convoy.serialization.request.error.reason"
+    /// The offending method, header name, file path or the like, as a `String`. Never a header's value, which can be
+    /// a secret.
+    public static let subject = "com.convoy.serialization.request.error.subject"
+    /// `AFNetworkingOperationFailingURLRequestErrorKey`, spelled as there. For the `URLRequest` that failed, where
+    /// an operation has one to tell.
+    public static let failingURLRequest = "com.alamofire.serialization.request.error.response"
+}
+
+/// Why a request could not be made.
+public enum RequestSerializationFailure: String, Sendable, Hashable {
+    /// The method is not a token (RFC 9110, section 5.6.2), or has no place in this kind of request.
+    case invalidMethod
+    /// A header name is not a token.
+    case invalidHeaderName
+    /// A header value has a control character in it, such as a line break.
+    case invalidHeaderValue
+    /// A user name with a colon cannot be sent with Basic authorization (RFC 7617, section 2).
+    case invalidUserName
+    /// The URL is missing, or stopped being one when the query was joined to it.
+    case invalidURL
+    /// The parameters cannot be expressed in this format.
+    case invalidParameters
+    /// The parameters are nested deeper than ``Parameter/maximumDepth``.
+    case parametersTooDeep
+    /// Text cannot be expressed in the serializer's string encoding.
+    case invalidText
+    /// A file URL is not a file URL, or its file cannot be read.
+    case unusableFile
+    /// A part of a multipart form has a name, type or length that cannot be sent.
+    case invalidPart
+    /// The body could not be compressed.
+    case compressionFailed
+}
+
+extension NSError {
+    static func request(
+        _ failure: RequestSerializationFailure, _ reason: String, subject: String? = nil,
+        code: Int = NSURLErrorCannotDecodeContentData, underlying: (any Error)? = nil
+    ) -> NSError {
+        var userInfo: [String: Any] = [
+            NSLocalizedFailureReasonErrorKey: reason,
+            NSLocalizedDescriptionKey: reason,
+            URLRequestSerializationErrorKey.reason: failure,
+        ]
+        userInfo[URLRequestSerializationErrorKey.subject] = subject
+        userInfo[NSUnderlyingErrorKey] = underlying.map { $0 as NSError }
+        return NSError(domain: URLRequestSerializationErrorDomain, code: code, userInfo: userInfo)
+    }
+
+    static func badURL(_ url: URL?) -> NSError {
+        request(
+            .invalidURL, url == nil ? "The request has no URL." : "The URL cannot be used.",
+            subject: url?.absoluteString, code: NSURLErrorBadURL)
+    }
+}

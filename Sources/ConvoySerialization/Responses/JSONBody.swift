@@ -1,0 +1,37 @@
+import Foundation
+import FoundationNetworking
+
+/// What the two JSON serializers do before their parser.
+extension HTTPResponseSerializer {
+    /// The bytes to parse, in UTF-8 and within the limits; nil for a body of one space, which Rails sends for
+    /// `head :ok`.
+    func json(_ data: Data, response: URLResponse?) throws -> Data? {
+        let bytes = try fromWideText(data) ?? utf8(data, response: response)
+        if HTTPResponseSerializer.isOneSpace(bytes) { return nil }
+        switch JSONScanner.scan(bytes, maximumDepth: limits.maximumNestingDepth) {
+        case .fine: return bytes
+        case .tooDeep: throw limits.nestingError(response)
+        case .trailingComma(let offset):
+            throw NSError(
+                domain: NSCocoaErrorDomain, code: CocoaError.propertyListReadCorrupt.rawValue,
+                userInfo: [NSDebugDescriptionErrorKey: "Trailing comma before character \(offset)."])
+        }
+    }
+
+    /// UTF-16 or UTF-32 without a mark, which JSON shows by zeros among its first four bytes (RFC 4627, section 3),
+    /// in UTF-8. Foundation would detect it too, but only after the limits were checked in the wrong alphabet.
+    private func fromWideText(_ data: Data) -> Data? {
+        let head = Array(data.prefix(4))
+        guard head.count >= 2, Charset.unicodeMark(of: data) == nil else { return nil }
+        let zeros = head.map { $0 == 0 }
+        let encoding: String.Encoding? =
+            switch (zeros[0], zeros[1], zeros.count > 2 ? zeros[2] : nil) {
+            case (true, true, _): .utf32BigEndian
+            case (false, true, true): .utf32LittleEndian
+            case (true, false, _): .utf16BigEndian
+            case (false, true, _): .utf16LittleEndian
+            default: nil
+            }
+        return encoding.flatMap { String(data: data, encoding: $0) }.map { Data($0.utf8) }
+    }
+}

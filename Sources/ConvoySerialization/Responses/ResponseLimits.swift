@@ -1,0 +1,42 @@
+import Foundation
+import FoundationNetworking
+
+/// What a parser takes on from a server. Passing a limit is an error with the code
+/// `NSURLErrorDataLengthExceedsMaximum` (-1103) and a ``ResponseLimitExceeded`` in its `userInfo`.
+///
+/// A raw ``HTTPResponseSerializer`` parses nothing and has no use for them.
+public struct ResponseLimits: Sendable, Hashable {
+    /// The greatest body that is parsed, in bytes after decompression. 64 MiB. Parsed, it takes several times that.
+    public var maximumBodySize: Int
+    /// The deepest nesting of arrays and objects that is parsed. 512. `JSONSerialization` itself goes no deeper than
+    /// 512 either, and says so with an error of its own.
+    public var maximumNestingDepth: Int
+
+    public init(maximumBodySize: Int = 64 << 20, maximumNestingDepth: Int = 512) {
+        self.maximumBodySize = maximumBodySize
+        self.maximumNestingDepth = maximumNestingDepth
+    }
+
+    /// The limits that hold where nothing else is said.
+    public static let standard = ResponseLimits()
+
+    func checkSize(of data: Data, response: URLResponse?) throws {
+        guard data.count > maximumBodySize else { return }
+        throw NSError.limit(
+            .bodySize, "The body of \(data.count) bytes is longer than the limit of \(maximumBodySize).", response)
+    }
+
+    func nestingError(_ response: URLResponse?) -> NSError {
+        .limit(.nestingDepth, "The body is nested deeper than the limit of \(maximumNestingDepth).", response)
+    }
+}
+
+/// Which limit a response passed.
+public enum ResponseLimitExceeded: String, Sendable, Hashable {
+    /// ``ResponseLimits/maximumBodySize``.
+    case bodySize
+    /// ``ResponseLimits/maximumNestingDepth``.
+    case nestingDepth
+    /// A property list that is small as bytes and without measure as a tree.
+    case expansion
+}

@@ -1,0 +1,70 @@
+import Foundation
+import FoundationNetworking
+
+/// The domain of every error that a response serializer makes itself; `AFURLResponseSerializationErrorDomain`.
+///
+/// `NSURLErrorBadServerResponse` (-1011) is an unacceptable status, `NSURLErrorCannotDecodeContentData` (-1016) an
+/// unacceptable content type or text that cannot be decoded, `NSURLErrorDataLengthExceedsMaximum` (-1103) a passed
+/// limit. When two things are wrong, the first is the `NSUnderlyingErrorKey` of the second.
+public let URLResponseSerializationErrorDomain = "com.alamofire.error.serialization.response"
+
+/// The keys in the `userInfo` of errors in ``URLResponseSerializationErrorDomain``.
+public enum URLResponseSerializationErrorKey {
+    /// The `URLResponse`; `AFNetworkingOperationFailingURLResponseErrorKey`.
+    public static let response = "com.alamofire.serialization.response.error.response"
+    /// The body as `Data`; `AFNetworkingOperationFailingURLResponseDataErrorKey`.
+    public static let data = "com.alamofire.serialization.response.error.data"
+    /// What the serializer made of the body of a response that is an error. AFNetworking hands it over beside the
+    /// error, which a function that throws cannot.
+    public static let responseObject = "com.alamofire.serialization.response.error.object"
+    /// A ``ResponseLimitExceeded``.
+    public static let limit = "com.convoy.serialization.response.error.limit"
+}
+
+extension Error {
+    /// What the serializer made of the body of a response that was an error, if there is anything.
+    public var serializedResponseObject: Any? {
+        (self as NSError).userInfo[URLResponseSerializationErrorKey.responseObject]
+    }
+}
+
+extension NSError {
+    /// An error about a response, with the keys that AFNetworking gives it.
+    static func response(_ code: Int, _ description: String, _ response: URLResponse?, data: Data?) -> NSError {
+        var userInfo: [String: Any] = [NSLocalizedDescriptionKey: description]
+        userInfo[NSURLErrorFailingURLErrorKey] = response?.url
+        userInfo[URLResponseSerializationErrorKey.response] = response
+        userInfo[URLResponseSerializationErrorKey.data] = data
+        return NSError(domain: URLResponseSerializationErrorDomain, code: code, userInfo: userInfo)
+    }
+
+    static func limit(_ limit: ResponseLimitExceeded, _ description: String, _ response: URLResponse?) -> NSError {
+        NSError.response(NSURLErrorDataLengthExceedsMaximum, description, response, data: nil)
+            .adding(limit, for: URLResponseSerializationErrorKey.limit)
+    }
+
+    /// The same error with one more thing in its `userInfo`.
+    func adding(_ value: Any?, for key: String) -> NSError {
+        guard let value else { return self }
+        var userInfo = self.userInfo
+        userInfo[key] = value
+        return NSError(domain: domain, code: code, userInfo: userInfo)
+    }
+
+    /// This error over another; `AFErrorWithUnderlyingError`. One that has an underlying error already keeps it.
+    func over(_ underlying: NSError?) -> NSError {
+        guard let underlying, userInfo[NSUnderlyingErrorKey] == nil else { return self }
+        return adding(underlying, for: NSUnderlyingErrorKey)
+    }
+
+    /// Whether this error or one under it is of a kind; `AFErrorOrUnderlyingErrorHasCodeInDomain`.
+    func has(code: Int, in domain: String) -> Bool {
+        var next: NSError? = self
+        // A chain is made by hand and could be long, but not endless: errors are immutable.
+        while let error = next {
+            if error.code == code && error.domain == domain { return true }
+            next = error.userInfo[NSUnderlyingErrorKey] as? NSError
+        }
+        return false
+    }
+}

@@ -1,0 +1,49 @@
+/// A set of HTTP status codes, held as ranges: asking whether it has a code costs a comparison or two.
+///
+/// `[200, 404]`, `StatusCodeSet(200..<300)`, `StatusCodeSet.successful.union([304])`.
+public struct StatusCodeSet: Sendable, Hashable, ExpressibleByArrayLiteral {
+    private var ranges: [Range<Int>] = []
+
+    /// The codes of a range.
+    public init(_ codes: Range<Int>) { insert(codes) }
+    /// The codes of a range with both ends.
+    public init(_ codes: ClosedRange<Int>) { insert(Range(codes)) }
+    /// The given codes.
+    public init(_ codes: some Sequence<Int>) { for code in codes { insert(code..<(code + 1)) } }
+    public init(arrayLiteral elements: Int...) { self.init(elements) }
+
+    /// 200 to 299, what AFNetworking accepts.
+    public static let successful = StatusCodeSet(200..<300)
+    /// 200 to 399.
+    public static let successfulOrRedirected = StatusCodeSet(200..<400)
+
+    /// True when the set has the code.
+    public func contains(_ code: Int) -> Bool {
+        for range in ranges where range.contains(code) { return true }
+        return false
+    }
+
+    /// The codes of both sets.
+    public func union(_ other: StatusCodeSet) -> StatusCodeSet {
+        var result = self
+        for range in other.ranges { result.insert(range) }
+        return result
+    }
+
+    /// Adds the codes of a range.
+    public mutating func insert(_ codes: Range<Int>) {
+        guard !codes.isEmpty else { return }
+        // Ranges that touch are merged and kept in order, so that equal sets compare equal.
+        var merged = codes
+        var result: [Range<Int>] = []
+        for range in ranges {
+            if range.upperBound < merged.lowerBound || range.lowerBound > merged.upperBound {
+                result.append(range)
+            } else {
+                merged = min(range.lowerBound, merged.lowerBound)..<max(range.upperBound, merged.upperBound)
+            }
+        }
+        result.append(merged)
+        ranges = result.sorted { $0.lowerBound < $1.lowerBound }
+    }
+}

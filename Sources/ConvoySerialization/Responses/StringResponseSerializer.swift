@@ -1,0 +1,25 @@
+import Foundation
+import FoundationNetworking
+
+/// The body as text, in the charset that the response names or else in `stringEncoding`.
+///
+/// AFNetworking has none; its users decode the data of an `AFHTTPResponseSerializer`. Any content type is acceptable
+/// at first. A byte-order mark decides the encoding and is not part of the text.
+public struct StringResponseSerializer: HTTPResponseSerialization {
+    /// What is acceptable, and the limits.
+    public var http = HTTPResponseSerializer()
+
+    public init() {}
+
+    /// A `String`; nil for 204, 205 and no body at all, empty for an empty body.
+    ///
+    /// - Throws: as ``HTTPResponseSerializer/validate(_:data:)``; -1016 for bytes that are no text in the encoding;
+    ///   a passed limit.
+    public func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
+        let object = try http.responseObject(for: response, data: data) { data in
+            try http.text(data, response: response)
+        }
+        if object == nil, let data, data.isEmpty, !http.hasNoContent(response) { return "" }
+        return object
+    }
+}

@@ -1,0 +1,128 @@
+import Foundation
+
+extension TestServer {
+    /// How a served file answers a request with a Range field (RFC 9110 section 14).
+    public enum RangeBehaviour: Hashable, Sendable {
+        /// As the RFC says: 206 for one satisfiable range, 416 for one that is not, 200 for anything else.
+        case honoured
+        /// Always 200 with the whole file.
+        case ignored
+        /// 206 that begins so many bytes later (or, negative, earlier) than asked, with a Content-Range and bytes that
+        /// agree with each other.
+        case wrongOffset(by: Int)
+        /// 206 whose Content-Range tells a file that is one byte longer.
+        case wrongTotal
+        /// Always 416, with "Content-Range: bytes */N".
+        case unsatisfiable
+        /// 206 with the right bytes and no Content-Range.
+        case noContentRange
+        /// 206 with at most so many bytes of what was asked for, which the RFC allows.
+        case atMost(Int)
+    }
+}
+
+/// Bytes under a path, with their validators, as a static file server would answer them.
+struct ServedFile: Sendable {
+    var content: TestServer.Response.Body
+    var contentType: String
+    var etag: String?
+    var lastModified: Date?
+    var ranges: TestServer.RangeBehaviour
+
+    /// RFC 9110 section 13.2.2: the order in which preconditions are evaluated.
+    func response(to request: RecordedRequest) -> TestServer.Response {
+        guard request.method == "GET" || request.method == "HEAD" else {
+            return .status(405, headers: ["Allow": "GET, HEAD"])
+        }
+        let headers = request.headers
+        if let condition = headers["If-Match"] {
+            guard matches(condition, weakly: false) else { return validated(.status(412)) }
+        } else if let since = headers["If-Unmodified-Since"].flatMap(HTTPDate.date), let modified {
+            guard modified <= since else { return validated(.status(412)) }
+        }
+        if let condition = headers["If-None-Match"] {
+            if matches(condition, weakly: true) { return validated(.status(304)) }
+        } else if let since = headers["If-Modified-Since"].flatMap(HTTPDate.date), let modified {
+            if modified <= since { return validated(.status(304)) }
+        }
+        return validated(selected(by: headers, method: request.method))
+    }
+
+    private func selected(by headers: TestServer.Headers, method: String) -> TestServer.Response {
+        let length = content.count
+        guard method == "GET", let field = headers["Range"], ranges != .ignored, ifRangeHolds(headers["If-Range"]),
+            let asked = ByteRange.single(field)
+        else { return whole }
+        guard ranges != .unsatisfiable, var range = asked.resolved(in: length) else {
+            return .status(416, headers: ["Content-Range": "bytes */\(length)"])
+        }
+        var total = length
+        switch ranges {
+        case .wrongOffset(let shift):
+            let (sum, overflow) = range.lowerBound.addingReportingOverflow(shift)
+            let start = overflow ? 0 : min(max(0, sum), length - 1)
+            range = start..<max(range.upperBound, start + 1)
+        case .wrongTotal: total += 1
+        case .atMost(let count): range = range.lowerBound..<min(range.upperBound, range.lowerBound + max(1, count))
+        default: break
+        }
+        var response = TestServer.Response(
+            status: 206, headers: ["Content-Type": contentType], body: part(range))
+        if ranges != .noContentRange {
+            response.headers.add("Content-Range", "bytes \(range.lowerBound)-\(range.upperBound - 1)/\(total)")
+        }
+        return response
+    }
+
+    private var whole: TestServer.Response {
+        TestServer.Response(headers: ["Content-Type": contentType], body: content)
+    }
+
+    private func part(_ range: Range<Int>) -> TestServer.Response.Body {
+        switch content {
+        case .data(let data): .data(data.dropFirst(range.lowerBound).prefix(range.count))
+        case .pattern(_, let offset): .pattern(count: range.count, offset: offset + range.lowerBound)
+        case .none, .chunks, .raw: content
+        }
+    }
+
+    private func validated(_ response: TestServer.Response) -> TestServer.Response {
+        var response = response
+        if let etag { response.headers.add("ETag", etag) }
+        if let lastModified { response.headers.add("Last-Modified", HTTPDate.string(lastModified)) }
+        if ranges != .ignored { response.headers.add("Accept-Ranges", "bytes") }
+        return response
+    }
+
+    /// To the whole second, as it is on the wire.
+    private var modified: Date? {
+        lastModified.map { Date(timeIntervalSince1970: $0.timeIntervalSince1970.rounded(.down)) }
+    }
+
+    /// RFC 9110 section 13.1.5: a strong comparison, or exactly the date.
+    private func ifRangeHolds(_ condition: String?) -> Bool {
+        guard let condition else { return true }
+        if condition.hasPrefix("\"") || condition.hasPrefix("W/") {
+            return condition == etag && !condition.hasPrefix("W/")
+        }
+        return lastModified.map { HTTPDate.string($0) } == condition
+    }
+
+    private func matches(_ list: String, weakly: Bool) -> Bool {
+        if trimmed(list) == "*" { return true }
+        guard let etag else { return false }
+        let opaque: (String) -> String = { weakly && $0.hasPrefix("W/") ? String($0.dropFirst(2)) : $0 }
+        if !weakly, etag.hasPrefix("W/") { return false }
+        // A comma may be part of a tag, so the list is not split at commas but at quotes.
+        var rest = Substring(list)
+        while let open = rest.firstIndex(of: "\"") {
+            let after = rest.index(after: open)
+            guard let close = rest[after...].firstIndex(of: "\"") else { return false }
+            let isWeak = rest[..<open].hasSuffix("W/")
+            let tag = (isWeak ? "W/" : "") + rest[open...close]
+            if opaque(tag) == opaque(etag), weakly || !isWeak { return true }
+            rest = rest[rest.index(after: close)...]
+        }
+        return false
+    }
+}

@@ -1,0 +1,113 @@
+import Foundation
+
+/// A client's connection and the request that is being dealt with on it. Lives on the server's thread.
+final class Connection {
+    enum Phase {
+        /// Waits for, or reads, a request.
+        case reading
+        /// A handler has been asked.
+        case answering
+        /// The response is being sent.
+        case writing
+        /// The response waits for a time, a gate or, when it stalls, for nothing.
+        case pausing
+        /// Everything is said; what the client still sends is thrown away until it closes, because closing first would
+        /// reset the connection and could take the response with it (RFC 9112 section 9.6).
+        case draining
+        case closed
+    }
+
+    let id: UInt64
+    let descriptor: Int32
+    var phase = Phase.reading
+    /// What epoll watches at present.
+    var interest: UInt32 = 0
+    /// The client has closed its side.
+    var peerHasClosed = false
+
+    var input: [UInt8] = []
+    var inputStart = 0
+    var output: [UInt8] = []
+    var outputStart = 0
+
+    var parser: RequestParser
+    var head: RequestHead?
+    var route: RouteTable.Match = .none
+    var body = Data()
+    var bodyLength = 0
+    var checksum = BodyChecksum()
+    var discardsBody = false
+    var arrivedAt: UInt64 = 0
+    var arrivalDate = Date.distantPast
+
+    var writer: ResponseWriter?
+    /// What to do once `output` has been sent.
+    var pendingStep: ResponseWriter.Step?
+    /// Counts requests, so that a late answer or gate cannot reach the next one.
+    var exchange: UInt64 = 0
+    /// Tells the timer that counts from those that no longer do.
+    var timerTicket: UInt64 = 0
+    /// Milliseconds that a reset has waited for the client to take what was sent before it.
+    var resetAttempts = 0
+    /// Whether the request counts as active in the statistics.
+    var isActive = false
+
+    init(id: UInt64, descriptor: Int32, limit: Int) {
+        self.id = id
+        self.descriptor = descriptor
+        parser = RequestParser(limit: limit)
+    }
+
+    var hasOutput: Bool { outputStart < output.count }
+    var inputCount: Int { input.count - inputStart }
+
+    /// Hands the next event of the parser out, and takes what it has used up off the input.
+    func nextEvent() -> RequestParser.Event {
+        let (consumed, event) = input.withUnsafeBytes {
+            parser.next(UnsafeRawBufferPointer(rebasing: $0[inputStart...]))
+        }
+        if case .body(let range) = event, !range.isEmpty {
+            input.withUnsafeBytes { all in
+                take(UnsafeRawBufferPointer(rebasing: all[(inputStart + range.lowerBound)..<(inputStart + range.upperBound)]))
+            }
+        }
+        inputStart += consumed
+        if inputStart == input.count {
+            input.removeAll(keepingCapacity: input.capacity <= 1 << 18)
+            inputStart = 0
+        } else if inputStart > 1 << 16 {
+            input.removeSubrange(..<inputStart)
+            inputStart = 0
+        }
+        return event
+    }
+
+    private func take(_ bytes: UnsafeRawBufferPointer) {
+        bodyLength += bytes.count
+        checksum.update(bytes)
+        if !discardsBody { body.append(contentsOf: bytes) }
+    }
+
+    /// The request so far, as it is recorded.
+    func recorded(_ head: RequestHead, trailers: TestServer.Headers, now: UInt64) -> RecordedRequest {
+        let (path, query) = head.pathAndQuery
+        return RecordedRequest(
+            method: head.method, target: head.target, path: path, query: query, version: head.version,
+            headers: head.headers, trailers: trailers, body: body, bodyLength: bodyLength, bodyChecksum: checksum,
+            connection: Int(id), arrivedAt: arrivalDate, uploadDuration: TimeInterval(now &- arrivedAt) / 1e9,
+            expectsContinue: head.expectsContinue)
+    }
+
+    /// Makes room for the next request.
+    func forgetRequest() {
+        head = nil
+        route = .none
+        body = Data()
+        bodyLength = 0
+        checksum = BodyChecksum()
+        discardsBody = false
+        writer = nil
+        pendingStep = nil
+        exchange += 1
+    }
+}

@@ -1,0 +1,153 @@
+import CEpoll
+import Foundation
+
+extension ServerCore {
+    /// What epoll has told about a connection.
+    func handle(_ events: UInt32, _ connection: Connection) {
+        if events & (EPOLLERR.rawValue | EPOLLHUP.rawValue) != 0 { return close(connection) }
+        if events & (EPOLLIN.rawValue | EPOLLRDHUP.rawValue) != 0, !receive(connection) { return close(connection) }
+        advance(connection)
+    }
+
+    /// Takes what has come. False when the connection is lost.
+    private func receive(_ connection: Connection) -> Bool {
+        // A few rounds at most, so that one fast upload does not keep the others waiting.
+        for _ in 0..<8 {
+            let mayRead = connection.phase == .reading || connection.phase == .draining
+            guard mayRead || connection.inputCount < 1 << 16 else { return true }
+            let count = scratch.withUnsafeMutableBytes { recv(connection.descriptor, $0.baseAddress, $0.count, 0) }
+            if count > 0 {
+                if connection.phase == .draining { continue }
+                scratch.withUnsafeBytes { connection.input.append(contentsOf: $0[..<count]) }
+                if connection.phase == .reading { read(connection) }
+                if count < scratch.count { return true }
+            } else if count == 0 {
+                connection.peerHasClosed = true
+                return true
+            } else if errno != EINTR {
+                return errno == EAGAIN
+            }
+        }
+        return true
+    }
+
+    /// Goes on as far as is possible without the socket, a timer, a gate or a handler.
+    func advance(_ connection: Connection) {
+        while true {
+            switch connection.phase {
+            case .closed: return
+            case .reading:
+                read(connection)
+                if connection.phase == .reading {
+                    guard flush(connection) else { return close(connection) }
+                    if connection.peerHasClosed { return close(connection) }
+                    return updateInterest(connection)
+                }
+            case .answering:
+                guard flush(connection) else { return close(connection) }
+                return updateInterest(connection)
+            case .writing:
+                guard write(connection) else { return updateInterest(connection) }
+            case .pausing:
+                // Nothing is on its way, so an end of the client's side can only mean that it has gone.
+                if connection.peerHasClosed { return close(connection) }
+                return updateInterest(connection)
+            case .draining:
+                if connection.peerHasClosed { return close(connection) }
+                return updateInterest(connection)
+            }
+        }
+    }
+
+    /// Reads requests until one is to be answered or the bytes are used up.
+    private func read(_ connection: Connection) {
+        while connection.phase == .reading {
+            let before = connection.bodyLength
+            switch connection.nextEvent() {
+            case .needsMore: return
+            case .body:
+                let count = connection.bodyLength - before
+                if count > 0 { state.update { $0.statistics.receivedBodyBytes += count } }
+            case .head(let head): began(head, connection)
+            case .end(let trailers): received(trailers, connection)
+            case .failed(let failure): refuse(failure, connection)
+            }
+        }
+    }
+
+    private func began(_ head: RequestHead, _ connection: Connection) {
+        connection.head = head
+        connection.arrivedAt = now
+        connection.arrivalDate = Date()
+        connection.isActive = true
+        connection.route = state.match(method: head.method, path: head.pathAndQuery.path)
+        state.update { log in
+            log.statistics.activeRequestCount += 1
+            log.statistics.peakActiveRequestCount = max(
+                log.statistics.peakActiveRequestCount, log.statistics.activeRequestCount)
+        }
+        var options: TestServer.RouteOptions = []
+        if case .route(let route) = connection.route { options = route.options }
+        connection.discardsBody = options.contains(.discardsBody)
+        guard head.framing != .none else { return }
+        if options.contains(.answersEarly) {
+            connection.head?.keepsAlive = false
+            received([:], connection)
+        } else if head.expectsContinue, connection.inputCount == 0, !options.contains(.withholdsContinue) {
+            connection.output.append(contentsOf: "HTTP/1.1 100 Continue\r\n\r\n".utf8)
+        }
+    }
+
+    /// A request is complete: it is recorded and answered.
+    private func received(_ trailers: TestServer.Headers, _ connection: Connection) {
+        guard let head = connection.head else { return }
+        let request = connection.recorded(head, trailers: trailers, now: now)
+        connection.body = Data()
+        switch connection.route {
+        case .none:
+            state.record(request, isExpected: false)
+            begin(.text("There is no route for \(request.method) \(request.path).\n", status: 404), on: connection)
+        case .otherMethods(let methods):
+            state.record(request, isExpected: false)
+            let response = TestServer.Response.text("There is no route for this method.\n", status: 405)
+            begin(response.header("Allow", methods.joined(separator: ", ")), on: connection)
+        case .route(let route):
+            state.record(request, isExpected: true)
+            perform(route.action, request, connection)
+        }
+    }
+
+    private func perform(_ action: RouteAction, _ request: RecordedRequest, _ connection: Connection) {
+        let inbox = inbox, id = connection.id, exchange = connection.exchange
+        switch action {
+        case .fixed(let response): begin(response, on: connection)
+        case .inTurn(let turns): begin(turns.take(), on: connection)
+        case .file(let file): begin(file.response(to: request), on: connection)
+        case .handler(let handler):
+            connection.phase = .answering
+            state.handlers.async {
+                let response: TestServer.Response
+                do { response = try handler(request) } catch { response = .failure(of: request, error) }
+                inbox.post(.answer(connection: id, exchange: exchange, response))
+            }
+        case .asyncHandler(let handler):
+            connection.phase = .answering
+            Task {
+                let response: TestServer.Response
+                do { response = try await handler(request) } catch { response = .failure(of: request, error) }
+                inbox.post(.answer(connection: id, exchange: exchange, response))
+            }
+        }
+    }
+
+    private func refuse(_ failure: RequestFailure, _ connection: Connection) {
+        state.update { $0.statistics.malformedRequestCount += 1 }
+        begin(.text(failure.reason + "\n", status: failure.status).closing(), on: connection)
+    }
+}
+
+extension TestServer.Response {
+    fileprivate static func failure(of request: RecordedRequest, _ error: any Error) -> Self {
+        .text("The handler of \(request.method) \(request.path) threw: \(error)\n", status: 500)
+    }
+}

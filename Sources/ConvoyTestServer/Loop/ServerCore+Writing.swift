@@ -1,0 +1,119 @@
+import CEpoll
+import Foundation
+
+extension ServerCore {
+    /// Starts a response; `advance` sends it.
+    func begin(_ response: TestServer.Response, on connection: Connection) {
+        connection.writer = ResponseWriter(
+            response, method: connection.head?.method ?? "GET", isHTTP10: connection.head?.isHTTP10 ?? false,
+            clientKeepsAlive: connection.head?.keepsAlive ?? false)
+        connection.phase = .writing
+    }
+
+    /// Sends what the socket takes. True when the phase has changed and there may be more to do at once, false when
+    /// the socket has to be waited for.
+    func write(_ connection: Connection) -> Bool {
+        // A bound on one turn keeps a fast client of a large body from starving the others; epoll comes back at once.
+        var budget = 1 << 21
+        while budget > 0 {
+            if connection.hasOutput {
+                let before = connection.output.count - connection.outputStart
+                guard flush(connection) else { close(connection); return true }
+                budget -= before
+                if connection.hasOutput { return false }
+            }
+            if let step = connection.pendingStep {
+                connection.pendingStep = nil
+                if perform(step, connection) { return true }
+                continue
+            }
+            guard let step = connection.writer?.fill(&connection.output, room: 1 << 17, now: Sockets.now()) else {
+                close(connection)
+                return true
+            }
+            // Head and first bytes of the body leave in one segment when nothing parts them.
+            if case .more = step, connection.output.count - connection.outputStart < 1 << 16 { continue }
+            connection.pendingStep = step
+        }
+        return false
+    }
+
+    /// Acts on a step of the writer. True when the phase has changed.
+    private func perform(_ step: ResponseWriter.Step, _ connection: Connection) -> Bool {
+        switch step {
+        case .more: return false
+        case .wait(let deadline):
+            connection.phase = .pausing
+            wake(connection, at: deadline)
+        case .hold(let gate):
+            connection.phase = .pausing
+            // A wake-up of an earlier pause must not open this one.
+            connection.timerTicket += 1
+            let inbox = inbox, id = connection.id, exchange = connection.exchange
+            gate.whenOpen { inbox.post(.proceed(connection: id, exchange: exchange)) }
+        case .stall:
+            connection.phase = .pausing
+            connection.timerTicket += 1
+        case .close: finish(connection, keepsAlive: false)
+        case .finished: finish(connection, keepsAlive: connection.writer?.keepsAlive ?? false)
+        case .reset:
+            // RST throws away what the client's system has not acknowledged: "after n bytes" would not be kept.
+            if Sockets.unacknowledgedBytes(connection.descriptor) > 0, connection.resetAttempts < 2000 {
+                connection.resetAttempts += 1
+                connection.pendingStep = .reset
+                connection.phase = .pausing
+                wake(connection, at: now + 1_000_000)
+            } else {
+                completed(connection)
+                close(connection, resetting: true)
+            }
+        }
+        return true
+    }
+
+    /// The response is over: on to the next request, or the end of the connection.
+    private func finish(_ connection: Connection, keepsAlive: Bool) {
+        let readToEnd = !connection.parser.isInsideRequest
+        completed(connection)
+        connection.forgetRequest()
+        if keepsAlive {
+            connection.phase = .reading
+        } else if readToEnd, connection.inputCount == 0 {
+            close(connection)
+        } else {
+            connection.phase = .draining
+            connection.input = []
+            connection.inputStart = 0
+            shutdown(connection.descriptor, Int32(SHUT_WR))
+            wake(connection, at: now + 2_000_000_000)
+        }
+    }
+
+    private func completed(_ connection: Connection) {
+        let wasActive = connection.isActive
+        connection.isActive = false
+        state.update { log in
+            log.statistics.responseCount += 1
+            if wasActive { log.statistics.activeRequestCount -= 1 }
+        }
+    }
+
+    /// Sends what is to be sent, as far as the socket takes it. False when the connection is lost.
+    func flush(_ connection: Connection) -> Bool {
+        while connection.hasOutput {
+            let count = connection.output.withUnsafeBytes { bytes in
+                send(
+                    connection.descriptor, bytes.baseAddress.map { $0 + connection.outputStart },
+                    bytes.count - connection.outputStart, Int32(MSG_NOSIGNAL))
+            }
+            if count < 0 {
+                if errno == EINTR { continue }
+                return errno == EAGAIN
+            }
+            connection.outputStart += count
+        }
+        connection.output.removeAll(keepingCapacity: connection.output.capacity <= 1 << 18)
+        connection.outputStart = 0
+        return true
+    }
+}

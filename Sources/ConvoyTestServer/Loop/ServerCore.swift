@@ -1,0 +1,180 @@
+import CEpoll
+import Foundation
+
+/// The server's thread: one epoll loop for the listener, every connection, their timers and the inbox.
+///
+/// Nothing of it is touched by another thread, and no user's code runs on it.
+final class ServerCore {
+    let state: ServerState
+    let inbox: Inbox
+    private let listener: Int32
+    private let epoll: Int32
+    private var connections: [UInt64: Connection] = [:]
+    private var timers = TimerHeap()
+    private var lastConnection: UInt64 = 0
+    private var isStopping = false
+    private(set) var now = Sockets.now()
+    var scratch = [UInt8](repeating: 0, count: 1 << 17)
+
+    private static let listenerToken = UInt64.max
+    private static let inboxToken = UInt64.max - 1
+
+    /// Takes over the descriptors, except that of the inbox.
+    init(state: ServerState, inbox: Inbox, listener: Int32, epoll: Int32, event: Int32) {
+        self.state = state
+        self.inbox = inbox
+        self.listener = listener
+        self.epoll = epoll
+        Sockets.watch(epoll, EPOLL_CTL_ADD, listener, events: EPOLLIN.rawValue, token: Self.listenerToken)
+        Sockets.watch(epoll, EPOLL_CTL_ADD, event, events: EPOLLIN.rawValue, token: Self.inboxToken)
+    }
+
+    /// Runs until it is told to stop, and closes everything.
+    func run() {
+        var events = [epoll_event](repeating: epoll_event(), count: 256)
+        while !isStopping {
+            let count = epoll_wait(epoll, &events, Int32(events.count), timeout())
+            now = Sockets.now()
+            for index in 0..<max(0, Int(count)) {
+                handle(events[index].events, token: events[index].data.u64)
+            }
+            while let due = timers.takeDue(now) { fire(due) }
+        }
+        for connection in Array(connections.values) { close(connection) }
+        inbox.close()
+        Glibc.close(listener)
+        Glibc.close(epoll)
+    }
+
+    private func timeout() -> Int32 {
+        guard let earliest = timers.earliest else { return -1 }
+        let current = Sockets.now()
+        guard earliest > current else { return 0 }
+        // Rounded up: waking a fraction of a millisecond early would turn the rest into a busy loop.
+        return Int32(min((earliest - current + 999_999) / 1_000_000, 3_600_000))
+    }
+
+    private func handle(_ events: UInt32, token: UInt64) {
+        switch token {
+        case Self.listenerToken: acceptAll()
+        case Self.inboxToken: for message in inbox.take() { handle(message) }
+        default:
+            guard let connection = connections[token] else { return }
+            handle(events, connection)
+        }
+    }
+
+    private func handle(_ message: Inbox.Message) {
+        switch message {
+        case .answer(let id, let exchange, let response):
+            guard let connection = connections[id], connection.exchange == exchange,
+                connection.phase == .answering
+            else { return }
+            begin(response, on: connection)
+            advance(connection)
+        case .proceed(let id, let exchange):
+            guard let connection = connections[id], connection.exchange == exchange, connection.phase == .pausing else {
+                return
+            }
+            connection.phase = .writing
+            advance(connection)
+        case .dropConnections:
+            for connection in Array(connections.values) { close(connection) }
+        case .stop:
+            isStopping = true
+        }
+    }
+
+    private func acceptAll() {
+        while true {
+            let (descriptor, code) = Sockets.accept(listener)
+            guard descriptor >= 0 else {
+                if code == EINTR || code == ECONNABORTED { continue }
+                if code != EAGAIN { pauseAccepting() }
+                return
+            }
+            lastConnection += 1
+            let connection = Connection(
+                id: lastConnection, descriptor: descriptor, limit: state.configuration.maximumHeadSize)
+            connection.interest = EPOLLIN.rawValue | EPOLLRDHUP.rawValue
+            guard
+                Sockets.watch(epoll, EPOLL_CTL_ADD, descriptor, events: connection.interest, token: connection.id)
+            else {
+                Glibc.close(descriptor)
+                continue
+            }
+            connections[connection.id] = connection
+            state.update { log in
+                log.statistics.openConnectionCount += 1
+                log.statistics.totalConnectionCount += 1
+            }
+        }
+    }
+
+    /// Out of descriptors: the waiting connection would wake the loop for ever, so the listener rests a moment.
+    private func pauseAccepting() {
+        Sockets.watch(epoll, EPOLL_CTL_MOD, listener, events: 0, token: Self.listenerToken)
+        timers.insert(.init(deadline: now + 20_000_000, connection: Self.listenerToken, ticket: 0))
+    }
+
+    // MARK: Timers
+
+    /// Wakes a connection at this time, and at no time that was set for it before.
+    func wake(_ connection: Connection, at deadline: UInt64) {
+        connection.timerTicket += 1
+        timers.insert(.init(deadline: deadline, connection: connection.id, ticket: connection.timerTicket))
+    }
+
+    private func fire(_ entry: TimerHeap.Entry) {
+        if entry.connection == Self.listenerToken {
+            Sockets.watch(epoll, EPOLL_CTL_MOD, listener, events: EPOLLIN.rawValue, token: Self.listenerToken)
+            return
+        }
+        guard let connection = connections[entry.connection], connection.timerTicket == entry.ticket else { return }
+        switch connection.phase {
+        case .pausing:
+            connection.phase = .writing
+            advance(connection)
+        case .draining: close(connection)
+        default: break
+        }
+    }
+
+    // MARK: Connections
+
+    /// Watches what the phase needs, and nothing that would wake the loop in vain.
+    func updateInterest(_ connection: Connection) {
+        guard connection.phase != .closed else { return }
+        var events: UInt32 = 0
+        if !connection.peerHasClosed {
+            events |= EPOLLRDHUP.rawValue
+            let wantsInput = connection.phase == .reading || connection.phase == .draining
+            if wantsInput || connection.inputCount < 1 << 16 { events |= EPOLLIN.rawValue }
+        }
+        if connection.hasOutput || connection.phase == .writing { events |= EPOLLOUT.rawValue }
+        guard events != connection.interest else { return }
+        connection.interest = events
+        Sockets.watch(epoll, EPOLL_CTL_MOD, connection.descriptor, events: events, token: connection.id)
+    }
+
+    /// Closes a connection, whatever it was doing. With `resetting`, by RST.
+    func close(_ connection: Connection, resetting: Bool = false) {
+        guard connection.phase != .closed else { return }
+        let unfinished = connection.head.map { connection.recorded($0, trailers: [:], now: now) }
+        let wasReading = connection.phase == .reading
+        let wasActive = connection.isActive
+        connection.phase = .closed
+        connection.isActive = false
+        connections[connection.id] = nil
+        if resetting { Sockets.resetOnClose(connection.descriptor) }
+        Glibc.close(connection.descriptor)
+        let limit = state.configuration.recordingLimit
+        state.update { log in
+            log.statistics.openConnectionCount -= 1
+            guard wasActive else { return }
+            log.statistics.activeRequestCount -= 1
+            log.statistics.abandonedRequestCount += 1
+            if wasReading, let unfinished, log.incomplete.count < limit { log.incomplete.append(unfinished) }
+        }
+    }
+}

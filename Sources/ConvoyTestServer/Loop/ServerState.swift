@@ -1,0 +1,83 @@
+import Foundation
+import Synchronization
+
+/// What the server's thread and the server's users share.
+final class ServerState: Sendable {
+    struct Log: Sendable {
+        var requests: [RecordedRequest] = []
+        var unexpected: [RecordedRequest] = []
+        var incomplete: [RecordedRequest] = []
+        var statistics = TestServer.Statistics()
+        var isStopped = false
+    }
+
+    let configuration: TestServer.Configuration
+    let changes = ChangeSignal()
+    let handlers = DispatchQueue(label: "Convoy.TestServer.handlers", attributes: .concurrent)
+    private let routes = Mutex(RouteTable())
+    private let log = Mutex(Log())
+    private let expectations = Mutex<[Expectation]>([])
+
+    init(_ configuration: TestServer.Configuration) {
+        self.configuration = configuration
+    }
+
+    // MARK: Routes
+
+    func setRoute(_ action: RouteAction, _ options: TestServer.RouteOptions, _ method: String?, _ path: String) {
+        // The replaced table is let go outside the lock: a closure in it may own anything.
+        let old = routes.withLock { table in
+            let old = table
+            table.set(Route(action: action, options: options), method: method, path: path)
+            return old
+        }
+        withExtendedLifetime(old) {}
+    }
+
+    func removeRoute(_ path: String) {
+        let old = routes.withLock { table in
+            let old = table
+            table.remove(path: path)
+            return old
+        }
+        withExtendedLifetime(old) {}
+    }
+
+    func removeAllRoutes() {
+        let old = routes.withLock { exchange(&$0, RouteTable()) }
+        withExtendedLifetime(old) {}
+    }
+
+    func match(method: String, path: String) -> RouteTable.Match {
+        routes.withLock { $0.match(method: method, path: path) }
+    }
+
+    // MARK: Log
+
+    func read<Value: Sendable>(_ body: (Log) -> Value) -> Value {
+        log.withLock { body($0) }
+    }
+
+    func update(_ change: (inout Log) -> Void) {
+        log.withLock { change(&$0) }
+        changes.raise()
+    }
+
+    func record(_ request: RecordedRequest, isExpected: Bool) {
+        update { log in
+            log.statistics.requestCount += 1
+            if log.requests.count < configuration.recordingLimit { log.requests.append(request) }
+            guard !isExpected else { return }
+            log.statistics.unexpectedRequestCount += 1
+            if log.unexpected.count < configuration.recordingLimit { log.unexpected.append(request) }
+        }
+    }
+
+    // MARK: Expectations
+
+    func add(_ expectation: Expectation) {
+        expectations.withLock { $0.append(expectation) }
+    }
+
+    var expected: [Expectation] { expectations.withLock { $0 } }
+}

@@ -1,0 +1,42 @@
+import Synchronization
+
+/// Tells those who wait that something has changed, at the price of a lock when nobody waits.
+///
+/// A waiter reads the generation, looks at the world, and then registers for the generation which it has read: a change
+/// in between is thus never missed.
+final class ChangeSignal: Sendable {
+    private struct State {
+        var generation: UInt64 = 0
+        var nextWaiter: UInt64 = 0
+        var waiters: [UInt64: @Sendable () -> Void] = [:]
+    }
+
+    private let state = Mutex(State())
+
+    var generation: UInt64 { state.withLock { $0.generation } }
+
+    /// Calls every waiter once, on this thread.
+    func raise() {
+        let waiters = state.withLock { state in
+            state.generation &+= 1
+            return state.waiters.isEmpty ? [:] : exchange(&state.waiters, [:])
+        }
+        for wake in waiters.values { wake() }
+    }
+
+    /// Registers a waiter, which is called once; nil when the generation is over already, and it is not called then.
+    func register(after generation: UInt64, _ wake: @escaping @Sendable () -> Void) -> UInt64? {
+        state.withLock { state in
+            guard state.generation == generation else { return nil }
+            state.nextWaiter &+= 1
+            state.waiters[state.nextWaiter] = wake
+            return state.nextWaiter
+        }
+    }
+
+    /// Takes a waiter back and calls it, if it has not been called.
+    func fire(_ waiter: UInt64) {
+        let wake = state.withLock { $0.waiters.removeValue(forKey: waiter) }
+        wake?()
+    }
+}

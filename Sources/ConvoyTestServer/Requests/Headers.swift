@@ -1,0 +1,90 @@
+extension TestServer {
+    /// Header fields in the order in which they were, or will be, on the wire. Duplicates are kept.
+    ///
+    /// Names are compared without regard to case (RFC 9110 section 5.1) and sent exactly as they were written.
+    /// Nothing is checked or escaped, so that a test can send what a broken server would send.
+    public struct Headers: Hashable, Sendable, ExpressibleByDictionaryLiteral, CustomStringConvertible {
+        /// One line of a header section.
+        public struct Field: Hashable, Sendable {
+            /// The name as it was written.
+            public var name: String
+            /// The value, without the white space around it.
+            public var value: String
+
+            /// A field of this name and value.
+            public init(name: String, value: String) {
+                self.name = name
+                self.value = value
+            }
+        }
+
+        /// All fields, in order.
+        public var fields: [Field]
+
+        /// Fields in this order.
+        public init(_ fields: [Field] = []) {
+            self.fields = fields
+        }
+
+        /// Fields in the order of the literal; a name may occur more than once.
+        public init(dictionaryLiteral elements: (String, String)...) {
+            fields = elements.map { Field(name: $0.0, value: $0.1) }
+        }
+
+        /// The first value of this name. Setting replaces every field of that name; nil removes them.
+        public subscript(name: String) -> String? {
+            get {
+                for field in fields where equalIgnoringCase(field.name, name) { return field.value }
+                return nil
+            }
+            set {
+                let position = fields.firstIndex { equalIgnoringCase($0.name, name) }
+                guard let newValue else { return fields.removeAll { equalIgnoringCase($0.name, name) } }
+                guard let position else { return add(name, newValue) }
+                fields[position].value = newValue
+                let rest = fields[(position + 1)...].filter { !equalIgnoringCase($0.name, name) }
+                fields.replaceSubrange((position + 1)..., with: rest)
+            }
+        }
+
+        /// Every value of this name, in order.
+        public func values(for name: String) -> [String] {
+            fields.filter { equalIgnoringCase($0.name, name) }.map(\.value)
+        }
+
+        /// Adds a field after the others, also when there is one of that name already.
+        public mutating func add(_ name: String, _ value: String) {
+            fields.append(Field(name: name, value: value))
+        }
+
+        public var description: String {
+            fields.map { "\($0.name): \($0.value)" }.joined(separator: "\n")
+        }
+
+        /// The elements of a comma-separated list (RFC 9110 section 5.6.1) over all fields of this name, in lower case.
+        func tokens(_ name: String) -> [String] {
+            values(for: name).flatMap { $0.split(separator: ",") }.map { trimmed($0).lowercased() }
+        }
+    }
+}
+
+/// Foundation's case-insensitive comparison knows Unicode and costs microseconds; field names are ASCII.
+func equalIgnoringCase(_ left: String, _ right: String) -> Bool {
+    let a = left.utf8, b = right.utf8
+    guard a.count == b.count else { return false }
+    for (x, y) in zip(a, b) where lowercased(x) != lowercased(y) { return false }
+    return true
+}
+
+private func lowercased(_ byte: UInt8) -> UInt8 {
+    byte >= 0x41 && byte <= 0x5A ? byte | 0x20 : byte
+}
+
+/// The text without spaces and tabs at both ends: the optional white space of RFC 9110 section 5.6.3.
+func trimmed(_ text: some StringProtocol) -> String {
+    let blank: (Character) -> Bool = { $0 == " " || $0 == "\t" }
+    guard let first = text.firstIndex(where: { !blank($0) }), let last = text.lastIndex(where: { !blank($0) }) else {
+        return ""
+    }
+    return String(text[first...last])
+}

@@ -1,0 +1,55 @@
+import Foundation
+
+/// A request as the server received it.
+public struct RecordedRequest: Sendable {
+    /// The method, exactly as sent.
+    public var method: String
+    /// The request target, exactly as sent: with the query, and with scheme and host when a client speaks to a proxy.
+    public var target: String
+    /// The path of the target, percent-encoding and all. "*" and a CONNECT authority stay as they are.
+    public var path: String
+    /// What follows the first "?" of the target, percent-encoding and all; nil without a "?".
+    public var query: String?
+    /// "HTTP/1.1" or "HTTP/1.0".
+    public var version: String
+    /// The header fields in order.
+    public var headers: TestServer.Headers
+    /// The trailer fields of a chunked body, in order.
+    public var trailers: TestServer.Headers
+    /// The body with its chunked framing taken off; empty when the route has `RouteOptions.discardsBody`.
+    public var body: Data
+    /// Bytes of the body, also when it was discarded.
+    public var bodyLength: Int
+    /// The checksum of the body, also when it was discarded. Compare with `BodyChecksum.of(_:)`.
+    public var bodyChecksum: BodyChecksum
+    /// Which connection it came on, counted from 1. Two requests of one number shared a kept-alive connection.
+    public var connection: Int
+    /// When the head was complete.
+    public var arrivedAt: Date
+    /// Seconds from the complete head to the complete body.
+    public var uploadDuration: TimeInterval
+    /// Whether it asked for "100 Continue" (RFC 9110 section 10.1.1).
+    public var expectsContinue: Bool
+
+    /// The body as text; bytes that are not UTF-8 are replaced.
+    public var text: String { String(decoding: body, as: UTF8.self) }
+
+    /// The names and values of the query in order, percent-decoded. A "+" stays a "+".
+    public var queryItems: [URLQueryItem] {
+        guard let query, !query.isEmpty else { return [] }
+        return query.split(separator: "&", omittingEmptySubsequences: true).map { part in
+            let pair = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            let value = pair.count == 2 ? decoded(pair[1]) : nil
+            return URLQueryItem(name: decoded(pair[0]), value: value)
+        }
+    }
+
+    /// The body, decoded from JSON. Throws what `JSONDecoder` throws.
+    public func json<Value: Decodable>(_ type: Value.Type = Value.self) throws -> Value {
+        try JSONDecoder().decode(type, from: body)
+    }
+
+    private func decoded(_ text: Substring) -> String {
+        text.removingPercentEncoding ?? String(text)
+    }
+}

@@ -1,0 +1,29 @@
+import Synchronization
+
+/// An action that a cancellation runs, whichever of the two comes first.
+final class Registration: Sendable {
+    private struct State {
+        var action: (@Sendable () -> Void)?
+        var isCancelled = false
+    }
+
+    private let state = Mutex(State())
+
+    /// Keeps the action, or runs it at once when the cancellation has come already.
+    func set(_ action: @escaping @Sendable () -> Void) {
+        let isCancelled = state.withLock { state in
+            if !state.isCancelled { state.action = action }
+            return state.isCancelled
+        }
+        if isCancelled { action() }
+    }
+
+    /// Runs the action, now or as soon as it is set.
+    func cancel() {
+        let action = state.withLock { state in
+            state.isCancelled = true
+            return exchange(&state.action, nil)
+        }
+        action?()
+    }
+}

@@ -1,0 +1,98 @@
+import Foundation
+import Synchronization
+
+extension TestServer {
+    /// What a network or a server does to a response on its way: delays, speed, faults.
+    public struct Effects: Sendable {
+        /// How fast the body is sent.
+        public enum Pace: Hashable, Sendable {
+            /// As fast as the client takes it.
+            case unlimited
+            /// So many bytes, then a pause of so many seconds, and so on. In a chunked body each is one chunk.
+            case drip(bytes: Int, interval: TimeInterval)
+            /// A pause of so many seconds between the parts of `Response.Body.chunks`.
+            case betweenChunks(TimeInterval)
+            /// At most so many bytes in a second, evenly.
+            case bandwidth(bytesPerSecond: Int)
+        }
+
+        /// How a response fails. Offsets count body bytes, before any framing; of a raw response, raw bytes.
+        public enum Fault: Hashable, Sendable {
+            /// It does not fail.
+            case none
+            /// Not a byte is ever sent; the connection stays open.
+            case stallBeforeHead
+            /// The connection is reset (TCP RST) in place of a response.
+            case resetBeforeHead
+            /// The connection is closed in order in place of a response ("empty reply").
+            case closeBeforeHead
+            /// Nothing is sent after so many bytes; the connection stays open.
+            case stall(afterBytes: Int)
+            /// The connection is reset (TCP RST) after so many bytes have reached the client's system.
+            case reset(afterBytes: Int)
+            /// The connection is closed in order after so many bytes, whatever length was announced.
+            case close(afterBytes: Int)
+        }
+
+        /// Seconds before the head.
+        public var headDelay: TimeInterval = 0
+        /// Seconds between the head and the body.
+        public var bodyDelay: TimeInterval = 0
+        /// The head waits until this is open.
+        public var headGate: Gate?
+        /// The body waits until this is open.
+        public var bodyGate: Gate?
+        /// Body bytes that pass before `bodyGate` is asked.
+        public var bodyGateOffset = 0
+        /// How fast the body is sent.
+        public var pace: Pace = .unlimited
+        /// How the response fails.
+        public var fault: Fault = .none
+
+        /// No effect at all.
+        public init() {}
+    }
+
+    /// A barrier that a test opens when it is time, so that nothing has to sleep and hope.
+    ///
+    /// Any number of responses may wait at one gate, at the cost of a socket each and no thread. Once open it stays
+    /// open. A gate may be opened from any thread.
+    public final class Gate: Sendable {
+        private struct State {
+            var isOpen = false
+            var waiting: [@Sendable () -> Void] = []
+        }
+
+        private let state = Mutex(State())
+
+        /// A closed gate.
+        public init() {}
+
+        /// Whether it has been opened.
+        public var isOpen: Bool { state.withLock { $0.isOpen } }
+
+        /// Lets everything through that waits and everything that comes. Opening twice does nothing more.
+        public func open() {
+            let waiting = state.withLock { state in
+                state.isOpen = true
+                return exchange(&state.waiting, [])
+            }
+            for resume in waiting { resume() }
+        }
+
+        func whenOpen(_ resume: @escaping @Sendable () -> Void) {
+            let isOpen = state.withLock { state in
+                if !state.isOpen { state.waiting.append(resume) }
+                return state.isOpen
+            }
+            if isOpen { resume() }
+        }
+    }
+}
+
+/// Puts a value in the place of another and returns that other.
+func exchange<Value>(_ place: inout Value, _ value: Value) -> Value {
+    let old = place
+    place = value
+    return old
+}

@@ -1,0 +1,37 @@
+import Foundation
+
+/// What `TestServer.echo(at:)` answers with, as JSON.
+public struct EchoedRequest: Codable, Hashable, Sendable {
+    /// The method as received.
+    public var method: String
+    /// The request target as received.
+    public var target: String
+    /// The path, percent-encoding and all.
+    public var path: String
+    /// The query, percent-encoding and all; absent without a "?".
+    public var query: String?
+    /// The header fields in order, each a pair of name and value.
+    public var headers: [[String]]
+    /// The body; in the JSON, in base64.
+    public var body: Data
+    /// The body as text; bytes that are not UTF-8 are replaced.
+    public var text: String
+    /// Which connection the request came on, counted from 1.
+    public var connection: Int
+
+    /// The first value of this header field, whatever its case.
+    public func header(_ name: String) -> String? {
+        headers.first { $0.count == 2 && equalIgnoringCase($0[0], name) }?[1]
+    }
+
+    init(_ request: RecordedRequest) {
+        method = request.method
+        target = request.target
+        path = request.path
+        query = request.query
+        headers = request.headers.fields.map { [$0.name, $0.value] }
+        body = request.body
+        text = request.text
+        connection = request.connection
+    }
+}

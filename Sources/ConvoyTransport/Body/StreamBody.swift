@@ -1,0 +1,221 @@
+import Foundation
+import Synchronization
+
+/// A body that is read from an `InputStream`.
+///
+/// The stream is a user's, and its `read` may block, so it is read on a worker's thread, a little ahead of what the
+/// network takes; while there is nothing to send, this transfer waits and no other.
+final class StreamBody: BodySource {
+    private static let chunkSize = 128 << 10
+    /// How many bytes are read ahead at most, and how many that were sent are kept to be sent again when a
+    /// connection that was kept alive turns out to be dead.
+    private static let window = 512 << 10
+
+    let length: Int64?
+    var whenReady: (() -> Void)?
+
+    private let url: URL?
+    private let reader: Reader
+    /// Chunks that wait, from `position` in the first of them.
+    private var chunks: [Data] = []
+    private var position = 0
+    /// What was supplied, as long as it is little enough to be kept; nil once it was not.
+    private var replay: [Data]? = []
+    private var supplied: Int64 = 0
+    private var hasEnded = false
+    private var failure: URLError?
+
+    init(stream: InputStream, length: Int64?, url: URL?, thread: NetworkThread) {
+        self.length = length
+        self.url = url
+        reader = Reader(stream: stream, chunkSize: Self.chunkSize, window: Self.window, thread: thread)
+    }
+
+    func fill(_ buffer: UnsafeMutableRawBufferPointer) -> BodySupply {
+        collect()
+        if let failure { return .failed(failure) }
+        guard let chunk = chunks.first else {
+            guard hasEnded else { return .notNow }
+            if let length, supplied < length {
+                return .failed(exhausted("The stream ended after \(supplied) of \(length) announced bytes."))
+            }
+            return .bytes(0)
+        }
+        let count = min(buffer.count, chunk.count - position)
+        if let length {
+            // The last byte goes only when it is known that none follows: a longer stream is a mistake to tell.
+            let waiting = chunks.reduce(-Int64(position)) { $0 + Int64($1.count) }
+            if supplied + waiting > length {
+                return .failed(exhausted("The stream holds more than the \(length) announced bytes."))
+            }
+            if supplied + Int64(count) == length, !hasEnded { return .notNow }
+        }
+        let start = chunk.startIndex + position
+        chunk.copyBytes(to: buffer, from: start..<(start + count))
+        position += count
+        supplied += Int64(count)
+        if position == chunk.count {
+            keep(chunks.removeFirst())
+            position = 0
+            reader.noteTaken(chunk.count)
+        }
+        return .bytes(count)
+    }
+
+    func rewind() -> Bool {
+        guard let replay else { return supplied == 0 }
+        chunks = replay + chunks
+        position = 0
+        supplied = 0
+        self.replay = []
+        return true
+    }
+
+    func stop() { reader.stop() }
+
+    private func collect() {
+        let news = reader.take { [weak self] in self?.whenReady?() }
+        chunks += news.chunks
+        hasEnded = news.hasEnded
+        if let error = news.failure, failure == nil {
+            failure = URLError(
+                .requestBodyStreamExhausted, url: url, "The body's stream failed: \(error.localizedDescription)",
+                underlying: error)
+        }
+    }
+
+    private func keep(_ chunk: Data) {
+        guard supplied <= Int64(Self.window) else {
+            replay = nil
+            return
+        }
+        replay?.append(chunk)
+    }
+
+    private func exhausted(_ description: String) -> URLError {
+        URLError(.requestBodyStreamExhausted, url: url, description)
+    }
+}
+
+/// The side of a streamed body that may block.
+private final class Reader: Sendable {
+    /// `InputStream` is not Sendable: one worker at a time uses it, in turns that the mutex orders.
+    private struct Box: @unchecked Sendable { let stream: InputStream }
+
+    private struct State {
+        var chunks: [Data] = []
+        var buffered = 0
+        var isReading = false
+        var hasOpened = false
+        var hasEnded = false
+        var isStopped = false
+        var failure: (any Error)?
+        var isAwaited = false
+        var wake: (@Sendable () -> Void)?
+    }
+
+    private let box: Box
+    private let chunkSize: Int
+    private let window: Int
+    private let thread: NetworkThread
+    private let state = Mutex(State())
+
+    init(stream: InputStream, chunkSize: Int, window: Int, thread: NetworkThread) {
+        box = Box(stream: stream)
+        self.chunkSize = chunkSize
+        self.window = window
+        self.thread = thread
+    }
+
+    /// What has been read since the last call. If that is nothing, `wake` is called on the network thread as soon
+    /// as there is something.
+    func take(orWake wake: @escaping () -> Void) -> (chunks: [Data], hasEnded: Bool, failure: (any Error)?) {
+        struct Call: @unchecked Sendable { let wake: () -> Void }
+        let call = Call(wake: wake)
+        let news = state.withLock { state in
+            let chunks = state.chunks
+            state.chunks = []
+            if !state.hasEnded, state.failure == nil {
+                state.isAwaited = true
+                // Runs on the network thread only, where it came from.
+                state.wake = { call.wake() }
+            }
+            return (chunks, state.hasEnded, state.failure)
+        }
+        readIfRoom()
+        return news
+    }
+
+    func noteTaken(_ count: Int) {
+        state.withLock { $0.buffered -= count }
+        readIfRoom()
+    }
+
+    func stop() {
+        let closesNow = state.withLock { state in
+            state.isStopped = true
+            state.wake = nil
+            state.chunks = []
+            return !state.isReading && state.hasOpened
+        }
+        // A user's `close` may block too.
+        if closesNow { BlockingWorkers.shared.perform { self.box.stream.close() } }
+    }
+
+    private func readIfRoom() {
+        let mustRead = state.withLock { state in
+            guard !state.isReading, !state.hasEnded, !state.isStopped, state.failure == nil,
+                state.buffered < window
+            else { return false }
+            state.isReading = true
+            return true
+        }
+        if mustRead { BlockingWorkers.shared.perform { self.read() } }
+    }
+
+    /// On a worker's thread: reads until there is enough or no more.
+    private func read() {
+        if state.withLock({ state in
+            defer { state.hasOpened = true }
+            return !state.hasOpened
+        }) {
+            box.stream.open()
+        }
+        var goesOn = true
+        while goesOn {
+            var chunk = Data(count: chunkSize)
+            let count = chunk.withUnsafeMutableBytes { buffer in
+                buffer.bindMemory(to: UInt8.self).baseAddress.map {
+                    box.stream.read($0, maxLength: buffer.count)
+                } ?? -1
+            }
+            let failure: (any Error)? = count < 0 ? Self.failure(of: box.stream) : nil
+            if count > 0 { chunk.count = count }
+            let piece = chunk
+            let (wake, closes): ((@Sendable () -> Void)?, Bool) = state.withLock { state in
+                if count > 0 {
+                    state.chunks.append(piece)
+                    state.buffered += count
+                } else if let failure {
+                    state.failure = failure
+                } else {
+                    state.hasEnded = true
+                }
+                goesOn = count > 0 && state.buffered < window && !state.isStopped
+                if !goesOn { state.isReading = false }
+                let wake = state.isAwaited ? state.wake : nil
+                state.isAwaited = false
+                state.wake = nil
+                return (wake, state.isStopped || state.hasEnded || state.failure != nil)
+            }
+            if let wake { thread.perform(wake) }
+            if closes { box.stream.close() }
+        }
+    }
+
+    private static func failure(of stream: InputStream) -> any Error {
+        // Foundation's getter crashes where there is no error.
+        if stream.streamStatus == .error, let error = stream.streamError { return error }
+        return POSIXError(.EIO)
+    }
+}

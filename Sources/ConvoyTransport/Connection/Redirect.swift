@@ -1,0 +1,79 @@
+import Foundation
+import FoundationNetworking
+
+/// A redirection (RFC 9110, section 15.4) and the request that it leads to. A value without I/O.
+public struct Redirect: Sendable {
+    /// The response that redirects.
+    public let response: ResponseHead
+    /// The request to follow with: `Authorization`, `Cookie`, `Proxy-Authorization` and what was marked sensitive
+    /// are gone from it if the origin (scheme, host, port) changed.
+    public var request: URLRequest
+
+    static let sensitiveHeaders: Set<String> = ["authorization", "cookie", "proxy-authorization"]
+    static let limit = 20
+
+    /// What follows on a response: nil when it is no redirection that can be followed.
+    ///
+    /// - Throws: `URLError.httpTooManyRedirects`, `.badServerResponse` for an unreadable `Location`,
+    ///   `.unsupportedURL` for one that is neither http nor https.
+    init?(
+        from request: URLRequest, response: ResponseHead, followed: Int, sensitiveHeaders: Set<String>
+    ) throws(URLError) {
+        guard [301, 302, 303, 307, 308].contains(response.statusCode), let location = response["Location"] else {
+            return nil
+        }
+        let base = response.url
+        guard followed < Self.limit else {
+            throw URLError(.httpTooManyRedirects, url: base, "More than \(Self.limit) redirects.")
+        }
+        guard !location.isEmpty, let target = URL(string: location, relativeTo: base)?.absoluteURL else {
+            throw URLError(.badServerResponse, url: base, "The redirect's Location \(location.debugDescription) is not a URL.")
+        }
+        do {
+            try RequestRules.check(target)
+        } catch {
+            throw URLError(.unsupportedURL, url: target, "A redirect leads to a URL that is neither http nor https.")
+        }
+        var next = request
+        // RFC 9110, section 10.2.2: a fragment is inherited where the new reference has none.
+        next.url = target.fragment == nil ? base.fragment.flatMap { Self.adding($0, to: target) } ?? target : target
+        let method = request.httpMethod ?? "GET"
+        let becomesGet =
+            response.statusCode == 303 ? method != "HEAD" : response.statusCode < 303 && method == "POST"
+        if becomesGet, method != "GET" {
+            next.httpMethod = "GET"
+            next.httpBody = nil
+            next.httpBodyStream = nil
+            for name in ["Content-Type", "Content-Length", "Content-Encoding", "Content-Language", "Content-Location"] {
+                next.setValue(nil, forHTTPHeaderField: name)
+            }
+        }
+        if Origin(base) != Origin(target) {
+            let leavesBehind = Self.sensitiveHeaders.union(sensitiveHeaders.map { $0.lowercased() })
+            for name in (next.allHTTPHeaderFields ?? [:]).keys where leavesBehind.contains(name.lowercased()) {
+                next.setValue(nil, forHTTPHeaderField: name)
+            }
+            // A Host that the user chose is the first origin's.
+            next.setValue(nil, forHTTPHeaderField: "Host")
+        }
+        self.response = response
+        self.request = next
+    }
+
+    private static func adding(_ fragment: String, to url: URL) -> URL? {
+        URL(string: "\(url.absoluteString)#\(fragment)")
+    }
+}
+
+/// Scheme, host and port (RFC 6454, section 4).
+package struct Origin: Hashable, Sendable {
+    let scheme: String
+    let host: String
+    let port: Int
+
+    package init(_ url: URL) {
+        scheme = url.scheme?.lowercased() ?? ""
+        host = url.host?.lowercased() ?? ""
+        port = url.port ?? (scheme == "https" ? 443 : 80)
+    }
+}

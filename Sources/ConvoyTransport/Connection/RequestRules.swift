@@ -1,0 +1,117 @@
+import Foundation
+import FoundationNetworking
+
+/// What a request must keep to before a byte of it is sent. A value without I/O.
+enum RequestRules {
+    /// A request in the form that libcurl takes.
+    struct Lines {
+        var headers: [String]
+        /// Only for a proxy: an origin never sees them (RFC 9110, section 11.7.2).
+        var proxyHeaders: [String]
+        /// The length that the user announced for a body from a stream.
+        var announcedLength: Int64?
+        var asksForRange: Bool
+        var setsAcceptEncoding: Bool
+    }
+
+    /// Checks the request and writes down its header lines.
+    ///
+    /// - Throws: `URLError.badURL`, `.unsupportedURL`, `.resourceUnavailable` for a cache that must answer, or
+    ///   `.unsupportedURL` with the reason for a method or a header field that HTTP does not allow.
+    static func lines(for request: URLRequest, hasBody: Bool, isStreamed: Bool) throws(URLError) -> Lines {
+        guard let url = request.url else { throw URLError(.badURL, url: nil, "The request has no URL.") }
+        try check(url)
+        let method = request.httpMethod ?? "GET"
+        guard isToken(method) else {
+            throw URLError(.badURL, url: url, "The method \(method.debugDescription) is not a token (RFC 9110, 5.6.2).")
+        }
+        if request.cachePolicy == .returnCacheDataDontLoad {
+            throw URLError(.resourceUnavailable, url: url, "There is no cached response, and loading is forbidden.")
+        }
+        var lines = Lines(
+            headers: [], proxyHeaders: [], announcedLength: nil, asksForRange: false, setsAcceptEncoding: false)
+        var setsExpect = false
+        var setsCacheControl = false
+        for (name, value) in request.allHTTPHeaderFields ?? [:] {
+            guard isToken(name) else {
+                throw URLError(.badURL, url: url, "The header name \(name.debugDescription) is not a token (RFC 9110, 5.6.2).")
+            }
+            guard isFieldValue(value) else {
+                throw URLError(.badURL, url: url, "The value of the header \(name) holds a control character.")
+            }
+            switch name.lowercased() {
+            case "content-length":
+                // Ours to say, but for a stream, whose length only the user knows.
+                guard isStreamed else { continue }
+                guard let length = Int64(value.trimmingCharacters(in: .whitespaces)), length >= 0 else {
+                    throw URLError(.badURL, url: url, "The Content-Length \(value.debugDescription) is not a length.")
+                }
+                lines.announcedLength = length
+                continue
+            case "transfer-encoding": continue
+            case "proxy-authorization":
+                lines.proxyHeaders.append(line(name, value))
+                continue
+            case "range": lines.asksForRange = true
+            case "accept-encoding": lines.setsAcceptEncoding = true
+            case "expect": setsExpect = true
+            case "cache-control", "pragma": setsCacheControl = true
+            default: break
+            }
+            lines.headers.append(line(name, value))
+        }
+        if hasBody {
+            // libcurl would wait a second for a 100 that many servers never send.
+            if !setsExpect { lines.headers.append("Expect:") }
+        }
+        if request.cachePolicy.forbidsReuse, !setsCacheControl {
+            lines.headers.append("Cache-Control: no-cache")
+            lines.headers.append("Pragma: no-cache")
+        }
+        return lines
+    }
+
+    static func check(_ url: URL) throws(URLError) {
+        guard let scheme = url.scheme?.lowercased() else { throw URLError(.badURL, url: url, "The URL has no scheme.") }
+        guard scheme == "http" || scheme == "https" else {
+            throw URLError(.unsupportedURL, url: url, "The scheme \(scheme) is neither http nor https.")
+        }
+        guard let host = url.host, !host.isEmpty else { throw URLError(.badURL, url: url, "The URL has no host.") }
+    }
+
+    private static func line(_ name: String, _ value: String) -> String {
+        value.utf8.allSatisfy(ASCII.isWhitespace) ? "\(name);" : "\(name): \(value)"
+    }
+
+    /// RFC 9110, section 5.6.2.
+    static func isToken(_ text: String) -> Bool {
+        !text.isEmpty
+            && text.utf8.allSatisfy { byte in
+                switch byte {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                    UInt8(ascii: "0")...UInt8(ascii: "9"):
+                    true
+                case UInt8(ascii: "!"), UInt8(ascii: "#"), UInt8(ascii: "$"), UInt8(ascii: "%"), UInt8(ascii: "&"),
+                    UInt8(ascii: "'"), UInt8(ascii: "*"), UInt8(ascii: "+"), UInt8(ascii: "-"), UInt8(ascii: "."),
+                    UInt8(ascii: "^"), UInt8(ascii: "_"), UInt8(ascii: "`"), UInt8(ascii: "|"), UInt8(ascii: "~"):
+                    true
+                default: false
+                }
+            }
+    }
+
+    /// RFC 9110, section 5.5: no control character but the tab.
+    static func isFieldValue(_ text: String) -> Bool {
+        text.utf8.allSatisfy { ($0 >= 0x20 && $0 != 0x7F) || $0 == 0x09 }
+    }
+}
+
+extension URLRequest.CachePolicy {
+    /// Whether a stored response, anywhere on the way, must not answer.
+    var forbidsReuse: Bool {
+        switch self {
+        case .reloadIgnoringLocalCacheData, .reloadIgnoringLocalAndRemoteCacheData, .reloadRevalidatingCacheData: true
+        default: false
+        }
+    }
+}

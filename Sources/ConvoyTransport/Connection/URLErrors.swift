@@ -1,0 +1,66 @@
+import CCurl
+import Foundation
+import FoundationNetworking
+
+extension URLError {
+    /// The domain of the error that stands under a `URLError` from this library (`NSUnderlyingErrorKey`): its code
+    /// is libcurl's `CURLcode`.
+    public static let libcurlErrorDomain = "libcurl"
+
+    /// An error about a URL, in words.
+    package init(_ code: Code, url: URL?, _ description: String, underlying: (any Error)? = nil) {
+        var userInfo: [String: Any] = [NSLocalizedDescriptionKey: description]
+        if let url { userInfo[NSURLErrorFailingURLErrorKey] = url }
+        if let underlying { userInfo[NSUnderlyingErrorKey] = underlying }
+        self.init(code, userInfo: userInfo)
+    }
+
+    /// A transfer's failure, as libcurl told it.
+    init(curl code: CURLcode, systemError: Int, text: String, url: URL?) {
+        let meaning = curl_easy_strerror(code).map { String(cString: $0) } ?? "libcurl error \(code.rawValue)"
+        let description = text.isEmpty ? meaning : text
+        let underlying = NSError(
+            domain: Self.libcurlErrorDomain, code: Int(code.rawValue),
+            userInfo: [NSLocalizedDescriptionKey: description])
+        self.init(
+            Self.code(for: code, systemError: Int32(truncatingIfNeeded: systemError)), url: url, description,
+            underlying: underlying)
+    }
+
+    /// The code that Foundation uses for a result of libcurl; where Foundation on Linux only says "unknown", the
+    /// code that it uses on Apple's systems.
+    static func code(for code: CURLcode, systemError: Int32) -> Code {
+        switch code {
+        case CURLE_URL_MALFORMAT: .badURL
+        case CURLE_UNSUPPORTED_PROTOCOL:
+            // The scheme was judged before the request began: this is a server that speaks no HTTP.
+            .badServerResponse
+        case CURLE_COULDNT_RESOLVE_HOST: .cannotFindHost
+        case CURLE_COULDNT_RESOLVE_PROXY, CURLE_PROXY: .cannotConnectToHost
+        case CURLE_COULDNT_CONNECT:
+            switch systemError {
+            case ETIMEDOUT: .timedOut
+            case ENETUNREACH, ENETDOWN: .notConnectedToInternet
+            default: .cannotConnectToHost
+            }
+        case CURLE_OPERATION_TIMEDOUT: .timedOut
+        case CURLE_RECV_ERROR, CURLE_SEND_ERROR, CURLE_PARTIAL_FILE, CURLE_HTTP2_STREAM, CURLE_HTTP2:
+            .networkConnectionLost
+        case CURLE_GOT_NOTHING, CURLE_WEIRD_SERVER_REPLY: .badServerResponse
+        case CURLE_BAD_CONTENT_ENCODING: .cannotDecodeContentData
+        case CURLE_SSL_CONNECT_ERROR, CURLE_SSL_CIPHER, CURLE_SSL_ENGINE_INITFAILED, CURLE_SSL_SHUTDOWN_FAILED:
+            .secureConnectionFailed
+        case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_ISSUER_ERROR, CURLE_SSL_PINNEDPUBKEYNOTMATCH,
+            CURLE_SSL_INVALIDCERTSTATUS, CURLE_SSL_CACERT_BADFILE, CURLE_SSL_CRL_BADFILE:
+            .serverCertificateUntrusted
+        case CURLE_SSL_CERTPROBLEM: .clientCertificateRejected
+        case CURLE_SSL_CLIENTCERT: .clientCertificateRequired
+        case CURLE_TOO_MANY_REDIRECTS: .httpTooManyRedirects
+        case CURLE_SEND_FAIL_REWIND: .requestBodyStreamExhausted
+        case CURLE_FILESIZE_EXCEEDED: .dataLengthExceedsMaximum
+        case CURLE_LOGIN_DENIED: .userAuthenticationRequired
+        case CURLE_OUT_OF_MEMORY: .cannotLoadFromNetwork
+        default: .unknown
+        }
+    }
+}

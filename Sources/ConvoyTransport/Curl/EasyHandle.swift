@@ -1,0 +1,204 @@
+import CCurl
+import Foundation
+
+/// One of libcurl's easy handles, used for one transfer after the other.
+///
+/// Its callbacks are set once, for its life. An option is handed to libcurl only when it differs from what the
+/// handle had before, because most requests of a program look alike. Belongs to the network thread.
+final class EasyHandle {
+    /// What became of received bytes.
+    enum Reception { case taken, notNow, abort }
+    /// What became of a request for bytes to send.
+    enum Supply { case bytes(Int), notNow, abort }
+
+    /// The options that differ from request to request.
+    struct Options: Equatable {
+        enum Body: Equatable {
+            case none
+            /// A body of this length, or of a length that nobody knows.
+            case upload(length: Int64?)
+        }
+        var method = "GET"
+        var body = Body.none
+        var acceptsEncodings = true
+        var usesHTTP2 = true
+        var certificateAuthorities: String?
+        var isSecure = false
+    }
+
+    let easy: UnsafeMutableRawPointer
+    /// Whose transfer it is. Held, so that no callback finds it gone; let go when the handle is given back.
+    var owner: (any EasyHandleOwner)?
+
+    private var applied = Options()
+    private var headers: UnsafeMutablePointer<curl_slist>?
+    private var proxyHeaders: UnsafeMutablePointer<curl_slist>?
+    private let errorText: UnsafeMutablePointer<CChar>
+
+    init?() {
+        guard let easy = curl_easy_init() else { return nil }
+        self.easy = easy
+        errorText = .allocate(capacity: Int(CURL_ERROR_SIZE))
+        errorText.pointee = 0
+        setPermanentOptions()
+    }
+
+    deinit {
+        curl_easy_cleanup(easy)
+        curl_slist_free_all(headers)
+        curl_slist_free_all(proxyHeaders)
+        errorText.deallocate()
+    }
+
+    // MARK: Setting up
+
+    private func setPermanentOptions() {
+        let context = Unmanaged.passUnretained(self).toOpaque()
+        convoy_easy_set_pointer(easy, CURLOPT_ERRORBUFFER, errorText)
+        convoy_easy_set_long(easy, CURLOPT_NOSIGNAL, 1)
+        // Redirects are the connection's: libcurl would carry what must stay behind.
+        convoy_easy_set_long(easy, CURLOPT_FOLLOWLOCATION, 0)
+        convoy_easy_set_string(easy, CURLOPT_PROTOCOLS_STR, "http,https")
+        convoy_easy_set_long(easy, CURLOPT_SSLVERSION, Int(CURL_SSLVERSION_TLSv1_2))
+        convoy_easy_set_long(easy, CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_2TLS))
+        // The connection's idle timer counts from the first moment; libcurl's five minutes would only cut it short.
+        convoy_easy_set_long(easy, CURLOPT_CONNECTTIMEOUT_MS, Int(Int32.max))
+        convoy_easy_set_string(easy, CURLOPT_ACCEPT_ENCODING, "")
+        convoy_easy_set_long(easy, CURLOPT_BUFFERSIZE, 128 << 10)
+        convoy_easy_set_long(easy, CURLOPT_UPLOAD_BUFFERSIZE, 128 << 10)
+
+        convoy_easy_set_pointer(easy, CURLOPT_HEADERDATA, context)
+        convoy_easy_set_pointer(easy, CURLOPT_WRITEDATA, context)
+        convoy_easy_set_pointer(easy, CURLOPT_READDATA, context)
+        convoy_easy_set_pointer(easy, CURLOPT_SEEKDATA, context)
+        convoy_easy_set_data_callback(easy, CURLOPT_HEADERFUNCTION) { bytes, size, count, context in
+            guard let bytes, let handle = EasyHandle.from(context) else { return 0 }
+            let line = UnsafeRawBufferPointer(start: bytes, count: size * count)
+            return handle.owner?.easyHandle(handle, didReceiveHeaderLine: line) == true ? line.count : 0
+        }
+        convoy_easy_set_data_callback(easy, CURLOPT_WRITEFUNCTION) { bytes, size, count, context in
+            guard let bytes, let handle = EasyHandle.from(context), let owner = handle.owner else { return 0 }
+            let block = UnsafeRawBufferPointer(start: bytes, count: size * count)
+            switch owner.easyHandle(handle, didReceive: block) {
+            case .taken: return block.count
+            case .notNow: return Int(CURL_WRITEFUNC_PAUSE)
+            case .abort: return block.count == 0 ? 1 : 0
+            }
+        }
+        convoy_easy_set_data_callback(easy, CURLOPT_READFUNCTION) { bytes, size, count, context in
+            guard let bytes, let handle = EasyHandle.from(context), let owner = handle.owner else {
+                return Int(CURL_READFUNC_ABORT)
+            }
+            let buffer = UnsafeMutableRawBufferPointer(start: bytes, count: size * count)
+            switch owner.easyHandle(handle, fill: buffer) {
+            case .bytes(let count): return count
+            case .notNow: return Int(CURL_READFUNC_PAUSE)
+            case .abort: return Int(CURL_READFUNC_ABORT)
+            }
+        }
+        convoy_easy_set_seek_callback(easy) { context, offset, origin in
+            guard offset == 0, origin == SEEK_SET, let handle = EasyHandle.from(context), let owner = handle.owner
+            else { return Int32(CURL_SEEKFUNC_CANTSEEK) }
+            return owner.easyHandleMustRewind(handle) ? Int32(CURL_SEEKFUNC_OK) : Int32(CURL_SEEKFUNC_FAIL)
+        }
+    }
+
+    private static func from(_ context: UnsafeMutableRawPointer?) -> EasyHandle? {
+        context.map { Unmanaged<EasyHandle>.fromOpaque($0).takeUnretainedValue() }
+    }
+
+    /// Sets the handle up for a transfer.
+    ///
+    /// - Parameters:
+    ///   - lines: header lines as libcurl takes them: `Name: value`, `Name;` for an empty value, `Name:` for none.
+    ///   - proxyLines: header lines that only a proxy may see.
+    func prepare(url: String, options: Options, lines: [String], proxyLines: [String]) -> CURLcode {
+        errorText.pointee = 0
+        var code = convoy_easy_set_string(easy, CURLOPT_URL, url)
+        if code == CURLE_OK { code = apply(options) }
+        guard code == CURLE_OK, replace(&headers, by: lines), replace(&proxyHeaders, by: proxyLines) else {
+            return code == CURLE_OK ? CURLE_OUT_OF_MEMORY : code
+        }
+        convoy_easy_set_pointer(easy, CURLOPT_HTTPHEADER, headers)
+        convoy_easy_set_pointer(easy, CURLOPT_PROXYHEADER, proxyHeaders)
+        return CURLE_OK
+    }
+
+    private func replace(_ list: inout UnsafeMutablePointer<curl_slist>?, by lines: [String]) -> Bool {
+        curl_slist_free_all(list)
+        list = nil
+        for line in lines {
+            guard let longer = curl_slist_append(list, line) else { return false }
+            list = longer
+        }
+        return true
+    }
+
+    private func apply(_ options: Options) -> CURLcode {
+        guard options != applied else { return CURLE_OK }
+        let before = applied
+        applied = options
+        if options.method != before.method || options.body != before.body {
+            // In this order: each of these options resets what the one before it chose.
+            convoy_easy_set_long(easy, CURLOPT_NOBODY, 0)
+            convoy_easy_set_long(easy, CURLOPT_UPLOAD, 0)
+            convoy_easy_set_long(easy, CURLOPT_HTTPGET, 1)
+            if case .upload(let length) = options.body {
+                convoy_easy_set_long(easy, CURLOPT_UPLOAD, 1)
+                convoy_easy_set_offset(easy, CURLOPT_INFILESIZE_LARGE, curl_off_t(length ?? -1))
+            } else if options.method == "HEAD" {
+                convoy_easy_set_long(easy, CURLOPT_NOBODY, 1)
+            }
+            let isNative = options.body == .none && (options.method == "GET" || options.method == "HEAD")
+            let code = convoy_easy_set_string(easy, CURLOPT_CUSTOMREQUEST, isNative ? nil : options.method)
+            guard code == CURLE_OK else { return code }
+        }
+        if options.acceptsEncodings != before.acceptsEncodings {
+            convoy_easy_set_string(easy, CURLOPT_ACCEPT_ENCODING, options.acceptsEncodings ? "" : nil)
+        }
+        if options.usesHTTP2 != before.usesHTTP2 {
+            let version = options.usesHTTP2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1
+            convoy_easy_set_long(easy, CURLOPT_HTTP_VERSION, Int(version))
+        }
+        if options.isSecure != before.isSecure || options.usesHTTP2 != before.usesHTTP2 {
+            // Rather wait for a connection that can carry many streams than open one for each.
+            convoy_easy_set_long(easy, CURLOPT_PIPEWAIT, options.isSecure && options.usesHTTP2 ? 1 : 0)
+        }
+        if options.certificateAuthorities != before.certificateAuthorities {
+            return setCertificateAuthorities(options.certificateAuthorities)
+        }
+        return CURLE_OK
+    }
+
+    private static let defaultAuthorities: String? = {
+        guard let info = convoy_version(), let path = info.pointee.cainfo else { return nil }
+        return String(cString: path)
+    }()
+
+    private func setCertificateAuthorities(_ path: String?) -> CURLcode {
+        convoy_easy_set_string(easy, CURLOPT_CAINFO, path ?? Self.defaultAuthorities)
+    }
+
+    // MARK: Looking back
+
+    /// What libcurl says about the failure of the last transfer; empty when it says nothing.
+    var failureText: String { String(cString: errorText) }
+
+    func long(_ info: CURLINFO) -> Int {
+        var value = 0
+        return convoy_easy_get_long(easy, info, &value) == CURLE_OK ? value : 0
+    }
+
+    func offset(_ info: CURLINFO) -> Int64 {
+        var value: curl_off_t = 0
+        return convoy_easy_get_offset(easy, info, &value) == CURLE_OK ? Int64(value) : 0
+    }
+
+    // MARK: Flow
+
+    /// Goes on with what a callback has put off, or holds the transfer back. libcurl may call back from here.
+    func setPaused(receiving: Bool, sending: Bool) {
+        let mask = (receiving ? CURLPAUSE_RECV : 0) | (sending ? CURLPAUSE_SEND : 0)
+        curl_easy_pause(easy, mask)
+    }
+}

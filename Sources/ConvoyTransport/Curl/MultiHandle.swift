@@ -1,0 +1,163 @@
+import CCurl
+import Foundation
+
+/// Takes the end of a transfer. On the network thread.
+protocol EasyHandleOwner: AnyObject {
+    /// A line of the response's head, or a trailer, with its line end. False aborts the transfer.
+    func easyHandle(_ handle: EasyHandle, didReceiveHeaderLine line: UnsafeRawBufferPointer) -> Bool
+    /// Bytes of the body, decoded.
+    func easyHandle(_ handle: EasyHandle, didReceive bytes: UnsafeRawBufferPointer) -> EasyHandle.Reception
+    /// Room for bytes of the request's body.
+    func easyHandle(_ handle: EasyHandle, fill buffer: UnsafeMutableRawBufferPointer) -> EasyHandle.Supply
+    /// The request's body must be sent again from its first byte. False where that cannot be.
+    func easyHandleMustRewind(_ handle: EasyHandle) -> Bool
+    /// The transfer is over. The handle is still the owner's to read, and no longer libcurl's.
+    func easyHandle(_ handle: EasyHandle, didFinishWith code: CURLcode)
+}
+
+/// Drives libcurl's multi interface from a run loop: `curl_multi_socket_action(3)`.
+///
+/// It belongs to the network thread, apart from its creation.
+final class MultiHandle: FileEventHandler, @unchecked Sendable {
+    let runLoop: NetworkRunLoop
+    private let multi: UnsafeMutableRawPointer
+    private var timer: RunLoopTimer?
+    /// Handles at rest, with all that libcurl has allocated for them.
+    private var idle: [EasyHandle] = []
+    private var running: [UnsafeMutableRawPointer: EasyHandle] = [:]
+    private var needsTimeoutAction = false
+    private var mayHaveMessages = false
+    private var isClosed = false
+
+    private static let isLibraryReady = curl_global_init(Int(CURL_GLOBAL_ALL)) == CURLE_OK
+
+    init(runLoop: NetworkRunLoop) throws {
+        guard Self.isLibraryReady, let multi = curl_multi_init() else {
+            throw RunLoopError(call: "curl_multi_init", number: ENOMEM)
+        }
+        self.runLoop = runLoop
+        self.multi = multi
+        let context = Unmanaged.passUnretained(self).toOpaque()
+        convoy_multi_set_pointer(multi, CURLMOPT_SOCKETDATA, context)
+        convoy_multi_set_pointer(multi, CURLMOPT_TIMERDATA, context)
+        convoy_multi_set_socket_callback(multi) { _, socket, what, context, _ in
+            guard let context else { return 0 }
+            Unmanaged<MultiHandle>.fromOpaque(context).takeUnretainedValue().watch(socket, what: what)
+            return 0
+        }
+        convoy_multi_set_timer_callback(multi) { _, milliseconds, context in
+            guard let context else { return 0 }
+            Unmanaged<MultiHandle>.fromOpaque(context).takeUnretainedValue().setTimeout(milliseconds)
+            return 0
+        }
+        // How many connections stay open for the next request; libcurl's own default is four for each transfer.
+        convoy_multi_set_long(multi, CURLMOPT_MAXCONNECTS, 1024)
+        timer = RunLoopTimer { [unowned self] in
+            needsTimeoutAction = true
+        }
+        runLoop.endOfTurn = { [unowned self] in endTurn() }
+    }
+
+    /// Ends every transfer and frees all handles.
+    func close() {
+        guard !isClosed else { return }
+        isClosed = true
+        runLoop.endOfTurn = nil
+        for handle in running.values { curl_multi_remove_handle(multi, handle.easy) }
+        running = [:]
+        idle = []
+        curl_multi_cleanup(multi)
+    }
+
+    // MARK: Handles
+
+    /// A handle at rest, or a new one; nil when there is no memory for it.
+    func takeHandle() -> EasyHandle? {
+        idle.popLast() ?? EasyHandle()
+    }
+
+    /// Puts a handle to rest. It keeps its buffers, its options and nothing of its last transfer.
+    func giveBack(_ handle: EasyHandle) {
+        handle.owner = nil
+        if idle.count < 256 { idle.append(handle) }
+    }
+
+    /// Begins the transfer that the handle is set up for.
+    func start(_ handle: EasyHandle) -> CURLMcode {
+        guard !isClosed else { return CURLM_BAD_HANDLE }
+        let code = curl_multi_add_handle(multi, handle.easy)
+        if code == CURLM_OK { running[handle.easy] = handle }
+        return code
+    }
+
+    /// Takes a transfer away from libcurl, whatever it is doing. Never from within one of its callbacks.
+    func stop(_ handle: EasyHandle) {
+        guard running.removeValue(forKey: handle.easy) != nil else { return }
+        curl_multi_remove_handle(multi, handle.easy)
+    }
+
+    /// Something outside of the run loop's events (a lifted pause) may have ended a transfer.
+    func noteActivity() { mayHaveMessages = true }
+
+    // MARK: Events
+
+    func fileDescriptor(_ descriptor: Int32, isReadyFor events: FileEvents) {
+        var mask: Int32 = 0
+        if events.contains(.readable) { mask |= CURL_CSELECT_IN }
+        if events.contains(.writable) { mask |= CURL_CSELECT_OUT }
+        if events.contains(.failed) { mask |= CURL_CSELECT_ERR }
+        act(on: descriptor, mask)
+    }
+
+    private func act(on socket: curl_socket_t, _ mask: Int32) {
+        var stillRunning: Int32 = 0
+        curl_multi_socket_action(multi, socket, mask, &stillRunning)
+        mayHaveMessages = true
+    }
+
+    private func watch(_ socket: curl_socket_t, what: Int32) {
+        var events: FileEvents = []
+        if what == CURL_POLL_IN || what == CURL_POLL_INOUT { events.insert(.readable) }
+        if what == CURL_POLL_OUT || what == CURL_POLL_INOUT { events.insert(.writable) }
+        do {
+            try runLoop.watch(socket, for: events, handler: self)
+        } catch {
+            // Out of memory for watching: the transfer's own timeout ends it with an error.
+        }
+    }
+
+    private func setTimeout(_ milliseconds: Int) {
+        guard let timer else { return }
+        if milliseconds < 0 {
+            runLoop.cancel(timer)
+        } else if milliseconds == 0 {
+            // libcurl forbids to be called from here; the end of this turn is soon enough.
+            needsTimeoutAction = true
+            runLoop.cancel(timer)
+        } else {
+            runLoop.schedule(timer, at: NetworkRunLoop.now + UInt64(milliseconds) * 1_000_000)
+        }
+    }
+
+    private func endTurn() {
+        while needsTimeoutAction || mayHaveMessages {
+            if needsTimeoutAction {
+                needsTimeoutAction = false
+                act(on: CURL_SOCKET_TIMEOUT, 0)
+            }
+            mayHaveMessages = false
+            drainMessages()
+        }
+    }
+
+    private func drainMessages() {
+        var left: Int32 = 0
+        while let message = curl_multi_info_read(multi, &left) {
+            guard message.pointee.msg == CURLMSG_DONE, let easy = convoy_message_easy(message) else { continue }
+            let code = convoy_message_result(message)
+            guard let handle = running.removeValue(forKey: easy) else { continue }
+            curl_multi_remove_handle(multi, easy)
+            handle.owner?.easyHandle(handle, didFinishWith: code)
+        }
+    }
+}

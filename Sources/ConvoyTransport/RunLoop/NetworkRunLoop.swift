@@ -1,0 +1,140 @@
+import Foundation
+import Synchronization
+
+/// Hears of a file descriptor that has become ready. On the run loop's thread.
+package protocol FileEventHandler: AnyObject {
+    func fileDescriptor(_ descriptor: Int32, isReadyFor events: FileEvents)
+}
+
+/// A run loop for one thread: file descriptors, timers, and blocks that other threads hand over.
+///
+/// Foundation's `RunLoop` cannot watch a socket on Linux, is not woken by `perform` and leaks its timers; this one
+/// does the three things that a network thread needs and nothing else. `perform(_:)` and `stop()` are for every
+/// thread, all else is for the thread that called `run()`.
+package final class NetworkRunLoop: @unchecked Sendable {
+    package typealias Block = @Sendable () -> Void
+
+    /// What other threads have left for this one. The only state that is shared; the rest belongs to the thread.
+    private struct Inbox {
+        var blocks: [Block] = []
+        var isAsleep = false
+        var isStopped = false
+    }
+
+    private let inbox = Mutex(Inbox())
+    private let wakeUp: WakeUp
+    private let poller: any Poller
+    private var timers = TimerHeap()
+    private var handlers: [(any FileEventHandler)?] = []
+    private var spare: [Block] = []
+    /// Runs at the end of each turn, before the thread may sleep.
+    package var endOfTurn: (() -> Void)?
+
+    /// - Throws: `RunLoopError` when the system has no descriptor left for it.
+    package init(poller kind: PollerKind = .best) throws {
+        wakeUp = try WakeUp()
+        poller = try kind.make()
+        try poller.watch(wakeUp.readEnd, for: .readable)
+    }
+
+    /// The time on the monotonic clock, in nanoseconds.
+    package static var now: MonotonicTime {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
+    }
+
+    // MARK: Every thread
+
+    /// Runs a block on the loop's thread, after those that were handed over before it. The thread is woken at most
+    /// once for any number of blocks, and not at all while it is awake.
+    package func perform(_ block: @escaping Block) {
+        let mustWake = inbox.withLock { inbox in
+            inbox.blocks.append(block)
+            defer { inbox.isAsleep = false }
+            return inbox.isAsleep
+        }
+        if mustWake { wakeUp.signal() }
+    }
+
+    /// Lets `run()` return once it has done what was handed over before.
+    package func stop() {
+        inbox.withLock { $0.isStopped = true }
+        wakeUp.signal()
+    }
+
+    // MARK: The loop's thread
+
+    /// Watches a descriptor for these events; none means: no longer.
+    package func watch(_ descriptor: Int32, for events: FileEvents, handler: any FileEventHandler) throws {
+        let index = Int(descriptor)
+        if index >= handlers.count {
+            handlers.append(contentsOf: repeatElement(nil, count: index + 1 - handlers.count))
+        }
+        handlers[index] = events.isEmpty ? nil : handler
+        try poller.watch(descriptor, for: events)
+    }
+
+    /// Lets a timer fire once, at a time on the monotonic clock. A timer that is set already is moved.
+    package func schedule(_ timer: RunLoopTimer, at deadline: MonotonicTime) {
+        timers.schedule(timer, at: deadline)
+    }
+
+    package func cancel(_ timer: RunLoopTimer) {
+        timers.cancel(timer)
+    }
+
+    /// Runs turn after turn until `stop()`.
+    package func run() {
+        while turn() {}
+    }
+
+    private func turn() -> Bool {
+        guard let mayBlock = prepareToSleep() else { return false }
+        poller.wait(milliseconds: mayBlock ? millisecondsToNextTimer() : 0) { descriptor, events in
+            if descriptor == wakeUp.readEnd {
+                wakeUp.drain()
+            } else if let handler = handlers[Int(descriptor)] {
+                handler.fileDescriptor(descriptor, isReadyFor: events)
+            }
+        }
+        runInbox()
+        if timers.nextDeadline != nil {
+            let now = Self.now
+            while let timer = timers.popDue(now: now) { timer.fire() }
+        }
+        endOfTurn?()
+        return true
+    }
+
+    /// Whether the thread may wait: nil when it is to stop.
+    private func prepareToSleep() -> Bool? {
+        inbox.withLock { inbox in
+            guard inbox.blocks.isEmpty else { return false }
+            if inbox.isStopped { return nil }
+            inbox.isAsleep = true
+            return true
+        }
+    }
+
+    private func runInbox() {
+        var blocks = spare
+        spare = []
+        inbox.withLock { inbox in
+            swap(&inbox.blocks, &blocks)
+            inbox.isAsleep = false
+        }
+        for block in blocks { block() }
+        // The storage is used again, unless a burst has made it large.
+        blocks.removeAll(keepingCapacity: blocks.capacity <= 4096)
+        spare = blocks
+    }
+
+    private func millisecondsToNextTimer() -> Int32 {
+        guard let deadline = timers.nextDeadline else { return -1 }
+        let now = Self.now
+        guard deadline > now else { return 0 }
+        // Rounded up: a timer that fires a little late is right, a loop that spins until it is due is not.
+        return Int32(clamping: (deadline - now + 999_999) / 1_000_000)
+    }
+}

@@ -1,0 +1,86 @@
+/// Nanoseconds on the monotonic clock.
+package typealias MonotonicTime = UInt64
+
+/// A deadline on a run loop. Reusable: it can be set again after it fired or was taken back.
+///
+/// Belongs to the run loop's thread.
+package final class RunLoopTimer {
+    package fileprivate(set) var deadline: MonotonicTime = 0
+    fileprivate var position = -1
+    let fire: () -> Void
+
+    package init(fire: @escaping () -> Void) { self.fire = fire }
+
+    package var isScheduled: Bool { position >= 0 }
+}
+
+/// The timers of a run loop, the next to fire on top: a binary heap in which every timer knows its place,
+/// so that setting and taking back cost the logarithm of how many there are and leave nothing behind.
+struct TimerHeap {
+    private var timers: [RunLoopTimer] = []
+
+    var nextDeadline: MonotonicTime? { timers.first?.deadline }
+
+    mutating func schedule(_ timer: RunLoopTimer, at deadline: MonotonicTime) {
+        let earlier = timer.deadline
+        timer.deadline = deadline
+        if timer.position < 0 {
+            timer.position = timers.count
+            timers.append(timer)
+            rise(timer.position)
+        } else if deadline < earlier {
+            rise(timer.position)
+        } else {
+            sink(timer.position)
+        }
+    }
+
+    mutating func cancel(_ timer: RunLoopTimer) {
+        let position = timer.position
+        guard position >= 0 else { return }
+        timer.position = -1
+        let last = timers.removeLast()
+        guard last !== timer else { return }
+        timers[position] = last
+        last.position = position
+        rise(position)
+        sink(last.position)
+    }
+
+    /// Takes off the top timer if its time has come.
+    mutating func popDue(now: MonotonicTime) -> RunLoopTimer? {
+        guard let first = timers.first, first.deadline <= now else { return nil }
+        cancel(first)
+        return first
+    }
+
+    private mutating func rise(_ start: Int) {
+        var position = start
+        let timer = timers[position]
+        while position > 0 {
+            let parent = (position - 1) / 2
+            guard timers[parent].deadline > timer.deadline else { break }
+            timers[position] = timers[parent]
+            timers[position].position = position
+            position = parent
+        }
+        timers[position] = timer
+        timer.position = position
+    }
+
+    private mutating func sink(_ start: Int) {
+        var position = start
+        let timer = timers[position]
+        while true {
+            var child = position * 2 + 1
+            guard child < timers.count else { break }
+            if child + 1 < timers.count, timers[child + 1].deadline < timers[child].deadline { child += 1 }
+            guard timers[child].deadline < timer.deadline else { break }
+            timers[position] = timers[child]
+            timers[position].position = position
+            position = child
+        }
+        timers[position] = timer
+        timer.position = position
+    }
+}
