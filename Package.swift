@@ -44,5 +44,9 @@ let package = Package(
         .executableTarget(
             name: "ConvoyTool", dependencies: ["Convoy", "ConvoyTestServer"],
             swiftSettings: swiftSettings),
+
+        .testTarget(
+            name: "ConvoyOperationsTests", dependencies: ["ConvoyOperations", "ConvoyTestServer"],
+            swiftSettings: swiftSettings),
     ]
 )

@@ -36,7 +36,7 @@ open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
 
     /// What the serializer made of the body; nil until the operation has finished, and where there is nothing. For
     /// a response with an unacceptable status this is its parsed body, beside `error`.
-    public final var responseObject: Any? { endedByCancel ? nil : results.withLock { $0.object }?.object }
+    public final var responseObject: Any? { hasOutcome ? results.withLock { $0.object }?.object : nil }
 
     /// Sets what is called when the operation has finished, on `completionQueue`: `success` if there is no error, or
     /// else `failure`. A cancelled operation calls `failure` with `URLError.cancelled`. Replaces earlier ones.

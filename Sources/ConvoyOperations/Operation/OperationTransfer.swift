@@ -76,6 +76,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
             aside = MemorySink()
             operation.note(response)
         case .startOver:
+            resumption = nil
             operation.note(response)
             guard operation.belongsIntoOutput(response) || sink.data != nil else {
                 aside = MemorySink()

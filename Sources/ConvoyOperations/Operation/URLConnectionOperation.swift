@@ -119,7 +119,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     /// The body, once the operation has finished with one; nil after a failure of the transfer, and for a body that
     /// went to `outputStream`. The body of a response with an unacceptable status is here, with the error.
-    public final var responseData: Data? { endedByCancel ? nil : results.withLock { $0.data } }
+    public final var responseData: Data? { hasOutcome ? results.withLock { $0.data } : nil }
 
     /// The body as text, by the charset that the response names, or UTF-8; nil where the bytes are not that.
     public final var responseString: String? {
@@ -138,12 +138,17 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// Why the operation failed; nil while it has not. A `URLError` for a failure on the way, whose `userInfo` holds
     /// the URL and libcurl's words; what `prepare` threw; or the serializer's error.
     public final var error: (any Error)? {
-        guard endedByCancel else { return results.withLock { $0.error } }
+        if hasOutcome { return results.withLock { $0.error } }
+        guard isFinished else { return nil }
         let cause = results.withLock { $0.cancellationCause }
         return URLError(.cancelled, url: request.url, "The operation was cancelled.", underlying: cause)
     }
 
-    var endedByCancel: Bool { lifecycle.value.endedByCancel }
+    /// Whether it has finished, and not by being cancelled. An outcome that came in a pause does not show before.
+    final var hasOutcome: Bool {
+        let life = lifecycle.value
+        return life.state == .finished && !life.endedByCancel
+    }
 
     // MARK: Completion
 

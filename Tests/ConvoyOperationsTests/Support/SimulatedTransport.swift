@@ -1,0 +1,131 @@
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+import Synchronization
+
+@testable import ConvoyOperations
+
+/// A network whose every step is taken by the test: nothing happens until it says so.
+final class SimulatedTransport: Transport, Sendable {
+    struct State {
+        var connections: [SimulatedConnection] = []
+        var blocks: [@Sendable () -> Void] = []
+    }
+
+    /// What the server has; a test may change it at any time.
+    struct Resource: Sendable {
+        var body = Data()
+        var tag: String? = "\"v0\""
+        var honoursRanges = true
+        var announcesLength = true
+    }
+
+    let state = Mutex(State())
+    let resource: Mutex<Resource>
+
+    init(_ resource: Resource) { self.resource = Mutex(resource) }
+
+    func connection(
+        for request: URLRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate
+    ) -> any Connection {
+        let connection = SimulatedConnection(request: request, delegate: delegate, network: self)
+        state.withLock { $0.connections.append(connection) }
+        return connection
+    }
+
+    func perform(_ block: @escaping @Sendable () -> Void) {
+        state.withLock { $0.blocks.append(block) }
+    }
+
+    /// Connections that have begun and not ended.
+    var open: [SimulatedConnection] { state.withLock { $0.connections }.filter(\.isOpen) }
+    var connectionCount: Int { state.withLock { $0.connections.count } }
+
+    /// Takes one step somewhere on the network: a waiting block first, else what a connection has to say.
+    ///
+    /// - Returns: false when there is nothing to do.
+    func step(pick: (Int) -> Int, fails: Bool = false) -> Bool {
+        let block = state.withLock { $0.blocks.isEmpty ? nil : $0.blocks.removeFirst() }
+        if let block {
+            block()
+            return true
+        }
+        let open = self.open
+        guard !open.isEmpty else { return false }
+        open[pick(open.count)].step(chunk: 1 + pick(64), fails: fails)
+        return true
+    }
+}
+
+final class SimulatedConnection: Connection, @unchecked Sendable {
+    // Used by the test's one thread.
+    let originalRequest: URLRequest
+    private var delegate: (any URLConnectionDelegate)?
+    private let network: SimulatedTransport
+    private var isStarted = false
+    private(set) var isCancelRequested = false
+    private var isEnded = false
+    private var rest: Data?
+    var startCount = 0
+
+    init(request: URLRequest, delegate: any URLConnectionDelegate, network: SimulatedTransport) {
+        originalRequest = request
+        self.delegate = delegate
+        self.network = network
+    }
+
+    var isOpen: Bool { isStarted && !isEnded }
+
+    func start() {
+        isStarted = true
+        startCount += 1
+    }
+
+    func cancel() { isCancelRequested = true }
+    func suspendReceiving() {}
+    func resumeReceiving() {}
+
+    /// The next thing that happens to this connection.
+    func step(chunk: Int, fails: Bool) {
+        if isCancelRequested { return end { $0.connectionDidCancel(self) } }
+        if fails { return end { $0.connection(self, didFailWith: URLError(.networkConnectionLost)) } }
+        guard let rest else { return respond() }
+        if rest.isEmpty { return end { $0.connectionDidFinish(self) } }
+        let piece = rest.prefix(chunk)
+        self.rest = rest.dropFirst(chunk)
+        Data(piece).withUnsafeBytes { delegate?.connection(self, didReceive: $0) }
+    }
+
+    private func respond() {
+        let resource = network.resource.withLock { $0 }
+        var headers: [(String, String)] = []
+        if let tag = resource.tag { headers.append(("ETag", tag)) }
+        var status = 200
+        var body = resource.body
+        if resource.honoursRanges, let range = originalRequest.value(forHTTPHeaderField: "Range"),
+            let offset = Int(range.dropFirst("bytes=".count).dropLast()),
+            originalRequest.value(forHTTPHeaderField: "If-Range") == resource.tag
+        {
+            if offset < body.count {
+                status = 206
+                headers.append(("Content-Range", "bytes \(offset)-\(body.count - 1)/\(body.count)"))
+                body = Data(body.dropFirst(offset))
+            } else {
+                status = 416
+                headers.append(("Content-Range", "bytes */\(body.count)"))
+                body = Data()
+            }
+        }
+        if resource.announcesLength { headers.append(("Content-Length", "\(body.count)")) }
+        rest = body
+        let url = originalRequest.url ?? URL(fileURLWithPath: "/")
+        delegate?.connection(self, didReceive: ResponseHead(url: url, statusCode: status, headers: headers))
+    }
+
+    private func end(_ tell: (any URLConnectionDelegate) -> Void) {
+        isEnded = true
+        let told = delegate
+        delegate = nil
+        if let told { tell(told) }
+    }
+}
