@@ -26,7 +26,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     /// - Parameter baseURL: nil where every URL is given whole.
     public init(baseURL: URL? = nil) {
         self.baseURL = baseURL.map(Self.directory)
-        let queue = OperationQueue()
+        let queue = RequestOperationQueue()
         queue.name = "Convoy.Operations"
         settings = Mutex(Settings(operationQueue: queue))
     }
@@ -49,7 +49,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         set { settings.withLock { $0.connectionConfiguration = newValue } }
     }
 
-    /// Where the operations run.
+    /// Where the operations run. A `RequestOperationQueue`, unless set.
     public final var operationQueue: OperationQueue {
         get { settings.withLock { $0.operationQueue } }
         set { settings.withLock { $0.operationQueue = newValue } }
@@ -111,6 +111,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     /// Adds operations to `operationQueue`, in this order.
     public final func enqueue(_ operations: [Operation]) {
         for case let operation as URLConnectionOperation in operations { operation.enterCompletionGroup() }
+        // One that was cancelled before has finished: a queue of Foundation's would stop the program.
         operationQueue.addOperations(operations.filter { !$0.isFinished }, waitUntilFinished: false)
     }
 

@@ -199,7 +199,8 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         }
         if let end = endsAfterWrite {
             endsAfterWrite = nil
-            end()
+            // However the transfer ended meanwhile: bytes are missing.
+            if let failure { fail(failure) } else { end() }
         } else if failure == nil {
             connection?.resumeReceiving()
         }

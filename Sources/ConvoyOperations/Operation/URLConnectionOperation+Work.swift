@@ -36,7 +36,7 @@ extension URLConnectionOperation {
         case .readinessChanged: readinessDidChange()
         case .restart:
             // A Foundation queue starts an operation once; after that the operation is on its own.
-            if new.wasStarted, !hasScheduler { start() } else { readinessDidChange() }
+            if new.wasStarted, !isScheduled { start() } else { readinessDidChange() }
         case .finish: finish()
         }
     }

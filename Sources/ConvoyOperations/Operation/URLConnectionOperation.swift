@@ -30,8 +30,6 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         var data: Data?
         var object: ObjectBox?
         var error: (any Error)?
-        /// Why it was cancelled, where the user did not do it.
-        var cancellationCause: (any Error)?
     }
 
     /// A response object may be of any type: it is handed from the serializer to its readers and not changed here.
@@ -73,7 +71,11 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// Begins the operation, or goes on with it. A queue calls this. Called by hand, it does nothing for an
     /// operation that is not ready; it must not be called by hand for an operation in a queue.
     open override func start() {
-        guard isReady || isPaused || isCancelled else { return }
+        guard isReady || isPaused || isCancelled else {
+            // A queue that saw it ready a moment ago has its slot back.
+            if state == .ready { slotDidFree() }
+            return
+        }
         enterCompletionGroup()
         happen(.start)
     }
@@ -99,11 +101,6 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         // Foundation's part: a cancelled operation waits for no dependency.
         super.cancel()
         carryOut(transition)
-    }
-
-    package final func cancel(because cause: any Error) {
-        results.withLock { $0.cancellationCause = cause }
-        cancel()
     }
 
     // MARK: Results
@@ -140,8 +137,8 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     public final var error: (any Error)? {
         if hasOutcome { return results.withLock { $0.error } }
         guard isFinished else { return nil }
-        let cause = results.withLock { $0.cancellationCause }
-        return URLError(.cancelled, url: request.url, "The operation was cancelled.", underlying: cause)
+        return URLError(
+            .cancelled, url: request.url, "The operation was cancelled.", underlying: cancellationReason)
     }
 
     /// Whether it has finished, and not by being cancelled. An outcome that came in a pause does not show before.

@@ -86,12 +86,12 @@ import Testing
     }
 
     @Test(arguments: [
-        (OperationState.ready, [], []),
-        (.executing, [Lifecycle.Event.start], []),
-        (.paused, [.start, .pause], []),
-        (.paused, [.pause], []),
-    ] as [(OperationState, [Lifecycle.Event], [Lifecycle.Event])])
-    func cancelLeadsToFinishedFromEveryState(state: OperationState, before: [Lifecycle.Event], _: [Lifecycle.Event]) {
+        (OperationState.ready, []),
+        (.executing, [.start]),
+        (.paused, [.start, .pause]),
+        (.paused, [.pause]),
+    ] as [(OperationState, [Lifecycle.Event])])
+    func cancelLeadsToFinishedFromEveryState(state: OperationState, before: [Lifecycle.Event]) {
         var life = Lifecycle()
         for event in before { _ = life.handle(event) }
         #expect(life.state == state)

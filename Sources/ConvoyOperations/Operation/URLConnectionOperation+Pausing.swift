@@ -1,0 +1,2 @@
+/// `pauseAll()` and `resumeAll()` of a `RequestOperationQueue` reach it.
+extension URLConnectionOperation: PausableOperation {}

@@ -1,0 +1,92 @@
+import Foundation
+import Synchronization
+
+/// An operation that is none of Convoy's, as a member of a ``RequestOperationQueue``.
+///
+/// Foundation's own code starts it: it alone can set the private state that `Operation.start()`
+/// insists on. A ready one is handed to Foundation's half of the queue when it gets a slot. One that
+/// is not ready waits in a ``ForeignLobby``.
+final class ForeignMember: @unchecked Sendable {
+    private struct Hooks {
+        var lobby: ForeignLobby?
+        var watcher: DependencyWatcher?
+        var hasFinished = false
+    }
+
+    let operation: Operation
+    private let queue: RequestOperationQueue
+    private let hooks = Mutex(Hooks())
+
+    /// The place in the queue. Read and written by the queue only, under its lock.
+    var queueIndex: Int32 = -1
+
+    init(_ operation: Operation, in queue: RequestOperationQueue) {
+        self.operation = operation
+        self.queue = queue
+    }
+
+    /// Starts to watch for the end of an operation that is ready.
+    func watch() {
+        let watcher = DependencyWatcher(watched: operation) { [self] _ in finish() }
+        guard keep({ $0.watcher = watcher }) else { return }
+        watcher.watch()
+    }
+
+    /// Lets an operation that is not ready wait, without a slot, until it is.
+    func waitInLobby() {
+        let lobby = ForeignLobby(for: self, in: queue)
+        guard keep({ $0.lobby = lobby }) else { return }
+        lobby.enter(operation)
+    }
+
+    /// Starts the operation, which has got a slot.
+    func begin() {
+        if operation.isFinished { return finish() }
+        if let lobby = hooks.withLock({ $0.lobby }) { return lobby.open() }
+        if operation.isReady { return queue.startInFoundation(operation) }
+        queue.giveBack(by: self)
+        waitInLobby()
+    }
+
+    /// Tells the queue that the operation is ready. Foundation starts it as soon as the lobby is opened.
+    func becomeReady() {
+        queue.foreignDidBecomeReady(self)
+    }
+
+    /// Tells the queue again, after it has taken the operation out of its lanes.
+    func repeatReadiness() {
+        let isKnownReady = hooks.withLock { $0.lobby?.hasAnnounced ?? true }
+        if isKnownReady { becomeReady() }
+    }
+
+    /// Tells the queue that the operation has finished. Only the first call counts.
+    func finish() {
+        let released: Hooks? = hooks.withLock { hooks in
+            guard !hooks.hasFinished else { return nil }
+            let released = hooks
+            hooks = Hooks(hasFinished: true)
+            return released
+        }
+        guard let released else { return }
+        queue.foreignDidFinish(self)
+        released.lobby?.close()
+        trimDependencies()
+    }
+
+    private func keep(_ change: (inout Hooks) -> Void) -> Bool {
+        hooks.withLock { hooks in
+            guard !hooks.hasFinished else { return false }
+            change(&hooks)
+            return true
+        }
+    }
+
+    /// Foundation keeps finished dependencies for ever, and releases a long chain of them by recursion
+    /// until the stack ends. In a chain each has few; long lists are left alone, as removing from them is slow.
+    private func trimDependencies() {
+        let dependencies = operation.dependencies
+        guard !dependencies.isEmpty, dependencies.count <= 4 else { return }
+        for dependency in dependencies where dependency.isFinished { operation.removeDependency(dependency) }
+        DeferredRelease.release(consume dependencies)
+    }
+}

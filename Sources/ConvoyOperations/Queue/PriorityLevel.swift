@@ -1,0 +1,30 @@
+import Foundation
+
+/// The five steps of `Operation.QueuePriority`, the most urgent first.
+enum PriorityLevel {
+    static let count = 5
+
+    /// The step of an operation.
+    ///
+    /// As in Foundation, the quality of service stands in for a priority that was not set, unless
+    /// the queue runs one operation at a time and so promises an order.
+    static func level(of operation: Operation, inSerialQueue isSerial: Bool) -> Int {
+        switch operation.queuePriority {
+        case .veryHigh: return 0
+        case .high: return 1
+        case .low: return 3
+        case .veryLow: return 4
+        case .normal: break
+        @unknown default: break
+        }
+        guard !isSerial else { return 2 }
+        switch operation.qualityOfService {
+        case .userInteractive: return 0
+        case .userInitiated: return 1
+        case .utility: return 3
+        case .background: return 4
+        case .default: return 2
+        @unknown default: return 2
+        }
+    }
+}

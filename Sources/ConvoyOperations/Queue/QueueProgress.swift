@@ -1,0 +1,25 @@
+import Foundation
+import Synchronization
+
+/// The progress of a queue: one unit for each operation that finishes while a total is set.
+final class QueueProgress: Progress, @unchecked Sendable {
+    private let isReporting = Atomic<Bool>(false)
+
+    init() {
+        super.init(parent: nil, userInfo: nil)
+    }
+
+    override var totalUnitCount: Int64 {
+        get { super.totalUnitCount }
+        set {
+            super.totalUnitCount = newValue
+            isReporting.store(newValue > 0, ordering: .releasing)
+        }
+    }
+
+    /// To be called by one thread at a time.
+    func countOne() {
+        guard isReporting.load(ordering: .acquiring) else { return }
+        completedUnitCount += 1
+    }
+}

@@ -1,0 +1,346 @@
+import Foundation
+
+/// All that a ``RequestOperationQueue`` keeps under its lock: a value that calls nobody's code.
+///
+/// Each mutating call is short, and takes O(1), or O(log hosts) where the lanes are touched.
+struct QueueState {
+    /// An operation to be started by the caller, outside the lock.
+    enum Grant {
+        case scheduled(ScheduledOperation)
+        case foreign(ForeignMember)
+    }
+
+    /// What is let go by the removal of an operation, so that it can be released outside the lock.
+    struct Removed {
+        var slot: QueueSlot
+        var admitted: [LengthWaiter]
+        var idle: [DispatchSemaphore]
+    }
+
+    private static let mostWorkers = 64
+    private static let mostGrantsAtOnce = 64
+
+    private var slots: ContiguousArray<QueueSlot> = []
+    private var free: [Int32] = []
+    private var order = LinkTable()
+    private var all = IndexList()
+    /// Those that count towards the bounded length, the oldest first.
+    private var places = LinkTable()
+    private var counted = IndexList()
+    /// Links of the lists below: a slot is in one of them at most.
+    private var links = LinkTable()
+    private var exempts = IndexList()
+    private var runnable = IndexList()
+    private var runnableCount = 0
+    private var epochs = BarrierEpochs()
+    private var barriers = 0
+    private var foreigners: Set<ObjectIdentifier> = []
+
+    var lanes = ReadyLanes()
+    var length = LengthBound()
+    var limit = Int.max
+    var isSuspended = false
+    var idleWaiters: [DispatchSemaphore] = []
+    private(set) var running = 0
+    private var workers = 0
+    private var busyWorkers = 0
+
+    /// Operations in the queue, without barriers.
+    private(set) var count = 0
+    var isEmpty: Bool { count == 0 && barriers == 0 }
+
+    var operations: [Operation] {
+        var operations: [Operation] = []
+        operations.reserveCapacity(count)
+        var index = all.head
+        while index >= 0 {
+            if !slots[Int(index)].flags.contains(.barrier), let operation = slots[Int(index)].operation {
+                operations.append(operation)
+            }
+            index = order.next(after: index)
+        }
+        return operations
+    }
+
+    var operationsAndBarriers: [Operation] {
+        var operations: [Operation] = []
+        var index = all.head
+        while index >= 0 {
+            if let operation = slots[Int(index)].operation { operations.append(operation) }
+            index = order.next(after: index)
+        }
+        return operations
+    }
+
+    // MARK: Coming and going
+
+    /// Adds an operation that is ready or not, as `examination` says.
+    mutating func insert(
+        _ operation: ScheduledOperation, _ examination: Examination, flags: QueueSlot.Flags, now: UInt64
+    ) {
+        operation.queueIndex = add(operation, nil, flags: flags)
+        if examination.isReady { makeReady(operation.queueIndex, examination, now: now) }
+    }
+
+    /// Adds an operation that is none of Convoy's. False if it is in the queue already.
+    mutating func insert(
+        _ member: ForeignMember, _ examination: Examination, flags: QueueSlot.Flags, now: UInt64
+    ) -> Bool {
+        guard foreigners.insert(ObjectIdentifier(member.operation)).inserted else { return false }
+        member.queueIndex = add(member.operation, member, flags: flags)
+        if examination.isReady { makeReady(member.queueIndex, examination, now: now) }
+        return true
+    }
+
+    /// Adds a barrier behind everything that is in the queue.
+    mutating func insertBarrier(_ operation: ScheduledOperation) {
+        operation.queueIndex = add(operation, nil, flags: .barrier)
+    }
+
+    private mutating func add(_ operation: Operation, _ foreign: ForeignMember?, flags: QueueSlot.Flags) -> Int32 {
+        let index: Int32
+        if let reused = free.popLast() {
+            index = reused
+        } else {
+            index = Int32(slots.count)
+            slots.append(QueueSlot())
+            order.grow(to: slots.count)
+            links.grow(to: slots.count)
+            places.grow(to: slots.count)
+            lanes.grow(to: slots.count)
+        }
+        slots[Int(index)].operation = operation
+        slots[Int(index)].foreign = foreign
+        slots[Int(index)].flags = flags
+        slots[Int(index)].phase = .waiting
+        order.append(index, to: &all)
+        if flags.contains(.barrier) {
+            barriers += 1
+            slots[Int(index)].epoch = epochs.end(with: index)
+        } else {
+            count += 1
+            slots[Int(index)].epoch = epochs.join()
+        }
+        if flags.contains(.counted) {
+            places.append(index, to: &counted)
+            length.join()
+        }
+        lanes.join(index, host: nil)
+        return index
+    }
+
+    /// Takes an operation out, in whatever phase it is. Nil if it is not in the queue (any more).
+    mutating func remove(_ index: Int32, now: UInt64) -> Removed? {
+        guard index >= 0 else { return nil }
+        let slot = slots[Int(index)]
+        unlink(index)
+        if let worker = slot.worker { release(worker) }
+        uncount(index)
+        lanes.leave(index)
+        order.remove(index, from: &all)
+        slots[Int(index)] = QueueSlot()
+        if slot.flags.contains(.barrier) {
+            barriers -= 1
+            beginNextEpoch(now: now)
+        } else {
+            count -= 1
+            epochs.leave(slot.epoch)
+        }
+        if let foreign = slot.foreign {
+            foreign.queueIndex = -1
+            foreigners.remove(ObjectIdentifier(foreign.operation))
+        } else {
+            slot.scheduled?.queueIndex = -1
+        }
+        free.append(index)
+        let removed = Removed(slot: slot, admitted: length.admit(), idle: isEmpty ? idleWaiters : [])
+        if isEmpty {
+            idleWaiters = []
+            shrinkIfLarge()
+        }
+        return removed
+    }
+
+    private mutating func shrinkIfLarge() {
+        guard slots.count > 4096 else { return }
+        slots = []
+        free = []
+        order.removeAll()
+        links.removeAll()
+        places.removeAll()
+        lanes.shrink()
+    }
+
+    private mutating func beginNextEpoch(now: UInt64) {
+        var held = epochs.advance()
+        while let index = links.popFirst(&held) {
+            slots[Int(index)].phase = .ready
+            lanes.push(index, level: lanes.level(of: index), now: now)
+        }
+    }
+
+    /// Takes a slot out of the list that its phase says it is in, and gives back what it holds.
+    private mutating func unlink(_ index: Int32) {
+        let slot = slots[Int(index)]
+        switch slot.phase {
+        case .free, .waiting: break
+        case .held: links.remove(index, from: &epochs[slot.epoch].held)
+        case .ready: lanes.remove(index)
+        case .exempt: links.remove(index, from: &exempts)
+        case .granted:
+            links.remove(index, from: &runnable)
+            runnableCount -= 1
+            stop(index)
+        case .running: stop(index)
+        }
+        slots[Int(index)].phase = .waiting
+    }
+
+    private mutating func stop(_ index: Int32) {
+        guard !slots[Int(index)].flags.contains(.exempt) else { return }
+        running -= 1
+        guard slots[Int(index)].flags.contains(.holdsHost) else { return }
+        slots[Int(index)].flags.remove(.holdsHost)
+        lanes.didStop(index)
+    }
+
+    private mutating func uncount(_ index: Int32) {
+        guard slots[Int(index)].flags.contains(.counted) else { return }
+        slots[Int(index)].flags.remove(.counted)
+        places.remove(index, from: &counted)
+        length.leave()
+    }
+
+    // MARK: Changes
+
+    /// Moves an operation that has become ready to where it waits for a slot.
+    mutating func makeReady(_ index: Int32, _ examination: Examination, now: UInt64) {
+        guard index >= 0, examination.isReady else { return }
+        let slot = slots[Int(index)]
+        switch slot.phase {
+        case .waiting: break
+        // A cancelled operation only has to finish: no barrier, gate or limit of a host holds it back.
+        case .held where examination.isCancelled: links.remove(index, from: &epochs[slot.epoch].held)
+        case .ready where examination.isCancelled && lanes.hasHost(index): lanes.remove(index)
+        default: return
+        }
+        guard !slot.flags.contains(.barrier) else { return }
+        if examination.isDirect { slots[Int(index)].flags.insert(.direct) }
+        if slot.flags.contains(.exempt) {
+            slots[Int(index)].phase = .exempt
+            links.append(index, to: &exempts)
+            return
+        }
+        lanes.move(index, toHost: examination.host)
+        if slot.epoch > epochs.current, !examination.isCancelled {
+            slots[Int(index)].phase = .held
+            lanes.setLevel(examination.level, of: index)
+            links.append(index, to: &epochs[slot.epoch].held)
+        } else {
+            slots[Int(index)].phase = .ready
+            lanes.push(index, level: examination.level, now: now)
+        }
+    }
+
+    /// Changes the level of an operation that waits for a slot. True if it waits for one.
+    mutating func setLevel(_ level: Int, of index: Int32, now: UInt64) {
+        guard index >= 0 else { return }
+        switch slots[Int(index)].phase {
+        case .ready:
+            lanes.remove(index)
+            lanes.push(index, level: level, now: now)
+        case .held: lanes.setLevel(level, of: index)
+        default: break
+        }
+    }
+
+    /// Takes the slot of an operation that stopped before its end.
+    mutating func giveBack(_ index: Int32) {
+        guard index >= 0, slots[Int(index)].phase == .running || slots[Int(index)].phase == .granted else { return }
+        unlink(index)
+        slots[Int(index)].worker = nil
+    }
+
+    /// Takes the oldest operation that has not been started out of all limits, and returns it.
+    mutating func dropOldest() -> QueueSlot? {
+        guard !counted.isEmpty else { return nil }
+        let index = counted.head
+        uncount(index)
+        unlink(index)
+        slots[Int(index)].flags.insert(.exempt)
+        return slots[Int(index)]
+    }
+
+    // MARK: Starting
+
+    /// Gives out slots. Operations that need a worker are put aside for one; the first other one is
+    /// returned. `spawn` is how many workers the caller must start.
+    mutating func nextGrant(aging: UInt64?, clock: any SchedulingClock) -> (grant: Grant?, spawn: Int, again: Bool) {
+        for _ in 0..<Self.mostGrantsAtOnce {
+            guard let index = nextIndex(aging: aging, clock: clock) else {
+                return (nil, workersToSpawn(), false)
+            }
+            uncount(index)
+            if let foreign = slots[Int(index)].foreign {
+                slots[Int(index)].phase = .running
+                return (.foreign(foreign), workersToSpawn(), true)
+            }
+            if slots[Int(index)].flags.contains(.direct), let operation = slots[Int(index)].scheduled {
+                slots[Int(index)].phase = .running
+                return (.scheduled(operation), workersToSpawn(), true)
+            }
+            slots[Int(index)].phase = .granted
+            links.append(index, to: &runnable)
+            runnableCount += 1
+        }
+        return (nil, workersToSpawn(), true)
+    }
+
+    private mutating func nextIndex(aging: UInt64?, clock: any SchedulingClock) -> Int32? {
+        if let index = links.popFirst(&exempts) { return index }
+        guard !isSuspended else { return nil }
+        if let index = epochs.takeDueBarrier() {
+            running += 1
+            return index
+        }
+        guard running < limit, lanes.count > 0 else { return nil }
+        if let aging, lanes.isMixed { lanes.promote(now: clock.now, interval: aging) }
+        guard let index = lanes.pop() else { return nil }
+        slots[Int(index)].flags.insert(.holdsHost)
+        running += 1
+        return index
+    }
+
+    private mutating func workersToSpawn() -> Int {
+        let wanted = min(runnableCount - (workers - busyWorkers), Self.mostWorkers - workers)
+        guard wanted > 0 else { return 0 }
+        workers += wanted
+        return wanted
+    }
+
+    /// The next operation for a worker. With none the worker is discounted, and must end.
+    mutating func next(for worker: QueueWorker) -> ScheduledOperation? {
+        release(worker)
+        if let index = worker.current?.queueIndex, index >= 0, slots[Int(index)].worker === worker {
+            slots[Int(index)].worker = nil
+        }
+        guard let index = links.popFirst(&runnable), let operation = slots[Int(index)].scheduled else {
+            workers -= 1
+            return nil
+        }
+        runnableCount -= 1
+        slots[Int(index)].phase = .running
+        slots[Int(index)].worker = worker
+        worker.isBusy = true
+        busyWorkers += 1
+        return operation
+    }
+
+    /// Counts a worker as idle: it has returned from an operation, or is about to.
+    private mutating func release(_ worker: QueueWorker) {
+        guard worker.isBusy else { return }
+        worker.isBusy = false
+        busyWorkers -= 1
+    }
+
+}

@@ -1,0 +1,222 @@
+/// The operations that could start if there were a slot, and which of them is next.
+///
+/// In order: the level; within a level the host with the fewest running operations, then the one
+/// that was served longest ago; within a host first in, first out. So a slow host that holds many
+/// slots cannot keep a fast one waiting. Every call takes O(log hosts).
+///
+/// Two lists go through each operation: the lane of its host and level, and the list of its level by
+/// age, whose head is what rises to the next level first.
+struct ReadyLanes {
+    private struct Entry {
+        var host: Int32 = 0
+        var level: Int8 = 2
+        var since: UInt64 = 0
+    }
+
+    private var entries: ContiguousArray<Entry> = []
+    private var laneLinks = LinkTable()
+    private var ageLinks = LinkTable()
+    private var ages = InlineArray<5, IndexList>(repeating: IndexList())
+    private var heaps = InlineArray<5, [Int32]>(repeating: [])
+    private var turn: UInt64 = 0
+
+    private(set) var hosts = HostTable()
+    private(set) var count = 0
+
+    /// How many operations of one host may run at a time.
+    var limitPerHost = Int.max {
+        didSet { for index in hosts.hosts.indices { update(Int32(index)) } }
+    }
+
+    mutating func grow(to count: Int) {
+        while entries.count < count { entries.append(Entry()) }
+        laneLinks.grow(to: count)
+        ageLinks.grow(to: count)
+    }
+
+    /// Frees the memory of the slots. For an empty queue.
+    mutating func shrink() {
+        entries = []
+        laneLinks.removeAll()
+        ageLinks.removeAll()
+    }
+
+    // MARK: Membership
+
+    mutating func join(_ slot: Int32, host name: String?) {
+        let host = hosts.index(of: name)
+        hosts[host].members += 1
+        entries[Int(slot)].host = host
+    }
+
+    mutating func leave(_ slot: Int32) {
+        let host = entries[Int(slot)].host
+        hosts[host].members -= 1
+        hosts.releaseIfUnused(host)
+        entries[Int(slot)].host = 0
+    }
+
+    /// Changes the host of an operation that is not in a lane and not running.
+    mutating func move(_ slot: Int32, toHost name: String?) {
+        guard hosts[entries[Int(slot)].host].name != name else { return }
+        leave(slot)
+        join(slot, host: name)
+    }
+
+    // MARK: Lanes
+
+    func hasHost(_ slot: Int32) -> Bool { entries[Int(slot)].host != 0 }
+
+    func level(of slot: Int32) -> Int { Int(entries[Int(slot)].level) }
+
+    /// Notes the level of an operation that is not in a lane.
+    mutating func setLevel(_ level: Int, of slot: Int32) {
+        entries[Int(slot)].level = Int8(level)
+    }
+
+    mutating func push(_ slot: Int32, level: Int, now: UInt64) {
+        entries[Int(slot)].level = Int8(level)
+        entries[Int(slot)].since = now
+        let host = entries[Int(slot)].host
+        laneLinks.append(slot, to: &hosts[host].lanes[level])
+        ageLinks.append(slot, to: &ages[level])
+        count += 1
+        update(host, level: level)
+    }
+
+    mutating func remove(_ slot: Int32) {
+        let (host, level) = (entries[Int(slot)].host, Int(entries[Int(slot)].level))
+        laneLinks.remove(slot, from: &hosts[host].lanes[level])
+        ageLinks.remove(slot, from: &ages[level])
+        count -= 1
+        update(host, level: level)
+    }
+
+    /// Takes out the next operation that its host lets start, and counts it as running.
+    mutating func pop() -> Int32? {
+        for level in 0..<PriorityLevel.count {
+            guard let host = heaps[level].first else { continue }
+            let slot = hosts[host].lanes[level].head
+            laneLinks.remove(slot, from: &hosts[host].lanes[level])
+            ageLinks.remove(slot, from: &ages[level])
+            count -= 1
+            turn += 1
+            hosts[host].turn = turn
+            hosts[host].running += 1
+            update(host)
+            return slot
+        }
+        return nil
+    }
+
+    /// Gives back the slot of a running operation.
+    mutating func didStop(_ slot: Int32) {
+        let host = entries[Int(slot)].host
+        hosts[host].running -= 1
+        update(host)
+    }
+
+    // MARK: Age and gates
+
+    /// Whether operations of different levels wait, so that age could matter.
+    var isMixed: Bool {
+        var levels = 0
+        for level in 0..<PriorityLevel.count where !ages[level].isEmpty { levels += 1 }
+        return levels > 1
+    }
+
+    /// Lifts every operation that has waited in its level for `interval` nanoseconds to the one above.
+    mutating func promote(now: UInt64, interval: UInt64) {
+        for level in 1..<PriorityLevel.count {
+            while let slot = ages[level].isEmpty ? nil : ages[level].head,
+                now >= entries[Int(slot)].since &+ interval
+            {
+                remove(slot)
+                push(slot, level: level - 1, now: now)
+            }
+        }
+    }
+
+    /// False if the gate was closed for as long or longer before.
+    mutating func closeGate(forHost name: String, until deadline: UInt64) -> Bool {
+        let host = hosts.index(of: name)
+        guard hosts.closeGate(of: host, until: deadline) else { return false }
+        update(host)
+        return true
+    }
+
+    /// Opens the gates that are due.
+    mutating func openGates(at now: UInt64) {
+        for host in hosts.openGates(at: now) {
+            update(host)
+            hosts.releaseIfUnused(host)
+        }
+    }
+
+    // MARK: The heap of each level
+
+    private mutating func update(_ host: Int32) {
+        for level in 0..<PriorityLevel.count { update(host, level: level) }
+    }
+
+    private mutating func update(_ host: Int32, level: Int) {
+        let place = Int(hosts[host].places[level])
+        let mayStart =
+            !hosts[host].lanes[level].isEmpty
+            && (host == 0 || hosts[host].gate == 0 && hosts[host].running < limitPerHost)
+        if mayStart {
+            if place >= 0 {
+                siftDown(siftUp(place, level: level), level: level)
+            } else {
+                heaps[level].append(host)
+                hosts[host].places[level] = Int32(heaps[level].count - 1)
+                _ = siftUp(heaps[level].count - 1, level: level)
+            }
+        } else if place >= 0 {
+            let last = heaps[level].removeLast()
+            hosts[host].places[level] = -1
+            guard last != host else { return }
+            heaps[level][place] = last
+            hosts[last].places[level] = Int32(place)
+            siftDown(siftUp(place, level: level), level: level)
+        }
+    }
+
+    private func precedes(_ first: Int32, _ second: Int32) -> Bool {
+        let (a, b) = (hosts[first].running, hosts[second].running)
+        return a != b ? a < b : hosts[first].turn < hosts[second].turn
+    }
+
+    private mutating func siftUp(_ start: Int, level: Int) -> Int {
+        var place = start
+        while place > 0 {
+            let parent = (place - 1) / 2
+            guard precedes(heaps[level][place], heaps[level][parent]) else { break }
+            exchange(place, parent, level: level)
+            place = parent
+        }
+        return place
+    }
+
+    private mutating func siftDown(_ start: Int, level: Int) {
+        var place = start
+        while true {
+            var least = place
+            least = lesser(2 * place + 1, least, level: level)
+            least = lesser(2 * place + 2, least, level: level)
+            guard least != place else { return }
+            exchange(place, least, level: level)
+            place = least
+        }
+    }
+
+    private func lesser(_ child: Int, _ other: Int, level: Int) -> Int {
+        child < heaps[level].count && precedes(heaps[level][child], heaps[level][other]) ? child : other
+    }
+
+    private mutating func exchange(_ first: Int, _ second: Int, level: Int) {
+        heaps[level].swapAt(first, second)
+        hosts[heaps[level][first]].places[level] = Int32(first)
+        hosts[heaps[level][second]].places[level] = Int32(second)
+    }
+}

@@ -1,0 +1,182 @@
+import Foundation
+
+/// The bounded length.
+extension RequestOperationQueue {
+    /// What happens when an operation is added to a queue that is full.
+    public enum OverflowPolicy: Sendable {
+        /// The new operation is not taken.
+        case refuse
+        /// Whoever adds it waits until there is a place, first come, first served.
+        case wait
+        /// The oldest operation that has not been started is cancelled, and the new one is taken.
+        case dropOldest
+    }
+
+    /// How many operations may wait to be started; nil, the default, for any number.
+    ///
+    /// Operations that run or are paused after a start do not count. A lower bound than there are
+    /// operations removes none.
+    ///
+    /// - Precondition: at least 1.
+    public final var maximumLength: Int? {
+        get { state.withLock { $0.length.maximum } }
+        set {
+            precondition(newValue.map { $0 >= 1 } ?? true, "a queue needs at least one place")
+            let admitted = state.withLock { state in
+                state.length.maximum = newValue
+                isBounded.store(newValue != nil, ordering: .releasing)
+                return state.length.admit()
+            }
+            for waiter in admitted { waiter.resume(admitted: true) }
+        }
+    }
+
+    /// What happens when ``maximumLength`` is reached. ``OverflowPolicy/refuse`` by default.
+    public final var overflowPolicy: OverflowPolicy {
+        get { state.withLock { $0.length.policy } }
+        set { state.withLock { $0.length.policy = newValue } }
+    }
+
+    /// Adds an operation, like `addOperation(_:)`, but throws if it is not taken.
+    ///
+    /// Blocks the calling thread under ``OverflowPolicy/wait``.
+    ///
+    /// - Throws: ``RequestOperationQueueError/refused(maximumLength:)``. The operation is left as it was.
+    @available(*, noasync, message: "use the asynchronous enqueue(_:), which blocks no thread")
+    public final func enqueue(_ operation: Operation) throws(RequestOperationQueueError) {
+        guard !operation.isFinished else { return }
+        switch admit() {
+        case .admitted(let flags): insert(operation, flags: flags)
+        case .refused(let error): throw error
+        }
+        startReady()
+    }
+
+    /// Adds an operation, and waits for a place without blocking a thread if the queue is full and its
+    /// policy is ``OverflowPolicy/wait``.
+    ///
+    /// - Throws: ``RequestOperationQueueError/refused(maximumLength:)``, or `CancellationError` if the
+    ///   task is cancelled while it waits. The operation is then left as it was.
+    public final func enqueue(_ operation: Operation) async throws {
+        guard !operation.isFinished else { return }
+        switch tryAdmit() {
+        case .admitted(let flags): insert(operation, flags: flags)
+        case .refused(let error): throw error
+        case .full:
+            guard await waitForPlace() else { throw CancellationError() }
+            insert(operation, flags: [.counted, .reserved])
+        }
+        startReady()
+    }
+
+    // MARK: Admission
+
+    enum Admission {
+        case admitted(QueueSlot.Flags)
+        case refused(RequestOperationQueueError)
+    }
+
+    private enum Attempt {
+        case admitted(QueueSlot.Flags)
+        case refused(RequestOperationQueueError)
+        case full
+    }
+
+    /// Gets a place for one operation, by the policy. May block.
+    func admit() -> Admission {
+        switch tryAdmit() {
+        case .admitted(let flags): return .admitted(flags)
+        case .refused(let error): return .refused(error)
+        case .full: break
+        }
+        let semaphore = DispatchSemaphore(value: 0)
+        let waiter = LengthWaiter { _ in semaphore.signal() }
+        queueUp(waiter)
+        semaphore.wait()
+        return .admitted([.counted, .reserved])
+    }
+
+    private func tryAdmit() -> Attempt {
+        guard isBounded.load(ordering: .acquiring) else { return .admitted(.counted) }
+        enum Outcome {
+            case attempt(Attempt)
+            case drop(QueueSlot?, maximum: Int)
+        }
+        let outcome: Outcome = state.withLock { state in
+            guard let maximum = state.length.maximum else { return .attempt(.admitted(.counted)) }
+            if !state.length.isFull {
+                state.length.reserve()
+                return .attempt(.admitted([.counted, .reserved]))
+            }
+            switch state.length.policy {
+            case .refuse: return .attempt(.refused(.refused(maximumLength: maximum)))
+            case .wait: return .attempt(.full)
+            case .dropOldest:
+                let dropped = state.dropOldest()
+                state.length.reserve()
+                return .drop(dropped, maximum: maximum)
+            }
+        }
+        switch outcome {
+        case .attempt(let attempt): return attempt
+        case .drop(let slot, let maximum):
+            if let slot { cancel(dropped: slot, because: .dropped(maximumLength: maximum)) }
+            return .admitted([.counted, .reserved])
+        }
+    }
+
+    private func queueUp(_ waiter: LengthWaiter) {
+        let admitted = state.withLock { state in
+            state.length.wait(waiter)
+            return state.length.admit()
+        }
+        for waiter in admitted { waiter.resume(admitted: true) }
+    }
+
+    private func waitForPlace() async -> Bool {
+        let place = AsyncPlace()
+        return await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let waiter = LengthWaiter { continuation.resume(returning: $0) }
+                queueUp(waiter)
+                // Cancelled before there was a waiter to cancel.
+                if !place.keep(waiter) { giveUp(waiter) }
+            }
+        } onCancel: {
+            if let waiter = place.cancel() { giveUp(waiter) }
+        }
+    }
+
+    private func giveUp(_ waiter: LengthWaiter) {
+        guard state.withLock({ $0.length.giveUp(waiter) }) else { return }
+        waiter.resume(admitted: false)
+    }
+
+    // MARK: Operations that are not wanted
+
+    /// Takes an operation that was refused out of band, so that it finishes as cancelled.
+    func insertCancelled(_ operation: Operation, because error: RequestOperationQueueError) {
+        cancel(operation, because: error)
+        guard !operation.isFinished else { return }
+        insert(operation, flags: .exempt)
+    }
+
+    private func cancel(dropped slot: QueueSlot, because error: RequestOperationQueueError) {
+        guard let operation = slot.operation else { return }
+        cancel(operation, because: error)
+        // It was taken out of the lanes, and goes on from here as if it had just become ready.
+        if let scheduled = operation as? ScheduledOperation {
+            readinessDidChange(of: scheduled)
+        } else {
+            slot.foreign?.repeatReadiness()
+        }
+    }
+
+    private func cancel(_ operation: Operation, because error: RequestOperationQueueError) {
+        if let scheduled = operation as? ScheduledOperation {
+            scheduled.cancel(because: error)
+        } else {
+            operation.cancel()
+        }
+    }
+}

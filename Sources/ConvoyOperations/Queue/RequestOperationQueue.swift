@@ -1,0 +1,246 @@
+import Foundation
+import Synchronization
+
+/// An operation queue whose cost does not grow with the operations that wait in it.
+///
+/// It takes any `Operation`, Convoy's or not, with dependencies across queues of any class, and keeps
+/// the contract of Foundation's `OperationQueue`. Adding an operation, its becoming ready and its
+/// finishing take constant time, where Foundation's queue looks at every waiting operation each time.
+/// Beyond that contract it has limits per host, aging, a bounded length, and pausing of everything.
+///
+/// ### Order
+/// Among ready operations the more urgent `queuePriority` comes first; within it the host with the
+/// fewest running operations, then the host that was served longest ago; within a host (and for
+/// operations without one) first in, first out.
+///
+/// ### Slots
+/// At every moment at most ``maxConcurrentOperationCount`` operations hold a slot. A paused operation
+/// gives its slot back, and a resumed one waits for a slot again.
+///
+/// ### Threads
+/// All members can be used from any thread. Request operations start in line, on the thread that made
+/// them ready; others start on ``underlyingQueue``, or on a concurrent dispatch queue of the queue's own.
+/// No lock is held while code of an operation runs.
+///
+/// ### Lifetime
+/// Operations keep their queue alive until they have finished, and the queue keeps them. A queue that is
+/// let go of while it is suspended stays in memory with its operations.
+///
+/// ### Differences from `OperationQueue`
+/// - `operations` and `operationCount` cannot be overridden on Linux, and show Foundation's half of the
+///   queue only. Use ``queuedOperations`` and ``queuedOperationCount``.
+/// - An operation that is in the queue already, or that has finished, is ignored when it is added.
+///   Adding one that executes, or that is in another queue, is a programming error, as in Foundation.
+/// - A change of `queuePriority` after adding is seen at once for a ``ScheduledOperation``; for another
+///   operation it counts if it is made before the operation is ready.
+/// - `OperationQueue.current` is the queue for operations that run on its dispatch queue; it is a
+///   stand-in that passes everything on for a foreign operation that had to wait for its dependencies;
+///   it is not set for operations that start in line.
+/// - When a foreign operation with at most four dependencies has finished, its `dependencies` are
+///   emptied, so that releasing a long chain does not recurse.
+open class RequestOperationQueue: OperationQueue, @unchecked Sendable {
+    let state = Mutex(QueueState())
+    let clock: any SchedulingClock
+    let isBounded = Atomic<Bool>(false)
+    private let isSerial = Atomic<Bool>(false)
+    private let agingNanoseconds = Atomic<UInt64>(30_000_000_000)
+    private let queueProgress = Mutex<QueueProgress?>(nil)
+
+    /// Makes an empty queue without limits.
+    public override convenience init() {
+        self.init(clock: MonotonicClock())
+    }
+
+    package init(clock: any SchedulingClock) {
+        self.clock = clock
+        super.init()
+    }
+
+    // MARK: Adding
+
+    /// Adds an operation, which is started when it is ready and there is a slot.
+    ///
+    /// If the queue is full (``maximumLength``), the policy decides: the operation is cancelled with
+    /// ``RequestOperationQueueError/refused(maximumLength:)`` and finishes at once; or the calling
+    /// thread is blocked until there is a place; or the oldest operation that waits is cancelled.
+    override open func addOperation(_ operation: Operation) {
+        guard !operation.isFinished else { return }
+        switch admit() {
+        case .admitted(let flags): insert(operation, flags: flags)
+        case .refused(let error): insertCancelled(operation, because: error)
+        }
+        startReady()
+    }
+
+    /// Adds operations, and waits for all of them to finish if asked.
+    ///
+    /// Do not wait on a thread on which one of them would have to run.
+    override open func addOperations(_ operations: [Operation], waitUntilFinished wait: Bool) {
+        for operation in operations { addOperation(operation) }
+        guard wait else { return }
+        for operation in operations { operation.waitUntilFinished() }
+    }
+
+    /// Adds a block, which runs on the queue's dispatch queue.
+    override open func addOperation(_ block: @escaping @Sendable () -> Void) {
+        let operation = ScheduledBlockOperation(block)
+        operation.qualityOfService = qualityOfService
+        addOperation(operation)
+    }
+
+    /// Runs a block after all operations that are in the queue have finished, and before any that is
+    /// added later starts. It runs on the queue's dispatch queue, and not at all if
+    /// ``cancelAllOperations()`` is called first.
+    ///
+    /// It waits for paused operations too, and while the queue is suspended.
+    override open func addBarrierBlock(_ barrier: @escaping @Sendable () -> Void) {
+        let operation = ScheduledBlockOperation(barrier)
+        guard operation.join(self) else { return }
+        state.withLock { $0.insertBarrier(operation) }
+        startReady()
+    }
+
+    // MARK: Limits
+
+    /// How many operations may hold a slot at a time; `defaultMaxConcurrentOperationCount` (-1), the
+    /// default, for no limit, and 0 for none at all. Can be changed at any time; operations that run go on.
+    ///
+    /// - Precondition: at least -1.
+    override open var maxConcurrentOperationCount: Int {
+        get { state.withLock { $0.limit == .max ? OperationQueue.defaultMaxConcurrentOperationCount : $0.limit } }
+        set {
+            precondition(newValue >= -1, "the count (\(newValue)) cannot be negative")
+            isSerial.store(newValue == 1, ordering: .relaxed)
+            state.withLock { $0.limit = newValue < 0 ? .max : newValue }
+            startReady()
+        }
+    }
+
+    /// How many operations of one host may hold a slot at a time. No limit by default.
+    ///
+    /// - Precondition: at least 1.
+    public final var maxConcurrentOperationCountPerHost: Int {
+        get { state.withLock { $0.lanes.limitPerHost } }
+        set {
+            precondition(newValue >= 1, "a host needs at least one slot")
+            state.withLock { $0.lanes.limitPerHost = newValue }
+            startReady()
+        }
+    }
+
+    /// After how many seconds a waiting operation rises to the next higher priority, so that none
+    /// waits for ever while more urgent ones keep coming. 30 by default; nil for never.
+    public final var priorityAgingInterval: TimeInterval? {
+        get {
+            let nanoseconds = agingNanoseconds.load(ordering: .relaxed)
+            return nanoseconds == 0 ? nil : Double(nanoseconds) / 1e9
+        }
+        set {
+            let nanoseconds = newValue.map { max(1, min($0 * 1e9, 1e18)) } ?? 0
+            agingNanoseconds.store(UInt64(nanoseconds), ordering: .relaxed)
+        }
+    }
+
+    /// Whether operations stay where they are instead of being started. Running ones go on.
+    override open var isSuspended: Bool {
+        get { state.withLock { $0.isSuspended } }
+        set {
+            state.withLock { $0.isSuspended = newValue }
+            if !newValue { startReady() }
+        }
+    }
+
+    /// Holds back every operation for a host that has not been started, until the queue's clock shows
+    /// `deadline` (nanoseconds). A gate that is closed for longer stays so.
+    package final func closeGate(forHost host: String, until deadline: UInt64) {
+        guard state.withLock({ $0.lanes.closeGate(forHost: host, until: deadline) }) else { return }
+        clock.schedule(at: deadline) { [weak self] in
+            guard let self else { return }
+            let now = max(self.clock.now, deadline)
+            self.state.withLock { $0.lanes.openGates(at: now) }
+            self.startReady()
+        }
+    }
+
+    /// The dispatch queue on which operations start that do not start in line; nil, the default, for one
+    /// of the queue's own.
+    ///
+    /// - Precondition: the queue is empty when it is set.
+    override open var underlyingQueue: DispatchQueue? {
+        get { super.underlyingQueue }
+        set {
+            precondition(state.withLock { $0.isEmpty }, "the queue must be empty when its underlying queue is set")
+            // Workers with nothing left to do may be on their way out, and Foundation counts them.
+            super.waitUntilAllOperationsAreFinished()
+            super.underlyingQueue = newValue
+        }
+    }
+
+    // MARK: All of them
+
+    /// The operations in the queue that have not finished, in the order in which they were added.
+    ///
+    /// Takes time in proportion to their number. They may have finished when the caller looks at them.
+    public final var queuedOperations: [Operation] { state.withLock { $0.operations } }
+
+    /// How many operations in the queue have not finished. Constant time.
+    public final var queuedOperationCount: Int { state.withLock { $0.count } }
+
+    /// Cancels all operations, and all barriers. They still finish, each in its own time.
+    override open func cancelAllOperations() {
+        for operation in state.withLock({ $0.operationsAndBarriers }) { operation.cancel() }
+    }
+
+    /// Pauses all operations in the queue that can be paused. Those added later are not paused.
+    public final func pauseAll() {
+        for operation in queuedOperations { (operation as? any PausableOperation)?.pause() }
+    }
+
+    /// Resumes all operations in the queue that are paused.
+    public final func resumeAll() {
+        for operation in queuedOperations { (operation as? any PausableOperation)?.resume() }
+    }
+
+    /// Blocks the calling thread until no operation is in the queue, those added meanwhile included.
+    override open func waitUntilAllOperationsAreFinished() {
+        let semaphore: DispatchSemaphore? = state.withLock { state in
+            guard !state.isEmpty else { return nil }
+            let semaphore = DispatchSemaphore(value: 0)
+            state.idleWaiters.append(semaphore)
+            return semaphore
+        }
+        semaphore?.wait()
+    }
+
+    /// How many operations have finished, once its `totalUnitCount` is set: one unit each.
+    ///
+    /// `Progress` is not thread-safe on Linux. The queue makes its own updates one at a time; add it to
+    /// a tree of progresses only if nothing else updates that tree at the same time.
+    override open var progress: Progress {
+        queueProgress.withLock { progress in
+            if let progress { return progress }
+            let made = QueueProgress()
+            progress = made
+            return made
+        }
+    }
+
+    func countAsFinished() {
+        queueProgress.withLock { $0?.countOne() }
+    }
+
+    // MARK: For the other files
+
+    var isOneAtATime: Bool { isSerial.load(ordering: .relaxed) }
+
+    /// Nanoseconds, nil for no aging.
+    var aging: UInt64? {
+        let nanoseconds = agingNanoseconds.load(ordering: .relaxed)
+        return nanoseconds == 0 ? nil : nanoseconds
+    }
+
+    /// Hands an operation to Foundation's half of the queue, which starts what it gets at once.
+    func startInFoundation(_ operation: Operation) {
+        super.addOperation(operation)
+    }
+}

@@ -1,0 +1,21 @@
+import Dispatch
+
+/// Time as a queue sees it: monotonic, in nanoseconds. Replaced in tests.
+package protocol SchedulingClock: Sendable {
+    /// The time that has passed since some moment in the past.
+    var now: UInt64 { get }
+
+    /// Calls `block` once, on any thread, when `now` has reached `deadline` or later.
+    func schedule(at deadline: UInt64, _ block: @escaping @Sendable () -> Void)
+}
+
+/// The system's monotonic clock, with Dispatch's timers.
+package struct MonotonicClock: SchedulingClock {
+    package init() {}
+
+    package var now: UInt64 { DispatchTime.now().uptimeNanoseconds }
+
+    package func schedule(at deadline: UInt64, _ block: @escaping @Sendable () -> Void) {
+        DispatchQueue.global().asyncAfter(deadline: DispatchTime(uptimeNanoseconds: deadline), execute: block)
+    }
+}

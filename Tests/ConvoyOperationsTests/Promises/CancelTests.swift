@@ -1,0 +1,169 @@
+import ConvoyTestServer
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyOperations
+
+/// Promises 1 and 2: a cancelled operation finishes once, with `URLError.cancelled`, and lets its dependents run.
+@Suite struct CancelTests {
+    let server: TestServer
+    /// Where dependents run.
+    let other = OperationQueue()
+
+    init() throws {
+        server = try TestServer()
+        server.route("GET", "/quick", .text("quick"))
+        server.route("GET", "/silent", .text("never").failing(.stallBeforeHead))
+        server.route("GET", "/stalls", .pattern(count: 1 << 20).stalls(afterBytes: 4096))
+    }
+
+    /// An operation that depends on another and has run.
+    private func dependent(on operation: Operation) -> Signal {
+        let ran = Signal()
+        let block = BlockOperation { ran.fire() }
+        block.addDependency(operation)
+        other.addOperation(block)
+        return ran
+    }
+
+    private func expectCancelled(_ probe: Probe, _ dependentRan: Signal) {
+        #expect(probe.outcome() == Probe.cancelled)
+        #expect(probe.operation.isFinished && probe.operation.isCancelled)
+        #expect(probe.error?.code == .cancelled)
+        #expect(probe.operation.responseData == nil)
+        #expect(dependentRan.wait())
+        probe.operation.cancel()
+        probe.operation.resume()
+        probe.operation.start()
+        #expect(probe.operation.state == .finished)
+    }
+
+    @Test func neverEnqueued() {
+        let probe = Probe(server.url("/quick"))
+        let ran = dependent(on: probe.operation)
+        probe.operation.cancel()
+        expectCancelled(probe, ran)
+        #expect(server.requests.isEmpty)
+    }
+
+    @Test(arguments: QueueKind.allCases) func queued(in kind: QueueKind) {
+        let queue = kind.make()
+        let probe = Probe(server.url("/quick"))
+        queue.isSuspended = true
+        queue.addOperation(probe.operation)
+        let ran = dependent(on: probe.operation)
+        probe.operation.cancel()
+        #expect(!probe.operation.isFinished)  // it belongs to the queue until that starts it
+        queue.isSuspended = false
+        expectCancelled(probe, ran)
+        queue.waitUntilAllOperationsAreFinished()
+        #expect(server.requests.isEmpty)
+    }
+
+    @Test(arguments: QueueKind.allCases) func waitingOnADependency(in kind: QueueKind) {
+        let queue = kind.make()
+        let probe = Probe(server.url("/quick"))
+        let gate = BlockOperation {}
+        probe.operation.addDependency(gate)
+        queue.addOperation(probe.operation)
+        let ran = dependent(on: probe.operation)
+        probe.operation.cancel()
+        expectCancelled(probe, ran)
+        #expect(!gate.isFinished)
+        #expect(server.requests.isEmpty)
+    }
+
+    @Test(arguments: QueueKind.allCases) func executingBeforeTheConnection(in kind: QueueKind) {
+        let queue = kind.make()
+        let probe = Probe(server.url("/quick"))
+        let preparing = Signal()
+        let cancelled = Signal()
+        probe.operation.prepare = { _ in
+            preparing.fire()
+            _ = cancelled.wait()
+        }
+        queue.addOperation(probe.operation)
+        let ran = dependent(on: probe.operation)
+        #expect(preparing.wait())
+        probe.operation.cancel()
+        cancelled.fire()
+        expectCancelled(probe, ran)
+        #expect(server.requests.isEmpty)
+    }
+
+    @Test(arguments: QueueKind.allCases) func executingBeforeTheResponse(in kind: QueueKind) throws {
+        let queue = kind.make()
+        let probe = Probe(server.url("/silent"))
+        queue.addOperation(probe.operation)
+        let ran = dependent(on: probe.operation)
+        try server.waitForRequests(count: 1, timeout: 10)
+        probe.operation.cancel()
+        expectCancelled(probe, ran)
+    }
+
+    @Test(arguments: QueueKind.allCases) func executingInTheBody(in kind: QueueKind) {
+        let queue = kind.make()
+        let probe = Probe(server.url("/stalls"))
+        let flowing = Signal()
+        probe.operation.onFirstBytes { flowing.fire() }
+        queue.addOperation(probe.operation)
+        let ran = dependent(on: probe.operation)
+        #expect(flowing.wait())
+        probe.operation.cancel()
+        expectCancelled(probe, ran)
+    }
+
+    @Test(arguments: QueueKind.allCases) func pausedAfterItStarted(in kind: QueueKind) {
+        let queue = kind.make()
+        let probe = Probe(server.url("/stalls"))
+        let flowing = Signal()
+        probe.operation.onFirstBytes { flowing.fire() }
+        queue.addOperation(probe.operation)
+        let ran = dependent(on: probe.operation)
+        #expect(flowing.wait())
+        probe.operation.pause()
+        #expect(probe.operation.isPaused)
+        probe.operation.cancel()
+        expectCancelled(probe, ran)
+    }
+
+    @Test(arguments: QueueKind.allCases) func pausedBeforeItStarted(in kind: QueueKind) {
+        let queue = kind.make()
+        let probe = Probe(server.url("/quick"))
+        probe.operation.pause()
+        queue.addOperation(probe.operation)
+        let ran = dependent(on: probe.operation)
+        probe.operation.cancel()
+        expectCancelled(probe, ran)
+        #expect(server.requests.isEmpty)
+    }
+
+    @Test func pausedAndNeverEnqueued() {
+        let probe = Probe(server.url("/quick"))
+        probe.operation.pause()
+        probe.operation.cancel()
+        #expect(probe.outcome() == Probe.cancelled)
+    }
+
+    @Test(arguments: QueueKind.allCases) func afterItHasFinishedNothingHappens(in kind: QueueKind) {
+        let queue = kind.make()
+        let probe = Probe(server.url("/quick"))
+        queue.addOperation(probe.operation)
+        #expect(probe.outcome() == Probe.succeeded)
+        probe.operation.cancel()
+        #expect(!probe.operation.isCancelled)
+        #expect(probe.operation.error == nil)
+        #expect(probe.operation.responseString == "quick")
+    }
+
+    @Test func aCancelledTaskCancelsItsOperation() async throws {
+        let manager = HTTPRequestOperationManager(baseURL: server.url)
+        let operation = try manager.makeOperation(.get, "silent")
+        let task = Task { try await manager.enqueue(operation).finished() }
+        try await server.waitForRequests(count: 1, timeout: 10)
+        task.cancel()
+        await #expect(throws: URLError.self) { try await task.value }
+        #expect(operation.isCancelled && operation.isFinished)
+    }
+}

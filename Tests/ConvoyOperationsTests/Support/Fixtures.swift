@@ -1,0 +1,83 @@
+import ConvoyOperations
+import ConvoySerialization
+import ConvoyTestServer
+import Foundation
+import FoundationNetworking
+import Synchronization
+import Testing
+
+/// The queues that an operation must keep its promises in.
+enum QueueKind: CaseIterable {
+    case foundation, convoy
+
+    func make() -> OperationQueue {
+        switch self {
+        case .foundation: OperationQueue()
+        case .convoy: RequestOperationQueue()
+        }
+    }
+}
+
+/// A queue for completion handlers, so that no test needs the main queue.
+let testQueue = DispatchQueue(label: "Convoy.Tests")
+
+/// An operation whose handlers run on a queue of the tests', with what it told in a log.
+final class Probe: Sendable {
+    let operation: HTTPRequestOperation
+    private let log = Mutex<[String]>([])
+    private let done = DispatchSemaphore(value: 0)
+
+    init(_ url: URL, method: String = "GET", output: OutputStream? = nil, timeout: TimeInterval = 60) {
+        var request = URLRequest(url: url)
+        request.httpMethod = method
+        request.timeoutInterval = timeout
+        operation = HTTPRequestOperation(request: request)
+        operation.completionQueue = testQueue
+        operation.outputStream = output
+        operation.setCompletionHandler(
+            success: { [self] _, _ in log.withLock { $0.append("success") } },
+            failure: { [self] _, error in log.withLock { $0.append("failure \((error as NSError).code)") } })
+        operation.completionBlock = { [self] in
+            log.withLock { $0.append("completion") }
+            done.signal()
+        }
+    }
+
+    /// What the handlers were called with, once the operation has finished and they have run; nil if it did not
+    /// within ten seconds.
+    func outcome(within seconds: Double = 10) -> [String]? {
+        guard done.wait(timeout: .now() + seconds) == .success else { return nil }
+        // A second call, if there is one, is on the same queue.
+        testQueue.sync {}
+        return log.withLock { $0 }
+    }
+
+    var error: URLError? { operation.error as? URLError }
+}
+
+extension Probe {
+    static let cancelled = ["failure \(URLError.cancelled.rawValue)", "completion"]
+    static let succeeded = ["success", "completion"]
+}
+
+/// An event that a test waits for, from a thread that may block.
+final class Signal: Sendable {
+    private let semaphore = DispatchSemaphore(value: 0)
+    func fire() { semaphore.signal() }
+    func wait(within seconds: Double = 10) -> Bool { semaphore.wait(timeout: .now() + seconds) == .success }
+}
+
+extension HTTPRequestOperation {
+    /// Calls back once when the first bytes of the body have arrived.
+    func onFirstBytes(_ body: @escaping @Sendable () -> Void) {
+        let isFirst = Mutex(true)
+        downloadProgressHandler = { _, _, _ in
+            if isFirst.withLock({ first in
+                defer { first = false }
+                return first
+            }) {
+                body()
+            }
+        }
+    }
+}
