@@ -45,8 +45,15 @@ let package = Package(
             name: "ConvoyTool", dependencies: ["Convoy", "ConvoyTestServer"],
             swiftSettings: swiftSettings),
 
+        .target(
+            name: "ConvoyTestSupport", dependencies: ["CEpoll"], path: "Tests/ConvoyTestSupport",
+            swiftSettings: swiftSettings),
         .testTarget(
-            name: "ConvoyOperationsTests", dependencies: ["ConvoyOperations", "ConvoyTestServer"],
+            name: "ConvoyTransportTests", dependencies: ["ConvoyTransport", "ConvoyTestServer", "ConvoyTestSupport"],
+            swiftSettings: swiftSettings),
+        .testTarget(
+            name: "ConvoyOperationsTests",
+            dependencies: ["ConvoyOperations", "ConvoyTestServer", "ConvoyTestSupport"],
             swiftSettings: swiftSettings),
     ]
 )

@@ -1,0 +1,201 @@
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Synchronization
+import Testing
+
+@testable import ConvoyOperations
+
+/// Promise 5: after any number of pauses the bytes are the file's, whatever the server does with ranges.
+@Suite struct PauseResumeTests {
+    static let size = 32 << 20
+
+    /// Pauses at the given byte counts, resumes each time, and returns the finished probe.
+    private func download(
+        _ url: URL, pausingAt offsets: [Int64], output: OutputStream? = nil,
+        betweenPauseAndResume: @escaping @Sendable () -> Void = {}
+    ) throws -> Probe {
+        let probe = Probe(url, output: output)
+        let paused = Signal()
+        let rest = Offsets(offsets.sorted())
+        probe.operation.downloadProgressHandler = { [operation = probe.operation] _, total, _ in
+            if rest.passes(total) {
+                operation.pause()
+                paused.fire()
+            }
+        }
+        let queue = RequestOperationQueue()
+        queue.addOperation(probe.operation)
+        // Each pause is resumed, until there is an end.
+        let resumer = Thread { [operation = probe.operation] in
+            while paused.wait(within: 30), !operation.isFinished {
+                betweenPauseAndResume()
+                operation.resume()
+            }
+        }
+        resumer.start()
+        let outcome = try #require(probe.outcome(within: 60), "never arrived: \(probe.operation)")
+        paused.fire()
+        #expect(outcome == Probe.succeeded, "\(String(describing: probe.operation.error))")
+        return probe
+    }
+
+    private func randomOffsets(_ random: inout SplitMix64) -> [Int64] {
+        (0..<3).map { _ in Int64.random(in: 0..<Int64(Self.size), using: &random) }
+    }
+
+    private func expectPattern(_ data: Data?) {
+        #expect(data?.count == Self.size)
+        #expect(data?.withUnsafeBytes { PatternBytes.matches($0, offset: 0) } == true)
+    }
+
+    @Test func aHundredTimesAtRandomMomentsFromTheLoopbackServer() throws {
+        let server = try TestServer()
+        server.servePattern(count: Self.size, at: "/file", etag: "\"v1\"")
+        var random = SplitMix64(seed: 1)
+        for _ in 0..<100 {
+            let probe = try download(server.url("/file"), pausingAt: randomOffsets(&random))
+            expectPattern(probe.operation.responseData)
+        }
+        // They were resumed, and not begun again.
+        let resumed = server.requests.filter { $0.headers["Range"] != nil }
+        #expect(resumed.count > 100)
+        #expect(resumed.allSatisfy { $0.headers["If-Range"] == "\"v1\"" })
+    }
+
+    @Test(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)"))
+    func aHundredTimesAtRandomMomentsFromNginx() throws {
+        let nginx = try Nginx()
+        _ = try nginx.add(PatternBytes.data(count: Self.size), as: "file.bin")
+        let directory = try TemporaryDirectory()
+        var random = SplitMix64(seed: 2)
+        for round in 0..<100 {
+            // Every other one into a file.
+            let file = directory.file("download-\(round % 2)")
+            let output = round % 2 == 0 ? nil : FileOutputStream(fileURL: file)
+            let probe = try download(nginx.url("file.bin"), pausingAt: randomOffsets(&random), output: output)
+            expectPattern(output == nil ? probe.operation.responseData : try Data(contentsOf: file))
+            #expect(probe.operation.statusCode == 200)
+        }
+    }
+
+    @Test(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)"))
+    func aCompressedBodyStartsOverAndIsWhole() throws {
+        let nginx = try Nginx()
+        let text = Data((0..<2_000_000).map { UInt8(truncatingIfNeeded: $0 / 1_000 + 32) })
+        _ = try nginx.add(text, as: "text.txt")
+        let probe = try download(nginx.url("gzip/text.txt"), pausingAt: [300_000, 900_000])
+        #expect(probe.operation.responseData == text)
+    }
+
+    @Test(arguments: [TestServer.RangeBehaviour.ignored, .wrongOffset(by: 7), .wrongTotal, .noContentRange, .unsatisfiable])
+    func aServerThatGetsRangesWrongIsAskedForTheWhole(ranges: TestServer.RangeBehaviour) throws {
+        let server = try TestServer()
+        server.servePattern(count: Self.size, at: "/file", etag: "\"v1\"", ranges: ranges)
+        var random = SplitMix64(seed: 3)
+        for _ in 0..<5 {
+            let probe = try download(server.url("/file"), pausingAt: [Int64.random(in: 1..<20_000_000, using: &random)])
+            expectPattern(probe.operation.responseData)
+        }
+    }
+
+    @Test func anETagThatChangesInBetweenGivesTheNewFileAlone() throws {
+        let server = try TestServer()
+        let (old, new) = (Data(repeating: 1, count: Self.size), Data(repeating: 2, count: Self.size / 2))
+        // It cannot be whole before the pause.
+        server.serve(old, at: "/file", etag: "\"old\"") { _, response in response.stalls(afterBytes: 12_000_000) }
+        let probe = try download(server.url("/file"), pausingAt: [10_000_000]) {
+            server.serve(new, at: "/file", etag: "\"new\"")
+        }
+        #expect(probe.operation.responseData == new)
+    }
+
+    @Test func aFileStreamStartsOverWithoutALeftover() throws {
+        let server = try TestServer()
+        let directory = try TemporaryDirectory()
+        let (old, new) = (Data(repeating: 1, count: Self.size), Data(repeating: 2, count: 1_000))
+        // It cannot be whole before the pause.
+        server.serve(old, at: "/file", etag: "\"old\"") { _, response in response.stalls(afterBytes: 12_000_000) }
+        let output = FileOutputStream(fileURL: directory.file("out"))
+        _ = try download(server.url("/file"), pausingAt: [10_000_000], output: output) {
+            server.serve(new, at: "/file", etag: "\"new\"")
+        }
+        #expect(try Data(contentsOf: directory.file("out")) == new)
+    }
+
+    @Test func aStreamThatCannotStartOverFailsRatherThanHoldWrongBytes() throws {
+        let server = try TestServer()
+        server.serve(Data(repeating: 1, count: Self.size), at: "/file", etag: "\"old\"", ranges: .ignored)
+        let directory = try TemporaryDirectory()
+        let path = directory.file("out").path
+        let output = try #require(OutputStream(toFileAtPath: path, append: true))
+        let probe = Probe(server.url("/file"), output: output)
+        probe.operation.onFirstBytes { [operation = probe.operation] in
+            operation.pause()
+            operation.resume()
+        }
+        probe.operation.start()
+        #expect(probe.outcome() == ["failure \(URLError.cannotWriteToFile.rawValue)", "completion"])
+    }
+
+    @Test func everythingAlreadyThereIsASuccess() throws {
+        let server = try TestServer()
+        let whole = Data("the whole of it".utf8)
+        // All bytes, and no end: then 416 for what lies behind the last.
+        server.route(
+            "GET", "/file",
+            .bytes(whole, type: "text/plain").header("ETag", "\"v1\"").framed(.chunked).stalls(afterBytes: whole.count))
+        let probe = try download(server.url("/file"), pausingAt: [Int64(whole.count)]) {
+            server.removeRoute("/file")
+            server.serve(whole, at: "/file", etag: "\"v1\"")
+        }
+        #expect(probe.operation.responseData == whole)
+        #expect(probe.operation.statusCode == 200)
+        #expect(server.requests.last?.headers["Range"] == "bytes=\(whole.count)-")
+    }
+
+    @Test func withoutAValidatorNothingIsPutTogether() throws {
+        let server = try TestServer()
+        server.servePattern(count: Self.size, at: "/file")
+        let probe = try download(server.url("/file"), pausingAt: [5_000_000])
+        expectPattern(probe.operation.responseData)
+        #expect(server.requests.allSatisfy { $0.headers["Range"] == nil })
+    }
+
+    @Test func anErrorOnResumeIsTheOutcomeAndItsBodyIsNotInTheFile() throws {
+        let server = try TestServer()
+        server.servePattern(count: Self.size, at: "/file", etag: "\"v1\"")
+        let directory = try TemporaryDirectory()
+        let probe = Probe(server.url("/file"), output: FileOutputStream(fileURL: directory.file("out")))
+        let paused = Signal()
+        probe.operation.onFirstBytes { [operation = probe.operation] in
+            operation.pause()
+            paused.fire()
+        }
+        probe.operation.start()
+        #expect(paused.wait())
+        server.removeRoute("/file")
+        server.route("GET", "/file", .text("gone for good").status(410))
+        probe.operation.resume()
+        #expect(probe.outcome() == ["failure -1011", "completion"])
+        #expect(probe.operation.statusCode == 410)
+        #expect(probe.operation.responseString == "gone for good")
+        let kept = try Data(contentsOf: directory.file("out"))
+        #expect(kept.withUnsafeBytes { PatternBytes.matches($0, offset: 0) })
+    }
+}
+
+private final class Offsets: Sendable {
+    private let offsets: Mutex<[Int64]>
+    init(_ offsets: [Int64]) { self.offsets = Mutex(offsets) }
+
+    /// Whether the next offset has been reached; then those up to it are done with.
+    func passes(_ total: Int64) -> Bool {
+        offsets.withLock { offsets in
+            guard let first = offsets.first, first <= total else { return false }
+            offsets.removeAll { $0 <= total }
+            return true
+        }
+    }
+}

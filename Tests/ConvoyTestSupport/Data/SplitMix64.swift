@@ -1,0 +1,27 @@
+import Foundation
+
+/// A small generator of random numbers that gives the same ones for the same seed, so that a failure can be repeated.
+public struct SplitMix64: RandomNumberGenerator, Sendable {
+    private var state: UInt64
+
+    /// A generator of this seed.
+    public init(seed: UInt64) {
+        state = seed
+    }
+
+    public mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var z = state
+        z = (z ^ (z &>> 30)) &* 0xBF58_476D_1CE4_E5B9
+        z = (z ^ (z &>> 27)) &* 0x94D0_49BB_1331_11EB
+        return z ^ (z &>> 31)
+    }
+
+    /// So many random bytes.
+    public mutating func data(count: Int) -> Data {
+        var bytes = [UInt64]()
+        bytes.reserveCapacity(count / 8 + 1)
+        for _ in 0..<(count / 8 + 1) { bytes.append(next()) }
+        return bytes.withUnsafeBytes { Data($0.prefix(count)) }
+    }
+}

@@ -1,0 +1,38 @@
+import Foundation
+
+/// A fresh directory that is removed, with all that is in it, when it is let go of.
+public final class TemporaryDirectory: Sendable {
+    /// The directory.
+    public let url: URL
+
+    /// Makes a directory whose name begins with the prefix, readable for this user only.
+    public init(prefix: String = "convoy") throws {
+        url = FileManager.default.temporaryDirectory.appendingPathComponent("\(prefix)-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(
+            at: url, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+    }
+
+    deinit {
+        remove()
+    }
+
+    /// Removes it now.
+    public func remove() {
+        try? FileManager.default.removeItem(at: url)
+    }
+
+    /// The URL of a file in it.
+    public func file(_ name: String) -> URL {
+        url.appendingPathComponent(name)
+    }
+
+    /// Writes a file into it, with the directories on the way.
+    @discardableResult
+    public func write(_ data: Data, to name: String) throws -> URL {
+        let url = file(name)
+        try FileManager.default.createDirectory(
+            at: url.deletingLastPathComponent(), withIntermediateDirectories: true)
+        try data.write(to: url)
+        return url
+    }
+}

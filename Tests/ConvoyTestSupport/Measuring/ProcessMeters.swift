@@ -1,0 +1,49 @@
+import Foundation
+
+/// What this process holds at this moment.
+public enum ProcessMeters {
+    /// Open file descriptors.
+    public static var openDescriptors: Int {
+        // The listing itself has one open.
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []
+        return max(0, names.count - 1)
+    }
+
+    /// What each open descriptor leads to, for the message of a test that found too many.
+    public static var descriptorTargets: [String] {
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []
+        return names.compactMap { name in
+            (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\(name)")).map { "\(name) \($0)" }
+        }
+    }
+
+    /// Resident memory in kB (VmRSS).
+    public static var residentKilobytes: Int { status("VmRSS:") }
+
+    /// The most resident memory there has been, in kB (VmHWM).
+    public static var peakResidentKilobytes: Int { status("VmHWM:") }
+
+    /// Threads.
+    public static var threads: Int { status("Threads:") }
+
+    /// Raises the soft limit of open descriptors to the hard one and returns it: thousands of connections, both ends
+    /// in one process, need more than the usual 1,024.
+    @discardableResult
+    public static func raiseDescriptorLimit() -> Int {
+        var limit = rlimit()
+        let kind = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
+        guard getrlimit(kind, &limit) == 0 else { return 0 }
+        limit.rlim_cur = limit.rlim_max
+        setrlimit(kind, &limit)
+        getrlimit(kind, &limit)
+        return Int(clamping: limit.rlim_cur)
+    }
+
+    private static func status(_ key: String) -> Int {
+        guard let text = try? String(contentsOfFile: "/proc/self/status", encoding: .utf8) else { return 0 }
+        for line in text.split(separator: "\n") where line.hasPrefix(key) {
+            return line.split { $0 == " " || $0 == "\t" }.dropFirst().first.flatMap { Int($0) } ?? 0
+        }
+        return 0
+    }
+}

@@ -1,0 +1,114 @@
+import CEpoll
+import Foundation
+import Synchronization
+
+/// A program that runs beside the tests until it is stopped.
+///
+/// It has a process group of its own, and in it a guard: a shell that reads from a pipe whose other end only this process
+/// holds, and kills the group when that end is gone. The guard is there before the program begins, so that a crashed test
+/// run leaves nothing behind, whenever it crashes. (The kernel's own parent-death signal would not do: it is sent when
+/// the *thread* ends that started the program.)
+public final class ChildProcess: Sendable {
+    /// The process id, which is that of its group as well.
+    public let id: pid_t
+    /// The file with everything that it wrote to its standard output and error.
+    public let log: URL
+    private let lifeline: Int32
+    private let exitDescriptor: Int32
+    private struct State {
+        var status: Int32?
+        var isReleased = false
+    }
+    private let state = Mutex(State())
+
+    /// Starts a program.
+    ///
+    /// - Parameters:
+    ///   - program: A path, or a name that is looked for.
+    ///   - arguments: Its arguments.
+    ///   - environment: Variables that are added to those of this process.
+    ///   - directory: Its working directory.
+    ///   - log: The file for its output.
+    ///   - descriptors: Descriptors that it gets as 3, 4 and so on. They stay open here.
+    /// - Throws: `ProcessError`.
+    public init(
+        _ program: String, _ arguments: [String], environment: [String: String] = [:], directory: URL, log: URL,
+        descriptors: [Int32] = []
+    ) throws {
+        guard let path = Spawn.find(program) else { throw ProcessError.notInstalled(program) }
+        let input = open("/dev/null", O_RDONLY | O_CLOEXEC)
+        let output = open(log.path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
+        defer { for descriptor in [input, output] where descriptor >= 0 { close(descriptor) } }
+        guard input >= 0, output >= 0 else { throw ProcessError.system("open", errno) }
+        let pipe = try Spawn.pipe()
+        defer { close(pipe.reading) }
+        let all = ProcessInfo.processInfo.environment.merging(environment) { $1 }
+        // The guard waits for the end of the pipe, deaf to the signal that asks the program to end; the program does not
+        // get the pipe.
+        let number = 3 + descriptors.count
+        let script =
+            "( trap '' TERM INT HUP; read -r line; kill -KILL -- -$$ ) <&\(number) & exec \(number)<&-; exec \"$@\""
+        do {
+            id = try Spawn.start(
+                "/bin/sh", ["-c", script, "sh", path] + arguments, environment: all, directory: directory.path,
+                descriptors: [input, output, output] + descriptors + [pipe.reading])
+        } catch {
+            close(pipe.writing)
+            throw error
+        }
+        self.log = log
+        lifeline = pipe.writing
+        exitDescriptor = cepoll_pidfd_open(id)
+    }
+
+    deinit {
+        stop()
+    }
+
+    /// Whether it has not ended.
+    public var isRunning: Bool { exitStatus == nil }
+
+    /// The exit status, or 128 and the number of a signal; nil while it runs.
+    public var exitStatus: Int32? {
+        state.withLock { state in
+            if let status = state.status { return status }
+            var raw: Int32 = 0
+            guard waitpid(id, &raw, WNOHANG) == id else { return nil }
+            state.status = Spawn.status(raw)
+            return state.status
+        }
+    }
+
+    /// What it has written so far.
+    public var output: String {
+        (try? Data(contentsOf: log)).map { String(decoding: $0, as: UTF8.self) } ?? ""
+    }
+
+    /// Ends it, and every process of its group: asks with SIGTERM, and kills what is there after `grace` seconds. It
+    /// returns when the program has ended. Stopping twice does nothing more.
+    public func stop(grace: TimeInterval = 2) {
+        let isFirst = state.withLock { !exchangeReleased(&$0) }
+        guard isFirst else { return }
+        if isRunning {
+            kill(-id, SIGTERM)
+            waitForExit(grace)
+        }
+        // As long as the guard is there, the number of the group cannot be given to anybody else.
+        kill(-id, SIGKILL)
+        while isRunning { waitForExit(1) }
+        close(lifeline)
+        if exitDescriptor >= 0 { close(exitDescriptor) }
+    }
+
+    private func exchangeReleased(_ state: inout State) -> Bool {
+        let old = state.isReleased
+        state.isReleased = true
+        return old
+    }
+
+    private func waitForExit(_ seconds: TimeInterval) {
+        guard exitDescriptor >= 0 else { usleep(20_000); return }
+        var watched = pollfd(fd: exitDescriptor, events: Int16(POLLIN), revents: 0)
+        poll(&watched, 1, Int32(seconds * 1000))
+    }
+}

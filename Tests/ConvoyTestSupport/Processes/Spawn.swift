@@ -1,0 +1,84 @@
+import CEpoll
+import Foundation
+
+/// Starting a program was not possible.
+public enum ProcessError: Error, CustomStringConvertible, Equatable {
+    /// There is no such program on the PATH or in the usual directories; the text tells how to get it.
+    case notInstalled(String)
+    /// A system call failed: its name, and its `errno`.
+    case system(String, Int32)
+    /// The program ended, or did not become ready, when it had to run: what it wrote.
+    case didNotStart(String)
+
+    public var description: String {
+        switch self {
+        case .notInstalled(let hint): "not installed: \(hint)"
+        case .system(let call, let code): "\(call) failed with errno \(code)"
+        case .didNotStart(let output): "the program did not start: \(output)"
+        }
+    }
+}
+
+/// Finding and starting programs.
+enum Spawn {
+    /// The path of a program; also looks where Debian keeps servers, which is not on everybody's PATH.
+    static func find(_ name: String) -> String? {
+        if name.contains("/") { return access(name, X_OK) == 0 ? name : nil }
+        let path = ProcessInfo.processInfo.environment["PATH"] ?? ""
+        let directories = path.split(separator: ":").map(String.init) + ["/usr/sbin", "/usr/bin", "/sbin", "/bin"]
+        return directories.map { "\($0)/\(name)" }.first { access($0, X_OK) == 0 }
+    }
+
+    /// Starts a program in a process group of its own, with these descriptors as its 0, 1, 2 and so on, and all signals
+    /// as they are by default. Returns its process id, which is that of its group as well.
+    static func start(
+        _ path: String, _ arguments: [String], environment: [String: String], directory: String?, descriptors: [Int32]
+    ) throws -> pid_t {
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        // Lifted above the numbers that are being filled: one of them may be among those that are still to be copied.
+        var lifted: [Int32] = []
+        defer { for descriptor in lifted { close(descriptor) } }
+        for (number, descriptor) in descriptors.enumerated() {
+            let copy = fcntl(descriptor, F_DUPFD_CLOEXEC, Int32(descriptors.count + 3))
+            guard copy >= 0 else { throw ProcessError.system("fcntl", errno) }
+            lifted.append(copy)
+            posix_spawn_file_actions_adddup2(&actions, copy, Int32(number))
+        }
+        if let directory { posix_spawn_file_actions_addchdir_np(&actions, directory) }
+
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
+        var none = sigset_t(), all = sigset_t()
+        sigemptyset(&none)
+        sigfillset(&all)
+        posix_spawnattr_setsigmask(&attributes, &none)
+        posix_spawnattr_setsigdefault(&attributes, &all)
+        posix_spawnattr_setpgroup(&attributes, 0)
+        posix_spawnattr_setflags(
+            &attributes, Int16(POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF))
+
+        var argv = ([path] + arguments).map { strdup($0) } + [nil]
+        var envp = environment.map { strdup("\($0.key)=\($0.value)") } + [nil]
+        defer { for text in argv + envp { free(text) } }
+        var pid: pid_t = 0
+        let code = posix_spawn(&pid, path, &actions, &attributes, &argv, &envp)
+        guard code == 0 else { throw ProcessError.system("posix_spawn \(path)", code) }
+        return pid
+    }
+
+    /// A pipe that no other child inherits by accident.
+    static func pipe() throws -> (reading: Int32, writing: Int32) {
+        var ends: [Int32] = [-1, -1]
+        guard pipe2(&ends, O_CLOEXEC) == 0 else { throw ProcessError.system("pipe2", errno) }
+        return (ends[0], ends[1])
+    }
+
+    /// The exit status as a shell tells it: 128 and the number for a signal.
+    static func status(_ raw: Int32) -> Int32 {
+        let signal = raw & 0x7F
+        return signal == 0 ? (raw >> 8) & 0xFF : 128 + signal
+    }
+}

@@ -1,0 +1,123 @@
+import Foundation
+
+/// Debian's nginx on free loopback ports, with a configuration and a directory of its own.
+///
+/// | path | what |
+/// |---|---|
+/// | `/NAME` | the file of that name in `files`, with ranges, ETag and Last-Modified |
+/// | `/gzip/NAME` | the same file, compressed when the client accepts it |
+/// | `/small` | 11 bytes, "hello world" |
+/// | `/json` | 1,024 bytes of JSON |
+/// | `/empty` | 204 |
+/// | `/upload` | reads a body of any size and method to its end, throws it away, answers 204 |
+/// | `/dav/NAME` | WebDAV PUT and DELETE into `uploads`, if the nginx has the module (`hasDAV`) |
+///
+/// All of it under `url` (HTTP/1.1), and under `secureURL` (TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1 by ALPN).
+public final class Nginx: Sendable {
+    /// "http://127.0.0.1:PORT".
+    public let url: URL
+    /// "https://localhost:PORT"; 127.0.0.1 is in its certificate as well.
+    public let secureURL: URL
+    /// The port of `url`.
+    public let port: UInt16
+    /// The port of `secureURL`.
+    public let securePort: UInt16
+    /// The authority that a client has to trust, and the other certificates of this run.
+    public let certificates: TestCertificates
+    /// Whether `/dav/` is there.
+    public let hasDAV: Bool
+    /// The program.
+    public let process: ChildProcess
+    private let directory: TemporaryDirectory
+
+    /// The certificate of the authority, in PEM.
+    public var certificateAuthority: URL { certificates.certificateAuthority }
+    /// The directory that is served.
+    public var files: URL { directory.file("files") }
+    /// The directory that PUT writes to.
+    public var uploads: URL { directory.file("dav") }
+
+    /// Whether there is an nginx to be started, and what to do otherwise.
+    public static var isInstalled: Bool { Spawn.find("nginx") != nil }
+    /// For the reason of a skipped test.
+    public static let installHint = "nginx. Debian, Ubuntu: apt-get install nginx"
+
+    /// Starts nginx and returns when it answers. Takes some tens of milliseconds.
+    ///
+    /// - Throws: `ProcessError`: `.notInstalled` with the line that installs it, `.didNotStart` with its messages.
+    public init() throws {
+        guard let path = Spawn.find("nginx") else { throw ProcessError.notInstalled(Self.installHint) }
+        directory = try TemporaryDirectory(prefix: "convoy-nginx")
+        for name in ["files", "dav"] {
+            try FileManager.default.createDirectory(at: directory.file(name), withIntermediateDirectories: true)
+        }
+        certificates = try TestCertificates(in: directory.url)
+        hasDAV = try ProcessRunner.run(path, ["-V"]).errorText.contains("http_dav_module")
+        var lastOutput = ""
+        for _ in 0..<8 {
+            let ports = try (LoopbackPort.free(), LoopbackPort.free())
+            let token = UUID().uuidString
+            let configuration = NginxConfiguration(
+                directory: directory.url, port: ports.0, securePort: ports.1, certificates: certificates, hasDAV: hasDAV,
+                token: token)
+            try directory.write(Data(configuration.text.utf8), to: "nginx.conf")
+            let error = directory.file("error.log")
+            try? FileManager.default.removeItem(at: error)
+            let process = try ChildProcess(
+                path, ["-p", directory.url.path, "-e", error.path, "-c", directory.file("nginx.conf").path],
+                directory: directory.url, log: directory.file("output.log"))
+            if Self.isReady(process, port: ports.0, token: token, error: error) {
+                self.process = process
+                (port, securePort) = ports
+                url = try Self.url("http://127.0.0.1:\(ports.0)")
+                secureURL = try Self.url("https://localhost:\(ports.1)")
+                return
+            }
+            process.stop(grace: 0.2)
+            lastOutput = process.output + ((try? String(contentsOf: error, encoding: .utf8)) ?? "")
+            // Anything but a port that was taken will not get better.
+            guard lastOutput.contains("Address already in use") else { break }
+        }
+        throw ProcessError.didNotStart("nginx: \(lastOutput)")
+    }
+
+    deinit {
+        stop()
+    }
+
+    /// The URL of a path.
+    public func url(_ path: String) -> URL { url.appendingPathComponent(path) }
+
+    /// The URL of a path over TLS.
+    public func secureURL(_ path: String) -> URL { secureURL.appendingPathComponent(path) }
+
+    /// Puts a file into the directory that is served.
+    @discardableResult
+    public func add(_ data: Data, as name: String) throws -> URL {
+        try directory.write(data, to: "files/\(name)")
+    }
+
+    /// Ends exactly this nginx, waits for it, and removes its directory.
+    public func stop() {
+        process.stop()
+        directory.remove()
+    }
+
+    private static func url(_ text: String) throws -> URL {
+        guard let url = URL(string: text) else { throw ProcessError.didNotStart("bad URL \(text)") }
+        return url
+    }
+
+    private static func isReady(_ process: ChildProcess, port: UInt16, token: String, error: URL) -> Bool {
+        let deadline = DispatchTime.now() + 10
+        while DispatchTime.now() < deadline, process.isRunning {
+            let answer = try? RawClient(port: port, timeout: 1).exchange("GET", "/.instance")
+            if answer?.text == token { return true }
+            // nginx tries five times before it gives up; the port of another program is not worth that.
+            let messages = (try? String(contentsOf: error, encoding: .utf8)) ?? ""
+            if messages.contains("Address already in use") { return false }
+            usleep(3000)
+        }
+        return false
+    }
+}

@@ -1,0 +1,85 @@
+import Foundation
+
+/// The text of an nginx configuration that touches nothing outside its own directory.
+struct NginxConfiguration {
+    var directory: URL
+    var port: UInt16
+    var securePort: UInt16
+    var certificates: TestCertificates
+    var hasDAV: Bool
+    /// What tells our server from another one that was quicker to take the port.
+    var token: String
+
+    /// 1,024 bytes of JSON.
+    static let json: String = {
+        var text = #"{"users":["#
+        var index = 0
+        while text.utf8.count < 940 {
+            text += (index == 0 ? "" : ",") + #"{"id":\#(index),"name":"user \#(index)","admin":false}"#
+            index += 1
+        }
+        text += #"],"padding":""#
+        text += String(repeating: "x", count: 1024 - text.utf8.count - 2)
+        return text + "\"}"
+    }()
+
+    var text: String {
+        let root = directory.path
+        let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+            .map { "\($0)_temp_path \(root)/tmp-\($0);" }.joined(separator: "\n    ")
+        return """
+            daemon off;
+            master_process off;
+            worker_processes 1;
+            pid \(root)/nginx.pid;
+            error_log \(root)/error.log warn;
+            events { worker_connections 8192; }
+            http {
+                access_log off;
+                default_type application/octet-stream;
+                types { text/plain txt; text/html html; application/json json; }
+                sendfile on;
+                tcp_nodelay on;
+                keepalive_timeout 60s;
+                keepalive_requests 100000000;
+                client_max_body_size 0;
+                \(temporary)
+                server {
+                    listen 127.0.0.1:\(port) backlog=4096;
+                    \(locations)
+                }
+                server {
+                    listen 127.0.0.1:\(securePort) ssl http2 backlog=4096;
+                    ssl_certificate \(certificates.serverCertificate.path);
+                    ssl_certificate_key \(certificates.serverKey.path);
+                    ssl_protocols TLSv1.2 TLSv1.3;
+                    \(locations)
+                }
+            }
+
+            """
+    }
+
+    private var locations: String {
+        let dav =
+            hasDAV ? "location /dav/ { root \(directory.path); dav_methods PUT DELETE MKCOL; create_full_put_path on; }" : ""
+        // nginx answers "return" before it has read the body; by way of the proxy the body is read to its end first.
+        return """
+            root \(directory.path)/files;
+                location = /.instance { return 200 "\(token)"; }
+                location = /small { default_type text/plain; return 200 "hello world"; }
+                location = /json { default_type application/json; return 200 '\(Self.json)'; }
+                location = /empty { return 204; }
+                location = /upload {
+                    client_body_buffer_size 256k;
+                    proxy_method GET;
+                    proxy_pass_request_body off;
+                    proxy_set_header Content-Length "";
+                    proxy_set_header Expect "";
+                    proxy_pass http://127.0.0.1:\(port)/empty;
+                }
+                location /gzip/ { alias \(directory.path)/files/; gzip on; gzip_min_length 0; gzip_types *; }
+                \(dav)
+            """
+    }
+}

@@ -1,0 +1,95 @@
+import Foundation
+
+/// `openssl s_server` on a free loopback port: TLS by itself, one connection at a time.
+public final class OpenSSLServer: Sendable {
+    /// What it answers.
+    public enum Content: Sendable {
+        /// A page about the connection ("-www").
+        case status
+        /// The files of a directory, with a header ("-WWW").
+        case files(URL)
+        /// The files of a directory, which contain the whole HTTP response ("-HTTP").
+        case responses(URL)
+    }
+
+    /// Which TLS it speaks.
+    public enum Version: String, Sendable, CaseIterable {
+        /// Only 1.2.
+        case tls12 = "-tls1_2"
+        /// Only 1.3.
+        case tls13 = "-tls1_3"
+        /// Only 1.1, which a client should refuse; its ciphers are lowered to what OpenSSL 3 needs for it.
+        case tls11 = "-tls1_1"
+    }
+
+    /// The port.
+    public let port: UInt16
+    /// "https://localhost:PORT".
+    public let url: URL
+    /// The authority that a client has to trust, and the other certificates of this run.
+    public let certificates: TestCertificates
+    /// The program.
+    public let process: ChildProcess
+    private let directory: TemporaryDirectory
+
+    /// Starts it and returns when it accepts connections.
+    ///
+    /// - Parameters:
+    ///   - content: What it answers.
+    ///   - version: The one version that it speaks, or nil for its own choice.
+    ///   - requiresClientCertificate: Whether a client must present a certificate of the run's authority.
+    ///   - arguments: More arguments of s_server.
+    /// - Throws: `ProcessError`.
+    public init(
+        _ content: Content = .status, version: Version? = nil, requiresClientCertificate: Bool = false,
+        arguments: [String] = []
+    ) throws {
+        directory = try TemporaryDirectory(prefix: "convoy-openssl")
+        certificates = try TestCertificates(in: directory.url)
+        var options = [
+            "s_server", "-cert", certificates.serverCertificate.path, "-key", certificates.serverKey.path,
+        ]
+        var root = directory.url
+        switch content {
+        case .status: options.append("-www")
+        case .files(let url): options.append("-WWW"); root = url
+        case .responses(let url): options.append("-HTTP"); root = url
+        }
+        if let version { options.append(version.rawValue) }
+        if version == .tls11 { options += ["-cipher", "ALL:@SECLEVEL=0"] }
+        if requiresClientCertificate {
+            options += ["-Verify", "1", "-verify_return_error", "-CAfile", certificates.certificateAuthority.path]
+        }
+        options += arguments
+        var output = ""
+        for attempt in 0..<8 {
+            let port = try LoopbackPort.free()
+            let process = try ChildProcess(
+                "openssl", options + ["-accept", "127.0.0.1:\(port)"], directory: root,
+                log: directory.file("output-\(attempt).log"))
+            let deadline = DispatchTime.now() + 10
+            while DispatchTime.now() < deadline, process.isRunning {
+                if process.output.contains("ACCEPT") {
+                    guard let url = URL(string: "https://localhost:\(port)") else { break }
+                    (self.port, self.url, self.process) = (port, url, process)
+                    return
+                }
+                usleep(2000)
+            }
+            process.stop(grace: 0.2)
+            output = process.output
+            guard output.contains("in use") else { break }
+        }
+        throw ProcessError.didNotStart("openssl s_server: \(output)")
+    }
+
+    deinit {
+        stop()
+    }
+
+    /// Ends exactly this server, waits for it, and removes its directory.
+    public func stop() {
+        process.stop(grace: 0.5)
+        directory.remove()
+    }
+}

@@ -1,0 +1,37 @@
+import CEpoll
+import Foundation
+
+/// Ports on 127.0.0.1.
+public enum LoopbackPort {
+    /// A port that nobody listened on a moment ago. Another process may take it first: whoever starts a server there
+    /// has to be ready to try the next.
+    public static func free() throws -> UInt16 {
+        let (descriptor, port) = try listener(backlog: 0)
+        close(descriptor)
+        return port
+    }
+
+    /// A listening socket on a free port, to be handed to a server, so that nobody can take the port in between. The
+    /// caller closes it.
+    public static func listener(backlog: Int32 = 1024) throws -> (descriptor: Int32, port: UInt16) {
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { throw RawClient.Failure.system("socket", errno) }
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let result = withUnsafeMutablePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+                if bind(descriptor, address, length) != 0 { return Int32(-1) }
+                if backlog > 0, listen(descriptor, backlog) != 0 { return Int32(-1) }
+                return getsockname(descriptor, address, &length)
+            }
+        }
+        guard result == 0 else {
+            let code = errno
+            close(descriptor)
+            throw RawClient.Failure.system("bind", code)
+        }
+        return (descriptor, UInt16(bigEndian: address.sin_port))
+    }
+}

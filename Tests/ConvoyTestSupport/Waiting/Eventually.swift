@@ -1,0 +1,41 @@
+import Foundation
+
+/// Something did not happen in time. Thrown out of a test, it fails the test.
+public struct TimeoutError: Error, CustomStringConvertible {
+    /// What had been waited for, and where.
+    public let description: String
+
+    init(_ what: String, _ timeout: TimeInterval, _ file: StaticString, _ line: UInt) {
+        description = "waited \(timeout) s in vain for \(what) (\(file):\(line))"
+    }
+}
+
+/// Asks again and again until the condition holds. Only for what nothing signals; it asks every two milliseconds and
+/// blocks its thread.
+///
+/// - Parameters:
+///   - timeout: Seconds until it gives up.
+///   - what: What is waited for, for the message.
+/// - Throws: `TimeoutError`, or what the condition throws.
+public func eventually(
+    timeout: TimeInterval = 10, _ what: @autoclosure () -> String = "a condition", file: StaticString = #fileID,
+    line: UInt = #line, _ condition: () throws -> Bool
+) throws {
+    let deadline = DispatchTime.now() + timeout
+    while try !condition() {
+        guard DispatchTime.now() < deadline else { throw TimeoutError(what(), timeout, file, line) }
+        usleep(2000)
+    }
+}
+
+extension DispatchSemaphore {
+    /// Waits at most so many seconds and blocks its thread meanwhile. Throws `TimeoutError`.
+    @available(*, noasync)
+    public func waitOrThrow(
+        timeout: TimeInterval = 10, _ what: @autoclosure () -> String = "a signal", file: StaticString = #fileID,
+        line: UInt = #line
+    ) throws {
+        guard wait(timeout: .now() + timeout) == .timedOut else { return }
+        throw TimeoutError(what(), timeout, file, line)
+    }
+}

@@ -1,0 +1,139 @@
+import ConvoyTestServer
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyTransport
+
+/// A server that breaks the protocol gives one typed error, and the next request works.
+@Suite struct FaultTests {
+    let server: TestServer
+
+    init() throws {
+        server = try TestServer()
+        server.route("GET", "/fine", .text("fine"))
+    }
+
+    private func expect(_ code: URLError.Code, from response: TestServer.Response, timeout: TimeInterval = 15) throws {
+        server.route("GET", "/fault", response)
+        let heard = try #require(load(server.url("/fault"), timeout: timeout))
+        #expect(heard.ends.count == 1)
+        let error = try #require(heard.error)
+        #expect(error.code == code, "\(error)")
+        #expect(error.userInfo[NSURLErrorFailingURLErrorKey] as? URL == server.url("/fault"))
+        #expect((error.userInfo[NSLocalizedDescriptionKey] as? String)?.isEmpty == false)
+        let next = try #require(load(server.url("/fine")))
+        #expect(next.isFinished && next.text == "fine")
+    }
+
+    @Test func aResponseCutShort() throws {
+        try expect(.networkConnectionLost, from: .pattern(count: 100_000).truncated(afterBytes: 5_000))
+    }
+
+    @Test func aConnectionResetInTheBody() throws {
+        try expect(.networkConnectionLost, from: .pattern(count: 100_000).resets(afterBytes: 5_000))
+    }
+
+    @Test func aConnectionResetBeforeTheHead() throws {
+        try expect(.networkConnectionLost, from: .text("x").resetBeforeHead())
+    }
+
+    @Test func aConnectionClosedWithoutAWord() throws {
+        try expect(.badServerResponse, from: .text("x").failing(.closeBeforeHead))
+    }
+
+    @Test func aBodyThatStallsPastTheTimeout() throws {
+        try expect(.timedOut, from: .pattern(count: 100_000).stalls(afterBytes: 5_000), timeout: 0.3)
+    }
+
+    @Test func aServerThatNeverAnswers() throws {
+        try expect(.timedOut, from: .text("x").failing(.stallBeforeHead), timeout: 0.3)
+    }
+
+    @Test func aDripSlowerThanTheWholeButNotThanTheIdleTimeoutSucceeds() throws {
+        server.route("GET", "/drip", .drip(Data("0123456789".utf8), chunk: 1, interval: 0.1))
+        let heard = try #require(load(server.url("/drip"), timeout: 0.5))
+        #expect(heard.isFinished && heard.text == "0123456789")
+    }
+
+    @Test func aContentLengthThatIsTooLong() throws {
+        try expect(.networkConnectionLost, from: .text("short").contentLength(50).closing())
+    }
+
+    @Test func aContentLengthThatIsNoNumber() throws {
+        try expect(
+            .badServerResponse,
+            from: .raw("HTTP/1.1 200 OK\r\nContent-Length: many\r\nConnection: close\r\n\r\nbody").closing())
+    }
+
+    @Test func twoDifferentLengths() throws {
+        try expect(
+            .badServerResponse,
+            from: .raw("HTTP/1.1 200 OK\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\nbody!").closing())
+        try expect(
+            .badServerResponse, from: .raw("HTTP/1.1 200 OK\r\nContent-Length: 4, 5\r\n\r\nbody!").closing())
+    }
+
+    @Test func theSameLengthTwiceIsNoMistake() throws {
+        server.route("GET", "/twice", .raw("HTTP/1.1 200 OK\r\nContent-Length: 4\r\nContent-Length: 4\r\n\r\nbody"))
+        let heard = try #require(load(server.url("/twice")))
+        #expect(heard.isFinished && heard.text == "body")
+    }
+
+    @Test func tenMegabytesOfHeaders() throws {
+        var head = "HTTP/1.1 200 OK\r\n"
+        let line = String(repeating: "x", count: 8_000)
+        for number in 0..<1_250 { head += "X-\(number): \(line)\r\n" }
+        try expect(.badServerResponse, from: .raw(head + "Content-Length: 0\r\n\r\n").closing())
+    }
+
+    @Test func noHTTPAtAll() throws {
+        try expect(.badServerResponse, from: .raw("220 smtp.example.com ESMTP\r\n").closing())
+        try expect(.badServerResponse, from: .raw(String(repeating: "\u{0}", count: 100)).closing())
+    }
+
+    @Test func aBodyThatIsNotWhatItsEncodingSays() throws {
+        try expect(
+            .cannotDecodeContentData,
+            from: .text("this is not gzip at all").header("Content-Encoding", "gzip"))
+    }
+
+    @Test func nobodyListens() throws {
+        let port = server.port
+        server.stop()
+        let url = try #require(URL(string: "http://127.0.0.1:\(port)/"))
+        #expect(load(url)?.error?.code == .cannotConnectToHost)
+    }
+
+    @Test func aHostThatDoesNotExist() throws {
+        let url = try #require(URL(string: "http://no-such-host.invalid/"))
+        #expect(load(url)?.error?.code == .cannotFindHost)
+    }
+
+    @Test(arguments: [204, 304])
+    func aStatusWithoutABodyThatAnnouncesALengthSucceedsWithNothing(status: Int) throws {
+        server.route(
+            "GET", "/none", .raw("HTTP/1.1 \(status) None\r\nContent-Length: 50\r\n\r\n"))
+        let heard = try #require(load(server.url("/none")))
+        #expect(heard.isFinished && heard.body.isEmpty)
+        #expect(heard.heads.map(\.statusCode) == [status])
+    }
+
+    @Test func anEmptyChunkedBodyAndTrailers() throws {
+        server.route(
+            "GET", "/chunks",
+            .raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\nX-Sum: 1\r\nContent-Length: 9\r\n\r\n"))
+        let heard = try #require(load(server.url("/chunks")))
+        #expect(heard.isFinished && heard.text == "body")
+        #expect(heard.heads.count == 1)
+        #expect(heard.heads.first?["X-Sum"] == nil)
+    }
+
+    @Test func anInterimResponseIsNotTheResponse() throws {
+        server.route("GET", "/early", .text("late").preceded(by: 103, headers: ["Link": "</a>; rel=preload"]))
+        let heard = try #require(load(server.url("/early")))
+        #expect(heard.isFinished && heard.text == "late")
+        #expect(heard.heads.map(\.statusCode) == [200])
+        #expect(heard.heads.first?["Link"] == nil)
+    }
+}

@@ -1,0 +1,100 @@
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyTransport
+
+/// Against a server that nobody here wrote.
+@Suite(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)"))
+struct NginxTests {
+    let nginx: Nginx
+    let text = Data(String(repeating: "All work and no play makes Jack a dull boy.\n", count: 5_000).utf8)
+
+    init() throws {
+        nginx = try Nginx()
+        _ = try nginx.add(text, as: "text.txt")
+    }
+
+    private func secure(_ path: String, usesHTTP2: Bool = true) -> Collector.Heard? {
+        load(
+            URLRequest(url: nginx.secureURL(path)),
+            configuration: ConnectionConfiguration(
+                certificateAuthorities: nginx.certificateAuthority, usesHTTP2: usesHTTP2))
+    }
+
+    @Test func aFileIsItself() throws {
+        let heard = try #require(load(nginx.url("text.txt")))
+        #expect(heard.isFinished && heard.body == text)
+        #expect(heard.heads.first?.contentLength == Int64(text.count))
+        #expect(heard.heads.first?.httpVersion == "HTTP/1.1")
+    }
+
+    @Test func aCompressedFileIsDecoded() throws {
+        let heard = try #require(load(nginx.url("gzip/text.txt")))
+        #expect(heard.isFinished && heard.body == text)
+        #expect(heard.heads.first?.isEncoded == true)
+    }
+
+    @Test func aRangeIsNeverCompressed() throws {
+        var request = URLRequest(url: nginx.url("gzip/text.txt"))
+        request.setValue("bytes=100-199", forHTTPHeaderField: "Range")
+        let heard = try #require(load(request))
+        #expect(heard.heads.first?.statusCode == 206)
+        #expect(heard.body == text[100..<200])
+    }
+
+    @Test func http2OverTLSWithACertificateThatIsTrusted() throws {
+        let heard = try #require(secure("text.txt"))
+        #expect(heard.isFinished && heard.body == text, "\(heard.ends)")
+        #expect(heard.heads.first?.httpVersion == "HTTP/2")
+        #expect(heard.heads.first?["content-LENGTH"] == "\(text.count)")
+    }
+
+    @Test func http11OverTLSWhereHTTP2IsNotWanted() throws {
+        let heard = try #require(secure("text.txt", usesHTTP2: false))
+        #expect(heard.isFinished && heard.body == text)
+        #expect(heard.heads.first?.httpVersion == "HTTP/1.1")
+    }
+
+    @Test func manyStreamsShareOneConnection() throws {
+        let configuration = ConnectionConfiguration(certificateAuthorities: nginx.certificateAuthority)
+        let thread = NetworkThread()
+        let collectors = (0..<64).map { _ in Collector() }
+        for collector in collectors {
+            URLConnection(
+                request: URLRequest(url: nginx.secureURL("text.txt")), configuration: configuration,
+                delegate: collector, thread: thread
+            ).start()
+        }
+        for collector in collectors {
+            let heard = try #require(collector.wait())
+            #expect(heard.isFinished && heard.body == text)
+            #expect(heard.heads.first?.httpVersion == "HTTP/2")
+        }
+    }
+
+    @Test func aCertificateThatNobodyTrustsIsRefused() throws {
+        let heard = try #require(load(nginx.secureURL("text.txt")))
+        #expect(heard.error?.code == .serverCertificateUntrusted, "\(heard.ends)")
+        #expect(heard.heads.isEmpty)
+    }
+
+    @Test func aServerThatSpeaksNoTLSGivesAnError() throws {
+        let url = try #require(URL(string: "https://127.0.0.1:\(nginx.port)/"))
+        #expect(load(url)?.error?.code == .secureConnectionFailed)
+    }
+
+    @Test func aLargeUploadArrives() throws {
+        var request = URLRequest(url: nginx.url("upload"))
+        request.httpMethod = "PUT"
+        let file = nginx.files.appendingPathComponent("large.bin")
+        try PatternBytes.data(count: 20_000_000).write(to: file)
+        request.httpBodyStream = InputStream(url: file)
+        request.setValue("20000000", forHTTPHeaderField: "Content-Length")
+        let heard = try #require(load(request))
+        #expect(heard.isFinished && heard.heads.first?.statusCode == 204, "\(heard.ends)")
+        #expect(heard.sent == 20_000_000)
+    }
+}

@@ -1,0 +1,195 @@
+import ConvoyTestServer
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyTransport
+
+/// What a request says arrives at the server as it was said, or is refused before a byte of it is sent.
+@Suite struct RequestTests {
+    let server: TestServer
+
+    init() throws {
+        server = try TestServer()
+        server.route(nil, "/echo", .text("taken"))
+    }
+
+    private func echo(_ request: URLRequest) throws -> RecordedRequest {
+        let heard = try #require(load(request))
+        #expect(heard.isFinished, "\(heard.ends)")
+        return try #require(server.requests.last)
+    }
+
+    @Test(arguments: ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND"], [false, true])
+    func everyMethodWithAndWithoutABody(method: String, hasBody: Bool) throws {
+        var request = URLRequest(url: server.url("/echo?a=b%20c"))
+        request.httpMethod = method
+        if hasBody { request.httpBody = Data("some bytes".utf8) }
+        let received = try echo(request)
+        #expect(received.method == method)
+        #expect(received.target == "/echo?a=b%20c")
+        #expect(received.text == (hasBody ? "some bytes" : ""))
+        #expect(received.headers["Transfer-Encoding"] == nil)
+        #expect(received.headers["Expect"] == nil)
+        if hasBody { #expect(received.headers["Content-Length"] == "10") }
+        if !hasBody, ["POST", "PUT", "PATCH"].contains(method) { #expect(received.headers["Content-Length"] == "0") }
+        if !hasBody, ["GET", "DELETE"].contains(method) { #expect(received.headers["Content-Length"] == nil) }
+    }
+
+    @Test func aHandleThatServedOneKindOfRequestServesTheNext() throws {
+        // One handle at a time goes through all of these.
+        for method in ["POST", "GET", "HEAD", "PUT", "GET", "DELETE", "POST", "HEAD", "GET"] {
+            var request = URLRequest(url: server.url("/echo"))
+            request.httpMethod = method
+            if method == "POST" || method == "PUT" { request.httpBody = Data(method.utf8) }
+            let received = try echo(request)
+            #expect(received.method == method)
+            #expect(received.text == (request.httpBody == nil ? "" : method))
+        }
+        #expect(server.totalConnectionCount == 1)
+    }
+
+    @Test func headersArriveAsTheyAre() throws {
+        var request = URLRequest(url: server.url("/echo"))
+        request.allHTTPHeaderFields = ["X-Empty": "", "X-Tab": "a\tb", "X-Name": "é", "User-Agent": "me/1"]
+        let received = try echo(request)
+        #expect(received.headers["X-Empty"] == "")
+        #expect(received.headers["X-Tab"] == "a\tb")
+        #expect(received.headers["X-Name"] == "é")
+        #expect(received.headers["User-Agent"] == "me/1")
+    }
+
+    @Test(arguments: [
+        ["X-A": "a\r\nX-B: b"], ["X-A": "a\nb"], ["X-A": "a\u{0}b"], ["X-A": "a\u{7F}"], ["X-A": "\u{1B}[2J"],
+        ["X-A\r\nX-B": "b"], ["X A": "b"], ["": "b"], ["X:A": "b"], ["Ä": "b"],
+    ])
+    func controlCharactersInHeadersAreRefusedBeforeAnythingIsSent(fields: [String: String]) throws {
+        var request = URLRequest(url: server.url("/echo"))
+        request.allHTTPHeaderFields = fields
+        #expect(load(request)?.error?.code == .badURL)
+        request.allHTTPHeaderFields = nil
+        request.httpMethod = "GET / HTTP/1.1\r\nX: y"
+        #expect(load(request)?.error?.code == .badURL)
+        #expect(server.requests.isEmpty && server.totalConnectionCount == 0)
+    }
+
+    @Test func aCachePolicyThatForbidsReuseSaysSo() throws {
+        var request = URLRequest(url: server.url("/echo"))
+        request.cachePolicy = .reloadIgnoringLocalAndRemoteCacheData
+        #expect(try echo(request).headers["Cache-Control"] == "no-cache")
+        request.cachePolicy = .useProtocolCachePolicy
+        #expect(try echo(request).headers["Cache-Control"] == nil)
+        request.cachePolicy = .returnCacheDataDontLoad
+        #expect(load(request)?.error?.code == .resourceUnavailable)
+    }
+
+    @Test(arguments: [0, 1, 127, 131_072, 5_000_000])
+    func aStreamedBodyOfUnknownLengthIsSentInChunks(size: Int) throws {
+        let bytes = PatternBytes.data(count: size)
+        var request = URLRequest(url: server.url("/echo"))
+        request.httpMethod = "PUT"
+        request.httpBodyStream = InputStream(data: bytes)
+        let received = try echo(request)
+        #expect(received.headers["Transfer-Encoding"] == "chunked")
+        #expect(received.headers["Content-Length"] == nil)
+        #expect(received.body == bytes)
+    }
+
+    @Test func aStreamedBodyOfAnnouncedLengthIsSentWhole() throws {
+        let bytes = PatternBytes.data(count: 700_000)
+        var request = URLRequest(url: server.url("/echo"))
+        request.httpMethod = "POST"
+        request.httpBodyStream = InputStream(data: bytes)
+        request.setValue("700000", forHTTPHeaderField: "Content-Length")
+        let received = try echo(request)
+        #expect(received.headers["Content-Length"] == "700000")
+        #expect(received.headers["Transfer-Encoding"] == nil)
+        #expect(received.body == bytes)
+    }
+
+    @Test(arguments: [99, 101])
+    func aStreamThatIsNotAsLongAsAnnouncedIsAnError(announced: Int) throws {
+        var request = URLRequest(url: server.url("/echo"))
+        request.httpMethod = "POST"
+        request.httpBodyStream = InputStream(data: PatternBytes.data(count: 100))
+        request.setValue("\(announced)", forHTTPHeaderField: "Content-Length")
+        #expect(load(request)?.error?.code == .requestBodyStreamExhausted)
+        #expect(server.requests.isEmpty)
+    }
+
+    @Test func aStreamThatFailsIsAnErrorWithItsReason() throws {
+        var request = URLRequest(url: server.url("/echo"))
+        request.httpMethod = "POST"
+        request.httpBodyStream = InputStream(fileAtPath: "/no/such/file")
+        let error = try #require(load(request)?.error)
+        #expect(error.code == .requestBodyStreamExhausted)
+        #expect(error.userInfo[NSUnderlyingErrorKey] != nil)
+    }
+
+    @Test func uploadProgressCountsEveryByte() throws {
+        var request = URLRequest(url: server.url("/echo"))
+        request.httpMethod = "POST"
+        request.httpBody = PatternBytes.data(count: 1_000_000)
+        #expect(load(request)?.sent == 1_000_000)
+    }
+
+    @Test func aStreamThatBlocksHoldsUpNoOtherTransfer() throws {
+        let stream = BlockingStream()
+        var request = URLRequest(url: server.url("/echo"))
+        request.httpMethod = "POST"
+        request.httpBodyStream = stream
+        request.timeoutInterval = 0.2  // waiting for one's own stream is not the server's silence
+        let slow = Collector()
+        URLConnection(request: request, delegate: slow).start()
+        #expect(stream.isReading.wait(timeout: .now() + 10) == .success)
+        for _ in 0..<20 { #expect(load(server.url("/echo"))?.isFinished == true) }
+        #expect(slow.wait(within: 0.5) == nil)
+        stream.mayGoOn.signal()
+        #expect(slow.wait()?.isFinished == true)
+        #expect(server.requests.last?.text == "late")
+    }
+
+    @Test func connectionsAreKeptAlive() throws {
+        for _ in 0..<50 { #expect(load(server.url("/echo"))?.isFinished == true) }
+        #expect(server.totalConnectionCount == 1)
+    }
+
+    @Test func aKeptConnectionThatDiedIsReplacedAndTheBodySentAgain() throws {
+        #expect(load(server.url("/echo"))?.isFinished == true)
+        server.dropConnections()
+        try server.wait(timeout: 10) { $0.openConnectionCount == 0 }
+        var request = URLRequest(url: server.url("/echo"))
+        request.httpMethod = "POST"
+        request.httpBodyStream = InputStream(data: Data("once more".utf8))
+        #expect(load(request)?.isFinished == true)
+        #expect(server.requests.last?.text == "once more")
+    }
+
+    @Test func credentialsInTheURLAreSentAsBasicAuthorization() throws {
+        let url = try #require(URL(string: "http://ada:love%40@127.0.0.1:\(server.port)/echo"))
+        #expect(load(url)?.isFinished == true)
+        #expect(server.requests.last?.headers["Authorization"] == "Basic YWRhOmxvdmVA")
+    }
+}
+
+/// Blocks in its first read until it is told to go on.
+private final class BlockingStream: InputStream {
+    let isReading = DispatchSemaphore(value: 0)
+    let mayGoOn = DispatchSemaphore(value: 0)
+    private var rest = Data("late".utf8)
+
+    init() { super.init(data: Data()) }
+
+    override var streamStatus: Stream.Status { .open }
+    override var hasBytesAvailable: Bool { true }
+    override func open() {}
+    override func close() {}
+    override func read(_ buffer: UnsafeMutablePointer<UInt8>, maxLength len: Int) -> Int {
+        guard !rest.isEmpty else { return 0 }
+        isReading.signal()
+        mayGoOn.wait()
+        rest.copyBytes(to: buffer, count: rest.count)
+        defer { rest = Data() }
+        return rest.count
+    }
+}

@@ -1,0 +1,173 @@
+import ConvoyTestServer
+import Foundation
+import FoundationNetworking
+import Synchronization
+import Testing
+
+@testable import ConvoyTransport
+
+/// The run loop, with each of its pollers.
+@Suite struct RunLoopTests {
+    /// A loop on a thread of its own.
+    private final class Running: Sendable {
+        let loop: NetworkRunLoop
+        private let ended = DispatchSemaphore(value: 0)
+
+        init(_ kind: PollerKind) throws {
+            loop = try NetworkRunLoop(poller: kind)
+            let (loop, ended) = (self.loop, self.ended)
+            Thread {
+                loop.run()
+                ended.signal()
+            }.start()
+        }
+
+        func stop() -> Bool {
+            loop.stop()
+            return ended.wait(timeout: .now() + 10) == .success
+        }
+    }
+
+    @Test(arguments: PollerKind.allCases)
+    func blocksOfManyThreadsRunOnceAndInTheOrderOfEachThread(kind: PollerKind) throws {
+        let running = try Running(kind)
+        let seen = Mutex<[Int: [Int]]>([:])
+        let done = DispatchSemaphore(value: 0)
+        for thread in 0..<8 {
+            Thread {
+                for number in 0..<1_000 {
+                    running.loop.perform {
+                        seen.withLock { $0[thread, default: []].append(number) }
+                        if number == 999 { done.signal() }
+                    }
+                }
+            }.start()
+        }
+        for _ in 0..<8 { #expect(done.wait(timeout: .now() + 10) == .success) }
+        #expect(seen.withLock { $0 } == Dictionary(uniqueKeysWithValues: (0..<8).map { ($0, Array(0..<1_000)) }))
+        #expect(running.stop())
+    }
+
+    @Test(arguments: PollerKind.allCases)
+    func timersFireInTheOrderOfTheirDeadlines(kind: PollerKind) throws {
+        let running = try Running(kind)
+        let fired = Mutex<[Int]>([])
+        let done = DispatchSemaphore(value: 0)
+        let loop = running.loop
+        let order = (0..<200).map { ($0 * 37) % 200 }
+        loop.perform {
+            let now = NetworkRunLoop.now
+            var cancelled: [RunLoopTimer] = []
+            for number in order {
+                let timer = RunLoopTimer {
+                    fired.withLock { $0.append(number) }
+                    if number == 199 { done.signal() }
+                }
+                loop.schedule(timer, at: now + UInt64(number) * 100_000)
+                // Moved to the same place again, and some taken back.
+                loop.schedule(timer, at: now + 1_000_000_000)
+                loop.schedule(timer, at: now + UInt64(number) * 100_000)
+                if number % 10 == 3 { cancelled.append(timer) }
+            }
+            for timer in cancelled { loop.cancel(timer) }
+        }
+        #expect(done.wait(timeout: .now() + 10) == .success)
+        #expect(fired.withLock { $0 } == (0..<200).filter { $0 % 10 != 3 })
+        #expect(running.stop())
+    }
+
+    private final class Reader: FileEventHandler {
+        let read: (Int32, FileEvents) -> Void
+        init(_ read: @escaping (Int32, FileEvents) -> Void) { self.read = read }
+        func fileDescriptor(_ descriptor: Int32, isReadyFor events: FileEvents) { read(descriptor, events) }
+    }
+
+    @Test(arguments: PollerKind.allCases)
+    func descriptorsAreReportedWhileTheyAreWatchedAndNotAfter(kind: PollerKind) throws {
+        let running = try Running(kind)
+        let loop = running.loop
+        var ends: [Int32] = [-1, -1]
+        try #require(pipe(&ends) == 0)
+        let (readEnd, writeEnd) = (ends[0], ends[1])
+        defer {
+            close(readEnd)
+            close(writeEnd)
+        }
+        let events = Mutex(0)
+        let seen = DispatchSemaphore(value: 0)
+        loop.perform {
+            let reader = Reader { descriptor, _ in
+                var byte: UInt8 = 0
+                _ = read(descriptor, &byte, 1)
+                events.withLock { $0 += 1 }
+                seen.signal()
+            }
+            try? loop.watch(readEnd, for: .readable, handler: reader)
+        }
+        for _ in 0..<3 {
+            write(writeEnd, "x", 1)
+            #expect(seen.wait(timeout: .now() + 10) == .success)
+        }
+        let stopped = DispatchSemaphore(value: 0)
+        loop.perform {
+            try? loop.watch(readEnd, for: [], handler: Reader { _, _ in })
+            stopped.signal()
+        }
+        #expect(stopped.wait(timeout: .now() + 10) == .success)
+        write(writeEnd, "x", 1)
+        let turned = DispatchSemaphore(value: 0)
+        for _ in 0..<3 { loop.perform { turned.signal() } }
+        for _ in 0..<3 { turned.wait() }
+        #expect(events.withLock { $0 } == 3)
+        #expect(running.stop())
+    }
+
+    @Test(arguments: PollerKind.allCases)
+    func aHundredTransfersAtOnceSucceed(kind: PollerKind) throws {
+        let server = try TestServer()
+        server.servePattern(count: 100_000, at: "/data")
+        let thread = NetworkThread(poller: kind)
+        let collectors = (0..<100).map { _ in Collector() }
+        for collector in collectors {
+            URLConnection(request: URLRequest(url: server.url("/data")), delegate: collector, thread: thread).start()
+        }
+        for collector in collectors {
+            let heard = try #require(collector.wait())
+            #expect(heard.isFinished)
+            #expect(heard.body.withUnsafeBytes { PatternBytes.matches($0, offset: 0) } && heard.body.count == 100_000)
+        }
+    }
+
+    @Test func aThreadThatNobodyUsesAnyMoreEndsAndGivesItsDescriptorsBack() throws {
+        let server = try TestServer()
+        server.route("GET", "/", .text("x"))
+        do {
+            let thread = NetworkThread()
+            #expect(load(URLRequest(url: server.url("/")), thread: thread)?.isFinished == true)
+        }
+        try server.wait(timeout: 10) { $0.openConnectionCount == 0 }
+    }
+
+    @Test func receivingCanBeHeldBackAndGoesOn() throws {
+        let server = try TestServer()
+        server.servePattern(count: 5_000_000, at: "/data")
+        let held = DispatchSemaphore(value: 0)
+        let isFirst = Atomic<Bool>(true)
+        let collector = Collector(onData: { connection in
+            if isFirst.exchange(false, ordering: .relaxed) {
+                connection.suspendReceiving()
+                held.signal()
+            }
+        })
+        var request = URLRequest(url: server.url("/data"))
+        request.timeoutInterval = 0.2  // does not count while this side holds back
+        let connection = URLConnection(request: request, delegate: collector)
+        connection.start()
+        #expect(held.wait(timeout: .now() + 10) == .success)
+        let before = collector.body.count
+        #expect(collector.wait(within: 0.5) == nil)
+        #expect(collector.body.count == before)
+        connection.resumeReceiving()
+        #expect(collector.wait()?.body.count == 5_000_000)
+    }
+}
