@@ -73,6 +73,8 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     ///
     /// - Throws: `URLError.badURL` for a string that is no URL, or a relative one without a base.
     public final func url(for string: String) throws(URLError) -> URL {
+        // The empty reference is the base itself (RFC 3986, section 5.2.2); Foundation takes it for no URL.
+        if string.isEmpty, let baseURL { return baseURL }
         guard let url = URL(string: string, relativeTo: baseURL)?.absoluteURL else {
             throw URLError(.badURL, url: nil, "\(string.debugDescription) is not a URL.")
         }
