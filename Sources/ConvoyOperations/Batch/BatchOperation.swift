@@ -1,3 +1,4 @@
+import ConvoyTransport
 import Foundation
 import Synchronization
 
@@ -21,7 +22,7 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
         var completion: Completion?
     }
 
-    private let batch: Mutex<Batch>
+    private let batch: Locked<Batch>
     private let total: Int
     /// Serial, so that the numbers come in order and the completion last.
     private let queue: DispatchQueue
@@ -31,7 +32,7 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
     ) {
         total = members.count
         self.queue = DispatchQueue(label: "Convoy.Batch", target: queue ?? .main)
-        batch = Mutex(Batch(members: members, progress: progress, completion: completion))
+        batch = Locked(Batch(members: members, progress: progress, completion: completion))
         super.init()
         for member in members {
             addDependency(member)

@@ -17,7 +17,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         var operationQueue: OperationQueue
     }
 
-    private let settings: Mutex<Settings>
+    private let settings: Locked<Settings>
 
     /// What relative URLs are relative to. Its path ends in a slash, which is added where it is missing, so that
     /// `users` under `http://host/v1` is `http://host/v1/users`.
@@ -28,7 +28,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         self.baseURL = baseURL.map(Self.directory)
         let queue = RequestOperationQueue()
         queue.name = "Convoy.Operations"
-        settings = Mutex(Settings(operationQueue: queue))
+        settings = Locked(Settings(operationQueue: queue))
     }
 
     /// Makes requests of parameters. `HTTPRequestSerializer`, unless set.

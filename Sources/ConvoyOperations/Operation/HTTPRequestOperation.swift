@@ -21,7 +21,7 @@ open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
         var failure: Failure?
     }
 
-    private let httpSettings = Mutex(HTTPSettings())
+    private let httpSettings = Locked(HTTPSettings())
 
     package override init(request: URLRequest, transport: any Transport) {
         super.init(request: request, transport: transport)

@@ -1,11 +1,12 @@
+import ConvoyTransport
 import Foundation
 import Synchronization
 
 /// Ends an observation. It ends by itself when the operation has finished.
 public final class OperationObservation: Sendable {
-    private let end: Mutex<(@Sendable () -> Void)?>
+    private let end: Locked<(@Sendable () -> Void)?>
 
-    init(_ end: @escaping @Sendable () -> Void) { self.end = Mutex(end) }
+    init(_ end: @escaping @Sendable () -> Void) { self.end = Locked(end) }
 
     /// No call of the handler begins after this has returned, but one that is under way may go on.
     public func invalidate() { end.withLock { $0.take() }?() }
@@ -71,7 +72,7 @@ final class ObservationCenter: Sendable {
     }
 
     private let isObserved = Atomic<Bool>(false)
-    private let state = Mutex(State())
+    private let state = Locked(State())
 
     func add(
         to operation: URLConnectionOperation, queue: DispatchQueue?, _ handler: @escaping Handler

@@ -130,29 +130,31 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         queue.async { decide(handler(operation, proposed, redirect.response.urlResponse)) }
     }
 
-    func connectionDidFinish(_ connection: any Connection) {
-        whenWritten { [self] in succeed() }
-    }
+    func connectionDidFinish(_ connection: any Connection) { end { $0.succeed() } }
 
-    func connection(_ connection: any Connection, didFailWith error: URLError) {
-        whenWritten { [self] in fail(error) }
-    }
+    func connection(_ connection: any Connection, didFailWith error: URLError) { end { $0.fail(error) } }
 
     func connectionDidCancel(_ connection: any Connection) {
+        end { $0.takeOperation()?.transferDidStop() }
+    }
+
+    // MARK: Ending
+
+    /// The connection has ended. What was decided before counts, even where its end came first.
+    private func end(_ otherwise: @escaping (OperationTransfer) -> Void) {
         whenWritten { [self] in
             switch afterCancel {
-            case nil: operation.take()?.transferDidStop()
+            case nil: otherwise(self)
             case .succeed: succeed()
             case .fail(let error): fail(error)
             case .askForWhole:
                 asksForWhole = true
-                // As if it had been paused and resumed: the lifecycle knows whether it may go on.
-                operation.take()?.transferMustRepeat()
+                takeOperation()?.transferMustRepeat()
             }
         }
     }
 
-    // MARK: Ending
+    private func takeOperation() -> URLConnectionOperation? { operation.take() }
 
     private func stop(_ connection: any Connection, then: AfterCancel) {
         guard afterCancel == nil else { return }
@@ -173,11 +175,11 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         } catch {
             return fail(error)
         }
-        operation.take()?.conclude(data: data, head: head, error: nil)
+        takeOperation()?.conclude(data: data, head: head, error: nil)
     }
 
     private func fail(_ error: URLError) {
-        operation.take()?.conclude(data: nil, head: nil, error: error)
+        takeOperation()?.conclude(data: nil, head: nil, error: error)
     }
 
     /// The whole length of what is arriving, as the user sees it.

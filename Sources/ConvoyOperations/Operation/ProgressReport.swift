@@ -1,3 +1,4 @@
+import ConvoyTransport
 import Foundation
 import Synchronization
 
@@ -20,7 +21,7 @@ final class ProgressReport: Sendable {
         var isProgressWaiting = false
     }
 
-    private let state = Mutex(State())
+    private let state = Locked(State())
     private let hasProgress = Atomic<Bool>(false)
 
     func noteDownload(_ bytes: Int64, total: Int64, expected: Int64?, of operation: URLConnectionOperation) {

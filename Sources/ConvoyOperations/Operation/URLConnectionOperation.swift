@@ -16,10 +16,10 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     public typealias State = OperationState
 
     let lifecycle = AtomicLifecycle()
-    let settings: Mutex<Settings>
-    let results = Mutex(Results())
-    let delivery = Mutex(Delivery())
-    let workSlot = Mutex(WorkSlot.idle)
+    let settings: Locked<Settings>
+    let results = Locked(Results())
+    let delivery = Locked(Delivery())
+    let workSlot = Locked(WorkSlot.idle)
     let observationCenter = ObservationCenter()
     let progressReport = ProgressReport()
     package let transport: any Transport
@@ -41,7 +41,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     }
 
     package init(request: URLRequest, transport: any Transport) {
-        settings = Mutex(Settings(request: request))
+        settings = Locked(Settings(request: request))
         self.transport = transport
         super.init()
     }

@@ -16,7 +16,7 @@ package final class BlockingWorkers: Sendable {
         var isEmpty: Bool { next == jobs.count }
     }
 
-    private let state = Mutex(State())
+    private let state = Locked(State())
     private let condition = NSCondition()
     private let limit: Int
 

@@ -118,7 +118,7 @@ private final class Reader: Sendable {
     private let chunkSize: Int
     private let window: Int
     private let thread: NetworkThread
-    private let state = Mutex(State())
+    private let state = Locked(State())
 
     init(stream: InputStream, chunkSize: Int, window: Int, thread: NetworkThread) {
         box = Box(stream: stream)

@@ -21,7 +21,7 @@ public final class ResponseHead: Sendable {
     }
 
     private let bytes: [UInt8]
-    private let foundationResponse = Mutex<HTTPURLResponse?>(nil)
+    private let foundationResponse = Locked<HTTPURLResponse?>(nil)
 
     init(url: URL, statusCode: Int, contentLength: Int64?, bytes: [UInt8]) {
         self.url = url

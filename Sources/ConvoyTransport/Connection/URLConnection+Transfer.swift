@@ -155,7 +155,7 @@ private final class Decision: Sendable {
         case made(URLRequest?)
     }
 
-    private let state = Mutex(State.asking)
+    private let state = Locked(State.asking)
 
     /// True when the asker has gone on and must be told.
     func make(_ request: URLRequest?) -> Bool {

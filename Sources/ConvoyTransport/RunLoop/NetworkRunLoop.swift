@@ -21,7 +21,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
         var isStopped = false
     }
 
-    private let inbox = Mutex(Inbox())
+    private let inbox = Locked(Inbox())
     private let wakeUp: WakeUp
     private let poller: any Poller
     private var timers = TimerHeap()
