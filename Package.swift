@@ -49,6 +49,11 @@ let package = Package(
             name: "ConvoyTestSupport", dependencies: ["CEpoll"], path: "Tests/ConvoyTestSupport",
             swiftSettings: swiftSettings),
         .testTarget(
+            name: "ConvoyTestServerTests", dependencies: ["ConvoyTestServer", "ConvoyTestSupport"],
+            swiftSettings: swiftSettings),
+        .testTarget(
+            name: "ConvoyTestSupportTests", dependencies: ["ConvoyTestSupport"], swiftSettings: swiftSettings),
+        .testTarget(
             name: "ConvoyTransportTests", dependencies: ["ConvoyTransport", "ConvoyTestServer", "ConvoyTestSupport"],
             swiftSettings: swiftSettings),
         .testTarget(

@@ -33,7 +33,7 @@ public final class TestServer: Sendable {
     /// The port on 127.0.0.1.
     public let port: UInt16
     let state: ServerState
-    private let inbox: Inbox
+    let inbox: Inbox
     private let ending = Ending()
 
     /// Binds to 127.0.0.1 and starts to serve.
@@ -86,6 +86,7 @@ public final class TestServer: Sendable {
     public func stop() {
         inbox.post(.stop)
         ending.wait()
+        state.handlers.close()
         state.removeAllRoutes()
         if !state.read({ $0.isStopped }) { state.update { $0.isStopped = true } }
     }

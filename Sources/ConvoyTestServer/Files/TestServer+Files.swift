@@ -12,7 +12,7 @@ extension TestServer {
     ///   - etag: The entity tag as it is on the wire, quotes and "W/" included.
     ///   - lastModified: Sent, and compared, in whole seconds.
     ///   - ranges: How a Range field is answered.
-    ///   - adjust: Called on the handler queue with the request and the response, which it may change: to let the first
+    ///   - adjust: Called on a handler thread with the request and the response, which it may change: to let the first
     ///     transfer break off and the resumed one go through, for instance.
     public func serve(
         _ data: Data, at path: String, type: String = "application/octet-stream", etag: String? = nil,

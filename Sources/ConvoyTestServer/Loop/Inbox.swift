@@ -8,6 +8,8 @@ final class Inbox: Sendable {
         case answer(connection: UInt64, exchange: UInt64, TestServer.Response)
         /// A gate has been opened.
         case proceed(connection: UInt64, exchange: UInt64)
+        /// Wake somebody who waits for a change, at this time on the monotonic clock.
+        case expire(waiter: UInt64, at: UInt64)
         /// Close every connection.
         case dropConnections
         case stop

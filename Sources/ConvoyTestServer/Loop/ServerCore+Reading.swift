@@ -125,14 +125,14 @@ extension ServerCore {
         case .file(let file): begin(file.response(to: request), on: connection)
         case .handler(let handler):
             connection.phase = .answering
-            state.handlers.async {
+            state.handlers.perform {
                 let response: TestServer.Response
                 do { response = try handler(request) } catch { response = .failure(of: request, error) }
                 inbox.post(.answer(connection: id, exchange: exchange, response))
             }
         case .asyncHandler(let handler):
             connection.phase = .answering
-            Task {
+            Task(executorPreference: state.handlers) {
                 let response: TestServer.Response
                 do { response = try await handler(request) } catch { response = .failure(of: request, error) }
                 inbox.post(.answer(connection: id, exchange: exchange, response))

@@ -18,6 +18,7 @@ final class ServerCore {
 
     private static let listenerToken = UInt64.max
     private static let inboxToken = UInt64.max - 1
+    private static let waiterToken = UInt64.max - 2
 
     /// Takes over the descriptors, except that of the inbox.
     init(state: ServerState, inbox: Inbox, listener: Int32, epoll: Int32, event: Int32) {
@@ -78,6 +79,8 @@ final class ServerCore {
             }
             connection.phase = .writing
             advance(connection)
+        case .expire(let waiter, let deadline):
+            timers.insert(.init(deadline: deadline, connection: Self.waiterToken, ticket: waiter))
         case .dropConnections:
             for connection in Array(connections.values) { close(connection) }
         case .stop:
@@ -130,6 +133,7 @@ final class ServerCore {
             Sockets.watch(epoll, EPOLL_CTL_MOD, listener, events: EPOLLIN.rawValue, token: Self.listenerToken)
             return
         }
+        if entry.connection == Self.waiterToken { return state.changes.fire(entry.ticket) }
         guard let connection = connections[entry.connection], connection.timerTicket == entry.ticket else { return }
         switch connection.phase {
         case .pausing:

@@ -13,7 +13,7 @@ final class ServerState: Sendable {
 
     let configuration: TestServer.Configuration
     let changes = ChangeSignal()
-    let handlers = DispatchQueue(label: "Convoy.TestServer.handlers", attributes: .concurrent)
+    let handlers = HandlerPool()
     private let routes = Mutex(RouteTable())
     private let log = Mutex(Log())
     private let expectations = Mutex<[Expectation]>([])

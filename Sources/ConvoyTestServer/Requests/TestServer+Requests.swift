@@ -76,13 +76,13 @@ extension TestServer {
     public func wait(
         timeout: TimeInterval = 10, until condition: @Sendable (Statistics) -> Bool
     ) async throws -> Statistics {
-        let deadline = DispatchTime.now() + timeout
+        let deadline = Sockets.now() &+ UInt64(min(max(timeout, 0), 1e9) * 1e9)
         while true {
             let generation = state.changes.generation
             let (statistics, isStopped) = state.read { ($0.statistics, $0.isStopped) }
             if condition(statistics) { return statistics }
             if isStopped { throw TestServerError.stopped }
-            if DispatchTime.now() >= deadline { throw TestServerError.timedOut("\(statistics)") }
+            if Sockets.now() >= deadline { throw TestServerError.timedOut("\(statistics)") }
             try Task.checkCancellation()
             await change(after: generation, deadline: deadline)
         }
@@ -103,7 +103,7 @@ extension TestServer {
         return requests
     }
 
-    private func change(after generation: UInt64, deadline: DispatchTime) async {
+    private func change(after generation: UInt64, deadline: UInt64) async {
         let changes = state.changes
         let registration = Registration()
         await withTaskCancellationHandler {
@@ -111,7 +111,7 @@ extension TestServer {
                 guard let waiter = changes.register(after: generation, { continuation.resume() }) else {
                     return continuation.resume()
                 }
-                DispatchQueue.global().asyncAfter(deadline: deadline) { changes.fire(waiter) }
+                inbox.post(.expire(waiter: waiter, at: deadline))
                 registration.set { changes.fire(waiter) }
             }
         } onCancel: {

@@ -14,8 +14,8 @@ public struct EchoedRequest: Codable, Hashable, Sendable {
     public var headers: [[String]]
     /// The body; in the JSON, in base64.
     public var body: Data
-    /// The body as text; bytes that are not UTF-8 are replaced.
-    public var text: String
+    /// The body as text; absent when it is not UTF-8.
+    public var text: String?
     /// Which connection the request came on, counted from 1.
     public var connection: Int
 
@@ -31,7 +31,7 @@ public struct EchoedRequest: Codable, Hashable, Sendable {
         query = request.query
         headers = request.headers.fields.map { [$0.name, $0.value] }
         body = request.body
-        text = request.text
+        text = String(data: request.body, encoding: .utf8)
         connection = request.connection
     }
 }

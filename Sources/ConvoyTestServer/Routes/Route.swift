@@ -28,9 +28,9 @@ enum RouteAction: Sendable {
     case inTurn(Turns)
     /// On the server's thread.
     case file(ServedFile)
-    /// On the handler queue.
+    /// On a handler thread.
     case handler(@Sendable (RecordedRequest) throws -> TestServer.Response)
-    /// In a task.
+    /// In a task that runs on the handler threads.
     case asyncHandler(@Sendable (RecordedRequest) async throws -> TestServer.Response)
 }
 

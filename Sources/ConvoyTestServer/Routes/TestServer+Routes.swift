@@ -20,9 +20,9 @@ extension TestServer {
 
     /// Answers a path by calling a closure for each request.
     ///
-    /// The closure runs on a concurrent queue of the server, never on its thread, so that it may take its time. Many
-    /// closures that block at once run into the limit of Dispatch, a handful of threads: hold a response with a `Gate`
-    /// or use the async form instead. An error that is thrown gives a 500 that says which.
+    /// The closure runs on a thread of its own while it runs, never on the server's, so that it may take its time and
+    /// block; 512 can do so at once. To hold more than that, hold their responses with a `Gate`. An error that is
+    /// thrown gives a 500 that says which.
     public func route(
         _ method: String?, _ path: String, options: RouteOptions = [],
         handler: @escaping @Sendable (RecordedRequest) throws -> Response
@@ -30,7 +30,8 @@ extension TestServer {
         state.setRoute(.handler(handler), options, method, path)
     }
 
-    /// Answers a path by calling an async closure in a task of its own for each request. An error gives a 500.
+    /// Answers a path by calling an async closure in a task of its own for each request, which prefers the handler
+    /// threads to Swift's pool: a test that blocks the pool does not keep it from running. An error gives a 500.
     public func route(
         _ method: String?, _ path: String, options: RouteOptions = [],
         handler: @escaping @Sendable (RecordedRequest) async throws -> Response
@@ -66,7 +67,7 @@ extension TestServer {
         route(nil, path, options: options, inTurn: responses)
     }
 
-    /// Answers a path by calling a closure on the handler queue for each request, whatever the method.
+    /// Answers a path by calling a closure on a handler thread for each request, whatever the method.
     public func route(
         _ path: String, options: RouteOptions = [], handler: @escaping @Sendable (RecordedRequest) throws -> Response
     ) {

@@ -52,7 +52,10 @@ import Testing
 
     @Test func aHundredTimesAtRandomMomentsFromTheLoopbackServer() throws {
         let server = try TestServer()
-        server.servePattern(count: Self.size, at: "/file", etag: "\"v1\"")
+        // Slow enough for a pause to come in the middle, as the handler's queue calls it.
+        server.servePattern(count: Self.size, at: "/file", etag: "\"v1\"") { _, response in
+            response.bandwidth(bytesPerSecond: 400_000_000)
+        }
         var random = SplitMix64(seed: 1)
         for _ in 0..<100 {
             let probe = try download(server.url("/file"), pausingAt: randomOffsets(&random))

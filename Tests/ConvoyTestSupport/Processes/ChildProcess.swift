@@ -47,7 +47,7 @@ public final class ChildProcess: Sendable {
         // get the pipe.
         let number = 3 + descriptors.count
         let script =
-            "( trap '' TERM INT HUP; read -r line; kill -KILL -- -$$ ) <&\(number) & exec \(number)<&-; exec \"$@\""
+            "( trap '' TERM INT HUP; read -r line; kill -s KILL -- -$$ ) <&\(number) & exec \(number)<&-; exec \"$@\""
         do {
             id = try Spawn.start(
                 "/bin/sh", ["-c", script, "sh", path] + arguments, environment: all, directory: directory.path,

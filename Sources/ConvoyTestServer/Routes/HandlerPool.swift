@@ -1,0 +1,96 @@
+import Foundation
+import Synchronization
+
+/// Threads for the closures of routes, as many as are running at once and no more than 512.
+///
+/// Neither Dispatch nor Swift's concurrency pool will do: both have a few threads only, which a test that blocks takes
+/// away from the handler that it waits for.
+final class HandlerPool: TaskExecutor {
+    private struct State {
+        var jobs: [@Sendable () -> Void] = []
+        var firstJob = 0
+        var threads = 0
+        var idle = 0
+        var isClosed = false
+    }
+
+    private enum Turn {
+        case run(@Sendable () -> Void)
+        case rest
+        case end
+    }
+
+    private static let limit = 512
+    private let state = Mutex(State())
+    private let work = DispatchSemaphore(value: 0)
+
+    /// Runs a closure on one of the threads, beginning a new one when all are busy.
+    func perform(_ job: @escaping @Sendable () -> Void) {
+        let needsThread = state.withLock { state in
+            state.jobs.append(job)
+            let waiting = state.jobs.count - state.firstJob
+            guard state.idle < waiting, state.threads < Self.limit else { return false }
+            state.threads += 1
+            state.idle += 1
+            return true
+        }
+        work.signal()
+        guard needsThread else { return }
+        let thread = Thread { @Sendable [self] in run() }
+        thread.name = "Convoy.TestHandler"
+        thread.start()
+    }
+
+    /// Part of `TaskExecutor`: async routes run on the same threads.
+    func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        perform { [self] in job.runSynchronously(on: asUnownedTaskExecutor()) }
+    }
+
+    /// Lets the threads end once they have done what is waiting. What comes later begins a thread for itself.
+    func close() {
+        let threads = state.withLock { state in
+            state.isClosed = true
+            return state.threads
+        }
+        for _ in 0..<threads { work.signal() }
+    }
+
+    private func run() {
+        while true {
+            work.wait()
+            let turn: Turn = state.withLock { state in
+                if state.firstJob < state.jobs.count {
+                    let job = state.jobs[state.firstJob]
+                    state.firstJob += 1
+                    if state.firstJob == state.jobs.count {
+                        state.jobs.removeAll(keepingCapacity: true)
+                        state.firstJob = 0
+                    }
+                    state.idle -= 1
+                    return .run(job)
+                }
+                guard state.isClosed else { return .rest }
+                state.idle -= 1
+                state.threads -= 1
+                return .end
+            }
+            switch turn {
+            case .run(let job):
+                job()
+                let ends = state.withLock { state in
+                    // Its signal of the end may have been taken by another thread meanwhile.
+                    if state.isClosed, state.firstJob == state.jobs.count {
+                        state.threads -= 1
+                        return true
+                    }
+                    state.idle += 1
+                    return false
+                }
+                if ends { return }
+            case .rest: continue
+            case .end: return
+            }
+        }
+    }
+}

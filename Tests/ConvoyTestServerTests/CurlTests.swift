@@ -1,0 +1,60 @@
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+private let curlIsInstalled = FileManager.default.isExecutableFile(atPath: "/usr/bin/curl")
+
+/// A client that was written by somebody else. Skipped, with the reason, where there is no curl.
+@Suite("curl", .enabled(if: curlIsInstalled, "there is no /usr/bin/curl here"))
+struct CurlTests {
+    private func curl(_ arguments: String...) throws -> ProcessRunner.Result {
+        try ProcessRunner.run("/usr/bin/curl", ["-sS", "--max-time", "20"] + arguments)
+    }
+
+    @Test("follows a redirect, and uploads with Expect and in chunks")
+    func uploads() throws {
+        let server = try TestServer()
+        server.redirect("/a", to: "/e", status: 307)
+        server.echo(at: "/e")
+        let result = try curl("-L", "-d", "hello", server.url("/a").absoluteString)
+        #expect(try JSONDecoder().decode(EchoedRequest.self, from: result.output).text == "hello")
+        let body = PatternBytes.data(count: 3_000_000)
+        let directory = try TemporaryDirectory()
+        let file = try directory.write(body, to: "body")
+        _ = try curl("-H", "Expect: 100-continue", "-T", file.path, server.url("/e").absoluteString)
+        _ = try curl("-H", "Transfer-Encoding: chunked", "-T", file.path, server.url("/e").absoluteString)
+        #expect(server.requests("PUT", "/e").map(\.bodyChecksum) == [.of(body), .of(body)])
+    }
+
+    @Test("resumes a download that broke off, and gets the right bytes")
+    func resumes() throws {
+        let body = PatternBytes.data(count: 1_000_000)
+        let server = try TestServer()
+        server.serve(body, at: "/f", etag: "\"1\"") { request, response in
+            request.headers["Range"] == nil ? response.resets(afterBytes: 300_000) : response
+        }
+        let directory = try TemporaryDirectory()
+        let file = directory.file("f")
+        #expect(try curl("-o", file.path, server.url("/f").absoluteString).status == 56)
+        #expect(try curl("-C", "-", "-o", file.path, server.url("/f").absoluteString).status == 0)
+        #expect(try Data(contentsOf: file) == body)
+    }
+
+    @Test("names each fault by the exit status that it has for it")
+    func faults() throws {
+        let server = try TestServer()
+        server.route("/truncated", .text("hello").truncated(afterBytes: 2))
+        server.route("/empty", .text("hello").failing(.closeBeforeHead))
+        server.route("/reset", .text("hello").resetBeforeHead())
+        server.route("/nothttp", .raw("hello\r\n"))
+        server.route("/chunked", .chunked(["hello"]).truncated(afterBytes: 2))
+        server.route("/stall", .text("hello").stalls(afterBytes: 1))
+        #expect(try curl(server.url("/truncated").absoluteString).status == 18)
+        #expect(try curl(server.url("/empty").absoluteString).status == 52)
+        #expect(try curl(server.url("/reset").absoluteString).status == 56)
+        #expect(try curl(server.url("/nothttp").absoluteString).status == 1)
+        #expect(try curl(server.url("/chunked").absoluteString).status == 18)
+        #expect(try curl("--max-time", "0.2", server.url("/stall").absoluteString).status == 28)
+    }
+}

@@ -1,0 +1,123 @@
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+/// One after the other: they count the descriptors and the memory of the process.
+@Suite("Under load and at its end, the server", .serialized)
+struct EnduranceTests {
+    @Test("holds 1,000 slow connections at once and answers another one meanwhile")
+    func manyConnections() throws {
+        ProcessMeters.raiseDescriptorLimit()
+        let server = try TestServer()
+        let gate = TestServer.Gate()
+        server.route("/slow", .text("slow").held(by: gate))
+        server.route("/quick", .text("quick"))
+        let clients = try (0..<1000).map { _ in try RawClient(port: server.port) }
+        for client in clients { try client.request("GET", "/slow") }
+        try server.wait { $0.activeRequestCount == 1000 }
+        #expect(try RawClient(port: server.port).exchange("GET", "/quick").text == "quick")
+        gate.open()
+        for client in clients { #expect(try client.response().text == "slow") }
+        #expect(server.totalConnectionCount == 1001 && server.peakActiveRequestCount >= 1000)
+    }
+
+    @Test("answers garbage with 400 or silence, never with its own end", arguments: 0..<4)
+    func garbage(seed: Int) throws {
+        var random = SplitMix64(seed: UInt64(seed))
+        let server = try TestServer()
+        server.route("/", .text("alive"))
+        for _ in 0..<50 {
+            let client = try RawClient(port: server.port)
+            var bytes = random.data(count: Int.random(in: 1...3000, using: &random))
+            if Bool.random(using: &random) { bytes = Data("POST / HTTP/1.1\r\nHost: x\r\n".utf8) + bytes }
+            // The server may have refused it, and closed, before the last byte.
+            do { try client.send(bytes) } catch {}
+            client.finishSending()
+            let answer = (try? client.readToEnd()) ?? Data()
+            #expect(answer.isEmpty || answer.starts(with: Data("HTTP/1.1 4".utf8)) || answer.starts(with: Data("HTTP/1.1 50".utf8)))
+        }
+        #expect(try RawClient(port: server.port).exchange("GET", "/").text == "alive")
+    }
+
+    @Test("survives clients that reset in the middle of everything")
+    func resets() throws {
+        let server = try TestServer()
+        server.route("/big", .pattern(count: 50_000_000))
+        server.route("/handler") { _ in .text("x") }
+        server.route("/late", .text("x").delayed(0.01))
+        for index in 0..<90 {
+            let client = try RawClient(port: server.port)
+            try client.request("GET", ["/big", "/handler", "/late"][index % 3])
+            client.reset()
+        }
+        try server.wait { $0.totalConnectionCount == 90 && $0.openConnectionCount == 0 && $0.activeRequestCount == 0 }
+    }
+
+    @Test("stops while transfers, delays, stalls, gates and handlers are under way, and leaves no descriptor behind")
+    func stop() throws {
+        // Whatever the process opens once and keeps is opened here.
+        try TestServer().stop()
+        let before = ProcessMeters.openDescriptors
+        for _ in 0..<5 {
+            let server = try TestServer()
+            let gate = TestServer.Gate(), entered = DispatchSemaphore(value: 0), leave = DispatchSemaphore(value: 0)
+            server.route("/big", .pattern(count: 1 << 40))
+            server.route("/delay", .text("x").delayed(1000))
+            server.route("/stall", .text("x").stalls(afterBytes: 0))
+            server.route("/gate", .text("x").held(by: gate))
+            server.route("/handler") { _ in
+                entered.signal()
+                leave.wait()
+                return .text("too late")
+            }
+            let clients = try ["/big", "/delay", "/stall", "/gate", "/handler"].map { path in
+                let client = try RawClient(port: server.port)
+                try client.request("GET", path)
+                return client
+            }
+            try server.wait { $0.activeRequestCount == 5 }
+            try entered.waitOrThrow()
+            server.stop()
+            server.stop()
+            #expect(server.openConnectionCount == 0)
+            #expect(throws: RawClient.Failure.self) { _ = try RawClient(port: server.port) }
+            leave.signal()
+            gate.open()
+            for client in clients { client.close() }
+        }
+        try eventually("descriptors to go back to \(before): \(ProcessMeters.descriptorTargets)") {
+            ProcessMeters.openDescriptors <= before
+        }
+    }
+
+    @Test("ends when it is let go of, also when a route of its own held it")
+    func letGo() throws {
+        weak var weakly: TestServer?
+        let port: UInt16
+        do {
+            let server = try TestServer()
+            server.route("/self") { _ in .text("\(server.port)") }
+            weakly = server
+            port = server.port
+            #expect(try RawClient(port: port).exchange("GET", "/self").text == "\(port)")
+            server.stop()
+        }
+        // The thread of the handler lets go of it a moment after the response.
+        try eventually("the server to go") { weakly == nil }
+        let free: UInt16
+        do { free = try TestServer().port }
+        #expect(throws: RawClient.Failure.self) { _ = try RawClient(port: free) }
+    }
+
+    @Test("closes every connection when it is told to, and goes on")
+    func dropConnections() throws {
+        let server = try TestServer()
+        server.route("/", .text("x"))
+        let client = try RawClient(port: server.port)
+        _ = try client.exchange("GET", "/")
+        server.dropConnections()
+        #expect(try client.readToEnd().isEmpty)
+        #expect(try RawClient(port: server.port).exchange("GET", "/").text == "x")
+    }
+}

@@ -1,0 +1,83 @@
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+@Suite("Waiting and expecting")
+struct WaitingTests {
+    @Test("A wait returns when the requests have come, from a thread and from a task")
+    func waits() async throws {
+        let server = try TestServer()
+        server.route("/", .text("x"))
+        async let inTask = server.waitForRequests(count: 2)
+        let client = Thread { @Sendable in
+            guard let client = try? RawClient(port: server.port) else { return }
+            for _ in 0..<2 { _ = try? client.exchange("GET", "/") }
+        }
+        client.start()
+        #expect(try await inTask.count == 2)
+        #expect(try blocking { try server.waitForRequests(count: 2).count } == 2)
+    }
+
+    @Test("A wait that is in vain tells what the server had seen, and one on a stopped server does not wait")
+    func inVain() async throws {
+        let server = try TestServer()
+        #expect(throws: TestServerError.self) { try blocking { try server.waitForRequests(count: 1, timeout: 0.02) } }
+        await #expect(throws: TestServerError.self) { try await server.waitForRequests(count: 1, timeout: 0.02) }
+        let pending = Task { try await server.waitForRequests(count: 1, timeout: 60) }
+        server.stop()
+        await #expect(throws: TestServerError.stopped) { try await pending.value }
+    }
+
+    @Test("A cancelled task stops waiting at once")
+    func cancelled() async throws {
+        let server = try TestServer()
+        let task = Task { try await server.waitForRequests(count: 1, timeout: 60) }
+        task.cancel()
+        await #expect(throws: CancellationError.self) { try await task.value }
+    }
+
+    @Test("Expectations tell in sentences what did not come, and what came without a route")
+    func expectations() throws {
+        let server = try TestServer()
+        server.route("/x", .text("x"))
+        server.expect("POST", "/x", count: 2)
+        server.expect("/x", count: 3)
+        server.expect("/x") { $0.text == "b" }
+        let client = try RawClient(port: server.port)
+        for body in ["a", "b"] { _ = try client.exchange("POST", "/x", body: Data(body.utf8)) }
+        #expect(server.unmetExpectations == ["expected 3 of any method /x, received 2"])
+        _ = try client.exchange("GET", "/x")
+        try server.verifyExpectations()
+        _ = try client.exchange("GET", "/y?z")
+        #expect(throws: TestServerError.unmetExpectations(["received GET /y?z, for which there is no route"])) {
+            try server.verifyExpectations()
+        }
+    }
+
+    @Test("A recording limit of nothing keeps nothing and still counts")
+    func recordingLimit() throws {
+        var configuration = TestServer.Configuration()
+        configuration.recordingLimit = 0
+        let server = try TestServer(configuration)
+        let client = try RawClient(port: server.port)
+        for _ in 0..<3 { _ = try client.exchange("GET", "/") }
+        #expect(server.requests.isEmpty && server.statistics.requestCount == 3)
+    }
+
+    @Test("An upload that the client gives up is not among the requests but among the incomplete ones")
+    func abandonedUpload() throws {
+        let server = try TestServer()
+        server.route("/up", .status(204))
+        let client = try RawClient(port: server.port)
+        try client.request("PUT", "/up", headers: ["Content-Length: 100"])
+        try client.send("half")
+        try server.wait { $0.receivedBodyBytes == 4 }
+        client.reset()
+        try server.wait { $0.abandonedRequestCount == 1 }
+        #expect(server.requests.isEmpty && server.incompleteRequests.map(\.text) == ["half"])
+    }
+
+    /// Runs what may not be called from a task as if it were not one; for waits that are known to be short.
+    private func blocking<Value>(_ body: () throws -> Value) rethrows -> Value { try body() }
+}
