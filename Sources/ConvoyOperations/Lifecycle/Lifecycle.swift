@@ -17,7 +17,7 @@ public enum OperationState: UInt8, Sendable, CaseIterable {
 /// | from \ to | ready | executing | paused | finished |
 /// |---|---|---|---|---|
 /// | ready | | start | pause | cancel |
-/// | executing | | | pause | done, failed, cancelled |
+/// | executing | retry | | pause | done, failed, cancelled |
 /// | paused | resume | | | cancel |
 /// | finished | | | | |
 package struct Lifecycle: Hashable, Sendable {
@@ -50,6 +50,10 @@ package struct Lifecycle: Hashable, Sendable {
         case workCompleted
         /// The work has stopped by itself and must be done anew: what came was of no use.
         case workMustRepeat
+        /// The work has failed and shall be tried again later.
+        case workWillRetry
+        /// It is later.
+        case retryDue
     }
 
     package enum Action: Hashable, Sendable {
@@ -68,6 +72,8 @@ package struct Lifecycle: Hashable, Sendable {
         case slotFreed
         /// A running operation was paused: ask the work to stop, and give the slot back.
         case stopAndFreeSlot
+        /// Give the slot back, and let `retryDue` come when it is time.
+        case awaitRetry
     }
 
     package private(set) var state = State.ready
@@ -77,6 +83,11 @@ package struct Lifecycle: Hashable, Sendable {
     package private(set) var wasStarted = false
     /// Whether it finished because it was cancelled: whatever outcome there is does not count.
     package private(set) var endedByCancel = false
+    /// Whether it is ready but for the time that must pass before it is tried again.
+    package private(set) var isBackingOff = false
+
+    /// Whether, as far as its own life goes, it may be started now.
+    package var isStartable: Bool { state == .ready && !isBackingOff }
 
     package init() {}
 
@@ -90,6 +101,8 @@ package struct Lifecycle: Hashable, Sendable {
         case .cancelAlone: return cancel(willBeStarted: false)
         case .workStopped: return workStopped()
         case .workCompleted: return workCompleted()
+        case .workWillRetry: return workWillRetry()
+        case .retryDue: return retryDue()
         case .workMustRepeat: return work == .running ? .begin : workStopped()
         }
     }
@@ -106,6 +119,7 @@ package struct Lifecycle: Hashable, Sendable {
                 // Work that is still stopping ends the operation when it has stopped.
                 return work == .stopping ? .nothing : finish(byCancel: true)
             }
+            guard !isBackingOff else { return .slotFreed }
             switch work {
             case .none:
                 state = .executing
@@ -127,6 +141,7 @@ package struct Lifecycle: Hashable, Sendable {
         switch state {
         case .ready:
             state = .paused
+            isBackingOff = false
             return .readinessChanged
         case .executing:
             state = .paused
@@ -178,8 +193,26 @@ package struct Lifecycle: Hashable, Sendable {
         return state == .executing ? finish(byCancel: false) : .nothing
     }
 
+    private mutating func workWillRetry() -> Action {
+        guard work == .running || work == .stopping else { return .nothing }
+        work = .none
+        if isCancelled { return finish(byCancel: true) }
+        // Paused meanwhile: the resume is the next try.
+        guard state == .executing else { return .nothing }
+        state = .ready
+        isBackingOff = true
+        return .awaitRetry
+    }
+
+    private mutating func retryDue() -> Action {
+        guard isBackingOff else { return .nothing }
+        isBackingOff = false
+        return .restart
+    }
+
     private mutating func finish(byCancel: Bool) -> Action {
         state = .finished
+        isBackingOff = false
         endedByCancel = byCancel
         return .finish
     }
@@ -192,6 +225,7 @@ extension Lifecycle {
     package var bits: UInt32 {
         UInt32(state.rawValue) | UInt32(work.rawValue) << 2 | (isCancelled ? 1 << 4 : 0)
             | (wasStarted ? 1 << 5 : 0) | (endedByCancel ? 1 << 6 : 0)
+            | (isBackingOff ? 1 << 7 : 0)
     }
 
     package init(bits: UInt32) {
@@ -200,5 +234,6 @@ extension Lifecycle {
         isCancelled = bits & 1 << 4 != 0
         wasStarted = bits & 1 << 5 != 0
         endedByCancel = bits & 1 << 6 != 0
+        isBackingOff = bits & 1 << 7 != 0
     }
 }

@@ -12,6 +12,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         var requestSerializer: any URLRequestSerialization = HTTPRequestSerializer()
         var responseSerializer: any URLResponseSerialization = JSONResponseSerializer()
         var connectionConfiguration = ConnectionConfiguration()
+        var retryPolicy: RetryPolicy?
         var completionQueue: DispatchQueue?
         var completionGroup: DispatchGroup?
         var operationQueue: OperationQueue
@@ -47,6 +48,12 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     public final var connectionConfiguration: ConnectionConfiguration {
         get { settings.withLock { $0.connectionConfiguration } }
         set { settings.withLock { $0.connectionConfiguration = newValue } }
+    }
+
+    /// Whether and when the operations' requests are tried again. nil, no retries, unless set.
+    public final var retryPolicy: RetryPolicy? {
+        get { settings.withLock { $0.retryPolicy } }
+        set { settings.withLock { $0.retryPolicy = newValue } }
     }
 
     /// Where the operations run. A `RequestOperationQueue`, unless set.
@@ -91,6 +98,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         let operation = HTTPRequestOperation(request: request)
         operation.responseSerializer = settings.responseSerializer
         operation.connectionConfiguration = settings.connectionConfiguration
+        operation.retryPolicy = settings.retryPolicy
         operation.completionQueue = settings.completionQueue
         operation.completionGroup = settings.completionGroup
         return operation

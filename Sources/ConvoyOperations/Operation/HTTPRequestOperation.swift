@@ -23,8 +23,10 @@ open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
 
     private let httpSettings = Locked(HTTPSettings())
 
-    package override init(request: URLRequest, transport: any Transport) {
-        super.init(request: request, transport: transport)
+    package override init(
+        request: URLRequest, transport: any Transport, clock: any SchedulingClock = MonotonicClock()
+    ) {
+        super.init(request: request, transport: transport, clock: clock)
     }
 
     /// Validates and parses the response, on a queue of the library's own. A plain `HTTPResponseSerializer`, which

@@ -33,6 +33,7 @@ extension URLConnectionOperation {
         var userInfo: [String: any Sendable] = [:]
         var dependencyFailurePolicy = DependencyFailurePolicy.run
         var postsNotifications = true
+        var retryPolicy: RetryPolicy?
         var responseStringEncoding: String.Encoding?
         var handlers = Handlers()
         /// Why it cannot even begin: a request that could not be made.
@@ -45,6 +46,7 @@ extension URLConnectionOperation {
         var download: ProgressHandler?
         var upload: ProgressHandler?
         var redirect: RedirectHandler?
+        var retry: RetryHandler?
         var prepare: Preparation?
     }
 

@@ -40,7 +40,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     // MARK: Beginning a try
 
     func prepareForTry(of operation: URLConnectionOperation) throws(URLError) {
-        let request = operation.request
+        let request = try operation.requestForTry(isFirst: self.request == nil)
         self.operation = operation
         self.request = request
         try sink.open()
@@ -52,7 +52,10 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     }
 
     /// The request of this try: for the rest of the body, or for the whole.
-    func nextRequest(_ request: URLRequest) -> URLRequest { resumption?.request(request) ?? request }
+    func nextRequest(_ given: URLRequest) -> URLRequest {
+        let request = self.request ?? given
+        return resumption?.request(request) ?? request
+    }
 
     /// The try does not begin after all.
     func abandonTry() { operation = nil }

@@ -10,6 +10,7 @@ extension URLConnectionOperation {
         /// The completion group, from the moment that it was entered.
         var enteredGroup: DispatchGroup?
         var hasBegun = false
+        var retry = RetryRecord()
         var isFinished = false
         var isDelivered = false
         /// The library's own: what else waits for the operation's handlers to have run.

@@ -33,6 +33,9 @@ extension URLConnectionOperation {
             stopWork()
             slotDidFree()
         case .slotFreed: slotDidFree()
+        case .awaitRetry:
+            slotDidFree()
+            awaitRetry()
         case .readinessChanged: readinessDidChange()
         case .restart:
             // A Foundation queue starts an operation once; after that the operation is on its own.
@@ -53,6 +56,7 @@ extension URLConnectionOperation {
         }
         let (preset, policy) = settings.withLock { ($0.presetFailure, $0.dependencyFailurePolicy) }
         if isFirst {
+            noteFirstTry()
             postDidStart()
             if policy == .cancel, let cause = failureOfDependency() { cancel(because: cause) }
         }
@@ -156,6 +160,7 @@ extension URLConnectionOperation {
     /// The transfer has brought what it can. Any thread.
     func conclude(data: Data?, head: ResponseHead?, error: (any Error)?) {
         workSlot.withLock { $0 = .concluding }
+        if willRetry(after: error, head: head) { return happen(.workWillRetry) }
         if let error {
             results.withLock { results in
                 results.data = nil

@@ -23,6 +23,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     let observationCenter = ObservationCenter()
     let progressReport = ProgressReport()
     package let transport: any Transport
+    package let retryClock: any SchedulingClock
 
     /// What came of the request. Final before `isFinished` is true.
     package struct Results {
@@ -40,7 +41,8 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         self.init(request: request, transport: NetworkThread.shared)
     }
 
-    package init(request: URLRequest, transport: any Transport) {
+    package init(request: URLRequest, transport: any Transport, clock: any SchedulingClock = MonotonicClock()) {
+        retryClock = clock
         settings = Locked(Settings(request: request))
         self.transport = transport
         super.init()
@@ -59,7 +61,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// Whether `pause()` holds the operation back.
     public final var isPaused: Bool { state == .paused }
 
-    open override var isReady: Bool { super.isReady && state == .ready }
+    open override var isReady: Bool { super.isReady && lifecycle.value.isStartable }
     open override var isExecuting: Bool { state == .executing }
     open override var isFinished: Bool { state == .finished }
     open override var isCancelled: Bool { lifecycle.value.isCancelled }

@@ -194,6 +194,12 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
     /// Whether the operation is in a ``RequestOperationQueue``, which calls `start()` again after a pause.
     package final var isScheduled: Bool { queue != nil }
 
+    /// Lets the queue start nothing more for the operation's host until a time on its clock, in nanoseconds.
+    package final func closeHostGate(until deadline: UInt64) {
+        guard let queue, let host = schedulingHost else { return }
+        queue.closeGate(forHost: host, until: deadline)
+    }
+
     private var queue: RequestOperationQueue? { connections.withLock { $0.queue } }
 
     /// Makes `queue` the one that is told of changes. False if there is one already, or if it is too late.

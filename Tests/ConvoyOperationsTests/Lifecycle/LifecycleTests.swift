@@ -16,7 +16,7 @@ import Testing
 
     private static let allowed: [OperationState: Set<OperationState>] = [
         .ready: [.executing, .paused, .finished],
-        .executing: [.paused, .finished],
+        .executing: [.ready, .paused, .finished],
         .paused: [.ready, .finished],
         .finished: [],
     ]
@@ -31,6 +31,7 @@ import Testing
                 Self.allowed[old.state, default: []].contains(new.state)
                 || (old.state == .ready && new.state == .finished)
             #expect(isAllowed, "\(old) \(event) \(new)")
+            #expect(old.state != .executing || new.state != .ready || event == .workWillRetry)
         }
         #expect((action == .finish) == (old.state != .finished && new.state == .finished), "\(old) \(event)")
         if action == .finish { next.finishes += 1 }
@@ -79,6 +80,7 @@ import Testing
             case (.stopping, _): point = step(point, .workStopped)
             case (.running, _): point = step(point, .workCompleted)
             case (_, .paused): point = step(point, .resume)
+            case (_, .ready) where point.life.isBackingOff: point = step(point, .retryDue)
             default: point = step(point, .start)
             }
         }

@@ -1,0 +1,156 @@
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// Whether and when a failed request is tried again.
+///
+/// A try that failed with one of `statusCodes` or `errorCodes` is repeated after a delay that doubles from try to
+/// try and is spread at random, so that clients which failed together do not come back together. A `Retry-After`
+/// (RFC 9110, section 10.2.3) is the least delay. While an operation waits it holds no slot of a
+/// `RequestOperationQueue`; after a 429 or 503 the queue starts nothing else for that host until the time is over.
+/// A download goes on where it broke off, under the rules of `resume()`.
+public struct RetryPolicy: Sendable {
+    /// How often at most, beside the first try.
+    public var maximumRetryCount = 3
+    /// How many seconds after the first try began no further one may begin; nil is no limit.
+    public var maximumDuration: TimeInterval?
+    /// The longest delay before the first retry, in seconds.
+    public var initialDelay: TimeInterval = 0.5
+    /// By what each delay is longer than the one before.
+    public var multiplier = 2.0
+    /// The longest delay of all, in seconds; but for what a `Retry-After` says.
+    public var maximumDelay: TimeInterval = 60
+    /// The longest `Retry-After` that is waited for, in seconds. A server that asks for more gets no retry.
+    public var maximumRetryAfter: TimeInterval = 3600
+    /// Statuses that may pass.
+    public var statusCodes: Set<Int> = [408, 429, 500, 502, 503, 504]
+    /// Failures of the transfer that may pass.
+    public var errorCodes: Set<URLError.Code> = [
+        .timedOut, .networkConnectionLost, .cannotConnectToHost, .cannotFindHost, .dnsLookupFailed,
+        .notConnectedToInternet,
+    ]
+    /// Methods whose repetition does no harm (RFC 9110, section 9.2.2). Others are repeated only when no connection
+    /// could be made, so that nothing was sent.
+    public var idempotentMethods: Set<String> = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"]
+    /// What keeps retries from making an outage worse; nil is no limit.
+    public var budget: RetryBudget? = .shared
+
+    /// Three retries, after at most half a second, one and two.
+    public init() {}
+
+    /// As `init()`, with another number of retries.
+    public init(maximumRetryCount: Int) { self.maximumRetryCount = maximumRetryCount }
+
+    /// What has failed.
+    struct Failure {
+        var host: String?
+        var method: String
+        var statusCode: Int?
+        var error: URLError?
+        /// How many retries there have been.
+        var retryCount: Int
+        /// Seconds since the first try began.
+        var elapsed: TimeInterval
+        /// What the response asks for, in seconds from now.
+        var retryAfter: TimeInterval?
+        var canSendBodyAgain: Bool
+    }
+
+    /// Judges a failure; nil for one that is none of the policy's business.
+    ///
+    /// - Parameter random: from 0 to 1.
+    func judge(_ failure: Failure, random: Double) -> RetryEvent? {
+        let reason: RetryEvent.Reason
+        if let error = failure.error {
+            guard errorCodes.contains(error.code) else { return nil }
+            reason = .error(error)
+        } else if let status = failure.statusCode, statusCodes.contains(status) {
+            reason = .status(status)
+        } else {
+            return nil
+        }
+        func event(_ decision: RetryEvent.Decision) -> RetryEvent {
+            RetryEvent(retryCount: failure.retryCount, reason: reason, decision: decision)
+        }
+        guard failure.retryCount < maximumRetryCount else { return event(.giveUp(.tooManyRetries)) }
+        let nothingWasSent: Set<URLError.Code> = [.cannotConnectToHost, .cannotFindHost, .dnsLookupFailed]
+        guard
+            idempotentMethods.contains(failure.method)
+                || failure.error.map({ nothingWasSent.contains($0.code) }) ?? false
+        else { return event(.giveUp(.notIdempotent)) }
+        guard failure.canSendBodyAgain else { return event(.giveUp(.bodyCannotBeSentAgain)) }
+        var delay = min(maximumDelay, initialDelay * pow(multiplier, Double(failure.retryCount))) * random
+        if let retryAfter = failure.retryAfter {
+            guard retryAfter <= maximumRetryAfter else { return event(.giveUp(.askedToWaitTooLong)) }
+            // A little spread on top, or all would come back at the same moment.
+            delay = retryAfter + min(delay, 1)
+        }
+        if let limit = maximumDuration, failure.elapsed + delay > limit { return event(.giveUp(.tookTooLong)) }
+        if let budget, let host = failure.host, !budget.withdraw(forHost: host) {
+            return event(.giveUp(.budgetExhausted))
+        }
+        return event(.retry(after: delay))
+    }
+}
+
+/// What was decided about a failed try, and why.
+public struct RetryEvent: Sendable {
+    public enum Reason: Sendable {
+        case status(Int)
+        case error(URLError)
+    }
+
+    public enum Decision: Sendable, Equatable {
+        /// Tried again after so many seconds.
+        case retry(after: TimeInterval)
+        /// Not tried again: the failure is the operation's.
+        case giveUp(Refusal)
+    }
+
+    public enum Refusal: Sendable, Equatable {
+        case tooManyRetries, tookTooLong, notIdempotent, bodyCannotBeSentAgain, budgetExhausted, askedToWaitTooLong
+    }
+
+    /// How many retries there had been.
+    public let retryCount: Int
+    public let reason: Reason
+    public let decision: Decision
+}
+
+/// How many retries a host may see: a share of the requests that it gets, and a few.
+///
+/// In an outage every request fails, and retries would multiply the load. With a budget they add at most that share.
+public final class RetryBudget: Sendable {
+    /// For all policies that do not bring one of their own: a fifth of the requests, and ten.
+    public static let shared = RetryBudget()
+
+    private let share: Double
+    private let reserve: Double
+    private let balances = Locked<[String: Double]>([:])
+
+    /// - Parameters:
+    ///   - share: how many retries each request earns its host.
+    ///   - reserve: how many each host may see at once, at first and at most.
+    public init(share: Double = 0.2, reserve: Int = 10) {
+        self.share = share
+        self.reserve = Double(reserve)
+    }
+
+    /// Counts a request that is no retry.
+    func deposit(forHost host: String) {
+        balances.withLock { balances in
+            guard let balance = balances[host] else { return }
+            // What is full is as good as unknown, so that the table holds troubled hosts only.
+            if balance + share >= reserve { balances[host] = nil } else { balances[host] = balance + share }
+        }
+    }
+
+    func withdraw(forHost host: String) -> Bool {
+        balances.withLock { balances in
+            let balance = balances[host] ?? reserve
+            guard balance >= 1 else { return false }
+            balances[host] = balance - 1
+            return true
+        }
+    }
+}

@@ -1,0 +1,199 @@
+import ConvoySerialization
+import ConvoyTestServer
+import Foundation
+import FoundationNetworking
+import Synchronization
+import Testing
+
+@testable import ConvoyOperations
+
+/// Trying again: what is repeated, when, how often, and what it costs others.
+@Suite struct RetryTests {
+    let server: TestServer
+    let queue = RequestOperationQueue()
+
+    init() throws { server = try TestServer() }
+
+    /// A policy with a budget of its own, and short delays.
+    private func policy(_ count: Int = 3, reserve: Int = 1_000) -> RetryPolicy {
+        var policy = RetryPolicy(maximumRetryCount: count)
+        policy.initialDelay = 0.02
+        policy.budget = RetryBudget(share: 0, reserve: reserve)
+        return policy
+    }
+
+    private func run(_ path: String, method: String = "GET", _ policy: RetryPolicy, body: Data? = nil) throws -> Probe {
+        let probe = Probe(server.url(path), method: method)
+        probe.operation.retryPolicy = policy
+        if let body { probe.operation.inputStream = InputStream(data: body) }
+        queue.addOperation(probe.operation)
+        _ = try #require(probe.outcome(within: 20))
+        return probe
+    }
+
+    @Test(arguments: [408, 429, 500, 502, 503, 504]) func aStatusThatMayPassIsTriedAgain(status: Int) throws {
+        server.route("GET", "/x", inTurn: [.status(status), .status(status), .text("at last")])
+        let probe = try run("/x", policy())
+        #expect(probe.operation.error == nil && probe.operation.responseString == "at last")
+        #expect(probe.operation.retryCount == 2 && server.requests.count == 3)
+    }
+
+    @Test(arguments: [400, 401, 404, 501, 505]) func aStatusThatWillNotPassIsNot(status: Int) throws {
+        server.route("GET", "/x", .status(status))
+        #expect(try run("/x", policy()).operation.error != nil)
+        #expect(server.requests.count == 1)
+    }
+
+    @Test func aLostConnectionIsTriedAgainAndTheLastFailureIsTheError() throws {
+        server.route("GET", "/x", .text("x").resetBeforeHead())
+        let probe = try run("/x", policy(2))
+        #expect(probe.error?.code == .networkConnectionLost)
+        #expect(server.requests.count == 3)
+    }
+
+    @Test func whatIsNotIdempotentIsRepeatedOnlyIfNothingWasSent() throws {
+        server.route("POST", "/x", .status(503))
+        #expect(try run("/x", method: "POST", policy()).operation.retryCount == 0)
+        #expect(server.requests.count == 1)
+        server.stop()
+        let probe = try run("/x", method: "POST", policy(2))
+        #expect(probe.error?.code == .cannotConnectToHost && probe.operation.retryCount == 2)
+    }
+
+    @Test func aBodyThatCanBeReadOnceIsSentOnce() throws {
+        server.route("PUT", "/x", .status(503))
+        let events = Events()
+        let probe = Probe(server.url("/x"), method: "PUT")
+        probe.operation.inputStream = InputStream(data: Data("once".utf8))
+        probe.operation.retryPolicy = policy()
+        probe.operation.retryHandler = { events.add($1) }
+        queue.addOperation(probe.operation)
+        #expect(probe.outcome()?.count == 2)
+        #expect(server.requests.count == 1)
+        #expect(events.decisions == [.giveUp(.bodyCannotBeSentAgain)])
+    }
+
+    @Test func theHandlerHearsWhy() throws {
+        server.route("GET", "/x", .status(502))
+        let events = Events()
+        let probe = Probe(server.url("/x"))
+        probe.operation.retryPolicy = policy(1)
+        probe.operation.retryHandler = { events.add($1) }
+        queue.addOperation(probe.operation)
+        #expect(probe.outcome()?.count == 2)
+        let decisions = events.decisions
+        #expect(decisions.count == 2)
+        guard case .retry(let delay) = decisions.first else {
+            Issue.record("\(decisions)")
+            return
+        }
+        #expect(delay >= 0 && delay <= 0.02)
+        #expect(decisions.last == .giveUp(.tooManyRetries))
+    }
+
+    private final class Events: Sendable {
+        private let events = Mutex<[RetryEvent]>([])
+        func add(_ event: RetryEvent) { events.withLock { $0.append(event) } }
+        var decisions: [RetryEvent.Decision] { events.withLock { $0 }.map(\.decision) }
+    }
+
+    @Test func retryAfterIsTheLeastDelay() throws {
+        server.route("GET", "/x", inTurn: [.status(503).header("Retry-After", "1"), .text("now")])
+        let probe = try run("/x", policy())
+        #expect(probe.operation.error == nil)
+        let times = server.requests.map(\.arrivedAt)
+        #expect(try #require(times.last).timeIntervalSince(try #require(times.first)) >= 1)
+    }
+
+    @Test func aServerThatAsksToWaitTooLongGetsNoRetry() throws {
+        server.route("GET", "/x", .status(503).header("Retry-After", "86400"))
+        #expect(try run("/x", policy()).operation.retryCount == 0)
+    }
+
+    @Test func aRetriedDownloadGoesOnWhereItBrokeOff() throws {
+        let content = PatternBytes.data(count: 2_000_000)
+        let isFirst = Atomic<Bool>(true)
+        server.serve(content, at: "/file", etag: "\"v1\"") { _, response in
+            isFirst.exchange(false, ordering: .relaxed) ? response.truncated(afterBytes: 1_500_000) : response
+        }
+        let probe = try run("/file", policy())
+        #expect(probe.operation.responseData == content)
+        let range = try #require(server.requests.last?.headers["Range"])
+        #expect(range.hasPrefix("bytes=") && range != "bytes=0-")
+    }
+
+    @Test func aWaitingRetryHoldsNoSlot() throws {
+        server.route("GET", "/failing", inTurn: [.status(500).header("Retry-After", "1"), .text("late")])
+        server.route("GET", "/quick", .text("quick"))
+        queue.maxConcurrentOperationCount = 1
+        let (failing, quick) = (Probe(server.url("/failing")), Probe(server.url("/quick")))
+        failing.operation.retryPolicy = policy()
+        queue.addOperations([failing.operation, quick.operation], waitUntilFinished: false)
+        #expect(quick.outcome() == Probe.succeeded)
+        #expect(!failing.operation.isFinished)
+        #expect(failing.outcome() == Probe.succeeded)
+        #expect(failing.operation.responseString == "late")
+    }
+
+    @Test func aWaitingRetryCanBeCancelledAndPaused() throws {
+        server.route("GET", "/x", .status(500).header("Retry-After", "3600"))
+        let waiting = Signal()
+        for pauses in [false, true] {
+            let probe = Probe(server.url("/x"))
+            probe.operation.retryPolicy = policy()
+            probe.operation.observe(.isExecuting) { if $1.oldValue { waiting.fire() } }
+            queue.addOperation(probe.operation)
+            #expect(waiting.wait())
+            if pauses {
+                probe.operation.pause()
+                #expect(probe.operation.isPaused)
+                server.removeRoute("/x")
+                server.route("GET", "/x", .text("fine now"))
+                probe.operation.resume()
+                #expect(probe.outcome() == Probe.succeeded)
+            } else {
+                probe.operation.cancel()
+                #expect(probe.outcome() == Probe.cancelled)
+            }
+        }
+    }
+
+    @Test func theBudgetKeepsAnOutageFromBeingAmplified() throws {
+        server.route("GET", "/x", .status(500))
+        let shared = policy(100, reserve: 5)
+        let probes = (0..<20).map { _ in
+            let probe = Probe(server.url("/x"))
+            probe.operation.retryPolicy = shared
+            return probe
+        }
+        queue.addOperations(probes.map(\.operation), waitUntilFinished: false)
+        for probe in probes { #expect(probe.outcome() != nil) }
+        #expect(server.requests.count == 25)
+    }
+
+    @Test func anOutageSeesAHandfulOfRequestsAndThenEverythingSucceeds() throws {
+        let began = Mutex<Date?>(nil)
+        server.route("GET", "/x") { request in
+            let first = began.withLock { first in
+                let date = first ?? request.arrivedAt
+                first = date
+                return date
+            }
+            return request.arrivedAt.timeIntervalSince(first) < 2
+                ? .status(503).header("Retry-After", "2") : .text("back")
+        }
+        queue.maxConcurrentOperationCount = 6
+        let probes = (0..<500).map { _ in
+            let probe = Probe(server.url("/x"))
+            var policy = RetryPolicy()
+            policy.budget = RetryBudget()
+            probe.operation.retryPolicy = policy
+            return probe
+        }
+        queue.addOperations(probes.map(\.operation), waitUntilFinished: false)
+        for probe in probes { #expect(probe.outcome(within: 30) == Probe.succeeded) }
+        let first = try #require(server.requests.map(\.arrivedAt).min())
+        let early = server.requests.filter { $0.arrivedAt.timeIntervalSince(first) < 1.9 }
+        #expect(early.count <= 6, "\(early.count) requests reached a server that had asked for a pause")
+    }
+}
