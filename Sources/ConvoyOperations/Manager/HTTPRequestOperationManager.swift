@@ -13,6 +13,9 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         var responseSerializer: any URLResponseSerialization = JSONResponseSerializer()
         var connectionConfiguration = ConnectionConfiguration()
         var retryPolicy: RetryPolicy?
+        var coalesces = false
+        var threads = [NetworkThread.shared]
+        var nextThread = 0
         var completionQueue: DispatchQueue?
         var completionGroup: DispatchGroup?
         var operationQueue: OperationQueue
@@ -56,6 +59,28 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         set { settings.withLock { $0.retryPolicy = newValue } }
     }
 
+    /// Whether the operations may share one transfer with identical GETs that are in flight. False, unless set.
+    public final var coalescesIdenticalRequests: Bool {
+        get { settings.withLock { $0.coalesces } }
+        set { settings.withLock { $0.coalesces = newValue } }
+    }
+
+    /// How many network threads the operations are spread over, in turn. 1, the shared one, unless set.
+    ///
+    /// One thread carries tens of thousands of requests a second. More help where TLS or decompression fill a core;
+    /// each keeps connections of its own.
+    public final var networkThreadCount: Int {
+        get { settings.withLock { $0.threads.count } }
+        set {
+            let threads = [NetworkThread.shared] + (1..<max(1, newValue)).map { _ in NetworkThread() }
+            let old = settings.withLock { settings in
+                defer { settings.threads = threads }
+                return settings.threads
+            }
+            withExtendedLifetime(old) {}
+        }
+    }
+
     /// Where the operations run. A `RequestOperationQueue`, unless set.
     public final var operationQueue: OperationQueue {
         get { settings.withLock { $0.operationQueue } }
@@ -94,11 +119,15 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     /// An operation for a request, with the manager's settings. Not enqueued. The place to override where all
     /// operations of a manager need something more.
     open func makeOperation(request: URLRequest) -> HTTPRequestOperation {
-        let settings = self.settings.withLock { $0 }
-        let operation = HTTPRequestOperation(request: request)
+        let settings = self.settings.withLock { settings in
+            settings.nextThread = (settings.nextThread + 1) % settings.threads.count
+            return settings
+        }
+        let operation = HTTPRequestOperation(request: request, thread: settings.threads[settings.nextThread])
         operation.responseSerializer = settings.responseSerializer
         operation.connectionConfiguration = settings.connectionConfiguration
         operation.retryPolicy = settings.retryPolicy
+        operation.coalescesIdenticalRequests = settings.coalesces
         operation.completionQueue = settings.completionQueue
         operation.completionGroup = settings.completionGroup
         return operation

@@ -34,6 +34,7 @@ extension URLConnectionOperation {
         var dependencyFailurePolicy = DependencyFailurePolicy.run
         var postsNotifications = true
         var retryPolicy: RetryPolicy?
+        var coalesces = false
         var responseStringEncoding: String.Encoding?
         var handlers = Handlers()
         /// Why it cannot even begin: a request that could not be made.

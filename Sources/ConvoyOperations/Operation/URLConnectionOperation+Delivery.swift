@@ -7,6 +7,7 @@ import Synchronization
 extension URLConnectionOperation {
     struct Delivery {
         var transfer: OperationTransfer?
+        var carrier: (any Transport)?
         /// The completion group, from the moment that it was entered.
         var enteredGroup: DispatchGroup?
         var hasBegun = false

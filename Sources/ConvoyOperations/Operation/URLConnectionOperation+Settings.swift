@@ -18,6 +18,15 @@ extension URLConnectionOperation {
         set { settings.withLock { $0.dependencyFailurePolicy = newValue } }
     }
 
+    /// Whether the request may share one transfer with identical GETs that are in flight. False, unless set.
+    ///
+    /// Identical are requests with the same URL, headers, timeout and configuration. Cancelling or pausing one
+    /// leaves the others. An operation with a `redirectHandler` does not share.
+    public final var coalescesIdenticalRequests: Bool {
+        get { settings.withLock { $0.coalesces } }
+        set { settings.withLock { $0.coalesces = newValue } }
+    }
+
     /// What the connection does beyond the request: certificates to trust, headers that stay behind on a redirect.
     public final var connectionConfiguration: ConnectionConfiguration {
         get { settings.withLock { $0.configuration } }

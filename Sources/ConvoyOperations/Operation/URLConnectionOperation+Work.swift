@@ -96,14 +96,15 @@ extension URLConnectionOperation {
     }
 
     private func connect() {
+        let carrier = self.carrier
         let transfer: OperationTransfer
         do throws(URLError) {
-            transfer = try transferForThisTry()
+            transfer = try transferForThisTry(over: carrier)
         } catch {
             return conclude(data: nil, head: nil, error: error)
         }
         let configuration = settings.withLock { $0.configuration }
-        let connection = transport.connection(
+        let connection = carrier.connection(
             for: transfer.nextRequest(request), configuration: configuration, delegate: transfer)
         let isStopped = workSlot.withLock { slot in
             if case .preparing(isStopped: true) = slot { return true }
@@ -115,10 +116,19 @@ extension URLConnectionOperation {
         transferDidStop()
     }
 
-    private func transferForThisTry() throws(URLError) -> OperationTransfer {
+    /// What carries all tries of this operation.
+    private var carrier: any Transport {
+        if let chosen = delivery.withLock({ $0.carrier }) { return chosen }
+        let shares = settings.withLock { $0.coalesces && $0.handlers.redirect == nil }
+        let carrier = shares ? transport.coalescing : transport
+        delivery.withLock { $0.carrier = carrier }
+        return carrier
+    }
+
+    private func transferForThisTry(over carrier: any Transport) throws(URLError) -> OperationTransfer {
         let existing = delivery.withLock { $0.transfer }
         let transfer =
-            existing ?? OperationTransfer(url: request.url, output: outputStreamBox?.stream, transport: transport)
+            existing ?? OperationTransfer(url: request.url, output: outputStreamBox?.stream, transport: carrier)
         if existing == nil { delivery.withLock { $0.transfer = transfer } }
         try transfer.prepareForTry(of: self)
         return transfer

@@ -41,6 +41,11 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         self.init(request: request, transport: NetworkThread.shared)
     }
 
+    /// An operation for a request that runs on a network thread of the caller's choice.
+    public convenience init(request: URLRequest, thread: NetworkThread) {
+        self.init(request: request, transport: thread)
+    }
+
     package init(request: URLRequest, transport: any Transport, clock: any SchedulingClock = MonotonicClock()) {
         retryClock = clock
         settings = Locked(Settings(request: request))

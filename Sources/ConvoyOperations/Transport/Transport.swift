@@ -13,9 +13,18 @@ package protocol Transport: Sendable {
 
     /// Runs a block where the delegates are called.
     func perform(_ block: @escaping @Sendable () -> Void)
+
+    /// The same, with one transfer for identical requests.
+    var coalescing: any Transport { get }
+}
+
+extension Transport {
+    package var coalescing: any Transport { self }
 }
 
 extension NetworkThread: Transport {
+    package var coalescing: any Transport { CoalescingTransport.shared }
+
     package func connection(
         for request: URLRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate
     ) -> any Connection {

@@ -1,0 +1,196 @@
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// Lets identical GETs that are in flight at the same time be one transfer.
+///
+/// Every operation has a connection of its own as far as it knows; the one that goes out is shared. One who joins
+/// late is told first what the others have heard. Whoever cancels leaves; the transfer ends with the last.
+final class CoalescingTransport: Transport {
+    /// For all operations on the shared network thread.
+    static let shared = CoalescingTransport(base: NetworkThread.shared)
+
+    /// What makes two requests the same.
+    private struct Key: Hashable {
+        let url: URL
+        let headers: [String: String]
+        let timeout: TimeInterval
+        let cachePolicy: UInt
+        let configuration: ConnectionConfiguration
+    }
+
+    private let base: any Transport
+    private let flights = Locked<[Key: Flight]>([:])
+
+    init(base: any Transport) { self.base = base }
+
+    /// How many transfers are in flight.
+    var flightCount: Int { flights.withLock { $0.count } }
+
+    func connection(
+        for request: URLRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate
+    ) -> any Connection {
+        guard let url = request.url, (request.httpMethod ?? "GET") == "GET", request.httpBody == nil,
+            request.httpBodyStream == nil
+        else { return base.connection(for: request, configuration: configuration, delegate: delegate) }
+        let key = Key(
+            url: url, headers: request.allHTTPHeaderFields ?? [:], timeout: request.timeoutInterval,
+            cachePolicy: request.cachePolicy.rawValue, configuration: configuration)
+        return Passenger(request: request, delegate: delegate, base: base) { [self] passenger in
+            board(passenger, key: key, configuration: configuration)
+        }
+    }
+
+    func perform(_ block: @escaping @Sendable () -> Void) { base.perform(block) }
+
+    /// On the network thread.
+    private func board(_ passenger: Passenger, key: Key, configuration: ConnectionConfiguration) {
+        if let flight = flights.withLock({ $0[key] }), flight.take(passenger) { return }
+        let flight = Flight { [weak self] flight in
+            self?.flights.withLock { flights in
+                if flights[key] === flight { flights[key] = nil }
+            }
+        }
+        flights.withLock { $0[key] = flight }
+        flight.begin(with: passenger, base: base, configuration: configuration)
+    }
+}
+
+/// One operation's connection. What it does happens on the network thread, in the order in which it was asked for.
+private final class Passenger: Connection, @unchecked Sendable {
+    // All that changes belongs to the network thread.
+    let originalRequest: URLRequest
+    private(set) var delegate: (any URLConnectionDelegate)?
+    private let onStart: @Sendable (Passenger) -> Void
+    private let base: any Transport
+    weak var flight: Flight?
+    var isSuspended = false
+    private var isCancelled = false
+
+    init(
+        request: URLRequest, delegate: any URLConnectionDelegate, base: any Transport,
+        onStart: @escaping @Sendable (Passenger) -> Void
+    ) {
+        originalRequest = request
+        self.delegate = delegate
+        self.onStart = onStart
+        self.base = base
+    }
+
+    func start() {
+        base.perform { [self] in
+            if isCancelled { end { $0.connectionDidCancel(self) } } else { onStart(self) }
+        }
+    }
+
+    func cancel() {
+        base.perform { [self] in
+            guard !isCancelled else { return }
+            isCancelled = true
+            guard let flight else { return }
+            flight.leave(self)
+            end { $0.connectionDidCancel(self) }
+        }
+    }
+
+    func suspendReceiving() {
+        isSuspended = true
+        flight?.suspend()
+    }
+
+    func resumeReceiving() {
+        base.perform { [self] in
+            isSuspended = false
+            flight?.resumeIfNobodyWaits()
+        }
+    }
+
+    func end(_ tell: (any URLConnectionDelegate) -> Void) {
+        let told = delegate
+        delegate = nil
+        flight = nil
+        if let told { tell(told) }
+    }
+}
+
+/// The one transfer beneath several operations' connections. Belongs to the network thread.
+private final class Flight: URLConnectionDelegate, @unchecked Sendable {
+    /// How much is kept for those who join late. After more than that, nobody can.
+    private static let memory = 4 << 20
+
+    private var connection: (any Connection)?
+    private var passengers: [Passenger] = []
+    private var head: ResponseHead?
+    private var heard: Data? = Data()
+    private let onEnd: (Flight) -> Void
+
+    init(onEnd: @escaping (Flight) -> Void) { self.onEnd = onEnd }
+
+    func begin(with passenger: Passenger, base: any Transport, configuration: ConnectionConfiguration) {
+        passengers = [passenger]
+        passenger.flight = self
+        let connection = base.connection(
+            for: passenger.originalRequest, configuration: configuration, delegate: self)
+        self.connection = connection
+        connection.start()
+    }
+
+    /// Lets another one join, and tells it what it has missed. False where that is no longer possible.
+    func take(_ passenger: Passenger) -> Bool {
+        guard connection != nil, let heard else { return false }
+        passengers.append(passenger)
+        passenger.flight = self
+        if let head { passenger.delegate?.connection(passenger, didReceive: head) }
+        if !heard.isEmpty { heard.withUnsafeBytes { passenger.delegate?.connection(passenger, didReceive: $0) } }
+        return true
+    }
+
+    func leave(_ passenger: Passenger) {
+        passengers.removeAll { $0 === passenger }
+        guard passengers.isEmpty else { return resumeIfNobodyWaits() }
+        // Nobody may board what is being cancelled.
+        heard = nil
+        onEnd(self)
+        connection?.cancel()
+    }
+
+    func suspend() { connection?.suspendReceiving() }
+
+    func resumeIfNobodyWaits() {
+        if !passengers.contains(where: \.isSuspended) { connection?.resumeReceiving() }
+    }
+
+    // MARK: The transfer's delegate
+
+    func connection(_ connection: any Connection, didReceive response: ResponseHead) {
+        head = response
+        for passenger in passengers { passenger.delegate?.connection(passenger, didReceive: response) }
+    }
+
+    func connection(_ connection: any Connection, didReceive data: UnsafeRawBufferPointer) {
+        if let count = heard?.count {
+            if count + data.count <= Self.memory { heard?.append(contentsOf: data) } else { heard = nil }
+        }
+        for passenger in passengers { passenger.delegate?.connection(passenger, didReceive: data) }
+    }
+
+    func connectionDidFinish(_ connection: any Connection) {
+        end { passenger, delegate in delegate.connectionDidFinish(passenger) }
+    }
+
+    func connection(_ connection: any Connection, didFailWith error: URLError) {
+        end { passenger, delegate in delegate.connection(passenger, didFailWith: error) }
+    }
+
+    func connectionDidCancel(_ connection: any Connection) {
+        end { passenger, delegate in delegate.connectionDidCancel(passenger) }
+    }
+
+    private func end(_ tell: (Passenger, any URLConnectionDelegate) -> Void) {
+        connection = nil
+        onEnd(self)
+        let aboard = passengers
+        passengers = []
+        for passenger in aboard { passenger.end { tell(passenger, $0) } }
+    }
+}

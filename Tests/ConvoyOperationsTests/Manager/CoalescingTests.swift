@@ -1,0 +1,117 @@
+import ConvoySerialization
+import ConvoyTestServer
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyOperations
+
+/// Identical GETs in flight are one transfer, when asked.
+@Suite struct CoalescingTests {
+    let server: TestServer
+    let gate = TestServer.Gate()
+    let manager: HTTPRequestOperationManager
+
+    init() throws {
+        server = try TestServer()
+        server.route("GET", "/data", .pattern(count: 500_000).heldBody(by: gate, afterBytes: 100_000))
+        manager = HTTPRequestOperationManager(baseURL: server.url)
+        manager.completionQueue = testQueue
+        manager.responseSerializer = HTTPResponseSerializer()
+        manager.coalescesIdenticalRequests = true
+    }
+
+    private func enqueue(_ path: String = "data", headers: [String: String?] = [:]) throws -> HTTPRequestOperation {
+        manager.enqueue(try manager.makeOperation(.get, path, headers: headers))
+    }
+
+    private func isWhole(_ operation: HTTPRequestOperation) -> Bool {
+        operation.responseData?.count == 500_000
+            && operation.responseData?.withUnsafeBytes { PatternBytes.matches($0, offset: 0) } == true
+    }
+
+    @Test func twentyOperationsAreOneTransfer() async throws {
+        var operations = try (0..<10).map { _ in try enqueue() }
+        try await server.waitForRequests(count: 1, timeout: 10)
+        operations += try (0..<10).map { _ in try enqueue() }
+        gate.open()
+        for operation in operations {
+            try await operation.finished()
+            #expect(isWhole(operation))
+        }
+        #expect(server.requests.count == 1)
+    }
+
+    @Test func cancellingOneLeavesTheOthers() async throws {
+        let operations = try (0..<3).map { _ in try enqueue() }
+        try await server.waitForRequests(count: 1, timeout: 10)
+        operations[0].cancel()
+        await #expect(throws: URLError.self) { try await operations[0].finished() }
+        gate.open()
+        for operation in operations.dropFirst() {
+            try await operation.finished()
+            #expect(isWhole(operation))
+        }
+        #expect(server.requests.count == 1)
+    }
+
+    @Test func cancellingAllEndsTheTransferAndTheNextStartsAnew() async throws {
+        let operations = try (0..<3).map { _ in try enqueue() }
+        try await server.waitForRequests(count: 1, timeout: 10)
+        for operation in operations { operation.cancel() }
+        for operation in operations { await #expect(throws: URLError.self) { try await operation.finished() } }
+        try await server.wait(timeout: 10) { $0.openConnectionCount == 0 }
+        gate.open()
+        let next = try enqueue()
+        try await next.finished()
+        #expect(isWhole(next) && server.requests.count == 2)
+    }
+
+    @Test func aPausedOneGoesOnByItself() async throws {
+        server.removeRoute("/data")
+        server.servePattern(count: 500_000, at: "/data", etag: "\"v1\"") { [gate] request, response in
+            request.headers["Range"] == nil ? response.heldBody(by: gate, afterBytes: 100_000) : response
+        }
+        let (one, two) = (try enqueue(), try enqueue())
+        let flowing = Signal()
+        one.onFirstBytes { flowing.fire() }
+        try await server.waitForRequests(count: 1, timeout: 10)
+        #expect(await Task.detached { flowing.wait() }.value)
+        one.pause()
+        gate.open()
+        try await two.finished()
+        #expect(isWhole(two))
+        one.resume()
+        try await one.finished()
+        #expect(isWhole(one))
+    }
+
+    @Test func whatDiffersIsNotShared() async throws {
+        gate.open()
+        let operations = [try enqueue(), try enqueue(headers: ["X-A": "1"]), try enqueue("data?x=1")]
+        for operation in operations { try await operation.finished() }
+        let post = try manager.makeOperation(.post, "data")
+        _ = try? await manager.enqueue(post).finished()
+        #expect(server.requests.count == 4)
+    }
+
+    @Test func aFailureIsEverybodysFailure() async throws {
+        server.route("GET", "/broken", .text("x").delayed(0.1).resetBeforeHead())
+        let operations = try (0..<5).map { _ in try enqueue("broken") }
+        for operation in operations {
+            await #expect(throws: URLError.self) { try await operation.finished() }
+            #expect((operation.error as? URLError)?.code == .networkConnectionLost)
+        }
+        #expect(server.requests.count == 1)
+    }
+
+    @Test func requestsAreSpreadOverSeveralThreads() async throws {
+        server.route("GET", "/quick", .text("quick"))
+        manager.coalescesIdenticalRequests = false
+        manager.networkThreadCount = 3
+        #expect(manager.networkThreadCount == 3)
+        for _ in 0..<30 { try await enqueue("quick").finished() }
+        // One connection kept by each thread.
+        #expect(server.totalConnectionCount == 3)
+    }
+}
