@@ -54,6 +54,9 @@ let package = Package(
         .testTarget(
             name: "ConvoyTestSupportTests", dependencies: ["ConvoyTestSupport"], swiftSettings: swiftSettings),
         .testTarget(
+            name: "ConvoySerializationTests", dependencies: ["ConvoySerialization", "CZlib"],
+            swiftSettings: swiftSettings),
+        .testTarget(
             name: "ConvoyTransportTests", dependencies: ["ConvoyTransport", "ConvoyTestServer", "ConvoyTestSupport"],
             swiftSettings: swiftSettings),
         .testTarget(

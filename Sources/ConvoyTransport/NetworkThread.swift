@@ -58,6 +58,12 @@ public final class NetworkThread: Sendable {
         return true
     }
 
+    /// Whether the caller is on the thread, and may call libcurl: not from within one of its callbacks.
+    var isFreeHere: Bool {
+        guard case .success(let engine) = start else { return false }
+        return engine.runLoop.isCurrent && !engine.multi.isInLibcurl
+    }
+
     /// The driver of libcurl, for code that already runs on the thread.
     var multi: MultiHandle? {
         guard case .success(let engine) = start else { return nil }

@@ -26,10 +26,14 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     /// What relative URLs are relative to. Its path ends in a slash, which is added where it is missing, so that
     /// `users` under `http://host/v1` is `http://host/v1/users`.
     public let baseURL: URL?
+    /// `baseURL` as text, where a plain path need only be put behind it.
+    private let basePrefix: String?
 
     /// - Parameter baseURL: nil where every URL is given whole.
     public init(baseURL: URL? = nil) {
         self.baseURL = baseURL.map(Self.directory)
+        let text = self.baseURL?.host == nil ? nil : self.baseURL?.absoluteString
+        basePrefix = text?.hasSuffix("/") == true ? text : nil
         let queue = RequestOperationQueue()
         queue.name = "Convoy.Operations"
         settings = Locked(Settings(operationQueue: queue))
@@ -107,6 +111,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     public final func url(for string: String) throws(URLError) -> URL {
         // The empty reference is the base itself (RFC 3986, section 5.2.2); Foundation takes it for no URL.
         if string.isEmpty, let baseURL { return baseURL }
+        if let prefix = basePrefix, Self.isPlainPath(string), let url = URL(string: prefix + string) { return url }
         guard let url = URL(string: string, relativeTo: baseURL)?.absoluteURL else {
             throw URLError(.badURL, url: nil, "\(string.debugDescription) is not a URL.")
         }
@@ -159,6 +164,20 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     public final func enqueue<Enqueued: Operation>(_ operation: Enqueued) -> Enqueued {
         enqueue([operation])
         return operation
+    }
+
+    /// Whether a reference is a path of plain characters, which resolving would only append: the common case, at a
+    /// fifth of the cost.
+    private static func isPlainPath(_ string: String) -> Bool {
+        guard string.utf8.first != UInt8(ascii: "/") else { return false }
+        return string.utf8.allSatisfy { byte in
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: "/"):
+                true
+            default: false
+            }
+        }
     }
 
     private static func directory(_ url: URL) -> URL {

@@ -17,6 +17,8 @@ open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
 
     private struct HTTPSettings {
         var serializer: any URLResponseSerialization = HTTPResponseSerializer()
+        /// The same, if it is the one that parses nothing: found out once, when it is set.
+        var plain: HTTPResponseSerializer? = HTTPResponseSerializer()
         var success: Success?
         var failure: Failure?
     }
@@ -33,7 +35,13 @@ open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
     /// delivers the body as it is, unless set.
     public final var responseSerializer: any URLResponseSerialization {
         get { httpSettings.withLock { $0.serializer } }
-        set { httpSettings.withLock { $0.serializer = newValue } }
+        set {
+            let plain = newValue as? HTTPResponseSerializer
+            httpSettings.withLock { settings in
+                settings.serializer = newValue
+                settings.plain = plain
+            }
+        }
     }
 
     /// What the serializer made of the body; nil until the operation has finished, and where there is nothing. For
@@ -76,14 +84,13 @@ open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
     package override func process(
         head: ResponseHead?, data: Data?, done: @escaping @Sendable (Results.Processed) -> Void
     ) {
-        let serializer = responseSerializer
-        let isHead = request.httpMethod == "HEAD"
+        let (serializer, plain) = httpSettings.withLock { ($0.serializer, $0.plain) }
+        let isHead = data?.isEmpty != false && request.httpMethod == "HEAD"
         // The common case costs no hop and no Foundation response.
-        if let head, serializer is HTTPResponseSerializer, serializer.acceptsWithoutHeaders(statusCode: head.statusCode)
-        {
+        if let head, let plain, plain.acceptsWithoutHeaders(statusCode: head.statusCode) {
             return done(Results.Processed(object: ObjectBox(object: isHead ? nil : data), error: nil))
         }
-        OperationQueues.processing.async {
+        PostsOfTurn.post(to: OperationQueues.processing) {
             do {
                 let object = try serializer.responseObject(for: head?.urlResponse, data: isHead ? nil : data)
                 done(Results.Processed(object: ObjectBox(object: object), error: nil))

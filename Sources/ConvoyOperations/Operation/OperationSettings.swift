@@ -54,12 +54,3 @@ extension URLConnectionOperation {
     /// Foundation's streams are not Sendable; an operation passes its own from the user to its work, and on.
     struct StreamBox: @unchecked Sendable { let stream: OutputStream }
 }
-
-extension Notification.Name {
-    /// An operation has begun its work; `object` is the operation. Posted on a queue of the library's own.
-    public static let networkingOperationDidStart = Notification.Name("com.alamofire.networking.operation.start")
-
-    /// An operation has finished, its results and its error are final; `object` is the operation. Posted where its
-    /// handlers run, before them; on a queue of the library's own if it has none.
-    public static let networkingOperationDidFinish = Notification.Name("com.alamofire.networking.operation.finish")
-}

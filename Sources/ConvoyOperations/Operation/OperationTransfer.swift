@@ -11,6 +11,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     /// Held while a try is under way, and not in a pause: a paused operation may be let go of.
     private var operation: URLConnectionOperation?
     private let sink: any BodySink
+    let isInMemory: Bool
     /// The body of a response that does not belong into the output stream.
     private var aside: MemorySink?
     private var request: URLRequest?
@@ -30,6 +31,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     }
 
     init(url: URL?, output: OutputStream?, transport: any Transport) {
+        isInMemory = output == nil
         if let output {
             sink = StreamSink(stream: output, url: url) { transport.perform($0) }
         } else {
@@ -81,7 +83,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         case .startOver:
             resumption = nil
             operation.note(response)
-            guard operation.belongsIntoOutput(response) || sink.data != nil else {
+            guard isInMemory || operation.belongsIntoOutput(response) else {
                 aside = MemorySink()
                 return
             }

@@ -74,7 +74,7 @@ final class ProgressReport: Sendable {
             return progress
         }
         hasProgress.store(true, ordering: .releasing)
-        if operation.isFinished { finish(isSuccess: operation.error == nil) }
+        if operation.isFinished { finish(of: operation) }
         return progress
     }
 
@@ -97,8 +97,9 @@ final class ProgressReport: Sendable {
     }
 
     /// The operation is done: the progress is too, if it was a success.
-    func finish(isSuccess: Bool) {
+    func finish(of operation: URLConnectionOperation) {
         guard hasProgress.load(ordering: .acquiring) else { return }
+        let isSuccess = operation.error == nil
         OperationQueues.progress.async { [self] in
             let (progress, total) = state.withLock { ($0.progress, $0.download.total) }
             guard let progress else { return }

@@ -41,20 +41,22 @@ extension URLConnectionOperation {
     func deliver() {
         enterCompletionGroup()
         delivery.withLock { $0.isFinished = true }
-        let (queue, posts) = settings.withLock { ($0.completionQueue, $0.postsNotifications) }
+        let (queue, allowed, block) = settings.withLock {
+            ($0.completionQueue, $0.postsNotifications, $0.handlers.completion.take())
+        }
+        let posts = allowed && NotificationInterest.isThere
         let completion = takeCompletionHandlers()
-        let block = settings.withLock { $0.handlers.completion.take() }
-        progressReport.finish(isSuccess: error == nil)
+        progressReport.finish(of: self)
         guard completion != nil || block != nil else {
             if posts {
-                OperationQueues.processing.async { [self] in
-                    NotificationCenter.default.post(name: .networkingOperationDidFinish, object: self)
+                PostsOfTurn.post(to: OperationQueues.processing) { [self] in
+                    NotificationCenter.default.post(name: NotificationInterest.didFinish, object: self)
                 }
             }
             return letGo()
         }
-        (queue ?? .main).async { [self] in
-            if posts { NotificationCenter.default.post(name: .networkingOperationDidFinish, object: self) }
+        PostsOfTurn.post(to: queue ?? .main) { [self] in
+            if posts { NotificationCenter.default.post(name: NotificationInterest.didFinish, object: self) }
             completion?()
             block?()
             letGo()
@@ -79,9 +81,9 @@ extension URLConnectionOperation {
     }
 
     func postDidStart() {
-        guard postsNotifications else { return }
-        OperationQueues.processing.async { [self] in
-            NotificationCenter.default.post(name: .networkingOperationDidStart, object: self)
+        guard NotificationInterest.isThere, postsNotifications else { return }
+        PostsOfTurn.post(to: OperationQueues.processing) { [self] in
+            NotificationCenter.default.post(name: NotificationInterest.didStart, object: self)
         }
     }
 }

@@ -54,16 +54,21 @@ extension URLConnectionOperation {
             defer { delivery.hasBegun = true }
             return !delivery.hasBegun
         }
-        let (preset, policy) = settings.withLock { ($0.presetFailure, $0.dependencyFailurePolicy) }
+        // Taken out, so that it runs once however often the operation is paused.
+        let (preset, policy, retries, prepare) = settings.withLock {
+            ($0.presetFailure, $0.dependencyFailurePolicy, $0.retryPolicy, $0.handlers.prepare.take())
+        }
         if isFirst {
-            noteFirstTry()
+            if let retries { noteFirstTry(under: retries) }
             postDidStart()
             if policy == .cancel, let cause = failureOfDependency() { cancel(because: cause) }
         }
-        if isStoppedInPreparation() { return happen(.workStopped) }
+        if isStoppedInPreparation() {
+            if let prepare { self.prepare = prepare }
+            return happen(.workStopped)
+        }
         if let preset { return conclude(data: nil, head: nil, error: preset) }
-        // Taken out, so that it runs once however often the operation is paused.
-        guard let prepare = settings.withLock({ $0.handlers.prepare.take() }) else { return connect() }
+        guard let prepare else { return connect() }
         OperationQueues.processing.async { [self] in
             do {
                 var request = self.request
@@ -103,7 +108,9 @@ extension URLConnectionOperation {
         } catch {
             return conclude(data: nil, head: nil, error: error)
         }
-        let configuration = settings.withLock { $0.configuration }
+        var configuration = settings.withLock { $0.configuration }
+        // A body that goes to a file is expected to be a large one.
+        if !transfer.isInMemory { configuration.receiveBufferSize = 512 << 10 }
         let connection = carrier.connection(
             for: transfer.nextRequest(request), configuration: configuration, delegate: transfer)
         let isStopped = workSlot.withLock { slot in

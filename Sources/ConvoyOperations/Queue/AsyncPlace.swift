@@ -1,3 +1,4 @@
+import ConvoyTransport
 import Synchronization
 
 /// What connects a task that waits for a place with its cancellation, which may come before, while or after it waits.
@@ -7,7 +8,7 @@ final class AsyncPlace: Sendable {
         var isCancelled = false
     }
 
-    private let state = Mutex(State())
+    private let state = Locked(State())
 
     /// False if the task was cancelled before.
     func keep(_ waiter: LengthWaiter) -> Bool {

@@ -15,7 +15,7 @@ struct DependencyLinks {
     private static let indexedFrom = 9
 
     private var links: ContiguousArray<Link> = []
-    private var positions: [ObjectIdentifier: Int] = [:]
+    private var positions = PositionTable()
     private var gaps = 0
 
     var isEmpty: Bool { links.count == gaps }
@@ -26,8 +26,8 @@ struct DependencyLinks {
         guard position(of: operation) == nil else { return nil }
         links.append(Link(operation: operation))
         let position = links.count - 1
-        if !positions.isEmpty {
-            positions[ObjectIdentifier(operation)] = position
+        if positions.hasRoom {
+            positions.insert(position, for: operation)
         } else if links.count >= Self.indexedFrom {
             reindex()
         }
@@ -39,7 +39,6 @@ struct DependencyLinks {
         guard let position = position(of: operation) else { return nil }
         let link = links[position]
         links[position] = Link(operation: nil, watcher: nil, isFinished: true)
-        positions[ObjectIdentifier(operation)] = nil
         gaps += 1
         if gaps > 16, gaps > links.count / 2 { compact() }
         return (!link.isFinished, link.watcher)
@@ -74,7 +73,7 @@ struct DependencyLinks {
         let operations = links.compactMap(\.operation)
         let watchers = links.compactMap(\.watcher)
         links = []
-        positions = [:]
+        positions = PositionTable()
         gaps = 0
         return (operations, watchers)
     }
@@ -83,7 +82,7 @@ struct DependencyLinks {
         if positions.isEmpty {
             return links.firstIndex { $0.operation === operation }
         }
-        return positions[ObjectIdentifier(operation)]
+        return positions.position(of: operation) { links[$0].operation === operation }
     }
 
     private mutating func compact() {
@@ -93,10 +92,11 @@ struct DependencyLinks {
     }
 
     private mutating func reindex() {
-        positions.removeAll(keepingCapacity: true)
+        positions = PositionTable()
         guard links.count >= Self.indexedFrom else { return }
+        positions = PositionTable(for: links.count)
         for (position, link) in links.enumerated() {
-            if let operation = link.operation { positions[ObjectIdentifier(operation)] = position }
+            if let operation = link.operation { positions.insert(position, for: operation) }
         }
     }
 }

@@ -1,3 +1,4 @@
+import ConvoyTransport
 import Foundation
 import Synchronization
 
@@ -81,7 +82,7 @@ final class ForeignLobby: OperationQueue, @unchecked Sendable {
     /// that were not ready before. The probe never is, until the other operation has finished; so its
     /// `isReady` is evaluated after each event of the other one.
     private final class ReadinessProbe: Operation, @unchecked Sendable {
-        private let member = Mutex<ForeignMember?>(nil)
+        private let member = Locked<ForeignMember?>(nil)
         private let announced = Atomic<Bool>(false)
 
         init(_ member: ForeignMember) {

@@ -1,3 +1,4 @@
+import ConvoyTransport
 import Foundation
 import Synchronization
 
@@ -15,7 +16,7 @@ final class ForeignMember: @unchecked Sendable {
 
     let operation: Operation
     private let queue: RequestOperationQueue
-    private let hooks = Mutex(Hooks())
+    private let hooks = Locked(Hooks())
 
     /// The place in the queue. Read and written by the queue only, under its lock.
     var queueIndex: Int32 = -1
@@ -81,12 +82,17 @@ final class ForeignMember: @unchecked Sendable {
         }
     }
 
+    /// Cuts the operation off from its dependencies, for two reasons.
+    ///
     /// Foundation keeps finished dependencies for ever, and releases a long chain of them by recursion
-    /// until the stack ends. In a chain each has few; long lists are left alone, as removing from them is slow.
+    /// until the stack ends. In a chain each has few; a long list is left alone, as removing from it is slow.
+    ///
+    /// A cancelled operation may be over, and gone, before its dependencies have finished. They would
+    /// then touch it through the unretained pointer that Foundation gave them; so it must go, however long the list.
     private func trimDependencies() {
         let dependencies = operation.dependencies
-        guard !dependencies.isEmpty, dependencies.count <= 4 else { return }
-        for dependency in dependencies where dependency.isFinished { operation.removeDependency(dependency) }
+        guard !dependencies.isEmpty, dependencies.count <= 4 || operation.isCancelled else { return }
+        for dependency in dependencies { operation.removeDependency(dependency) }
         DeferredRelease.release(consume dependencies)
     }
 }

@@ -1,12 +1,13 @@
+import ConvoyTransport
 import Foundation
 import Synchronization
 
 /// Somebody who waits for a place in a full queue.
 final class LengthWaiter: Sendable {
-    private let resumption: Mutex<(@Sendable (Bool) -> Void)?>
+    private let resumption: Locked<(@Sendable (Bool) -> Void)?>
 
     init(_ resumption: @escaping @Sendable (_ isAdmitted: Bool) -> Void) {
-        self.resumption = Mutex(resumption)
+        self.resumption = Locked(resumption)
     }
 
     /// Lets the waiter go on. Only the first call counts.

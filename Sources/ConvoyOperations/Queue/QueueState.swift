@@ -2,14 +2,9 @@ import Foundation
 
 /// All that a ``RequestOperationQueue`` keeps under its lock: a value that calls nobody's code.
 ///
-/// Each mutating call is short, and takes O(1), or O(log hosts) where the lanes are touched.
+/// Each mutating call is short, and takes O(1), or O(log hosts) where the lanes are touched. What is not
+/// private is for `QueueState+Starting.swift`.
 struct QueueState {
-    /// An operation to be started by the caller, outside the lock.
-    enum Grant {
-        case scheduled(ScheduledOperation)
-        case foreign(ForeignMember)
-    }
-
     /// What is let go by the removal of an operation, so that it can be released outside the lock.
     struct Removed {
         var slot: QueueSlot
@@ -17,22 +12,19 @@ struct QueueState {
         var idle: [DispatchSemaphore]
     }
 
-    private static let mostWorkers = 64
-    private static let mostGrantsAtOnce = 64
-
-    private var slots: ContiguousArray<QueueSlot> = []
+    var slots: ContiguousArray<QueueSlot> = []
     private var free: [Int32] = []
     private var order = LinkTable()
     private var all = IndexList()
     /// Those that count towards the bounded length, the oldest first.
-    private var places = LinkTable()
+    var places = LinkTable()
     private var counted = IndexList()
     /// Links of the lists below: a slot is in one of them at most.
-    private var links = LinkTable()
-    private var exempts = IndexList()
-    private var runnable = IndexList()
-    private var runnableCount = 0
-    private var epochs = BarrierEpochs()
+    var links = LinkTable()
+    var exempts = IndexList()
+    var runnable = IndexList()
+    var runnableCount = 0
+    var epochs = BarrierEpochs()
     private var barriers = 0
     private var foreigners: Set<ObjectIdentifier> = []
 
@@ -41,9 +33,9 @@ struct QueueState {
     var limit = Int.max
     var isSuspended = false
     var idleWaiters: [DispatchSemaphore] = []
-    private(set) var running = 0
-    private var workers = 0
-    private var busyWorkers = 0
+    var running = 0
+    var workers = 0
+    var busyWorkers = 0
 
     /// Operations in the queue, without barriers.
     private(set) var count = 0
@@ -204,7 +196,7 @@ struct QueueState {
         lanes.didStop(index)
     }
 
-    private mutating func uncount(_ index: Int32) {
+    mutating func uncount(_ index: Int32) {
         guard slots[Int(index)].flags.contains(.counted) else { return }
         slots[Int(index)].flags.remove(.counted)
         places.remove(index, from: &counted)
@@ -270,77 +262,4 @@ struct QueueState {
         slots[Int(index)].flags.insert(.exempt)
         return slots[Int(index)]
     }
-
-    // MARK: Starting
-
-    /// Gives out slots. Operations that need a worker are put aside for one; the first other one is
-    /// returned. `spawn` is how many workers the caller must start.
-    mutating func nextGrant(aging: UInt64?, clock: any SchedulingClock) -> (grant: Grant?, spawn: Int, again: Bool) {
-        for _ in 0..<Self.mostGrantsAtOnce {
-            guard let index = nextIndex(aging: aging, clock: clock) else {
-                return (nil, workersToSpawn(), false)
-            }
-            uncount(index)
-            if let foreign = slots[Int(index)].foreign {
-                slots[Int(index)].phase = .running
-                return (.foreign(foreign), workersToSpawn(), true)
-            }
-            if slots[Int(index)].flags.contains(.direct), let operation = slots[Int(index)].scheduled {
-                slots[Int(index)].phase = .running
-                return (.scheduled(operation), workersToSpawn(), true)
-            }
-            slots[Int(index)].phase = .granted
-            links.append(index, to: &runnable)
-            runnableCount += 1
-        }
-        return (nil, workersToSpawn(), true)
-    }
-
-    private mutating func nextIndex(aging: UInt64?, clock: any SchedulingClock) -> Int32? {
-        if let index = links.popFirst(&exempts) { return index }
-        guard !isSuspended else { return nil }
-        if let index = epochs.takeDueBarrier() {
-            running += 1
-            return index
-        }
-        guard running < limit, lanes.count > 0 else { return nil }
-        if let aging, lanes.isMixed { lanes.promote(now: clock.now, interval: aging) }
-        guard let index = lanes.pop() else { return nil }
-        slots[Int(index)].flags.insert(.holdsHost)
-        running += 1
-        return index
-    }
-
-    private mutating func workersToSpawn() -> Int {
-        let wanted = min(runnableCount - (workers - busyWorkers), Self.mostWorkers - workers)
-        guard wanted > 0 else { return 0 }
-        workers += wanted
-        return wanted
-    }
-
-    /// The next operation for a worker. With none the worker is discounted, and must end.
-    mutating func next(for worker: QueueWorker) -> ScheduledOperation? {
-        release(worker)
-        if let index = worker.current?.queueIndex, index >= 0, slots[Int(index)].worker === worker {
-            slots[Int(index)].worker = nil
-        }
-        guard let index = links.popFirst(&runnable), let operation = slots[Int(index)].scheduled else {
-            workers -= 1
-            return nil
-        }
-        runnableCount -= 1
-        slots[Int(index)].phase = .running
-        slots[Int(index)].worker = worker
-        worker.isBusy = true
-        busyWorkers += 1
-        return operation
-    }
-
-    /// Counts a worker as idle: it has returned from an operation, or is about to.
-    private mutating func release(_ worker: QueueWorker) {
-        guard worker.isBusy else { return }
-        worker.isBusy = false
-        busyWorkers -= 1
-    }
-
 }

@@ -23,10 +23,12 @@ extension RequestOperationQueue {
     private func insertForeign(_ operation: Operation, flags: QueueSlot.Flags) {
         let member = ForeignMember(operation, in: self)
         let examination = Examination(of: operation, inSerialQueue: isOneAtATime)
-        let isNew = state.withLock { state in
+        let (isNew, admitted) = state.withLock { state in
             if flags.contains(.reserved) { state.length.useReservation() }
-            return state.insert(member, examination, flags: flags, now: stamp)
+            let isNew = state.insert(member, examination, flags: flags, now: stamp)
+            return (isNew, isNew ? [] : state.length.admit())
         }
+        for waiter in admitted { waiter.resume(admitted: true) }
         guard isNew else { return }
         if examination.isReady { member.watch() } else { member.waitInLobby() }
     }

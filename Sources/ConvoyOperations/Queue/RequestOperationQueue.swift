@@ -1,3 +1,4 @@
+import ConvoyTransport
 import Foundation
 import Synchronization
 
@@ -22,6 +23,10 @@ import Synchronization
 /// them ready; others start on ``underlyingQueue``, or on a concurrent dispatch queue of the queue's own.
 /// No lock is held while code of an operation runs.
 ///
+/// ### Cost
+/// A ``ScheduledOperation`` costs 2 to 4 microseconds in all, however many there are. An operation of another
+/// class costs about 7, and about 15 and 2 KB more if it is not ready when it is added.
+///
 /// ### Lifetime
 /// Operations keep their queue alive until they have finished, and the queue keeps them. A queue that is
 /// let go of while it is suspended stays in memory with its operations.
@@ -36,21 +41,24 @@ import Synchronization
 /// - `OperationQueue.current` is the queue for operations that run on its dispatch queue; it is a
 ///   stand-in that passes everything on for a foreign operation that had to wait for its dependencies;
 ///   it is not set for operations that start in line.
-/// - When a foreign operation with at most four dependencies has finished, its `dependencies` are
-///   emptied, so that releasing a long chain does not recurse.
+/// - When a foreign operation has finished, its `dependencies` are emptied if it was cancelled or has at
+///   most four: so releasing a long chain does not recurse, and a dependency that outlives a cancelled
+///   operation does not touch it.
 open class RequestOperationQueue: OperationQueue, @unchecked Sendable {
-    let state = Mutex(QueueState())
-    let clock: any SchedulingClock
+    let state = BusyLocked(QueueState())
+    package let clock: any SchedulingClock
     let isBounded = Atomic<Bool>(false)
     private let isSerial = Atomic<Bool>(false)
     private let agingNanoseconds = Atomic<UInt64>(30_000_000_000)
-    private let queueProgress = Mutex<QueueProgress?>(nil)
+    private let queueProgress = Locked<QueueProgress?>(nil)
 
     /// Makes an empty queue without limits.
-    public override convenience init() {
-        self.init(clock: MonotonicClock())
+    public override init() {
+        clock = MonotonicClock()
+        super.init()
     }
 
+    /// Makes an empty queue with another clock.
     package init(clock: any SchedulingClock) {
         self.clock = clock
         super.init()
@@ -188,7 +196,9 @@ open class RequestOperationQueue: OperationQueue, @unchecked Sendable {
 
     /// Cancels all operations, and all barriers. They still finish, each in its own time.
     override open func cancelAllOperations() {
-        for operation in state.withLock({ $0.operationsAndBarriers }) { operation.cancel() }
+        // The newest first: the slot of a cancelled operation, or the turn of a barrier, must not go to one
+        // that is about to be cancelled too.
+        for operation in state.withLock({ $0.operationsAndBarriers }).reversed() { operation.cancel() }
     }
 
     /// Pauses all operations in the queue that can be paused. Those added later are not paused.

@@ -1,3 +1,4 @@
+import ConvoyTransport
 import Foundation
 import Synchronization
 
@@ -6,7 +7,7 @@ import Synchronization
 /// The block runs once, on the dispatch queue of the operation queue (or on the thread that calls
 /// `start()`), and not at all if the operation is cancelled first. It is released when it has run.
 open class ScheduledBlockOperation: ScheduledOperation, @unchecked Sendable {
-    private let block = Mutex<(@Sendable () -> Void)?>(nil)
+    private let block = Locked<(@Sendable () -> Void)?>(nil)
 
     /// Makes an operation that runs `block`.
     public convenience init(_ block: @escaping @Sendable () -> Void) {

@@ -1,3 +1,4 @@
+import ConvoyTransport
 import Foundation
 import Synchronization
 
@@ -27,11 +28,11 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
         static let finished: UInt8 = 2
     }
 
-    private let connections = Mutex(Connections())
+    private let connections = Locked(Connections())
     private let unfinishedDependencies = Atomic<Int>(0)
     private let work = Atomic<UInt8>(Work.idle)
     private let priority = Atomic<Int>(QueuePriority.normal.rawValue)
-    private let reason = Mutex<(any Error)?>(nil)
+    private let reason = Locked<(any Error)?>(nil)
 
     /// The place in the queue. Read and written by the queue only, under its lock.
     var queueIndex: Int32 = -1
@@ -263,6 +264,7 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
             return connections.dependents.removeAll()
         }
         guard let dependents else { return }
+        releaseDependencies()
         didChangeValue(forKey: "isFinished")
         // Foundation has handed the block on by now, and would keep it for ever.
         super.completionBlock = nil
@@ -273,7 +275,6 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
             dependent.operation?.dependencyDidFinish(self, position: dependent.position)
         }
         leaveQueue()
-        releaseDependencies()
     }
 
     private func releaseDependencies() {

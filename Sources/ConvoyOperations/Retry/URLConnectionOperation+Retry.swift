@@ -34,8 +34,7 @@ extension URLConnectionOperation {
     }
 
     /// Notes that the first try begins.
-    func noteFirstTry() {
-        guard let policy = retryPolicy else { return }
+    func noteFirstTry(under policy: RetryPolicy) {
         let now = retryClock.now
         delivery.withLock { $0.retry.began = now }
         if let host = schedulingHost { policy.budget?.deposit(forHost: host) }

@@ -11,7 +11,9 @@ import Foundation
 public final class MultipartBodyStream: InputStream, ReplayableBodyStream, ThrottledBodyStream {
     /// The exact number of bytes that the stream gives.
     public let contentLength: Int64
+    /// The most bytes that one read gives; `Int.max` for no limit.
     public let packetSize: Int
+    /// The pause after each packet, in seconds. It is for whoever sends the body; reading never sleeps.
     public let delay: TimeInterval
 
     private let layout: MultipartLayout
@@ -30,6 +32,9 @@ public final class MultipartBodyStream: InputStream, ReplayableBodyStream, Throt
 
     // MARK: ReplayableBodyStream
 
+    /// A fresh stream over the same parts. Files are read again from the disk.
+    ///
+    /// - Throws: as ``ReplayableBodyStream/replay()``.
     public func replay() throws -> InputStream {
         for case .stream(let source) in layout.pieces { try source.checkAvailable() }
         return MultipartBodyStream(layout: layout, packetSize: packetSize, delay: delay)

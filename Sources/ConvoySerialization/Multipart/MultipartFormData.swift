@@ -4,8 +4,7 @@ import FoundationNetworking
 /// The parts of a `multipart/form-data` body (RFC 7578); `AFMultipartFormData`.
 ///
 /// Files are named here and read when the body is sent, in constant memory. What cannot be sent (a media type with a
-/// line break in it) makes ``URLRequestSerialization/multipartFormRequest(method:url:parameters:headers:constructingBody:)``
-/// throw.
+/// line break in it) is remembered, and the request is refused with it.
 ///
 /// Names and file names are escaped as the WHATWG HTML standard says (section 4.10.21.8): `"` becomes `%22`, line
 /// breaks `%0D` and `%0A`, everything else is UTF-8 as it is.
@@ -69,7 +68,8 @@ public struct MultipartFormData {
         append(fields(name: name, fileName: fileName, mimeType: mimeType), .file(file))
     }
 
-    /// A file from a stream, of which `length` bytes are sent. `appendPartWithInputStream:name:fileName:length:mimeType:`.
+    /// A file from a stream, of which `length` bytes are sent.
+    /// `appendPartWithInputStream:name:fileName:length:mimeType:`.
     ///
     /// A stream can be read once. Unless it is a ``ReplayableBodyStream``, a redirect or an authentication that needs
     /// the body a second time fails; give a closure that makes streams to avoid that. A stream that ends before its
@@ -77,7 +77,9 @@ public struct MultipartFormData {
     public mutating func appendPart(
         inputStream: InputStream, name: String, fileName: String, length: Int64, mimeType: String
     ) {
-        append(fields(name: name, fileName: fileName, mimeType: mimeType), .stream(StreamSource(inputStream, length: length)))
+        append(
+            fields(name: name, fileName: fileName, mimeType: mimeType),
+            .stream(StreamSource(inputStream, length: length)))
     }
 
     /// A file from a stream that is made anew each time that the body is sent.

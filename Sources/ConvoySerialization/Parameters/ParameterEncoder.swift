@@ -52,7 +52,9 @@ private final class ParameterEncoder: Encoder {
     }
 
     /// An encoder for one place inside a container, for `superEncoder()`.
-    static func nested(in node: Node, at path: [any CodingKey]) -> any Encoder { NestedEncoder(node: node, codingPath: path) }
+    static func nested(in node: Node, at path: [any CodingKey]) -> any Encoder {
+        NestedEncoder(node: node, codingPath: path)
+    }
 }
 
 /// A place in the tree that is being built; a class, because containers are filled after they were handed out.
@@ -80,7 +82,9 @@ private struct NestedEncoder: Encoder {
         KeyedEncodingContainer(KeyedContainer<Key>(node: node, codingPath: codingPath))
     }
     func unkeyedContainer() -> any UnkeyedEncodingContainer { UnkeyedContainer(node: node, codingPath: codingPath) }
-    func singleValueContainer() -> any SingleValueEncodingContainer { SingleContainer(node: node, codingPath: codingPath) }
+    func singleValueContainer() -> any SingleValueEncodingContainer {
+        SingleContainer(node: node, codingPath: codingPath)
+    }
 }
 
 private struct KeyedContainer<Key: CodingKey>: KeyedEncodingContainerProtocol {

@@ -45,11 +45,16 @@ public struct QueryStringStyle: Sendable, Hashable {
         case secondsSince1970
     }
 
+    /// How the elements of an array are told apart.
     public var arrays: Arrays
+    /// How the key of a nested dictionary is joined.
     public var nesting: Nesting
+    /// How truth values are written.
     public var booleans: Booleans
+    /// How dates are written.
     public var dates: Dates
 
+    /// A style of one's own. What is not given is as in AFNetworking.
     public init(
         arrays: Arrays = .brackets, nesting: Nesting = .brackets, booleans: Booleans = .numeric,
         dates: Dates = .description

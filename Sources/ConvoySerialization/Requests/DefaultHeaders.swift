@@ -59,7 +59,9 @@ enum DefaultHeaders {
     private static func comment(_ text: String) -> String {
         String(
             String.UnicodeScalarView(
-                text.unicodeScalars.filter { $0.value >= 0x20 && $0.value < 0x7F && !"()\\".unicodeScalars.contains($0) }
+                text.unicodeScalars.filter {
+                    $0.value >= 0x20 && $0.value < 0x7F && !"()\\".unicodeScalars.contains($0)
+                }
             ))
     }
 }

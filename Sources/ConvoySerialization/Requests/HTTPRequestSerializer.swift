@@ -46,6 +46,7 @@ public struct HTTPRequestSerializer: HTTPRequestSerialization {
 
     var headers: HeaderFields = DefaultHeaders.fields
 
+    /// A serializer with the default headers, `Accept-Language` and `User-Agent`, and no property set.
     public init() {}
 
     /// This serializer. Here so that all serializers are set up alike.
@@ -93,6 +94,9 @@ public struct HTTPRequestSerializer: HTTPRequestSerialization {
 
     // MARK: Serializing
 
+    /// The request with the parameters as its query or as its form body, which replaces one that is there.
+    ///
+    /// - Throws: in ``URLRequestSerializationErrorDomain``; what ``queryStringSerialization`` throws.
     public func request(bySerializing request: URLRequest, with parameters: Parameter?) throws -> URLRequest {
         var request = try requestWithHeaders(request)
         if encodesParametersInURI(request) {

@@ -18,6 +18,7 @@ public struct JSONRequestSerializer: HTTPRequestSerialization {
     /// How dates are written; ``JSONDates/iso8601`` at first.
     public var dates = JSONDates.iso8601
 
+    /// A serializer with the given formatting, around an ``HTTPRequestSerializer``.
     public init(writingOptions: JSONSerialization.WritingOptions = [], http: HTTPRequestSerializer = .init()) {
         self.writingOptions = writingOptions
         self.http = http

@@ -13,6 +13,7 @@ public struct PropertyListRequestSerializer: HTTPRequestSerialization {
     /// Passed on to `PropertyListSerialization`, which has no use for it.
     public var writeOptions: PropertyListSerialization.WriteOptions
 
+    /// A serializer with the given format, around an ``HTTPRequestSerializer``.
     public init(
         format: PropertyListSerialization.PropertyListFormat = .xml,
         writeOptions: PropertyListSerialization.WriteOptions = 0, http: HTTPRequestSerializer = .init()

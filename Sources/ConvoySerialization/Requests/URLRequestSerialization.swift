@@ -36,6 +36,7 @@ extension URLRequestSerialization {
         try request(method: method, url: url, parameters: parameters, headers: [:])
     }
 
+    /// A new request, for a serializer that has no headers or properties of its own to apply.
     public func request(
         method: HTTPMethod, url: URL, parameters: Parameter?, headers: [String: String?]
     ) throws -> URLRequest {
@@ -53,13 +54,12 @@ extension URLRequestSerialization {
                 .invalidMethod, "The method is not a token (RFC 9110, section 5.6.2).", subject: method.rawValue)
         }
         var request = URLRequest(url: url)
-        request.httpMethod = method.rawValue
+        // The setter normalizes and copies; a new request is a GET.
+        if method != .get { request.httpMethod = method.rawValue }
         apply(&request)
         if headers.isEmpty { return try self.request(bySerializing: request, with: parameters) }
-        for (name, value) in headers {
-            try HeaderFields.check(name: name, value: value ?? "")
-            if let value { request.setValue(value, forHTTPHeaderField: name) }
-        }
+        for (name, value) in headers { try HeaderFields.check(name: name, value: value ?? "") }
+        request.allHTTPHeaderFields = headers.compactMapValues { $0 }
         request = try self.request(bySerializing: request, with: parameters)
         for (name, value) in headers where value == nil {
             request.setValue(nil, forHTTPHeaderField: name)
@@ -77,9 +77,12 @@ public protocol HTTPRequestSerialization: URLRequestSerialization {
 }
 
 extension HTTPRequestSerialization {
+    /// A new request with the headers and properties of ``http``.
     public func request(
         method: HTTPMethod, url: URL, parameters: Parameter?, headers: [String: String?]
     ) throws -> URLRequest {
-        try newRequest(method: method, url: url, parameters: parameters, headers: headers, applyingProperties: http.applyProperties)
+        try newRequest(
+            method: method, url: url, parameters: parameters, headers: headers,
+            applyingProperties: http.applyProperties)
     }
 }

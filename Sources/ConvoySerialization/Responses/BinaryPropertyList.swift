@@ -1,7 +1,7 @@
 import Foundation
 import FoundationNetworking
 
-/// A look at the references in a binary property list before it is read.
+/// A look at the objects of a binary property list before it is read.
 ///
 /// In that format objects refer to each other by number, so that a few hundred bytes can describe an array of ten
 /// arrays of ten arrays… with 10^12 elements, which Foundation on Linux would build one by one.
@@ -97,15 +97,21 @@ struct BinaryPropertyList {
         var count = 0
     }
 
-    /// The references that a container holds; none for anything else.
+    /// The references that a container holds; none for anything else that a property list can have.
+    ///
+    /// The format also has sets, null and the numbers that archives refer by. They are no property list, and Foundation
+    /// crashes on Linux when it makes Swift values of some of them.
     private func references(of object: Int) throws -> References {
-        guard let offset = Self.integer(bytes, at: tableOffset + object * offsetSize, size: offsetSize),
-            offset < tableOffset
-        else { throw Self.malformed }
+        let offset = try location(of: object)
         let marker = bytes[offset]
         let kind = marker >> 4
-        // 0xA is an array, 0xC a set, 0xD a dictionary, which has as many keys as values.
-        guard kind == 0xA || kind == 0xC || kind == 0xD else { return References() }
+        switch kind {
+        case 0x1, 0x2, 0x4, 0x5, 0x6: return References()
+        case 0x0 where marker == 0x08 || marker == 0x09: return References()
+        case 0x3 where marker == 0x33: return References()
+        case 0xA, 0xD: break
+        default: throw Self.malformed
+        }
         var count = Int(marker & 0xF)
         var start = offset + 1
         if count == 0xF {
@@ -119,7 +125,21 @@ struct BinaryPropertyList {
         guard start <= tableOffset, count <= (tableOffset - start) / referenceSize / perElement else {
             throw Self.malformed
         }
-        return References(start: start, count: count * perElement)
+        let references = References(start: start, count: count * perElement)
+        if kind == 0xD {
+            for index in 0..<count {
+                let key = bytes[try location(of: self.object(index, of: references))] >> 4
+                guard key == 0x5 || key == 0x6 else { throw Self.malformed }
+            }
+        }
+        return references
+    }
+
+    private func location(of object: Int) throws -> Int {
+        guard let offset = Self.integer(bytes, at: tableOffset + object * offsetSize, size: offsetSize),
+            offset < tableOffset
+        else { throw Self.malformed }
+        return offset
     }
 
     private func object(_ index: Int, of references: References) throws -> Int {

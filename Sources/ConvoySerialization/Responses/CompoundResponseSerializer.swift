@@ -11,6 +11,7 @@ public struct CompoundResponseSerializer: HTTPResponseSerialization {
     /// The serializers, in the order in which they are tried.
     public let responseSerializers: [any URLResponseSerialization]
 
+    /// A serializer that tries the given ones in their order.
     public init(_ responseSerializers: [any URLResponseSerialization]) {
         self.responseSerializers = responseSerializers
     }

@@ -11,6 +11,7 @@ public struct DecodableResponseSerializer<Value: Decodable & Sendable>: HTTPResp
     /// Makes the decoder. It is called for each response, because a `JSONDecoder` is an object that can be changed.
     public var decoder: @Sendable () -> JSONDecoder
 
+    /// A serializer for a type, with a closure that makes decoders.
     public init(
         _ type: Value.Type = Value.self, decoder: @escaping @Sendable () -> JSONDecoder = { JSONDecoder() }
     ) {

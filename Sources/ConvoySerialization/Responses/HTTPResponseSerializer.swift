@@ -12,6 +12,7 @@ public struct HTTPResponseSerializer: HTTPResponseSerialization {
     /// How much of a body is parsed. For the serializers that parse; this one does not.
     public var limits = ResponseLimits.standard
 
+    /// A serializer that accepts 200 to 299 and any content type.
     public init() {}
 
     init(contentTypes: Set<String>) { acceptableContentTypes = contentTypes }

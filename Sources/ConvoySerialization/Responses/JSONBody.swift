@@ -18,9 +18,11 @@ extension HTTPResponseSerializer {
         }
     }
 
-    /// UTF-16 or UTF-32 without a mark, which JSON shows by zeros among its first four bytes (RFC 4627, section 3),
-    /// in UTF-8. Foundation would detect it too, but only after the limits were checked in the wrong alphabet.
-    private func fromWideText(_ data: Data) -> Data? {
+    /// UTF-16 or UTF-32 without a mark, translated to UTF-8; nil for anything else. Formats that begin with ASCII show
+    /// it by zeros among their first four bytes (RFC 4627, section 3). The parsers would detect it too, but only after
+    /// the limits were checked in the wrong alphabet.
+    func fromWideText(_ data: Data) -> Data? {
+        guard data.count >= 2, data[data.startIndex] == 0 || data[data.startIndex + 1] == 0 else { return nil }
         let head = Array(data.prefix(4))
         guard head.count >= 2, Charset.unicodeMark(of: data) == nil else { return nil }
         let zeros = head.map { $0 == 0 }

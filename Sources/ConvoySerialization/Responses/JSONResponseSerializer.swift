@@ -5,6 +5,9 @@ import FoundationNetworking
 ///
 /// The body is parsed once, from its bytes. Only a body in another encoding than UTF-8 is translated first. A comma
 /// before a closing bracket, which `JSONSerialization` lets pass on Linux, is an error.
+///
+/// `JSONSerialization` reads some numbers with great exponents on Linux with an error in their last digits. Where that
+/// matters, ``DecodableResponseSerializer`` reads them exactly.
 public struct JSONResponseSerializer: HTTPResponseSerialization {
     /// The types that are accepted at first.
     public static let contentTypes: Set<String> = ["application/json", "text/json", "text/javascript"]
@@ -17,6 +20,7 @@ public struct JSONResponseSerializer: HTTPResponseSerialization {
     /// places count.
     public var removesKeysWithNullValues = false
 
+    /// A serializer that accepts ``contentTypes``.
     public init(readingOptions: JSONSerialization.ReadingOptions = []) {
         self.readingOptions = readingOptions
     }

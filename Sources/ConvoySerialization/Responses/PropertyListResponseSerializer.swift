@@ -8,6 +8,7 @@ public struct PropertyListResponseSerializer: HTTPResponseSerialization {
     /// How to read.
     public var readOptions: PropertyListSerialization.ReadOptions
 
+    /// A serializer that accepts `application/x-plist`.
     public init(readOptions: PropertyListSerialization.ReadOptions = []) {
         self.readOptions = readOptions
     }

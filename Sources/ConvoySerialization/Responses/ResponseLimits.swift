@@ -12,6 +12,7 @@ public struct ResponseLimits: Sendable, Hashable {
     /// 512 either, and says so with an error of its own.
     public var maximumNestingDepth: Int
 
+    /// Limits of one's own; what is not given is standard.
     public init(maximumBodySize: Int = 64 << 20, maximumNestingDepth: Int = 512) {
         self.maximumBodySize = maximumBodySize
         self.maximumNestingDepth = maximumNestingDepth
@@ -39,4 +40,6 @@ public enum ResponseLimitExceeded: String, Sendable, Hashable {
     case nestingDepth
     /// A property list that is small as bytes and without measure as a tree.
     case expansion
+    /// An XML document with declarations of its own, such as entities.
+    case declarations
 }

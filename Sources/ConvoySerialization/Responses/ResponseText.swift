@@ -5,9 +5,9 @@ import FoundationNetworking
 extension HTTPResponseSerializer {
     /// The encoding that the response names or, where it names none that is known, ``stringEncoding``.
     func encoding(of response: URLResponse?) -> String.Encoding {
-        guard let name = response?.textEncodingName?.trimmingCharacters(in: .whitespaces), !name.isEmpty else {
-            return stringEncoding
-        }
+        guard let name = response?.textEncodingName, !name.isEmpty else { return stringEncoding }
+        // What nearly every response says, without the trimming and lowercasing that the rest needs.
+        if name == "utf-8" || name == "UTF-8" { return .utf8 }
         return Charset.encoding(named: name) ?? stringEncoding
     }
 
@@ -34,44 +34,5 @@ enum ResponseTextError {
         NSError.response(
             NSURLErrorCannotDecodeContentData, "Data failed decoding as a UTF-8 string", response, data: data
         ).adding("Could not decode string: \(data.count) bytes", for: NSLocalizedFailureReasonErrorKey)
-    }
-}
-
-/// The IANA names of the charsets that Foundation can read.
-enum Charset {
-    static func encoding(named name: String) -> String.Encoding? {
-        switch name.lowercased().trimmingCharacters(in: ["\"", "'"]) {
-        case "utf-8", "utf8": .utf8
-        case "us-ascii", "ascii": .ascii
-        case "iso-8859-1", "latin1", "iso_8859-1", "l1", "cp819": .isoLatin1
-        case "iso-8859-2", "latin2": .isoLatin2
-        case "utf-16": .utf16
-        case "utf-16le": .utf16LittleEndian
-        case "utf-16be": .utf16BigEndian
-        case "utf-32": .utf32
-        case "utf-32le": .utf32LittleEndian
-        case "utf-32be": .utf32BigEndian
-        case "windows-1250", "cp1250": .windowsCP1250
-        case "windows-1251", "cp1251": .windowsCP1251
-        case "windows-1252", "cp1252": .windowsCP1252
-        case "windows-1253", "cp1253": .windowsCP1253
-        case "windows-1254", "cp1254": .windowsCP1254
-        case "shift_jis", "shift-jis", "sjis": .shiftJIS
-        case "euc-jp": .japaneseEUC
-        case "iso-2022-jp": .iso2022JP
-        case "macintosh": .macOSRoman
-        default: nil
-        }
-    }
-
-    /// The encoding that a byte-order mark names. UTF-32's little-endian mark begins with UTF-16's.
-    static func unicodeMark(of data: Data) -> String.Encoding? {
-        let head = Array(data.prefix(4))
-        if head.starts(with: [0xEF, 0xBB, 0xBF]) { return .utf8 }
-        if head.starts(with: [0xFF, 0xFE, 0x00, 0x00]) { return .utf32LittleEndian }
-        if head.starts(with: [0x00, 0x00, 0xFE, 0xFF]) { return .utf32BigEndian }
-        if head.starts(with: [0xFF, 0xFE]) { return .utf16LittleEndian }
-        if head.starts(with: [0xFE, 0xFF]) { return .utf16BigEndian }
-        return nil
     }
 }

@@ -9,6 +9,7 @@ public struct StringResponseSerializer: HTTPResponseSerialization {
     /// What is acceptable, and the limits.
     public var http = HTTPResponseSerializer()
 
+    /// A serializer that accepts any content type.
     public init() {}
 
     /// A `String`; nil for 204, 205 and no body at all, empty for an empty body.

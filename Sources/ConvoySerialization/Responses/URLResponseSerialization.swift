@@ -22,6 +22,7 @@ public protocol URLResponseSerialization: Sendable {
 }
 
 extension URLResponseSerialization {
+    /// False: most serializers look at the content type.
     public func acceptsWithoutHeaders(statusCode: Int) -> Bool { false }
 }
 

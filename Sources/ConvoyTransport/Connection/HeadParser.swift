@@ -21,6 +21,7 @@ struct HeadParser {
     private(set) var bytes: [UInt8] = []
     private(set) var statusCode = 0
     private(set) var contentLength: Int64?
+    private(set) var isEncoded = false
     private var isWhole = false
     private var isInterim = false
 
@@ -28,6 +29,7 @@ struct HeadParser {
         bytes.removeAll(keepingCapacity: true)
         statusCode = 0
         contentLength = nil
+        isEncoded = false
         isWhole = false
         isInterim = false
     }
@@ -55,23 +57,49 @@ struct HeadParser {
 
     /// Two different lengths are how requests are smuggled (RFC 9112, section 6.3): no guess is safe.
     private mutating func noteLength(in line: UnsafeRawBufferPointer) -> Step {
-        let name = "content-length:".utf8
-        guard line.count > name.count, ASCII.lowercased(line[0]) == UInt8(ascii: "c"),
-            ASCII.equalIgnoringCase(line.prefix(name.count), name)
+        // On the bytes: this runs for each line of each response.
+        guard line.count > Self.lengthName.count, ASCII.lowercased(line[0]) == UInt8(ascii: "c"),
+            line[7] == UInt8(ascii: "-")
         else { return .more }
-        let values = String(decoding: line.dropFirst(name.count), as: UTF8.self)
-            .split(separator: ",", omittingEmptySubsequences: false)
-        for value in values {
-            let text = value.trimmingCharacters(in: .whitespacesAndNewlines)
-            guard !text.isEmpty, text.utf8.allSatisfy({ $0 >= UInt8(ascii: "0") && $0 <= UInt8(ascii: "9") }),
-                let length = Int64(text)
-            else { return .refused("The Content-Length is not a number.") }
+        if Self.hasName(line, Self.encodingName) {
+            isEncoded = !ASCII.equalIgnoringCase(
+                line[Self.encodingName.count...].filter { !ASCII.isWhitespace($0) }, "identity".utf8)
+            return .more
+        }
+        guard Self.hasName(line, Self.lengthName) else { return .more }
+        for value in line[Self.lengthName.count...].split(separator: UInt8(ascii: ","), omittingEmptySubsequences: false) {
+            guard let length = Self.number(value) else { return .refused("The Content-Length is not a number.") }
             if let earlier = contentLength, earlier != length {
                 return .refused("The response announces two different lengths, \(earlier) and \(length).")
             }
             contentLength = length
         }
         return .more
+    }
+
+    private static let lengthName = Array("content-length:".utf8)
+    private static let encodingName = Array("content-encoding:".utf8)
+
+    private static func hasName(_ line: UnsafeRawBufferPointer, _ name: [UInt8]) -> Bool {
+        guard line.count >= name.count else { return false }
+        for index in 0..<name.count where ASCII.lowercased(line[index]) != name[index] { return false }
+        return true
+    }
+
+    private static func number(_ text: Slice<UnsafeRawBufferPointer>) -> Int64? {
+        var value: Int64 = 0
+        var digits = 0
+        var hasEnded = false
+        for byte in text {
+            if ASCII.isWhitespace(byte) {
+                hasEnded = digits > 0
+                continue
+            }
+            guard !hasEnded, byte >= UInt8(ascii: "0"), byte <= UInt8(ascii: "9"), digits < 18 else { return nil }
+            value = value * 10 + Int64(byte - UInt8(ascii: "0"))
+            digits += 1
+        }
+        return digits > 0 ? value : nil
     }
 
     private static func statusCode(of line: UnsafeRawBufferPointer) -> Int? {

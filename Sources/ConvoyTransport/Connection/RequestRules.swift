@@ -39,8 +39,8 @@ enum RequestRules {
             guard isFieldValue(value) else {
                 throw URLError(.badURL, url: url, "The value of the header \(name) holds a control character.")
             }
-            switch name.lowercased() {
-            case "content-length":
+            switch KnownField(name) {
+            case .contentLength:
                 // Ours to say, but for a stream, whose length only the user knows.
                 guard isStreamed else { continue }
                 guard let length = Int64(value.trimmingCharacters(in: .whitespaces)), length >= 0 else {
@@ -48,15 +48,15 @@ enum RequestRules {
                 }
                 lines.announcedLength = length
                 continue
-            case "transfer-encoding": continue
-            case "proxy-authorization":
+            case .transferEncoding: continue
+            case .proxyAuthorization:
                 lines.proxyHeaders.append(line(name, value))
                 continue
-            case "range": lines.asksForRange = true
-            case "accept-encoding": lines.setsAcceptEncoding = true
-            case "expect": setsExpect = true
-            case "cache-control", "pragma": setsCacheControl = true
-            default: break
+            case .range: lines.asksForRange = true
+            case .acceptEncoding: lines.setsAcceptEncoding = true
+            case .expect: setsExpect = true
+            case .cacheControl: setsCacheControl = true
+            case nil: break
             }
             lines.headers.append(line(name, value))
         }
@@ -69,6 +69,25 @@ enum RequestRules {
             lines.headers.append("Pragma: no-cache")
         }
         return lines
+    }
+
+    /// The fields that mean something here. Most are told apart by their length alone.
+    private enum KnownField {
+        case contentLength, transferEncoding, proxyAuthorization, range, acceptEncoding, expect, cacheControl
+
+        init?(_ name: String) {
+            func isName(_ other: String) -> Bool { ASCII.equalIgnoringCase(name.utf8, other.utf8) }
+            switch name.utf8.count {
+            case 14 where isName("content-length"): self = .contentLength
+            case 17 where isName("transfer-encoding"): self = .transferEncoding
+            case 19 where isName("proxy-authorization"): self = .proxyAuthorization
+            case 5 where isName("range"): self = .range
+            case 15 where isName("accept-encoding"): self = .acceptEncoding
+            case 6 where isName("expect"): self = .expect
+            case 6 where isName("pragma"), 13 where isName("cache-control"): self = .cacheControl
+            default: return nil
+            }
+        }
     }
 
     static func check(_ url: URL) throws(URLError) {

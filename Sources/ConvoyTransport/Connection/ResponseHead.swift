@@ -15,18 +15,16 @@ public final class ResponseHead: Sendable {
     public let contentLength: Int64?
     /// Whether the server encoded the body (gzip, br, zstd …), so that its length and its byte positions are not
     /// those of the decoded bytes.
-    public var isEncoded: Bool {
-        guard let encoding = self["Content-Encoding"] else { return false }
-        return encoding.lowercased() != "identity"
-    }
+    public let isEncoded: Bool
 
     private let bytes: [UInt8]
     private let foundationResponse = Locked<HTTPURLResponse?>(nil)
 
-    init(url: URL, statusCode: Int, contentLength: Int64?, bytes: [UInt8]) {
+    init(url: URL, statusCode: Int, contentLength: Int64?, isEncoded: Bool, bytes: [UInt8]) {
         self.url = url
         self.statusCode = statusCode
         self.contentLength = contentLength
+        self.isEncoded = isEncoded
         self.bytes = bytes
     }
 
@@ -34,8 +32,10 @@ public final class ResponseHead: Sendable {
     package convenience init(url: URL, statusCode: Int, headers: [(String, String)]) {
         var text = "HTTP/1.1 \(statusCode) \r\n"
         for (name, value) in headers { text += "\(name): \(value)\r\n" }
-        let length = headers.first { $0.0.lowercased() == "content-length" }.flatMap { Int64($0.1) }
-        self.init(url: url, statusCode: statusCode, contentLength: length, bytes: Array((text + "\r\n").utf8))
+        func value(_ wanted: String) -> String? { headers.first { $0.0.lowercased() == wanted }?.1 }
+        self.init(
+            url: url, statusCode: statusCode, contentLength: value("content-length").flatMap { Int64($0) },
+            isEncoded: (value("content-encoding") ?? "identity") != "identity", bytes: Array((text + "\r\n").utf8))
     }
 
     /// The version in the status line, such as `HTTP/1.1` or `HTTP/2`.

@@ -19,7 +19,8 @@ extension URLConnection: EasyHandleOwner {
     private func receiveHead() -> Bool {
         guard let url = currentRequest.url else { return false }
         let response = ResponseHead(
-            url: url, statusCode: head.statusCode, contentLength: head.contentLength, bytes: head.bytes)
+            url: url, statusCode: head.statusCode, contentLength: head.contentLength,
+            isEncoded: head.isEncoded, bytes: head.bytes)
         do throws(URLError) {
             if let redirect = try Redirect(
                 from: currentRequest, response: response, followed: followedRedirects,

@@ -68,6 +68,7 @@ public final class URLConnection: Connection, @unchecked Sendable {
     // MARK: Any thread
 
     public func start() {
+        if thread.isFreeHere { return begin() }
         if thread.perform({ self.begin() }) { return }
         // There is no network thread to say so on.
         if let delegate, let failure = thread.failure { delegate.connection(self, didFailWith: failure) }
@@ -136,6 +137,7 @@ public final class URLConnection: Connection, @unchecked Sendable {
         options.acceptsEncodings = !lines.asksForRange && !lines.setsAcceptEncoding
         options.usesHTTP2 = configuration.usesHTTP2
         options.isSecure = url.scheme?.lowercased() == "https"
+        options.receiveBufferSize = configuration.receiveBufferSize
         options.certificateAuthorities = options.isSecure ? configuration.authoritiesPath : nil
         let code = handle.prepare(
             url: url.absoluteString, options: options, lines: lines.headers, proxyLines: lines.proxyHeaders)

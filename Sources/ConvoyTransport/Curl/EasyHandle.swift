@@ -24,6 +24,7 @@ final class EasyHandle {
         var usesHTTP2 = true
         var certificateAuthorities: String?
         var isSecure = false
+        var receiveBufferSize = 0
     }
 
     let easy: UnsafeMutableRawPointer
@@ -31,22 +32,25 @@ final class EasyHandle {
     var owner: (any EasyHandleOwner)?
 
     private var applied = Options()
-    private var headers: UnsafeMutablePointer<curl_slist>?
-    private var proxyHeaders: UnsafeMutablePointer<curl_slist>?
+    private var headers = HeaderList()
+    private var proxyHeaders = HeaderList()
     private let errorText: UnsafeMutablePointer<CChar>
 
-    init?() {
+    /// - Parameter sockets: who opens and closes the sockets of connections that are made for this handle; it
+    ///   outlives them.
+    init?(sockets: MultiHandle) {
         guard let easy = curl_easy_init() else { return nil }
         self.easy = easy
         errorText = .allocate(capacity: Int(CURL_ERROR_SIZE))
         errorText.pointee = 0
         setPermanentOptions()
+        sockets.watchSockets(of: easy)
     }
 
     deinit {
         curl_easy_cleanup(easy)
-        curl_slist_free_all(headers)
-        curl_slist_free_all(proxyHeaders)
+        curl_slist_free_all(headers.list)
+        curl_slist_free_all(proxyHeaders.list)
         errorText.deallocate()
     }
 
@@ -64,7 +68,6 @@ final class EasyHandle {
         // The connection's idle timer counts from the first moment; libcurl's five minutes would only cut it short.
         convoy_easy_set_long(easy, CURLOPT_CONNECTTIMEOUT_MS, Int(Int32.max))
         convoy_easy_set_string(easy, CURLOPT_ACCEPT_ENCODING, "")
-        convoy_easy_set_long(easy, CURLOPT_BUFFERSIZE, 128 << 10)
         convoy_easy_set_long(easy, CURLOPT_UPLOAD_BUFFERSIZE, 128 << 10)
 
         convoy_easy_set_pointer(easy, CURLOPT_HEADERDATA, context)
@@ -116,22 +119,33 @@ final class EasyHandle {
         errorText.pointee = 0
         var code = convoy_easy_set_string(easy, CURLOPT_URL, url)
         if code == CURLE_OK { code = apply(options) }
-        guard code == CURLE_OK, replace(&headers, by: lines), replace(&proxyHeaders, by: proxyLines) else {
-            return code == CURLE_OK ? CURLE_OUT_OF_MEMORY : code
-        }
-        convoy_easy_set_pointer(easy, CURLOPT_HTTPHEADER, headers)
-        convoy_easy_set_pointer(easy, CURLOPT_PROXYHEADER, proxyHeaders)
+        guard code == CURLE_OK else { return code }
+        guard headers.replace(by: lines, of: easy, CURLOPT_HTTPHEADER),
+            proxyHeaders.replace(by: proxyLines, of: easy, CURLOPT_PROXYHEADER)
+        else { return CURLE_OUT_OF_MEMORY }
         return CURLE_OK
     }
 
-    private func replace(_ list: inout UnsafeMutablePointer<curl_slist>?, by lines: [String]) -> Bool {
-        curl_slist_free_all(list)
-        list = nil
-        for line in lines {
-            guard let longer = curl_slist_append(list, line) else { return false }
-            list = longer
+    /// Header lines in libcurl's own form, made anew only where they differ from those of the last transfer.
+    private struct HeaderList {
+        private(set) var list: UnsafeMutablePointer<curl_slist>?
+        private var lines: [String] = []
+
+        /// False when there is no memory.
+        mutating func replace(by lines: [String], of easy: UnsafeMutableRawPointer, _ option: CURLoption) -> Bool {
+            guard lines != self.lines else { return true }
+            convoy_easy_set_pointer(easy, option, nil)
+            curl_slist_free_all(list)
+            list = nil
+            self.lines = []
+            for line in lines {
+                guard let longer = curl_slist_append(list, line) else { return false }
+                list = longer
+            }
+            self.lines = lines
+            convoy_easy_set_pointer(easy, option, list)
+            return true
         }
-        return true
     }
 
     private func apply(_ options: Options) -> CURLcode {
@@ -163,6 +177,9 @@ final class EasyHandle {
         if options.isSecure != before.isSecure || options.usesHTTP2 != before.usesHTTP2 {
             // Rather wait for a connection that can carry many streams than open one for each.
             convoy_easy_set_long(easy, CURLOPT_PIPEWAIT, options.isSecure && options.usesHTTP2 ? 1 : 0)
+        }
+        if options.receiveBufferSize != before.receiveBufferSize {
+            convoy_easy_set_long(easy, CURLOPT_BUFFERSIZE, options.receiveBufferSize)
         }
         if options.certificateAuthorities != before.certificateAuthorities {
             return setCertificateAuthorities(options.certificateAuthorities)

@@ -28,6 +28,8 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     private var needsTimeoutAction = false
     private var mayHaveMessages = false
     private var isClosed = false
+    private var depth = 0
+    private let sockets: SocketTable
 
     private static let isLibraryReady = curl_global_init(Int(CURL_GLOBAL_ALL)) == CURLE_OK
 
@@ -37,6 +39,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         }
         self.runLoop = runLoop
         self.multi = multi
+        sockets = SocketTable(runLoop: runLoop)
         let context = Unmanaged.passUnretained(self).toOpaque()
         convoy_multi_set_pointer(multi, CURLMOPT_SOCKETDATA, context)
         convoy_multi_set_pointer(multi, CURLMOPT_TIMERDATA, context)
@@ -73,7 +76,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
 
     /// A handle at rest, or a new one; nil when there is no memory for it.
     func takeHandle() -> EasyHandle? {
-        idle.popLast() ?? EasyHandle()
+        idle.popLast() ?? EasyHandle(sockets: self)
     }
 
     /// Puts a handle to rest. It keeps its buffers, its options and nothing of its last transfer.
@@ -99,9 +102,16 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     /// Something outside of the run loop's events (a lifted pause) may have ended a transfer.
     func noteActivity() { mayHaveMessages = true }
 
+    /// Whether libcurl is running, further down the stack: it may not be called then.
+    var isInLibcurl: Bool { depth > 0 }
+
+    /// Lets the handle's connections open and close their sockets here.
+    func watchSockets(of easy: UnsafeMutableRawPointer) { sockets.adopt(easy) }
+
     // MARK: Events
 
     func fileDescriptor(_ descriptor: Int32, isReadyFor events: FileEvents) {
+        guard sockets.isWatched(descriptor) else { return sockets.drop(descriptor) }
         var mask: Int32 = 0
         if events.contains(.readable) { mask |= CURL_CSELECT_IN }
         if events.contains(.writable) { mask |= CURL_CSELECT_OUT }
@@ -111,7 +121,9 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
 
     private func act(on socket: curl_socket_t, _ mask: Int32) {
         var stillRunning: Int32 = 0
+        depth += 1
         curl_multi_socket_action(multi, socket, mask, &stillRunning)
+        depth -= 1
         mayHaveMessages = true
     }
 
@@ -119,11 +131,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         var events: FileEvents = []
         if what == CURL_POLL_IN || what == CURL_POLL_INOUT { events.insert(.readable) }
         if what == CURL_POLL_OUT || what == CURL_POLL_INOUT { events.insert(.writable) }
-        do {
-            try runLoop.watch(socket, for: events, handler: self)
-        } catch {
-            // Out of memory for watching: the transfer's own timeout ends it with an error.
-        }
+        sockets.watch(socket, for: events, handler: self)
     }
 
     private func setTimeout(_ milliseconds: Int) {

@@ -21,12 +21,14 @@ package final class NetworkRunLoop: @unchecked Sendable {
         var isStopped = false
     }
 
-    private let inbox = Locked(Inbox())
+    private let inbox = BusyLocked(Inbox())
     private let wakeUp: WakeUp
+    private let thread = Atomic<UInt>(0)
     private let poller: any Poller
     private var timers = TimerHeap()
     private var handlers: [(any FileEventHandler)?] = []
     private var spare: [Block] = []
+    private let posts = PostsOfTurn()
     /// Runs at the end of each turn, before the thread may sleep.
     package var endOfTurn: (() -> Void)?
 
@@ -65,6 +67,12 @@ package final class NetworkRunLoop: @unchecked Sendable {
 
     // MARK: The loop's thread
 
+    /// No longer watches a descriptor.
+    package func unwatch(_ descriptor: Int32) throws {
+        if Int(descriptor) < handlers.count { handlers[Int(descriptor)] = nil }
+        try poller.watch(descriptor, for: [])
+    }
+
     /// Watches a descriptor for these events; none means: no longer.
     package func watch(_ descriptor: Int32, for events: FileEvents, handler: any FileEventHandler) throws {
         let index = Int(descriptor)
@@ -86,8 +94,14 @@ package final class NetworkRunLoop: @unchecked Sendable {
 
     /// Runs turn after turn until `stop()`.
     package func run() {
+        thread.store(UInt(pthread_self()), ordering: .relaxed)
+        posts.adoptThread()
         while turn() {}
+        posts.leaveThread()
     }
+
+    /// Whether the caller is on the loop's thread.
+    package var isCurrent: Bool { thread.load(ordering: .relaxed) == UInt(pthread_self()) }
 
     private func turn() -> Bool {
         guard let mayBlock = prepareToSleep() else { return false }
@@ -104,6 +118,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
             while let timer = timers.popDue(now: now) { timer.fire() }
         }
         endOfTurn?()
+        posts.flush()
         return true
     }
 

@@ -123,7 +123,10 @@ import Testing
 
     @Test(arguments: QueueKind.allCases) func aCancelledBatchFinishesAndDoesNotComplete(kind: QueueKind) throws {
         let log = Log()
-        let operations = batch([member("/quick", "a", log)], log)
+        let only = member("/quick", "a", log)
+        let delivered = Signal()
+        only.whenDelivered { delivered.fire() }
+        let operations = batch([only], log)
         let end = try #require(operations.last)
         let queue = kind.make()
         queue.isSuspended = true
@@ -131,6 +134,7 @@ import Testing
         end.cancel()
         queue.isSuspended = false
         queue.waitUntilAllOperationsAreFinished()
+        #expect(delivered.wait())
         testQueue.sync {}
         #expect(end.isFinished)
         #expect(log.all == ["a succeeded"])

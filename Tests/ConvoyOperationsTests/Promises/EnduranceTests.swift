@@ -40,6 +40,8 @@ final class EnduranceTests: XCTestCase {
         server.route("GET", "/broken", .text("x").resetBeforeHead())
         server.redirect("/moved", to: "/quick")
         let group = DispatchGroup()
+        // It is there for ever from its first use.
+        let _: Bool = NetworkThread.shared.perform {}
         let descriptors = ProcessMeters.openDescriptors
         do {
             let manager = CountingManager(baseURL: server.url)
@@ -84,7 +86,9 @@ final class EnduranceTests: XCTestCase {
         try eventually(timeout: 20) { Token.count.load(ordering: .relaxed) == 0 }
         NetworkThreadBox.release()
         server.stop()
-        try eventually(timeout: 20) { ProcessMeters.openDescriptors <= descriptors }
+        try eventually(timeout: 20, "descriptors to be closed: \(ProcessMeters.descriptorTargets)") {
+            ProcessMeters.openDescriptors <= descriptors
+        }
     }
 
     /// The thread of the test above, with connections that end with it.
@@ -144,6 +148,6 @@ final class EnduranceTests: XCTestCase {
         XCTAssertEqual(done.wait(timeout: .now() + 30), .success)
         XCTAssertEqual(download.responseData?.count, 5_000_000)
         XCTAssertEqual((profile.responseObject as? [String: String])?["name"], "ada")
-        XCTAssertEqual(server.requests("GET", "/me").first?.headers["Authorization"], "Bearer abc")
+        XCTAssertTrue(server.requests("GET", "/me").contains { $0.headers["Authorization"] == "Bearer abc" })
     }
 }

@@ -6,18 +6,6 @@ import FoundationNetworking
 import Synchronization
 import Testing
 
-/// The queues that an operation must keep its promises in.
-enum QueueKind: CaseIterable {
-    case foundation, convoy
-
-    func make() -> OperationQueue {
-        switch self {
-        case .foundation: OperationQueue()
-        case .convoy: RequestOperationQueue()
-        }
-    }
-}
-
 /// A queue for completion handlers, so that no test needs the main queue.
 let testQueue = DispatchQueue(label: "Convoy.Tests")
 

@@ -1,0 +1,29 @@
+import Foundation
+import Synchronization
+
+extension Notification.Name {
+    /// An operation has begun its work; `object` is the operation. Posted on a queue of the library's own.
+    ///
+    /// Operations post nothing until a program has asked for this name, or for the other one, here.
+    public static var networkingOperationDidStart: Notification.Name {
+        NotificationInterest.exists.store(true, ordering: .relaxed)
+        return NotificationInterest.didStart
+    }
+
+    /// An operation has finished, its results and its error are final; `object` is the operation. Posted where its
+    /// handlers run, before them; on a queue of the library's own if it has none.
+    public static var networkingOperationDidFinish: Notification.Name {
+        NotificationInterest.exists.store(true, ordering: .relaxed)
+        return NotificationInterest.didFinish
+    }
+}
+
+/// Whether anybody can have subscribed. Posting costs as much as a good part of a request, and most programs never
+/// look; who wants to needs the names, and asks for them first.
+enum NotificationInterest {
+    static let exists = Atomic<Bool>(false)
+    static let didStart = Notification.Name("com.alamofire.networking.operation.start")
+    static let didFinish = Notification.Name("com.alamofire.networking.operation.finish")
+
+    static var isThere: Bool { exists.load(ordering: .relaxed) }
+}

@@ -1,0 +1,82 @@
+/// The giving out of slots, and of operations to workers.
+extension QueueState {
+    private static let mostWorkers = 64
+    private static let mostGrantsAtOnce = 64
+
+    /// An operation to be started by the caller, outside the lock.
+    enum Grant {
+        case scheduled(ScheduledOperation)
+        case foreign(ForeignMember)
+    }
+
+    /// Gives out slots. Operations that need a worker are put aside for one; the first other one is
+    /// returned. `spawn` is how many workers the caller must start.
+    mutating func nextGrant(aging: UInt64?, clock: any SchedulingClock) -> (grant: Grant?, spawn: Int, again: Bool) {
+        for _ in 0..<Self.mostGrantsAtOnce {
+            guard let index = nextIndex(aging: aging, clock: clock) else {
+                return (nil, workersToSpawn(), false)
+            }
+            uncount(index)
+            if let foreign = slots[Int(index)].foreign {
+                slots[Int(index)].phase = .running
+                return (.foreign(foreign), workersToSpawn(), true)
+            }
+            if slots[Int(index)].flags.contains(.direct), let operation = slots[Int(index)].scheduled {
+                slots[Int(index)].phase = .running
+                return (.scheduled(operation), workersToSpawn(), true)
+            }
+            slots[Int(index)].phase = .granted
+            links.append(index, to: &runnable)
+            runnableCount += 1
+        }
+        return (nil, workersToSpawn(), true)
+    }
+
+    private mutating func nextIndex(aging: UInt64?, clock: any SchedulingClock) -> Int32? {
+        if let index = links.popFirst(&exempts) { return index }
+        guard !isSuspended else { return nil }
+        if let index = epochs.takeDueBarrier() {
+            running += 1
+            return index
+        }
+        guard running < limit, lanes.count > 0 else { return nil }
+        if let aging, lanes.isMixed { lanes.promote(now: clock.now, interval: aging) }
+        guard let index = lanes.pop() else { return nil }
+        slots[Int(index)].flags.insert(.holdsHost)
+        running += 1
+        return index
+    }
+
+    private mutating func workersToSpawn() -> Int {
+        let wanted = min(runnableCount - (workers - busyWorkers), Self.mostWorkers - workers)
+        guard wanted > 0 else { return 0 }
+        workers += wanted
+        return wanted
+    }
+
+    /// The next operation for a worker. With none the worker is discounted, and must end.
+    mutating func next(for worker: QueueWorker) -> ScheduledOperation? {
+        release(worker)
+        if let index = worker.current?.queueIndex, index >= 0, slots[Int(index)].worker === worker {
+            slots[Int(index)].worker = nil
+        }
+        guard let index = links.popFirst(&runnable), let operation = slots[Int(index)].scheduled else {
+            workers -= 1
+            return nil
+        }
+        runnableCount -= 1
+        slots[Int(index)].phase = .running
+        slots[Int(index)].worker = worker
+        worker.isBusy = true
+        busyWorkers += 1
+        return operation
+    }
+
+    /// Counts a worker as idle: it has returned from an operation, or is about to.
+    mutating func release(_ worker: QueueWorker) {
+        guard worker.isBusy else { return }
+        worker.isBusy = false
+        busyWorkers -= 1
+    }
+
+}

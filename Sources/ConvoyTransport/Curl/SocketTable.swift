@@ -1,0 +1,87 @@
+import CCurl
+import Foundation
+
+/// Which sockets the run loop watches for libcurl.
+///
+/// libcurl takes a socket back after each request and hands it in again for the next. A connection's own socket stays
+/// registered in between, which saves two system calls a request; should it become ready meanwhile (the server has
+/// closed it), it is dropped then. That is safe for sockets whose closing is seen: those that were opened here.
+///
+/// Belongs to the network thread.
+final class SocketTable {
+    private struct Entry {
+        var registered: FileEvents = []
+        /// Whether libcurl wants to hear of it now.
+        var isWanted = false
+        /// Whether it was opened here, so that its closing comes here too.
+        var isOwn = false
+    }
+
+    private let runLoop: NetworkRunLoop
+    private var entries: [Entry] = []
+
+    init(runLoop: NetworkRunLoop) { self.runLoop = runLoop }
+
+    /// Lets the connections of this handle open and close their sockets here. A connection may outlive the handle,
+    /// but not the table.
+    func adopt(_ easy: UnsafeMutableRawPointer) {
+        let context = Unmanaged.passUnretained(self).toOpaque()
+        convoy_easy_set_pointer(easy, CURLOPT_OPENSOCKETDATA, context)
+        convoy_easy_set_pointer(easy, CURLOPT_CLOSESOCKETDATA, context)
+        convoy_easy_set_open_socket_callback(easy) { context, _, address in
+            guard let context, let address else { return CURL_SOCKET_BAD }
+            let table = Unmanaged<SocketTable>.fromOpaque(context).takeUnretainedValue()
+            return table.open(address.pointee)
+        }
+        convoy_easy_set_close_socket_callback(easy) { context, socket in
+            guard let context else { return close(socket) }
+            return Unmanaged<SocketTable>.fromOpaque(context).takeUnretainedValue().closeSocket(socket)
+        }
+    }
+
+    private func open(_ address: curl_sockaddr) -> curl_socket_t {
+        let descriptor = socket(
+            address.family, address.socktype | Int32(SOCK_CLOEXEC.rawValue), address.protocol)
+        guard descriptor >= 0 else { return CURL_SOCKET_BAD }
+        grow(to: descriptor)
+        entries[Int(descriptor)] = Entry(isOwn: true)
+        return descriptor
+    }
+
+    private func closeSocket(_ descriptor: curl_socket_t) -> Int32 {
+        drop(descriptor)
+        if Int(descriptor) < entries.count { entries[Int(descriptor)] = Entry() }
+        return close(descriptor)
+    }
+
+    func watch(_ descriptor: curl_socket_t, for events: FileEvents, handler: any FileEventHandler) {
+        grow(to: descriptor)
+        let entry = entries[Int(descriptor)]
+        entries[Int(descriptor)].isWanted = !events.isEmpty
+        if events.isEmpty, entry.isOwn, entry.registered == .readable { return }
+        guard events != entry.registered else { return }
+        entries[Int(descriptor)].registered = events
+        do {
+            try runLoop.watch(descriptor, for: events, handler: handler)
+        } catch {
+            // No memory for watching: the transfer's own timeout ends it with an error.
+            entries[Int(descriptor)].registered = []
+        }
+    }
+
+    func isWatched(_ descriptor: Int32) -> Bool {
+        Int(descriptor) < entries.count && entries[Int(descriptor)].isWanted
+    }
+
+    /// No longer watches a socket that libcurl does not ask about.
+    func drop(_ descriptor: Int32) {
+        guard Int(descriptor) < entries.count, !entries[Int(descriptor)].registered.isEmpty else { return }
+        entries[Int(descriptor)].registered = []
+        try? runLoop.unwatch(descriptor)
+    }
+
+    private func grow(to descriptor: Int32) {
+        guard Int(descriptor) >= entries.count else { return }
+        entries.append(contentsOf: repeatElement(Entry(), count: Int(descriptor) + 1 - entries.count))
+    }
+}

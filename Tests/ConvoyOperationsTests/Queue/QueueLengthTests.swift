@@ -1,0 +1,149 @@
+import ConvoyTransport
+import Foundation
+import Synchronization
+import Testing
+
+@testable import ConvoyOperations
+
+@Suite("The bounded length of RequestOperationQueue")
+struct QueueLengthTests {
+    private func full(_ policy: RequestOperationQueue.OverflowPolicy) -> (RequestOperationQueue, running: PausableTestOperation) {
+        let queue = RequestOperationQueue()
+        queue.maxConcurrentOperationCount = 1
+        queue.maximumLength = 2
+        queue.overflowPolicy = policy
+        let running = PausableTestOperation()
+        queue.addOperation(running)
+        return (queue, running)
+    }
+
+    private func finish(_ operations: [PausableTestOperation]) {
+        while let running = operations.first(where: { $0.isExecuting }) { running.finish() }
+    }
+
+    @Test("Refused: the operation finishes as cancelled, and says why; enqueue throws")
+    func refuse() {
+        let (queue, running) = full(.refuse)
+        let waiting = [PausableTestOperation(), PausableTestOperation()]
+        queue.addOperations(waiting, waitUntilFinished: false)
+        let refused = PausableTestOperation()
+        queue.addOperation(refused)
+        #expect(refused.isCancelled && refused.isFinished && refused.timesFinished == 1)
+        #expect(refused.cancellationReason as? RequestOperationQueueError == .refused(maximumLength: 2))
+        let untouched = PausableTestOperation()
+        #expect(throws: RequestOperationQueueError.refused(maximumLength: 2)) { try queue.enqueue(untouched) }
+        #expect(!untouched.isCancelled && !untouched.isEnqueued)
+        let foreign = BlockOperation {}
+        queue.addOperation(foreign)
+        #expect(returns { foreign.waitUntilFinished() })
+        #expect(foreign.isCancelled)
+        finish([running] + waiting)
+        #expect(drains(queue))
+        #expect((waiting + [running]).filter { $0.timesFinished == 1 }.count == 3)
+    }
+
+    @Test("Drop oldest: the oldest that waits is cancelled, whatever kind it is", arguments: OperationKind.allCases)
+    func dropOldest(kind: OperationKind) {
+        let (queue, running) = full(.dropOldest)
+        let gauge = Gauge()
+        let first = kind.make { gauge.enter() }
+        let second = kind.make { gauge.enter() }
+        second.addDependency(BlockOperation {})
+        let third = PausableTestOperation()
+        let fourth = PausableTestOperation()
+        queue.addOperations([first, second, third, fourth], waitUntilFinished: false)
+        for operation in [first, second] {
+            #expect(returns { operation.waitUntilFinished() })
+            #expect(operation.isCancelled)
+        }
+        if let dropped = first as? ScheduledOperation {
+            #expect(dropped.cancellationReason as? RequestOperationQueueError == .dropped(maximumLength: 2))
+        }
+        #expect(gauge.total == 0)
+        finish([running, third, fourth])
+        #expect(drains(queue))
+        #expect(third.timesFinished == 1 && fourth.timesFinished == 1)
+    }
+
+    @Test("Wait: the adding thread is held until there is a place")
+    func wait() {
+        let (queue, running) = full(.wait)
+        let operations = (0..<50).map { _ in PausableTestOperation { $0.finish() } }
+        let added = Locked(0)
+        let door = Door()
+        Thread {
+            for operation in operations {
+                queue.addOperation(operation)
+                added.withLock { $0 += 1 }
+            }
+            door.open()
+        }.start()
+        #expect(eventually { added.withLock { $0 } == 2 })
+        #expect(queue.queuedOperationCount == 3)
+        running.finish()
+        #expect(door.wait())
+        #expect(drains(queue))
+        #expect(operations.filter { $0.timesFinished == 1 }.count == 50)
+    }
+
+    @Test("Wait: a task waits without a thread, in order, and can be cancelled")
+    func asyncWait() async throws {
+        let (queue, running) = full(.wait)
+        let waiting = [PausableTestOperation(), PausableTestOperation()]
+        for operation in waiting { try await queue.enqueue(operation) }
+        let (late, given) = (PausableTestOperation(), PausableTestOperation())
+        let cancelled = Task { try await queue.enqueue(given) }
+        while queue.state.withLock({ !$0.length.hasWaiters }) { await Task.yield() }
+        cancelled.cancel()
+        await #expect(throws: CancellationError.self) { try await cancelled.value }
+        #expect(!given.isEnqueued)
+        let task = Task { try await queue.enqueue(late) }
+        while queue.state.withLock({ !$0.length.hasWaiters }) { await Task.yield() }
+        running.finish()
+        try await task.value
+        finish(waiting + [late])
+        #expect(late.timesFinished == 1)
+        #expect(queue.queuedOperationCount == 0)
+    }
+
+    @Test("Lifting the bound lets everybody in")
+    func lift() {
+        let (queue, running) = full(.wait)
+        let operations = (0..<10).map { _ in PausableTestOperation() }
+        let door = Door()
+        Thread {
+            queue.addOperations(operations, waitUntilFinished: false)
+            door.open()
+        }.start()
+        #expect(eventually { queue.queuedOperationCount == 3 })
+        queue.maximumLength = nil
+        #expect(door.wait())
+        #expect(queue.queuedOperationCount == 11)
+        finish([running] + operations)
+        #expect(drains(queue))
+    }
+
+    @Test("The length holds for many threads at a time")
+    func threads() {
+        let queue = RequestOperationQueue()
+        queue.maxConcurrentOperationCount = 2
+        queue.maximumLength = 5
+        queue.overflowPolicy = .wait
+        let gauge = Gauge()
+        let doors = (0..<8).map { _ in Door() }
+        for door in doors {
+            Thread {
+                for _ in 0..<300 { queue.addOperation { gauge.enter() } }
+                door.open()
+            }.start()
+        }
+        while queue.queuedOperationCount > 0 || gauge.total < 2400 {
+            // Five that wait, and two that run or are just coming to their end.
+            #expect(queue.queuedOperationCount <= 7)
+            usleep(100)
+        }
+        for door in doors { #expect(door.wait()) }
+        #expect(drains(queue))
+        #expect(gauge.total == 2400)
+    }
+}

@@ -1,0 +1,141 @@
+import ConvoyTransport
+import Foundation
+import Synchronization
+import Testing
+
+@testable import ConvoyOperations
+
+/// CONVOY_STRESS_SECONDS sets how long the test runs; 3 by default.
+@Suite("Stress", .serialized)
+struct QueueStressTests {
+    private static let seconds = ProcessInfo.processInfo.environment["CONVOY_STRESS_SECONDS"].flatMap(Double.init) ?? 3
+
+    /// What the threads share: the operations that are not over, and the limit that holds.
+    private final class Field: Sendable {
+        struct Contents {
+            var open: [PausableTestOperation] = []
+            var made = 0
+        }
+
+        let queue = RequestOperationQueue()
+        let gauge = Gauge()
+        let contents = Locked(Contents())
+        let wrong = Locked(0)
+
+        func any(_ random: inout SystemRandomNumberGenerator) -> PausableTestOperation? {
+            contents.withLock { $0.open.randomElement(using: &random) }
+        }
+
+        func add(_ random: inout SystemRandomNumberGenerator) {
+            guard contents.withLock({ $0.open.count }) < 400 else { return }
+            let operation = PausableTestOperation(
+                host: ["a", "b", "c", nil].randomElement(using: &random) ?? nil,
+                direct: Bool.random(using: &random), gauge: gauge)
+            operation.queuePriority = [.veryLow, .low, .normal, .high, .veryHigh].randomElement(using: &random) ?? .normal
+            if Int.random(in: 0..<3, using: &random) == 0, let other = any(&random) { operation.addDependency(other) }
+            contents.withLock {
+                $0.open.append(operation)
+                $0.made += 1
+            }
+            queue.addOperation(operation)
+            switch Int.random(in: 0..<40, using: &random) {
+            case 0: queue.addBarrierBlock {}
+            case 1:
+                let foreign = BlockOperation {}
+                foreign.addDependency(operation)
+                queue.addOperation(foreign)
+            case 2: queue.addOperation {}
+            default: break
+            }
+        }
+
+        /// Takes the finished ones out, and counts what did not finish just once.
+        func sweep() {
+            let over = contents.withLock { contents in
+                let over = contents.open.filter { $0.isFinished }
+                contents.open.removeAll { $0.isFinished }
+                return over
+            }
+            let wrong = over.filter { $0.timesFinished > 1 }.count
+            self.wrong.withLock { $0 += wrong }
+        }
+
+        func step(_ random: inout SystemRandomNumberGenerator) {
+            let operation = any(&random)
+            switch Int.random(in: 0..<100, using: &random) {
+            case 0..<35: add(&random)
+            case 35..<50: operation?.pause()
+            case 50..<70: contents.withLock { $0.open.first { $0.current == .paused } }?.resume()
+            case 70..<88: contents.withLock { $0.open.first { $0.isExecuting } }?.finish()
+            case 88..<92: operation?.cancel()
+            case 92..<95: operation?.queuePriority = [.veryLow, .normal, .veryHigh].randomElement(using: &random) ?? .low
+            case 95: queue.maxConcurrentOperationCountPerHost = Int.random(in: 1...6, using: &random)
+            case 96: queue.isSuspended.toggle()
+            case 97: if let operation, let other = any(&random) { operation.removeDependency(other) }
+            case 98: queue.closeGate(forHost: "a", until: MonotonicClock().now + 200_000)
+            default: sweep()
+            }
+        }
+
+        /// Lets everything come to its end.
+        func settle() -> Bool {
+            queue.isSuspended = false
+            return eventually {
+                queue.resumeAll()
+                for case let operation as PausableTestOperation in queue.queuedOperations { operation.finish() }
+                return queue.queuedOperationCount == 0
+            }
+        }
+    }
+
+    @Test("Eight threads enqueue, pause, resume, cancel and reorder: everything finishes once, the limit holds")
+    func fixedLimit() {
+        let field = Field()
+        field.queue.maxConcurrentOperationCount = 5
+        run(field) { _, _ in }
+        #expect(field.gauge.most <= 5)
+    }
+
+    @Test("The same while the limit changes")
+    func changingLimit() {
+        let field = Field()
+        run(field) { field, random in
+            if Int.random(in: 0..<50, using: &random) == 0 {
+                field.queue.maxConcurrentOperationCount = [-1, 1, 2, 8, 32].randomElement(using: &random) ?? 4
+            }
+            if Int.random(in: 0..<200, using: &random) == 0 {
+                field.queue.overflowPolicy = Bool.random(using: &random) ? .refuse : .dropOldest
+                field.queue.maximumLength = Bool.random(using: &random) ? nil : Int.random(in: 1...300, using: &random)
+            }
+        }
+    }
+
+    private func run(
+        _ field: Field, _ extra: @escaping @Sendable (Field, inout SystemRandomNumberGenerator) -> Void
+    ) {
+        let deadline = DispatchTime.now() + Self.seconds
+        let doors = (0..<8).map { _ in Door() }
+        for door in doors {
+            Thread {
+                var random = SystemRandomNumberGenerator()
+                while DispatchTime.now() < deadline {
+                    for _ in 0..<20 {
+                        field.step(&random)
+                        extra(field, &random)
+                    }
+                }
+                door.open()
+            }.start()
+        }
+        for door in doors { while !door.wait() {} }
+        #expect(field.settle())
+        #expect(drains(field.queue))
+        field.sweep()
+        let (left, made) = field.contents.withLock { ($0.open.count, $0.made) }
+        #expect(left == 0)
+        #expect(made > 100)
+        #expect(field.wrong.withLock { $0 } == 0)
+        #expect(field.gauge.now == 0)
+        print("stress: \(made) operations, at most \(field.gauge.most) at a time")
+    }
+}

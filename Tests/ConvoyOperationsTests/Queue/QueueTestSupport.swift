@@ -1,0 +1,229 @@
+import ConvoyTransport
+import Foundation
+import Synchronization
+import Testing
+
+@testable import ConvoyOperations
+
+/// The queues that share one contract.
+enum QueueKind: String, CaseIterable, Sendable, CustomTestStringConvertible {
+    case convoy, foundation
+
+    var testDescription: String { rawValue }
+
+    func make() -> OperationQueue {
+        self == .convoy ? RequestOperationQueue() : OperationQueue()
+    }
+}
+
+/// The operations that can be added to any of them.
+enum OperationKind: String, CaseIterable, Sendable, CustomTestStringConvertible {
+    case scheduled, block
+
+    var testDescription: String { rawValue }
+
+    func make(_ block: @escaping @Sendable () -> Void) -> Operation {
+        self == .scheduled ? ScheduledBlockOperation(block) : BlockOperation(block: block)
+    }
+}
+
+extension [Operation] {
+    var areAllFinished: Bool { allSatisfy { $0.isFinished } }
+    var areAllCancelled: Bool { allSatisfy { $0.isCancelled } }
+}
+
+/// What happened, in order.
+final class Log: Sendable {
+    private let lines = Locked<[String]>([])
+    var all: [String] { lines.withLock { $0 } }
+    func add(_ line: String) { lines.withLock { $0.append(line) } }
+}
+
+/// How many are inside at a time, and how many ever were.
+final class Gauge: Sendable {
+    private let state = Locked((now: 0, most: 0, total: 0))
+    var now: Int { state.withLock { $0.now } }
+    var most: Int { state.withLock { $0.most } }
+    var total: Int { state.withLock { $0.total } }
+
+    func enter() {
+        state.withLock {
+            $0.now += 1
+            $0.total += 1
+            $0.most = max($0.most, $0.now)
+        }
+    }
+
+    func leave() { state.withLock { $0.now -= 1 } }
+    func forgetMost() { state.withLock { $0.most = $0.now } }
+}
+
+/// A door that threads wait at until it is opened.
+final class Door: Sendable {
+    private let semaphore = DispatchSemaphore(value: 0)
+    func open() { semaphore.signal() }
+    /// False if it was not opened within the time after which a test counts as hung.
+    @discardableResult func wait() -> Bool {
+        guard semaphore.wait(timeout: .now() + patience) == .success else { return false }
+        semaphore.signal()
+        return true
+    }
+}
+
+/// Seconds after which a test counts as hung.
+let patience = 60.0
+
+/// Runs something that may hang on a thread of its own. False if it hung.
+func returns(_ body: @escaping @Sendable () -> Void) -> Bool {
+    let door = Door()
+    Thread {
+        body()
+        door.open()
+    }.start()
+    return door.wait()
+}
+
+func drains(_ queue: OperationQueue) -> Bool {
+    returns { queue.waitUntilAllOperationsAreFinished() }
+}
+
+/// Waits until something is so. For what has no notification; false if it never is.
+func eventually(_ condition: () -> Bool) -> Bool {
+    let deadline = DispatchTime.now() + patience
+    while !condition() {
+        guard DispatchTime.now() < deadline else { return false }
+        usleep(200)
+    }
+    return true
+}
+
+/// An asynchronous operation of Foundation's, finished from outside.
+final class ForeignAsyncOperation: Operation, @unchecked Sendable {
+    private let phase = Atomic<Int>(0)
+    private let allowed = Atomic<Bool>(true)
+    let started = Door()
+
+    override var isAsynchronous: Bool { true }
+    override var isExecuting: Bool { phase.load(ordering: .sequentiallyConsistent) == 1 }
+    override var isFinished: Bool { phase.load(ordering: .sequentiallyConsistent) == 2 }
+    override var isReady: Bool { super.isReady && allowed.load(ordering: .sequentiallyConsistent) }
+
+    override func start() {
+        if isCancelled { return finish() }
+        phase.store(1, ordering: .sequentiallyConsistent)
+        didChangeValue(forKey: "isExecuting")
+        started.open()
+    }
+
+    func finish() {
+        guard phase.exchange(2, ordering: .sequentiallyConsistent) != 2 else { return }
+        didChangeValue(forKey: "isFinished")
+    }
+
+    func allow(_ isAllowed: Bool) {
+        allowed.store(isAllowed, ordering: .sequentiallyConsistent)
+        didChangeValue(forKey: "isReady")
+    }
+}
+
+/// A request operation in miniature: starts in line, goes on elsewhere, can be paused and resumed.
+final class PausableTestOperation: ScheduledOperation, PausableOperation, @unchecked Sendable {
+    enum Phase: Int { case ready, executing, paused, finished }
+
+    private let phase = Atomic<Int>(Phase.ready.rawValue)
+    private let finishes = Atomic<Int>(0)
+    private let host: String?
+    private let isDirect: Bool
+    private let gauge: Gauge
+    private let whenStarted: (@Sendable (PausableTestOperation) -> Void)?
+
+    init(
+        host: String? = nil, direct: Bool = true, gauge: Gauge = Gauge(),
+        whenStarted: (@Sendable (PausableTestOperation) -> Void)? = nil
+    ) {
+        self.host = host
+        isDirect = direct
+        self.gauge = gauge
+        self.whenStarted = whenStarted
+        super.init()
+    }
+
+    var current: Phase { Phase(rawValue: phase.load(ordering: .sequentiallyConsistent)) ?? .finished }
+    var timesFinished: Int { finishes.load(ordering: .sequentiallyConsistent) }
+
+    override var isStartedDirectly: Bool { isDirect }
+    override var schedulingHost: String? { host }
+    override var isAsynchronous: Bool { true }
+    override var isExecuting: Bool { current == .executing }
+    override var isFinished: Bool { current == .finished }
+    override var isReady: Bool { super.isReady && (current == .ready || isCancelled) }
+
+    private func move(_ from: Phase, _ to: Phase) -> Bool {
+        phase.compareExchange(expected: from.rawValue, desired: to.rawValue, ordering: .sequentiallyConsistent).exchanged
+    }
+
+    override func start() {
+        if isCancelled {
+            if move(.ready, .finished) || move(.paused, .finished) { didEnd() }
+            return
+        }
+        gauge.enter()
+        guard move(.ready, .executing) else {
+            gauge.leave()
+            return slotDidFree()
+        }
+        executionDidBegin()
+        whenStarted?(self)
+    }
+
+    func pause() {
+        if move(.executing, .paused) {
+            gauge.leave()
+            slotDidFree()
+        } else if move(.ready, .paused) {
+            readinessDidChange()
+        }
+    }
+
+    func resume() {
+        if move(.paused, .ready) { readinessDidChange() }
+    }
+
+    func finish() {
+        guard move(.executing, .finished) else { return }
+        gauge.leave()
+        didEnd()
+    }
+
+    override func cancel() {
+        super.cancel()
+        finish()
+    }
+
+    private func didEnd() {
+        finishes.add(1, ordering: .sequentiallyConsistent)
+        executionDidFinish()
+    }
+}
+
+/// Time that passes when a test says so.
+final class ManualClock: SchedulingClock {
+    private let state = Locked((now: UInt64(0), timers: [(UInt64, @Sendable () -> Void)]()))
+
+    var now: UInt64 { state.withLock { $0.now } }
+    var timerCount: Int { state.withLock { $0.timers.count } }
+
+    func schedule(at deadline: UInt64, _ block: @escaping @Sendable () -> Void) {
+        state.withLock { $0.timers.append((deadline, block)) }
+    }
+
+    func advance(by seconds: Double) {
+        let due = state.withLock { state in
+            state.now += UInt64(seconds * 1e9)
+            let due = state.timers.filter { $0.0 <= state.now }
+            state.timers.removeAll { $0.0 <= state.now }
+            return due
+        }
+        for timer in due { timer.1() }
+    }
+}

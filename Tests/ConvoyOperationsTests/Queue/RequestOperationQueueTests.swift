@@ -1,0 +1,300 @@
+import ConvoyTransport
+import Foundation
+import Synchronization
+import Testing
+
+@testable import ConvoyOperations
+
+/// What Convoy's queue does beyond Foundation's.
+@Suite("RequestOperationQueue")
+struct RequestOperationQueueTests {
+    @Test("It has true operations and a true count")
+    func contents() {
+        let queue = RequestOperationQueue()
+        queue.isSuspended = true
+        let operations = (0..<10).map { $0 % 2 == 0 ? ScheduledBlockOperation {} : BlockOperation {} }
+        for operation in operations { queue.addOperation(operation) }
+        queue.addBarrierBlock {}
+        #expect(queue.queuedOperations == operations)
+        #expect(queue.queuedOperationCount == 10)
+        queue.isSuspended = false
+        #expect(drains(queue))
+        #expect(queue.queuedOperations.isEmpty && queue.queuedOperationCount == 0)
+    }
+
+    @Test("An operation that has finished, or that is there already, is ignored", arguments: OperationKind.allCases)
+    func ignored(kind: OperationKind) {
+        let queue = RequestOperationQueue()
+        queue.isSuspended = true
+        let finished = kind.make {}
+        finished.cancel()
+        finished.start()
+        queue.addOperation(finished)
+        let gauge = Gauge()
+        let twice = kind.make { gauge.enter() }
+        queue.addOperation(twice)
+        queue.addOperation(twice)
+        #expect(queue.queuedOperations == [twice])
+        queue.isSuspended = false
+        #expect(drains(queue))
+        #expect(gauge.total == 1)
+    }
+
+    @Test("An operation that can start in line does so on the thread that adds it")
+    func direct() {
+        let queue = RequestOperationQueue()
+        let thread = Locked<Thread?>(nil)
+        let operation = PausableTestOperation { _ in thread.withLock { $0 = Thread.current } }
+        queue.addOperation(operation)
+        #expect(thread.withLock { $0 } === Thread.current)
+        operation.finish()
+        #expect(drains(queue))
+    }
+
+    @Test("A limit per host holds, and does not hold back others")
+    func perHost() {
+        let queue = RequestOperationQueue()
+        queue.maxConcurrentOperationCountPerHost = 2
+        let (a, b) = ((0..<6).map { _ in PausableTestOperation(host: "a") }, (0..<3).map { _ in PausableTestOperation(host: "b") })
+        queue.addOperations(a + b, waitUntilFinished: false)
+        #expect(a.map(\.isExecuting) == [true, true, false, false, false, false])
+        #expect(b.map(\.isExecuting) == [true, true, false])
+        a[1].finish()
+        #expect(a[2].isExecuting && !a[3].isExecuting && !b[2].isExecuting)
+        queue.maxConcurrentOperationCountPerHost = 3
+        #expect(a[3].isExecuting && b[2].isExecuting && !a[4].isExecuting)
+        for operation in a + b { operation.finish() }
+        for operation in a { operation.finish() }
+        #expect(drains(queue))
+    }
+
+    @Test("A paused operation gives its slot back, and a resumed one waits for a slot")
+    func pausing() {
+        let queue = RequestOperationQueue()
+        queue.maxConcurrentOperationCount = 1
+        let gauge = Gauge()
+        let (first, second) = (PausableTestOperation(gauge: gauge), PausableTestOperation(gauge: gauge))
+        queue.addOperations([first, second], waitUntilFinished: false)
+        #expect(first.isExecuting && !second.isExecuting)
+        first.pause()
+        #expect(!first.isExecuting && second.isExecuting)
+        first.resume()
+        #expect(!first.isExecuting && first.current == .ready)
+        second.finish()
+        #expect(first.isExecuting)
+        first.finish()
+        #expect(drains(queue))
+        #expect(gauge.most == 1)
+    }
+
+    @Test("pauseAll pauses what runs and what waits; resumeAll lets it go on")
+    func pauseAll() {
+        let queue = RequestOperationQueue()
+        queue.maxConcurrentOperationCount = 3
+        let operations = (0..<8).map { _ in PausableTestOperation() }
+        queue.addOperations(operations, waitUntilFinished: false)
+        queue.pauseAll()
+        #expect(operations.filter { $0.current == .paused }.count == 8)
+        queue.resumeAll()
+        #expect(operations.filter { $0.isExecuting }.count == 3)
+        while let running = operations.first(where: { $0.isExecuting }) { running.finish() }
+        #expect(drains(queue))
+        #expect(operations.filter { $0.timesFinished == 1 }.count == 8)
+    }
+
+    @Test("A paused operation that is cancelled finishes")
+    func cancelPaused() {
+        let queue = RequestOperationQueue()
+        let operation = PausableTestOperation()
+        queue.addOperation(operation)
+        operation.pause()
+        operation.cancel()
+        #expect(drains(queue))
+        #expect(operation.timesFinished == 1)
+    }
+
+    @Test("A priority that is changed after adding counts")
+    func changedPriority() {
+        let queue = RequestOperationQueue()
+        queue.maxConcurrentOperationCount = 1
+        queue.isSuspended = true
+        let log = Log()
+        let operations = (0..<5).map { number in ScheduledBlockOperation { log.add("\(number)") } }
+        queue.addOperations(operations, waitUntilFinished: false)
+        operations[3].queuePriority = .veryHigh
+        operations[0].queuePriority = .veryLow
+        operations[4].queuePriority = .high
+        operations[4].queuePriority = .normal
+        queue.isSuspended = false
+        #expect(drains(queue))
+        #expect(log.all == ["3", "1", "2", "4", "0"])
+    }
+
+    @Test("Quality of service stands in for a priority, unless the queue is serial")
+    func qualityOfService() {
+        for (limit, expected) in [(1, ["0", "1", "2"]), (2, ["1", "0", "2"])] {
+            let queue = RequestOperationQueue()
+            queue.maxConcurrentOperationCount = limit
+            let blocker = PausableTestOperation()
+            if limit == 2 { queue.addOperation(blocker) }
+            queue.isSuspended = true
+            let log = Log()
+            for (number, quality) in [QualityOfService.default, .userInteractive, .background].enumerated() {
+                let operation = PausableTestOperation {
+                    log.add("\(number)")
+                    $0.finish()
+                }
+                operation.qualityOfService = quality
+                queue.addOperation(operation)
+            }
+            queue.isSuspended = false
+            blocker.finish()
+            #expect(drains(queue))
+            #expect(log.all == expected)
+        }
+    }
+
+    @Test("A waiting operation rises by one priority each interval, so that nothing starves")
+    func aging() {
+        let clock = ManualClock()
+        let queue = RequestOperationQueue(clock: clock)
+        #expect(queue.priorityAgingInterval == 30)
+        queue.maxConcurrentOperationCount = 1
+        let log = Log()
+        func add(_ name: String, _ priority: Operation.QueuePriority) {
+            let operation = PausableTestOperation { _ in log.add(name) }
+            operation.queuePriority = priority
+            queue.addOperation(operation)
+        }
+        func finishRunning() {
+            for case let operation as PausableTestOperation in queue.queuedOperations where operation.isExecuting {
+                return operation.finish()
+            }
+        }
+        add("first", .normal)
+        add("low", .low)
+        for number in 0..<4 {
+            add("urgent \(number)", .veryHigh)
+            clock.advance(by: 15)
+            finishRunning()
+        }
+        // 60 seconds: from low to high. After 90 it is among the most urgent, behind those that were there before.
+        add("urgent 4", .veryHigh)
+        clock.advance(by: 30)
+        finishRunning()
+        add("urgent 5", .veryHigh)
+        while queue.queuedOperationCount > 0 { finishRunning() }
+        #expect(log.all == ["first", "urgent 0", "urgent 1", "urgent 2", "urgent 3", "urgent 4", "low", "urgent 5"])
+    }
+
+    @Test("A closed gate holds what was not started for the host until its time, and nothing else")
+    func gate() {
+        let clock = ManualClock()
+        let queue = RequestOperationQueue(clock: clock)
+        queue.maxConcurrentOperationCount = 2
+        let first = PausableTestOperation(host: "a")
+        queue.addOperation(first)
+        queue.closeGate(forHost: "a", until: 2_000_000_000)
+        queue.closeGate(forHost: "a", until: 1_000_000_000)
+        let (held, cancelled, other) = (
+            PausableTestOperation(host: "a"), PausableTestOperation(host: "a"), PausableTestOperation(host: "b")
+        )
+        queue.addOperations([held, cancelled, other], waitUntilFinished: false)
+        #expect(first.isExecuting && !held.isExecuting && other.isExecuting)
+        first.finish()
+        #expect(!held.isExecuting)
+        cancelled.cancel()
+        #expect(cancelled.isFinished)
+        clock.advance(by: 1.5)
+        #expect(!held.isExecuting)
+        clock.advance(by: 0.5)
+        #expect(held.isExecuting)
+        held.finish()
+        other.finish()
+        #expect(drains(queue))
+    }
+
+    @Test("The system's clock opens a gate")
+    func realGate() {
+        let queue = RequestOperationQueue()
+        let operation = PausableTestOperation(host: "a") { $0.finish() }
+        queue.closeGate(forHost: "a", until: MonotonicClock().now + 20_000_000)
+        queue.addOperation(operation)
+        #expect(drains(queue))
+    }
+
+    @Test("A cancelled operation behind a barrier does not wait for it")
+    func cancelBehindBarrier() {
+        let queue = RequestOperationQueue()
+        let first = PausableTestOperation()
+        queue.addOperation(first)
+        let barrier = Door()
+        queue.addBarrierBlock { barrier.open() }
+        let second = PausableTestOperation()
+        queue.addOperation(second)
+        #expect(!second.isExecuting)
+        second.cancel()
+        #expect(second.isFinished)
+        first.finish()
+        #expect(drains(queue))
+        #expect(barrier.wait())
+    }
+
+    @Test("A cancelled barrier does not run, and lets what is behind it go on")
+    func cancelBarrier() {
+        let queue = RequestOperationQueue()
+        let first = PausableTestOperation()
+        queue.addOperation(first)
+        let log = Log()
+        queue.addBarrierBlock { log.add("barrier") }
+        queue.cancelAllOperations()
+        queue.addBarrierBlock { log.add("second") }
+        queue.addOperation { log.add("after") }
+        #expect(drains(queue))
+        #expect(log.all == ["second", "after"])
+    }
+
+    @Test("A cancelled foreign operation is not touched by what it depended on")
+    func cancelledForeign() {
+        let queue = RequestOperationQueue()
+        let dependency = ScheduledBlockOperation {}
+        for number in 0..<200 {
+            let operation = BlockOperation {}
+            operation.addDependency(dependency)
+            if number % 2 == 0 { operation.cancel() }
+            queue.addOperation(operation)
+            operation.cancel()
+        }
+        #expect(drains(queue))
+        queue.addOperation(dependency)
+        #expect(drains(queue))
+    }
+
+    @Test("Blocked operations do not hold back those that start in line")
+    func mixedWithBlocking() {
+        let queue = RequestOperationQueue()
+        let door = Door()
+        for _ in 0..<100 { queue.addOperation { door.wait() } }
+        let operation = PausableTestOperation { $0.finish() }
+        queue.addOperation(operation)
+        #expect(operation.isFinished)
+        door.open()
+        #expect(drains(queue))
+    }
+
+    @Test("A worker that is held up in one operation holds up no other")
+    func blockedWorker() {
+        let queue = RequestOperationQueue()
+        let (begun, door) = (Door(), Door())
+        queue.addOperation {
+            begun.open()
+            door.wait()
+        }
+        #expect(begun.wait())
+        let others = (0..<20).map { _ in ScheduledBlockOperation {} }
+        queue.addOperations(others, waitUntilFinished: false)
+        for other in others { #expect(returns { other.waitUntilFinished() }) }
+        door.open()
+        #expect(drains(queue))
+    }
+}

@@ -1,0 +1,230 @@
+import ConvoyTransport
+import Foundation
+import Synchronization
+import Testing
+
+@testable import ConvoyOperations
+
+@Suite("ScheduledOperation")
+struct ScheduledOperationTests {
+    @Test("A dependency is listed once, in order, and can be removed")
+    func list() {
+        let operation = ScheduledBlockOperation {}
+        let others: [Operation] = (0..<40).map { $0 % 2 == 0 ? ScheduledBlockOperation {} : BlockOperation {} }
+        for other in others + others { operation.addDependency(other) }
+        #expect(operation.dependencies == others)
+        #expect(!operation.isReady)
+        for other in others.dropLast() { operation.removeDependency(other) }
+        #expect(operation.dependencies == others.suffix(1))
+        #expect(!operation.isReady)
+        operation.removeDependency(others[39])
+        operation.removeDependency(others[39])
+        #expect(operation.dependencies.isEmpty && operation.isReady)
+    }
+
+    @Test("Removing an unfinished dependency lets an enqueued operation run", arguments: [true, false])
+    func removal(isForeign: Bool) {
+        let queue = RequestOperationQueue()
+        let never: Operation = isForeign ? BlockOperation {} : ScheduledBlockOperation {}
+        let operation = ScheduledBlockOperation {}
+        operation.addDependency(never)
+        queue.addOperation(operation)
+        #expect(!operation.isFinished)
+        operation.removeDependency(never)
+        #expect(drains(queue))
+        #expect(operation.isFinished)
+    }
+
+    @Test("Removing an unfinished dependency works in Foundation's queue too")
+    func removalInFoundation() {
+        let queue = OperationQueue()
+        let never = BlockOperation {}
+        let operation = ScheduledBlockOperation {}
+        operation.addDependency(never)
+        queue.addOperation(operation)
+        operation.removeDependency(never)
+        #expect(drains(queue))
+    }
+
+    @Test("A dependency that is added to an enqueued operation is waited for", arguments: QueueKind.allCases)
+    func lateDependency(kind: QueueKind) {
+        let queue = kind.make()
+        queue.isSuspended = true
+        let log = Log()
+        let first = BlockOperation { log.add("first") }
+        let operation = ScheduledBlockOperation { log.add("second") }
+        queue.addOperation(operation)
+        operation.addDependency(first)
+        queue.isSuspended = false
+        queue.addOperation(first)
+        #expect(drains(queue))
+        #expect(log.all == ["first", "second"])
+    }
+
+    @Test("Finished dependencies stay readable until the operation has finished")
+    func readable() {
+        let queue = RequestOperationQueue()
+        let seen = Locked(0)
+        let first = ScheduledBlockOperation {}
+        let holder = Locked<Operation?>(nil)
+        let second = ScheduledBlockOperation {
+            seen.withLock { $0 = holder.withLock { $0 }?.dependencies.count ?? -1 }
+            holder.withLock { $0 = nil }
+        }
+        holder.withLock { $0 = second }
+        second.addDependency(first)
+        queue.addOperations([first, second], waitUntilFinished: false)
+        #expect(drains(queue))
+        #expect(seen.withLock { $0 } == 1)
+        #expect(second.dependencies.isEmpty)
+    }
+
+    @Test("A dependency that has finished is not waited for, foreign or not")
+    func finishedDependency() {
+        let operation = ScheduledBlockOperation {}
+        let foreign = BlockOperation {}
+        let own = ScheduledBlockOperation {}
+        foreign.start()
+        own.start()
+        operation.addDependency(foreign)
+        operation.addDependency(own)
+        #expect(operation.isReady)
+        #expect(operation.dependencies.count == 2)
+    }
+
+    @Test("A foreign operation waits for one of Convoy's, without any queue of Convoy's")
+    func foreignDependent() {
+        let queue = OperationQueue()
+        let first = ScheduledBlockOperation {}
+        let second = BlockOperation {}
+        second.addDependency(first)
+        queue.addOperation(second)
+        #expect(!second.isFinished)
+        first.start()
+        #expect(drains(queue))
+        #expect(second.isFinished)
+    }
+
+    @Test("It finishes once, and then holds no block")
+    func once() {
+        let gauge = Gauge()
+        let operation = ScheduledBlockOperation { gauge.enter() }
+        let door = Door()
+        operation.completionBlock = { door.open() }
+        operation.start()
+        operation.start()
+        operation.executionDidFinish()
+        #expect(door.wait())
+        #expect(gauge.total == 1)
+        #expect(operation.completionBlock == nil)
+    }
+
+    @Test("start() before its dependencies have finished does nothing")
+    func early() {
+        let operation = ScheduledBlockOperation {}
+        operation.addDependency(BlockOperation {})
+        operation.start()
+        #expect(!operation.isFinished && !operation.isExecuting)
+    }
+
+    @Test("Reflection tells whether Foundation's queue has the operation, on this toolchain")
+    func reflection() {
+        let operation = ScheduledBlockOperation {}
+        #expect(OperationReflection.isInFoundationQueue(operation) == false)
+        #expect(!operation.isEnqueued)
+        let queue = OperationQueue()
+        queue.isSuspended = true
+        queue.addOperation(operation)
+        #expect(OperationReflection.isInFoundationQueue(operation) == true)
+        #expect(operation.isEnqueued && !operation.isScheduled)
+        queue.isSuspended = false
+        #expect(drains(queue))
+        #expect(!operation.isEnqueued)
+
+        let own = RequestOperationQueue()
+        own.isSuspended = true
+        let second = ScheduledBlockOperation {}
+        own.addOperation(second)
+        #expect(second.isEnqueued && second.isScheduled)
+        own.isSuspended = false
+        #expect(drains(own))
+        #expect(eventually { !second.isScheduled })
+    }
+
+    @Test("An operation that is dropped before its dependency finishes is not touched by it", arguments: [true, false])
+    func dropped(isForeign: Bool) {
+        let dependency: Operation = isForeign ? BlockOperation {} : ScheduledBlockOperation {}
+        for _ in 0..<200 {
+            weak var gone: ScheduledBlockOperation?
+            do {
+                let operation = ScheduledBlockOperation {}
+                operation.addDependency(dependency)
+                gone = operation
+            }
+            #expect(gone == nil)
+        }
+        dependency.start()
+        #expect(dependency.isFinished)
+    }
+
+    @Test("Dependencies are added and removed while others finish, and none is missed", arguments: [true, false])
+    func races(isForeign: Bool) {
+        let queue = RequestOperationQueue()
+        for _ in 0..<2_000 {
+            let first: Operation = isForeign ? BlockOperation {} : ScheduledBlockOperation {}
+            let second = ScheduledBlockOperation {}
+            let third = ScheduledBlockOperation {}
+            second.addDependency(first)
+            queue.addOperation(second)
+            queue.addOperation(first)
+            third.addDependency(first)
+            second.removeDependency(first)
+            queue.addOperation(third)
+        }
+        #expect(drains(queue))
+    }
+
+    @Test("A chain of a million is released without recursion")
+    func longChain() {
+        var last = ScheduledBlockOperation {}
+        weak let first = last
+        for _ in 0..<1_000_000 {
+            let next = ScheduledBlockOperation {}
+            next.addDependency(last)
+            last = next
+        }
+        #expect(first != nil)
+        last = ScheduledBlockOperation {}
+        #expect(first == nil)
+    }
+
+    @Test("Operations that start in line and finish at once do not nest, however long the chain")
+    func directChain() {
+        let queue = RequestOperationQueue()
+        var previous: Operation?
+        for _ in 0..<100_000 {
+            let operation = PausableTestOperation { $0.finish() }
+            if let previous { operation.addDependency(previous) }
+            queue.addOperation(operation)
+            previous = operation
+        }
+        #expect(drains(queue))
+    }
+
+    @Test("A chain of a hundred thousand runs, and one of foreign operations")
+    func longRun() {
+        for kind in OperationKind.allCases {
+            let queue = RequestOperationQueue()
+            queue.isSuspended = true
+            var previous: Operation?
+            for _ in 0..<100_000 {
+                let operation = kind.make {}
+                if let previous { operation.addDependency(previous) }
+                queue.addOperation(operation)
+                previous = operation
+            }
+            queue.isSuspended = false
+            #expect(drains(queue))
+        }
+    }
+}

@@ -1,0 +1,120 @@
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoySerialization
+
+@Suite struct JSONRequestSerializerTests {
+    private func body(_ parameters: Parameter?, _ options: JSONSerialization.WritingOptions = []) throws -> String? {
+        text(
+            try JSONRequestSerializer(writingOptions: options).request(
+                method: .post, url: exampleURL, parameters: parameters
+            ).httpBody)
+    }
+
+    @Test func `parameters are the body, with sorted keys`() throws {
+        let request = try JSONRequestSerializer().request(
+            method: .post, url: exampleURL,
+            parameters: ["b": [1, nil, true, 2.5, -0.0], "a": ["x": "é\"\\/\n\u{1}"], "u": .unsignedInteger(.max)])
+        #expect(
+            text(request.httpBody)
+                == #"{"a":{"x":"é\"\\\/\n\u0001"},"b":[1,null,true,2.5,-0],"u":18446744073709551615}"#)
+        #expect(request.value(forHTTPHeaderField: "Content-Type") == "application/json")
+    }
+
+    @Test func `nil parameters give neither body nor type`() throws {
+        let request = try JSONRequestSerializer().request(method: .post, url: exampleURL)
+        #expect(request.httpBody == nil)
+        #expect(request.value(forHTTPHeaderField: "Content-Type") == nil)
+    }
+
+    @Test func `an empty dictionary is an empty object`() throws {
+        #expect(try body([:]) == "{}")
+    }
+
+    @Test func `methods that encode in the URI get a query`() throws {
+        let request = try JSONRequestSerializer().request(method: .get, url: exampleURL, parameters: ["a": [1]])
+        #expect(request.url?.query == "a%5B%5D=1")
+        #expect(request.httpBody == nil)
+    }
+
+    @Test func `what JSON has no word for is written as text`() throws {
+        let date = Parameter(Date(timeIntervalSince1970: 1.5))
+        #expect(
+            try body(["d": .data(Data([1, 2, 3])), "s": .set([2, 1]), "t": date])
+                == #"{"d":"AQID","s":[1,2],"t":"1970-01-01T00:00:01.500Z"}"#)
+        var serializer = JSONRequestSerializer(writingOptions: .fragmentsAllowed)
+        serializer.dates = .secondsSince1970
+        #expect(text(try serializer.request(method: .post, url: exampleURL, parameters: date).httpBody) == "1.5")
+        serializer.dates = .millisecondsSince1970
+        #expect(text(try serializer.request(method: .post, url: exampleURL, parameters: date).httpBody) == "1500")
+    }
+
+    @Test(
+        arguments: [
+            ["x": .double(.nan)], ["x": [.double(-.infinity)]], ["t": .date(.distantFuture + 1e14)], "text", 1, nil,
+        ] as [Parameter])
+    func `what is no JSON is an error`(parameters: Parameter) {
+        let error = failure { try body(parameters) }
+        #expect(error?.domain == "com.alamofire.error.serialization.request")
+        #expect(error?.code == -1016)
+        #expect(error?.localizedFailureReason == "The `parameters` argument is not valid JSON.")
+    }
+
+    @Test func `the bytes are those of JSONSerialization`() throws {
+        let tree: Parameter = [
+            "empty": [:], "list": [], "text": "\u{8}\u{c}\n\r\t\u{1f}\u{7f}\u{2028}/👍",
+            "numbers": [0, -1, 1.5, 1e20, 1e-7, 100000.0], "nested": [["a": [[1]]]],
+        ]
+        for options in [[], .prettyPrinted, .withoutEscapingSlashes] as [JSONSerialization.WritingOptions] {
+            let written = try #require(try body(tree, options))
+            let object = try JSONSerialization.jsonObject(with: bytes(written))
+            let foundation = try JSONSerialization.data(withJSONObject: object, options: options.union(.sortedKeys))
+            #expect(written == text(foundation))
+        }
+    }
+}
+
+@Suite struct PropertyListRequestSerializerTests {
+    @Test func `parameters are the body`() throws {
+        let parameters: Parameter = [
+            "a": [1, 2.5, true, "é"], "d": .data(Data([1])), "t": .date(Date(timeIntervalSince1970: 5)),
+        ]
+        for format in [PropertyListSerialization.PropertyListFormat.xml, .binary] {
+            let request = try PropertyListRequestSerializer(format: format).request(
+                method: .put, url: exampleURL, parameters: parameters)
+            #expect(request.value(forHTTPHeaderField: "Content-Type") == "application/x-plist")
+            var found = PropertyListSerialization.PropertyListFormat.openStep
+            let object =
+                try PropertyListSerialization.propertyList(
+                    from: try #require(request.httpBody), format: &found) as? [String: Any]
+            #expect(found == format)
+            let list = try #require(object?["a"] as? [Any])
+            #expect(
+                list[0] as? Int == 1 && list[1] as? Double == 2.5 && list[2] as? Bool == true
+                    && list[3] as? String == "é")
+            #expect(object?["d"] as? Data == Data([1]))
+            #expect(object?["t"] as? Date == Date(timeIntervalSince1970: 5))
+        }
+    }
+
+    @Test func `nil parameters and methods that encode in the URI give no body`() throws {
+        let serializer = PropertyListRequestSerializer()
+        #expect(try serializer.request(method: .post, url: exampleURL).httpBody == nil)
+        #expect(try serializer.request(method: .get, url: exampleURL, parameters: ["a": 1]).url?.query == "a=1")
+    }
+
+    @Test(
+        arguments: [
+            ["a": nil], ["a": .unsignedInteger(.max)], ["a": .double(.nan)], ["a": "\u{1}"], ["\0": 1],
+            ["a": .date(.init(timeIntervalSince1970: .infinity))],
+        ] as [Parameter])
+    func `what is no property list is an error`(parameters: Parameter) {
+        let error = failure {
+            try PropertyListRequestSerializer().request(method: .post, url: exampleURL, parameters: parameters)
+        }
+        #expect(error?.domain == URLRequestSerializationErrorDomain)
+        #expect(error?.code == -1016)
+        #expect(reason(error) == .invalidParameters)
+    }
+}

@@ -1,0 +1,125 @@
+import Foundation
+import Testing
+
+@testable import ConvoySerialization
+
+@Suite struct ParameterTests {
+    @Test func `literals make a tree`() {
+        let tree: Parameter = ["user": "ada", "tags": ["a", "b"], "n": 3, "x": 1.5, "ok": true, "none": nil]
+        #expect(
+            tree
+                == .dictionary([
+                    "user": .string("ada"), "tags": .array([.string("a"), .string("b")]), "n": .integer(3),
+                    "x": .double(1.5), "ok": .bool(true), "none": .null,
+                ]))
+        #expect(tree["user"] == "ada")
+        #expect(tree["nobody"] == nil)
+    }
+
+    @Test func `a key that is written twice keeps its last value`() {
+        #expect(["a": 1, "a": 2] as Parameter == ["a": 2])
+    }
+
+    @Test func `whole numbers of every width keep their value`() {
+        #expect(Parameter(UInt8(200)) == .integer(200))
+        #expect(Parameter(UInt64.max) == .unsignedInteger(.max))
+        #expect(Parameter(Int128.max) == .string("170141183460469231731687303715884105727"))
+    }
+
+    @Test func `any encodable value becomes a tree`() throws {
+        struct Inner: Encodable {
+            var tags: Set<String> = ["one"]
+            var missing: Int?
+        }
+        struct Outer: Encodable {
+            var id = UInt64.max
+            var ratio: Float = 0.1
+            var price = Decimal(string: "12.5")
+            var link = URL(string: "http://a/b")
+            var when = Date(timeIntervalSince1970: 5)
+            var raw = Data([1, 2])
+            var inner = [Inner()]
+            var table = ["k": [1, 2]]
+            var kind = Kind.big
+        }
+        enum Kind: String, Encodable { case big }
+        let tree = try Parameter(encoding: Outer())
+        #expect(tree["id"] == .unsignedInteger(.max))
+        #expect(tree["ratio"] == 0.1)
+        #expect(tree["price"] == 12.5)
+        #expect(tree["link"] == "http://a/b")
+        #expect(tree["when"] == .date(Date(timeIntervalSince1970: 5)))
+        #expect(tree["raw"] == .data(Data([1, 2])))
+        #expect(tree["inner"] == [["tags": ["one"]]])
+        #expect(tree["table"] == ["k": [1, 2]])
+        #expect(tree["kind"] == "big")
+    }
+
+    @Test func `encoders for a superclass and nested containers find their place`() throws {
+        struct Odd: Encodable {
+            enum Key: CodingKey { case list, map }
+            func encode(to encoder: any Encoder) throws {
+                var container = encoder.container(keyedBy: Key.self)
+                var list = container.nestedUnkeyedContainer(forKey: .list)
+                try list.encode(1)
+                try list.encodeNil()
+                var inner = list.nestedContainer(keyedBy: Key.self)
+                try inner.encode("x", forKey: .map)
+                var map = container.nestedContainer(keyedBy: Key.self, forKey: .map)
+                try map.encodeNil(forKey: .list)
+                var single = container.superEncoder().singleValueContainer()
+                try single.encode(7)
+            }
+        }
+        #expect(try Parameter(encoding: Odd()) == ["list": [1, nil, ["map": "x"]], "map": ["list": nil], "super": 7])
+    }
+
+    @Test func `encoding without end is an error and not a crash`() {
+        struct Endless: Encodable {
+            enum Key: CodingKey { case next }
+            func encode(to encoder: any Encoder) throws {
+                var container = encoder.container(keyedBy: Key.self)
+                try container.encode(Endless(), forKey: .next)
+            }
+        }
+        #expect(throws: EncodingError.self) { try Parameter(encoding: Endless()) }
+    }
+
+    @Test func `numbers are described as NSNumber describes them`() {
+        #expect(Parameter(3.0).description == "3")
+        #expect(Parameter(1e20).description == "1e+20")
+        #expect(Parameter(0.1).description == "0.1")
+        #expect(Parameter(true).description == "1")
+        #expect(Parameter(Int64.min).description == "-9223372036854775808")
+    }
+
+    @Test(arguments: [
+        (0, "1970-01-01 00:00:00 +0000", "1970-01-01T00:00:00Z"),
+        (1_357_000_000.5, "2013-01-01 00:26:40 +0000", "2013-01-01T00:26:40.500Z"),
+        (-0.25, "1969-12-31 23:59:59 +0000", "1969-12-31T23:59:59.750Z"),
+        (951_782_400, "2000-02-29 00:00:00 +0000", "2000-02-29T00:00:00Z"),
+        (-62_135_596_800, "0001-01-01 00:00:00 +0000", "0001-01-01T00:00:00Z"),
+        (253_402_300_799, "9999-12-31 23:59:59 +0000", "9999-12-31T23:59:59Z"),
+    ])
+    func `dates are written as NSDate and RFC 3339 have them`(seconds: Double, description: String, iso: String) {
+        #expect(DateText.description(of: Date(timeIntervalSince1970: seconds)) == description)
+        #expect(DateText.iso8601(Date(timeIntervalSince1970: seconds)) == iso)
+    }
+
+    @Test func `dates agree with Foundation's formatter`() {
+        var generator = SeededGenerator(seed: 3)
+        let formatter = ISO8601DateFormatter()
+        for _ in 0..<200 {
+            // From 1800 on: before 1582 Foundation's calendar is another one.
+            let date = Date(
+                timeIntervalSince1970: Double(Int.random(in: -5_364_662_400..<4_102_444_800, using: &generator)))
+            #expect(DateText.iso8601(date) == formatter.string(from: date))
+        }
+    }
+
+    @Test(arguments: [Double.nan, .infinity, -1e300, 253_402_300_800, -62_135_596_801])
+    func `a date outside the calendar has no text`(seconds: Double) {
+        #expect(DateText.description(of: Date(timeIntervalSince1970: seconds)) == nil)
+        #expect(DateText.iso8601(Date(timeIntervalSince1970: seconds)) == nil)
+    }
+}

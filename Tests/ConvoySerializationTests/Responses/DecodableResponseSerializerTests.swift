@@ -1,0 +1,56 @@
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoySerialization
+
+@Suite struct DecodableResponseSerializerTests {
+    private struct User: Codable, Equatable, Sendable {
+        var id: Int
+        var firstName: String
+    }
+
+    private let serializer = DecodableResponseSerializer(User.self) {
+        let decoder = JSONDecoder()
+        decoder.keyDecodingStrategy = .convertFromSnakeCase
+        return decoder
+    }
+
+    private func user(_ body: String, _ status: Int = 200) throws -> Any? {
+        try serializer.responseObject(for: response(status, type: "application/json"), data: bytes(body))
+    }
+
+    @Test func `a body becomes a value, with a decoder of one's own`() throws {
+        #expect(try user(#"{"id":1,"first_name":"Ada"}"#) as? User == User(id: 1, firstName: "Ada"))
+    }
+
+    @Test func `no content is success with nothing`() throws {
+        #expect(try user("", 204) == nil)
+        #expect(try user(" ") == nil)
+        #expect(try serializer.value(for: response(200), data: nil) == nil)
+    }
+
+    @Test func `what does not fit is the decoder's own error`() {
+        #expect(throws: DecodingError.self) { try user(#"{"id":"one"}"#) }
+        #expect(throws: DecodingError.self) { try user("nonsense") }
+        #expect(failure { try user("[1,]") }?.code == 3840)
+    }
+
+    @Test func `an error response is the validation error, whatever its body is`() {
+        let fitting = failure { try user(#"{"id":1,"first_name":"Ada"}"#, 409) }
+        #expect(fitting?.code == -1011)
+        #expect(fitting?.serializedResponseObject as? User == User(id: 1, firstName: "Ada"))
+        let other = failure { try user(#"{"message":"no"}"#, 409) }
+        #expect(other?.code == -1011)
+        #expect(other?.serializedResponseObject as? [String: String] == ["message": "no"])
+        let junk = failure { try user("<html>", 409) }
+        #expect(junk?.code == -1011)
+        #expect(junk?.serializedResponseObject == nil)
+    }
+
+    @Test func `its limits are those of JSON`() {
+        var serializer = DecodableResponseSerializer([[Int]].self)
+        serializer.limits.maximumNestingDepth = 1
+        #expect(limit(failure { try serializer.responseObject(for: nil, data: bytes("[[1]]")) }) == .nestingDepth)
+    }
+}

@@ -1,0 +1,165 @@
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoySerialization
+
+@Suite struct JSONResponseSerializerTests {
+    private let serializer = JSONResponseSerializer()
+
+    private func parse(
+        _ data: Data?, status: Int = 200, type: String = "application/json",
+        _ serializer: JSONResponseSerializer = .init()
+    ) throws -> Any? {
+        try serializer.responseObject(for: response(status, type: type), data: data)
+    }
+
+    @Test(arguments: ["application/json", "text/json", "text/javascript"])
+    func `the three types of JSON are accepted`(type: String) throws {
+        #expect((try parse(bytes("[1]"), type: type) as? [Int]) == [1])
+    }
+
+    @Test func `another type is an error and is not parsed`() throws {
+        for status in [200, 404] {
+            let error = failure { try parse(bytes("[1]"), status: status, type: "text/html") }
+            #expect(error?.has(code: -1016, in: URLResponseSerializationErrorDomain) == true)
+            #expect(error?.serializedResponseObject == nil)
+        }
+    }
+
+    @Test(arguments: [204, 205])
+    func `a status without content is success with nothing, whatever follows it`(status: Int) throws {
+        #expect(try parse(nil, status: status) == nil)
+        #expect(try parse(bytes("junk"), status: status) == nil)
+    }
+
+    @Test func `no body and a single space are success with nothing`() throws {
+        #expect(try parse(nil) == nil)
+        #expect(try parse(Data()) == nil)
+        #expect(try parse(bytes(" ")) == nil)
+        #expect(failure { try parse(bytes("  ")) }?.code == 3840)
+    }
+
+    @Test(arguments: [
+        "[1", "{\"a\":}", "nonsense", "[1,]", "{\"a\":1, }", "[1 , \n]", "[NaN]", "[01]", "1", "\"text\"",
+    ])
+    func `what is no JSON is an error`(body: String) {
+        let error = failure { try parse(bytes(body)) }
+        #expect(error?.domain == NSCocoaErrorDomain)
+        #expect(error?.code == 3840)
+    }
+
+    @Test(arguments: [#"["a,]"]"#, #"["\",]"]"#, #"["\\"]"#, "[[],{}]"])
+    func `commas and brackets in strings are text`(body: String) throws {
+        #expect(try parse(bytes(body)) != nil)
+    }
+
+    @Test func `fragments are read where they are allowed`() throws {
+        #expect(try parse(bytes("3"), .init(readingOptions: .fragmentsAllowed)) as? Int == 3)
+        #expect(try parse(bytes("null"), .init(readingOptions: .fragmentsAllowed)) is NSNull)
+    }
+
+    @Test func `the body of an error response is parsed and goes with the error`() throws {
+        let error = failure { try parse(bytes(#"{"why":"gone"}"#), status: 410) }
+        #expect(error?.code == -1011)
+        #expect(error?.localizedDescription == "Request failed: no longer exists (410)")
+        #expect(error?.serializedResponseObject as? [String: String] == ["why": "gone"])
+        #expect(error?.userInfo[URLResponseSerializationErrorKey.responseObject] != nil)
+        #expect(underlying(error) == nil)
+    }
+
+    @Test func `when the body of an error response is no JSON, that error is over the validation's`() throws {
+        let error = failure { try parse(bytes("<html>"), status: 502) }
+        #expect(error?.code == 3840)
+        #expect(underlying(error)?.code == -1011)
+        #expect(underlying(error)?.localizedDescription == "Request failed: bad gateway (502)")
+    }
+
+    @Test func `an error response without a body is the validation error alone`() throws {
+        let error = failure { try parse(nil, status: 500) }
+        #expect(error?.code == -1011)
+        #expect(error?.serializedResponseObject == nil)
+    }
+
+    @Test func `keys with null values can be removed, nulls in arrays stay`() throws {
+        var serializer = serializer
+        serializer.removesKeysWithNullValues = true
+        let object = try parse(bytes(#"{"a":null,"b":[null,{"c":null,"d":1}],"e":{"f":null}}"#), serializer)
+        let dictionary = try #require(object as? [String: Any])
+        #expect(Set(dictionary.keys) == ["b", "e"])
+        let list = try #require(dictionary["b"] as? [Any])
+        #expect(list.count == 2 && list[0] is NSNull)
+        #expect(list[1] as? [String: Int] == ["d": 1])
+        #expect((dictionary["e"] as? [String: Any])?.isEmpty == true)
+    }
+
+    @Test(arguments: [
+        ("iso-8859-1", Data([0x5B, 0x22, 0xE9, 0x22, 0x5D])),
+        ("\"ISO-8859-1\"", Data([0x5B, 0x22, 0xE9, 0x22, 0x5D])),
+        ("windows-1252", Data([0x5B, 0x22, 0xE9, 0x22, 0x5D])),
+        ("utf-8", bytes("[\"é\"]")), ("unheard-of", bytes("[\"é\"]")), ("us-ascii", bytes("[\"é\"]")),
+        ("utf-8", Data([0xEF, 0xBB, 0xBF]) + bytes("[\"é\"]")),
+        ("utf-16", Data([0xFF, 0xFE, 0x5B, 0, 0x22, 0, 0xE9, 0, 0x22, 0, 0x5D, 0])),
+        ("utf-16", Data([0, 0x5B, 0, 0x22, 0, 0xE9, 0, 0x22, 0, 0x5D])),
+        ("utf-16le", Data([0x5B, 0, 0x22, 0, 0xE9, 0, 0x22, 0, 0x5D, 0])),
+        ("utf-8", Data([0xFE, 0xFF, 0, 0x5B, 0, 0x22, 0, 0xE9, 0, 0x22, 0, 0x5D])),
+    ])
+    func `the charset of the response is honoured`(charset: String, data: Data) throws {
+        #expect(try parse(data, type: "application/json; charset=\(charset)") as? [String] == ["é"])
+        let decoded = DecodableResponseSerializer([String].self)
+        #expect(try decoded.value(for: response(200, type: "text/json; charset=\(charset)"), data: data) == ["é"])
+    }
+
+    @Test func `the serializer's encoding counts where the response names none`() throws {
+        var serializer = serializer
+        serializer.stringEncoding = .isoLatin1
+        #expect(try parse(Data([0x5B, 0x22, 0xE9, 0x22, 0x5D]), serializer) as? [String] == ["é"])
+    }
+
+    @Test func `bytes that are no text are an error and not silence`() throws {
+        #expect(failure { try parse(Data([0x5B, 0x22, 0xFF, 0xFE, 0x22, 0x5D])) }?.code == 3840)
+        let odd = failure { try parse(Data([0x81, 0xFF, 0x20]), type: "text/json; charset=shift_jis") }
+        #expect(odd != nil)
+    }
+
+    @Test func `nesting and size have limits that can be raised`() throws {
+        let deep = bytes(String(repeating: "[", count: 100) + String(repeating: "]", count: 100))
+        var serializer = serializer
+        serializer.limits.maximumNestingDepth = 99
+        let error = failure { try parse(deep, serializer) }
+        #expect(error?.domain == URLResponseSerializationErrorDomain)
+        #expect(error?.code == NSURLErrorDataLengthExceedsMaximum)
+        #expect(limit(error) == .nestingDepth)
+        serializer.limits.maximumNestingDepth = 100
+        #expect(try parse(deep, serializer) != nil)
+
+        serializer.limits.maximumBodySize = deep.count - 1
+        #expect(limit(failure { try parse(deep, serializer) }) == .bodySize)
+        serializer.limits.maximumBodySize = deep.count
+        #expect(try parse(deep, serializer) != nil)
+    }
+
+    @Test func `endless nesting is an error by default`() {
+        #expect(limit(failure { try parse(Data(repeating: UInt8(ascii: "["), count: 1_000_000)) }) == .nestingDepth)
+        let wide = Data(Array(repeating: [UInt8(ascii: "["), 0], count: 100_000).joined())
+        #expect(limit(failure { try parse(wide) }) == .nestingDepth)
+    }
+
+    @Test func `a limit that an error response passes is over the validation error`() {
+        var serializer = serializer
+        serializer.limits.maximumBodySize = 1
+        let error = failure { try parse(bytes("[1]"), status: 500, serializer) }
+        #expect(limit(error) == .bodySize)
+        #expect(underlying(error)?.code == -1011)
+    }
+}
+
+extension JSONResponseSerializerTests {
+    private func parse(_ data: Data?, _ serializer: JSONResponseSerializer) throws -> Any? {
+        try parse(data, status: 200, type: "application/json", serializer)
+    }
+
+    private func parse(_ data: Data?, status: Int, _ serializer: JSONResponseSerializer) throws -> Any? {
+        try parse(data, status: status, type: "application/json", serializer)
+    }
+}

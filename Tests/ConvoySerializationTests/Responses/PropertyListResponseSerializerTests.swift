@@ -1,0 +1,105 @@
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoySerialization
+
+@Suite struct PropertyListResponseSerializerTests {
+    private let serializer = PropertyListResponseSerializer()
+
+    private func parse(_ data: Data?, status: Int = 200) throws -> Any? {
+        try serializer.responseObject(for: response(status, type: "application/x-plist"), data: data)
+    }
+
+    /// A binary list whose objects are given as bytes; the first is the root.
+    private func binary(_ objects: [[UInt8]]) -> Data {
+        func big(_ value: Int, _ size: Int) -> [UInt8] {
+            (0..<size).reversed().map { UInt8(truncatingIfNeeded: value >> ($0 * 8)) }
+        }
+        var bytes = Array("bplist00".utf8)
+        var offsets: [UInt8] = []
+        for object in objects {
+            offsets += big(bytes.count, 4)
+            bytes += object
+        }
+        let table = bytes.count
+        bytes += offsets + [0, 0, 0, 0, 0, 0, 4, 2]
+        return Data(bytes + big(objects.count, 8) + big(0, 8) + big(table, 8))
+    }
+
+    @Test func `both formats are read`() throws {
+        for format in [PropertyListSerialization.PropertyListFormat.xml, .binary] {
+            let data = try PropertyListSerialization.data(
+                fromPropertyList: ["a": [1, "é"] as [Any], "d": Data([1])] as [String: Any], format: format,
+                options: 0)
+            let object = try #require(try parse(data) as? [String: Any])
+            #expect((object["a"] as? [Any])?.last as? String == "é")
+            #expect(object["d"] as? Data == Data([1]))
+        }
+    }
+
+    @Test func `success with nothing`() throws {
+        #expect(try parse(nil) == nil)
+        #expect(try parse(Data()) == nil)
+        #expect(try parse(bytes(" ")) == nil)
+        #expect(try parse(bytes("junk"), status: 204) == nil)
+    }
+
+    @Test(arguments: [
+        bytes("<"), bytes("<plist>"), bytes("{a="), bytes("bplist00"),
+        bytes("bplist00" + String(repeating: "x", count: 60)),
+    ])
+    func `malformed input is an error`(data: Data) {
+        let error = failure { try parse(data) }
+        #expect(error?.domain == NSCocoaErrorDomain)
+        #expect(error?.code == 3840)
+    }
+
+    @Test func `a binary list that is cut short is an error`() throws {
+        let whole = try PropertyListSerialization.data(
+            fromPropertyList: ["key": Array(0..<50)], format: .binary, options: 0)
+        for length in stride(from: 8, to: whole.count, by: 7) {
+            #expect(failure { try parse(whole.prefix(length)) } != nil)
+        }
+    }
+
+    @Test(
+        arguments: [
+            [[0xC1, 0, 1], [0xA0]], [[0xA1, 0, 1], [0x00]], [[0xA1, 0, 1], [0x80, 1]], [[0xD1, 0, 1, 0, 1], [0xA0]],
+            [[0xA1, 0, 9]], [[0xAF]], [[0xAF, 0x13, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF]],
+            [[0xDF, 0x10, 0xFF]],
+        ] as [[[UInt8]]])
+    func `sets, nulls, references, odd keys and lost objects are an error, where Foundation would crash`(
+        objects: [[UInt8]]
+    ) {
+        #expect(failure { try parse(binary(objects)) }?.code == 3840)
+    }
+
+    @Test func `a list that would grow without measure is an error at once`() {
+        var levels: [[UInt8]] = []
+        for level in 1...12 as ClosedRange<UInt8> {
+            levels.append([0xAA] + Array(repeating: [0, level], count: 10).joined())
+        }
+        let bomb = binary(levels + [[0xA0]])
+        #expect(bomb.count < 400)
+        let error = failure { try parse(bomb) }
+        #expect(error?.code == NSURLErrorDataLengthExceedsMaximum)
+        #expect(limit(error) == .expansion)
+    }
+
+    @Test func `a list inside itself, and one that is too deep, are errors`() {
+        #expect(limit(failure { try parse(binary([[0xA1, 0, 0]])) }) == .nestingDepth)
+        var deep: [[UInt8]] = []
+        for next in 1...2000 as ClosedRange<UInt16> { deep.append([0xA1, UInt8(next >> 8), UInt8(next & 0xFF)]) }
+        deep.append([0xA0])
+        #expect(limit(failure { try parse(binary(deep)) }) == .nestingDepth)
+        let xml = "<plist>" + String(repeating: "<array>", count: 200_000)
+        #expect(failure { try parse(bytes(xml)) } != nil)
+    }
+
+    @Test func `the body of an error response goes with the error`() throws {
+        let error = failure { try parse(bytes("<plist><string>sorry</string></plist>"), status: 500) }
+        #expect(error?.code == -1011)
+        #expect(error?.serializedResponseObject as? String == "sorry")
+    }
+}

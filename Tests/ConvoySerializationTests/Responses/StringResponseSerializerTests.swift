@@ -1,0 +1,40 @@
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoySerialization
+
+@Suite struct StringResponseSerializerTests {
+    private let serializer = StringResponseSerializer()
+
+    private func read(_ data: Data?, _ type: String = "text/plain", status: Int = 200) throws -> String? {
+        try serializer.responseObject(for: response(status, type: type), data: data) as? String
+    }
+
+    @Test func `a body is text in the response's charset, or else UTF-8`() throws {
+        #expect(try read(bytes("é\0👍")) == "é\0👍")
+        #expect(try read(Data([0xE9]), "text/plain; charset=ISO-8859-1") == "é")
+        #expect(try read(Data([0xEF, 0xBB, 0xBF, 0x61]), "text/plain; charset=iso-8859-1") == "a")
+        #expect(try read(Data([0xFF, 0xFE, 0x61, 0])) == "a")
+    }
+
+    @Test func `nothing is nil and empty is empty`() throws {
+        #expect(try read(nil) == nil)
+        #expect(try read(Data(), status: 204) == nil)
+        #expect(try read(Data()) == "")
+        #expect(try read(bytes(" ")) == " ")
+    }
+
+    @Test func `bytes that are no text are an error`() {
+        let error = failure { try read(Data([0xFF, 0x41])) }
+        #expect(error?.domain == URLResponseSerializationErrorDomain)
+        #expect(error?.code == -1016)
+        #expect(error?.localizedDescription == "Data failed decoding as a UTF-8 string")
+    }
+
+    @Test func `the text of an error response goes with the error`() {
+        let error = failure { try read(bytes("sorry"), status: 503) }
+        #expect(error?.code == -1011)
+        #expect(error?.serializedResponseObject as? String == "sorry")
+    }
+}
