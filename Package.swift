@@ -44,5 +44,9 @@ let package = Package(
         .executableTarget(
             name: "ConvoyTool", dependencies: ["Convoy", "ConvoyTestServer"],
             swiftSettings: swiftSettings),
+
+        .testTarget(
+            name: "ConvoyToolTests", dependencies: ["ConvoyTool", "Convoy", "ConvoyTestServer"],
+            swiftSettings: swiftSettings),
     ]
 )

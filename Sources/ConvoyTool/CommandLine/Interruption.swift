@@ -21,6 +21,8 @@ final class Interruption: Sendable {
     func begin() {
         // A closed pipe is an error where it is written to, not the end of the program in the middle of a file.
         signal(SIGPIPE, SIG_IGN)
+        // Likewise a limit on the size of files.
+        signal(SIGXFSZ, SIG_IGN)
         var signals = sigset_t()
         sigemptyset(&signals)
         for number in [SIGINT, SIGTERM, SIGHUP] where !Self.isIgnored(number) { sigaddset(&signals, number) }
