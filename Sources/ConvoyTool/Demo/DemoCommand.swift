@@ -66,6 +66,9 @@ struct DemoStage: Sendable {
     /// A step, with the time since the part began.
     func step(_ text: String) { display.say("  \(time)  \(text)") }
 
+    /// More about the line before.
+    func note(_ text: String) { display.say("               \(text)") }
+
     /// A claim, and whether it holds. Returns that.
     func check(_ text: String, _ isRight: Bool) -> Bool {
         let (yes, no) = Display.hasUnicode ? ("✓", "✗") : ("ok", "WRONG")
