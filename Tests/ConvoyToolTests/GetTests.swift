@@ -55,7 +55,7 @@ import Testing
         server.route("/cut", .pattern(count: 100_000).truncated(afterBytes: 50_000))
         server.route("/reset", .pattern(count: 100_000).resets(afterBytes: 50_000))
         let result = try await ToolProcess.run(
-            ["get"] + ["/missing", "/cut", "/reset"].map { server.url($0).absoluteString } + ["http://127.0.0.1:1/dead"],
+            ["get", "http://127.0.0.1:1/dead"] + ["/missing", "/cut", "/reset"].map { server.url($0).absoluteString },
             in: scratch.url)
         #expect(result.status == 1)
         #expect(scratch.names.isEmpty)
@@ -270,7 +270,8 @@ import Testing
         server.route("/held", .pattern(count: 100_000).heldBody(by: gate, afterBytes: 50_000))
         let urls = ["/held", "/quick"].map { "'\(server.url($0))'" }.joined(separator: " ")
         // The reader is gone before the program starts.
-        let command = "exec 3> >(exec true); sleep 0.3; exec '\(try ToolProcess.executable().path)' get --json \(urls) >&3"
+        let tool = try ToolProcess.executable().path
+        let command = "exec 3> >(exec true); sleep 0.3; exec '\(tool)' get --json \(urls) >&3"
         let result = try await ToolProcess.run(command: command, in: scratch.url)
         #expect(result.status == 1)
         #expect(scratch.names == ["quick"])

@@ -78,7 +78,8 @@ struct User: Codable, Sendable {
         let readme = try String(contentsOf: root.appendingPathComponent("README.md"), encoding: .utf8)
         var regions: [[Substring]] = []
         var isInside = false
-        for line in try String(contentsOf: here, encoding: .utf8).split(separator: "\n", omittingEmptySubsequences: false) {
+        let source = try String(contentsOf: here, encoding: .utf8)
+        for line in source.split(separator: "\n", omittingEmptySubsequences: false) {
             let text = line.drop { $0 == " " }
             if text.hasPrefix("// README: end") {
                 isInside = false

@@ -39,7 +39,7 @@ import Testing
             {"id": "2", "method": "POST", "url": "echo", "parameters": {"q": "a b"}, "dependsOn": ["1"]},
             {"id": "3", "method": "PUT", "url": "echo", "parameters": {"n": 1.5, "ok": true, "no": null},
              "headers": {"Content-Type": "application/json"}, "dependsOn": ["2"]},
-            {"id": "4", "method": "HEAD", "url": "/v1/echo", "dependsOn": ["3"]}
+            {"id": "4", "method": "HEAD", "url": "/v1/echo", "dependsOn": ["3"], "headers": null, "parameters": null}
             """)
         #expect(result.status == 0, "\(result.errors)")
         let requests = server.requests
@@ -110,7 +110,8 @@ import Testing
 
     @Test(arguments: [
         Mistake(
-            requests: #"{"id":"a","url":"x","dependsOn":["b"]},{"id":"b","url":"x","dependsOn":["c"]},{"id":"c","url":"x","dependsOn":["b"]}"#,
+            requests: #"{"id":"a","url":"x","dependsOn":["b"]},{"id":"b","url":"x","dependsOn":["c"]},"#
+                + #"{"id":"c","url":"x","dependsOn":["b"]}"#,
             text: #"in a cycle: "b" -> "c" -> "b""#),
         Mistake(requests: #"{"id":"a","url":"x","dependsOn":["a"]}"#, text: #"in a cycle: "a" -> "a""#),
         Mistake(requests: #"{"id":"a","url":"x","dependsOn":["z"]}"#, text: #""a" depends on "z""#),
@@ -130,8 +131,10 @@ import Testing
         Mistake(requests: #"{"id":"a","url":"x","headers":["X"]}"#, text: "headers must be an object"),
         Mistake(requests: #"{"id":"a","url":"x","dependOn":[]}"#, text: #"unknown key "dependOn""#),
         Mistake(requests: #"{"id":"a","url":"x","url":"y"}"#, text: "is there twice"),
-        Mistake(requests: #"{"id":"a","url":"x","output":"f"},{"id":"b","url":"x","output":"./f"}"#, text: "same output"),
-        Mistake(requests: #"{"id":"a","url":"x","output":"f"},{"id":"b","url":"x","output":"f.part"}"#, text: "same output"),
+        Mistake(
+            requests: #"{"id":"a","url":"x","output":"f"},{"id":"b","url":"x","output":"./f"}"#, text: "same output"),
+        Mistake(
+            requests: #"{"id":"a","url":"x","output":"f"},{"id":"b","url":"x","output":"f.part"}"#, text: "same output"),
         Mistake(requests: #"{"id":"a","url":"x","output":"../f"}"#, text: "bad output"),
         Mistake(requests: #"{"id":"a","url":"x","output":"/tmp/f"}"#, text: "bad output"),
         Mistake(requests: #"{"id":"a","url":"x",}"#, text: "expected a key in quotes"),

@@ -22,6 +22,8 @@ enum DemoCommand {
             return .success
         }
         guard options.arguments.isEmpty else { throw options.usage("demo takes no arguments") }
+        // A proxy that the environment names has no way to a server inside this program.
+        setenv("no_proxy", "127.0.0.1", 1)
         let server: DemoServer
         do {
             server = try DemoServer()

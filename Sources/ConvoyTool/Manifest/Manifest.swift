@@ -44,7 +44,7 @@ private struct ManifestReader {
 
     mutating func requests(in root: JSONValue) throws(JSONProblem) -> [Manifest.Request] {
         let members = try object(root, "the manifest", knowing: ["baseURL", "requests"])
-        if let base = members["baseURL"], !base.isNull {
+        if let base = members["baseURL"] {
             let text = try string(base, "baseURL")
             let url = URL(string: text)
             guard let url, Self.isWhole(url) else {
@@ -86,9 +86,9 @@ private struct ManifestReader {
         guard !name.isEmpty else { throw id.problem("an id is empty") }
         guard let address = members["url"] else { throw value.problem("\(Self.quoted(name)) has no \"url\"") }
         let url = try self.url(address, of: name)
-        let method = try members["method"].map { value throws(JSONProblem) in try self.method(value) } ?? .get
-        let headers = try members["headers"].map { value throws(JSONProblem) in try self.headers(value) } ?? [:]
-        let dependsOn = try members["dependsOn"].map { value throws(JSONProblem) in try strings(value) } ?? []
+        let method = try members["method"].map(self.method) ?? .get
+        let headers = try members["headers"].map(self.headers) ?? [:]
+        let dependsOn = try members["dependsOn"].map(strings) ?? []
         let request: URLRequest
         do {
             request = try serializer(for: headers).request(
@@ -98,7 +98,7 @@ private struct ManifestReader {
         } catch {
             throw value.problem("\(Self.quoted(name)): \(ErrorText.line(for: error))")
         }
-        let output = try members["output"].flatMap { value throws(JSONProblem) in try self.output(value, of: name) }
+        let output = try members["output"].map { value throws(JSONProblem) in try self.output(value, of: name) }
         return Manifest.Request(
             id: name, request: request, url: url, secretHeaders: Headers.secrets(among: headers.keys),
             dependsOn: dependsOn, output: output)
@@ -128,7 +128,9 @@ private struct ManifestReader {
         let method = HTTPMethod(text)
         // Methods are case-sensitive (RFC 9110, section 9.1): "get" is another one, that no server knows.
         let meant = known.first { $0.rawValue == text.uppercased() }
-        if let meant, meant != method { throw value.problem("bad method \(Self.quoted(text)): methods are case-sensitive, use \(meant)") }
+        if let meant, meant != method {
+            throw value.problem("bad method \(Self.quoted(text)): methods are case-sensitive, use \(meant)")
+        }
         guard method.isValid, method != .connect else { throw value.problem("bad method \(Self.quoted(text))") }
         return method
     }
@@ -146,8 +148,7 @@ private struct ManifestReader {
         return headers
     }
 
-    private mutating func output(_ value: JSONValue, of id: String) throws(JSONProblem) -> String? {
-        guard !value.isNull else { return nil }
+    private mutating func output(_ value: JSONValue, of id: String) throws(JSONProblem) -> String {
         let text = try string(value, "output")
         let parts = text.split(separator: "/").filter { $0 != "." }
         let isSafe = !text.hasPrefix("/") && !text.hasSuffix("/") && !parts.contains("..") && !parts.isEmpty
@@ -188,7 +189,8 @@ private struct ManifestReader {
                 throw JSONProblem(
                     text: "unknown key \(Self.quoted(member.key)) in \(what)", position: member.position)
             }
-            values[member.key] = member.value
+            // As if it were not there.
+            if !member.value.isNull { values[member.key] = member.value }
         }
         return values
     }

@@ -21,5 +21,7 @@ final class Scratch: Sendable {
 
     func text(_ name: String) throws -> String { String(decoding: try data(name), as: UTF8.self) }
 
-    func write(_ text: String, to name: String) throws { try Data(text.utf8).write(to: url.appendingPathComponent(name)) }
+    func write(_ text: String, to name: String) throws {
+        try Data(text.utf8).write(to: url.appendingPathComponent(name))
+    }
 }
