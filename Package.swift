@@ -63,5 +63,8 @@ let package = Package(
             name: "ConvoyOperationsTests",
             dependencies: ["ConvoyOperations", "ConvoyTestServer", "ConvoyTestSupport"],
             swiftSettings: swiftSettings),
+        .testTarget(
+            name: "ConvoyToolTests", dependencies: ["ConvoyTool", "Convoy", "ConvoyTestServer"],
+            swiftSettings: swiftSettings),
     ]
 )

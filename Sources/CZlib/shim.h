@@ -1,6 +1,6 @@
 #pragma once
 #if defined(__has_include) && !__has_include(<zlib.h>)
-#error "zlib headers not found. Debian/Ubuntu: sudo apt-get install zlib1g-dev"
+#error "zlib's headers are missing. Debian/Ubuntu: sudo apt-get install libcurl4-openssl-dev libssl-dev zlib1g-dev pkg-config   Fedora: sudo dnf install libcurl-devel openssl-devel zlib-devel"
 #else
 #include <zlib.h>
 #endif

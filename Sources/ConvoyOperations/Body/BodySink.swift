@@ -23,8 +23,9 @@ protocol BodySink: AnyObject {
     /// Starts over: forgets all bytes.
     func rewind() throws(URLError)
 
-    /// No bytes come any more; what was written is where it belongs. Called once the operation ends, however.
-    func close() throws(URLError)
+    /// No bytes come any more. `then` is called, on the network thread or at once, when what was written is where it
+    /// belongs, or with the reason why it is not. Called once the operation ends, however that is.
+    func close(then: @escaping (URLError?) -> Void)
 }
 
 enum SinkState { case ready, later }
@@ -54,5 +55,5 @@ final class MemorySink: BodySink {
 
     func rewind() { bytes = Data() }
 
-    func close() {}
+    func close(then: @escaping (URLError?) -> Void) { then(nil) }
 }

@@ -116,22 +116,41 @@ final class StreamSink: BodySink {
         offset = 0
     }
 
-    func close() throws(URLError) {
-        guard isOpen else { return }
+    func close(then: @escaping (URLError?) -> Void) {
+        guard isOpen else { return then(nil) }
         isOpen = false
-        if isForeign {
-            BlockingWorkers.shared.perform { [box] in box.stream.close() }
-        } else {
+        guard isForeign else {
             box.stream.close()
+            return then(leftover ?? failureOfClosing())
         }
-        if let file = box.stream as? FileOutputStream, let failure = file.failure {
-            throw URLError(.cannotCloseFile, url: url, "The file could not be written: \(failure)", underlying: failure)
+        // A stream that compresses or encrypts is whole only when it has been closed.
+        struct Owner: @unchecked Sendable {
+            let sink: StreamSink
+            let then: (URLError?) -> Void
         }
-        if offset < furthest {
-            throw URLError(
-                .cannotWriteToFile, url: url,
-                "The output stream holds \(furthest - offset) bytes of an earlier, longer response behind the end.")
+        let owner = Owner(sink: self, then: then)
+        BlockingWorkers.shared.perform { [box, resume] in
+            box.stream.close()
+            resume { owner.then(owner.sink.leftover ?? owner.sink.failureOfClosing()) }
         }
+    }
+
+    private func failureOfClosing() -> URLError? {
+        if let file = box.stream as? FileOutputStream {
+            guard let failure = file.failure else { return nil }
+            return URLError(
+                .cannotCloseFile, url: url, "The file could not be written: \(failure.localizedDescription)",
+                underlying: failure)
+        }
+        return box.stream.streamStatus == .error ? error(of: box.stream) : nil
+    }
+
+    /// What an earlier and longer response has left behind the end, in a stream that could not be truncated.
+    private var leftover: URLError? {
+        guard offset < furthest else { return nil }
+        return URLError(
+            .cannotWriteToFile, url: url,
+            "The output stream holds \(furthest - offset) bytes of an earlier, longer response behind the end.")
     }
 
     private static func write(_ data: Data, to stream: OutputStream, url: URL?) throws(URLError) {

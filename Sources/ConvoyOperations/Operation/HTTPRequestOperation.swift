@@ -25,12 +25,6 @@ open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
 
     private let httpSettings = Locked(HTTPSettings())
 
-    package override init(
-        request: URLRequest, transport: any Transport, clock: any SchedulingClock = MonotonicClock()
-    ) {
-        super.init(request: request, transport: transport, clock: clock)
-    }
-
     /// Validates and parses the response, on a queue of the library's own. A plain `HTTPResponseSerializer`, which
     /// delivers the body as it is, unless set.
     public final var responseSerializer: any URLResponseSerialization {

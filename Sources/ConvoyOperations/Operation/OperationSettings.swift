@@ -26,6 +26,8 @@ extension URLConnectionOperation {
     /// What a user can set. A value, so that it is exchanged under a lock and used without.
     struct Settings {
         var request: URLRequest
+        var transport: any Transport = NetworkThread.shared
+        var clock: any SchedulingClock = MonotonicClock()
         var configuration = ConnectionConfiguration()
         var outputStream: StreamBox?
         var completionQueue: DispatchQueue?

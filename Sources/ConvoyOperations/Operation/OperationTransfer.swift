@@ -65,7 +65,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     /// The operation has finished: nothing of the work is needed any more.
     func discard() {
         operation = nil
-        try? sink.close()
+        sink.close { _ in }
     }
 
     // MARK: The connection's delegate
@@ -175,12 +175,14 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         }
         let data = aside?.data ?? sink.data
         let head = aside == nil ? self.head : operation?.currentHead
-        do throws(URLError) {
-            try sink.close()
-        } catch {
-            return fail(error)
+        let operation = takeOperation()
+        sink.close { failure in
+            if let failure {
+                operation?.conclude(data: nil, head: nil, error: failure)
+            } else {
+                operation?.conclude(data: data, head: head, error: nil)
+            }
         }
-        takeOperation()?.conclude(data: data, head: head, error: nil)
     }
 
     private func fail(_ error: URLError) {

@@ -126,7 +126,7 @@ extension URLConnectionOperation {
     /// What carries all tries of this operation.
     private var carrier: any Transport {
         if let chosen = delivery.withLock({ $0.carrier }) { return chosen }
-        let shares = settings.withLock { $0.coalesces && $0.handlers.redirect == nil }
+        let (transport, shares) = settings.withLock { ($0.transport, $0.coalesces && $0.handlers.redirect == nil) }
         let carrier = shares ? transport.coalescing : transport
         delivery.withLock { $0.carrier = carrier }
         return carrier

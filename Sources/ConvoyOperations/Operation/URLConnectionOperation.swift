@@ -22,8 +22,6 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     let workSlot = Locked(WorkSlot.idle)
     let observationCenter = ObservationCenter()
     let progressReport = ProgressReport()
-    package let transport: any Transport
-    package let retryClock: any SchedulingClock
 
     /// What came of the request. Final before `isFinished` is true.
     package struct Results {
@@ -36,9 +34,10 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// A response object may be of any type: it is handed from the serializer to its readers and not changed here.
     package struct ObjectBox: @unchecked Sendable { let object: Any? }
 
-    /// An operation for a request.
-    public required convenience init(request: URLRequest) {
-        self.init(request: request, transport: NetworkThread.shared)
+    /// An operation for a request. It runs on the shared network thread.
+    public required init(request: URLRequest) {
+        settings = Locked(Settings(request: request))
+        super.init()
     }
 
     /// An operation for a request that runs on a network thread of the caller's choice.
@@ -46,11 +45,14 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         self.init(request: request, transport: thread)
     }
 
-    package init(request: URLRequest, transport: any Transport, clock: any SchedulingClock = MonotonicClock()) {
-        retryClock = clock
-        settings = Locked(Settings(request: request))
-        self.transport = transport
-        super.init()
+    package convenience init(
+        request: URLRequest, transport: any Transport, clock: any SchedulingClock = MonotonicClock()
+    ) {
+        self.init(request: request)
+        settings.withLock { settings in
+            settings.transport = transport
+            settings.clock = clock
+        }
     }
 
     deinit {

@@ -33,6 +33,8 @@ extension URLConnectionOperation {
         var wait = 0
     }
 
+    private var retryClock: any SchedulingClock { settings.withLock { $0.clock } }
+
     /// Notes that the first try begins.
     func noteFirstTry(under policy: RetryPolicy) {
         let now = retryClock.now

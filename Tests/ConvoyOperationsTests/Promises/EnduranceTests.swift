@@ -21,8 +21,9 @@ final class EnduranceTests: XCTestCase {
         final class Counted: HTTPRequestOperation, @unchecked Sendable {
             static let count = Atomic<Int>(0)
             private let token = Token()
-            required convenience init(request: URLRequest) {
-                self.init(request: request, transport: NetworkThreadBox.thread)
+            required init(request: URLRequest) {
+                super.init(request: request)
+                settings.withLock { $0.transport = NetworkThreadBox.thread }
                 Self.count.add(1, ordering: .relaxed)
             }
             deinit { Self.count.subtract(1, ordering: .relaxed) }

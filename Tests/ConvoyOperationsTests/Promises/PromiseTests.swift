@@ -133,6 +133,25 @@ import Testing
         #expect(stream.bytes == content)
     }
 
+    @Test func aStreamThatIsWholeOnlyWhenClosedIsClosedBeforeTheOperationFinishes() {
+        final class Buffered: OutputStream {
+            private var pending = Data()
+            private(set) var whole = Data()
+            override var streamStatus: Stream.Status { .open }
+            override func open() {}
+            override func close() { whole = pending }
+            override func write(_ buffer: UnsafePointer<UInt8>, maxLength len: Int) -> Int {
+                pending.append(buffer, count: len)
+                return len
+            }
+        }
+        let stream = Buffered(toMemory: ())
+        let probe = Probe(server.url("/quick"), output: stream)
+        queue.addOperation(probe.operation)
+        #expect(probe.outcome() == Probe.succeeded)
+        #expect(stream.whole == Data("quick".utf8))
+    }
+
     // MARK: 3: results are final before isFinished
 
     @Test func aDependentAlwaysSeesTheResults() throws {

@@ -1,0 +1,118 @@
+import Convoy
+import Foundation
+
+/// `convoy run`: runs the requests of a manifest.
+enum RunCommand {
+    static let help = """
+        convoy run: run the requests of a manifest, in the order of their dependencies
+
+        Usage: convoy run [OPTION]… MANIFEST.json
+
+        MANIFEST.json may be - for standard input:
+
+          {"baseURL": "https://api.example.com/v1/",
+           "requests": [
+             {"id": "login", "method": "POST", "url": "login", "parameters": {"user": "ada"}},
+             {"id": "report", "url": "report.pdf", "dependsOn": ["login"], "output": "report.pdf"}]}
+
+        A request must have an id and a url. Its method is GET unless it says otherwise. Parameters are the query of
+        a GET, HEAD or DELETE, and a form else, or JSON if the header Content-Type is application/json. A response
+        goes into output, a path below the output directory, or is dropped. Requests that do not depend on each
+        other run at the same time. One whose dependency failed is not sent. Nothing is sent if anything is wrong
+        with the manifest.
+
+        Options:
+          -o, --output DIR       where the outputs go; made if it is missing (default: here)
+          -j, --jobs N           how many at a time, 1 to 256 (default: 6)
+              --timeout SECONDS  give up when no byte has come for so long; 0 is never (default: 60)
+          -f, --force            replace files that exist
+              --json             print an object a line for each request on standard output, all else on standard
+                                 error
+          -h, --help             print this help
+
+        Objects of --json: id, url, status, bytes, file, sha256, seconds, error.
+        Exit status: 0 all succeeded, 1 something failed, 2 wrong usage, 130 interrupted.
+        """
+
+    static func run(_ arguments: [String], _ display: Display) throws -> ExitStatus {
+        let options = try Options(
+            arguments, command: "run",
+            known: [
+                .value("output", "o"), .value("jobs", "j"), .value("timeout"), .flag("force", "f"), .flag("json"),
+            ])
+        guard !options.has("help") else {
+            display.say(help)
+            return .success
+        }
+        guard let file = options.arguments.first, options.arguments.count == 1 else {
+            throw options.usage(options.arguments.isEmpty ? "no manifest" : "more than one manifest")
+        }
+        let display = options.has("json") ? Display(machineReadsOutput: true) : display
+        let jobs = try options.integer("jobs", in: 1...256) ?? 6
+        let timeout = try options.seconds("timeout")
+        let manifest = try Manifest(
+            try contents(of: file), name: file == "-" ? "standard input" : file, timeout: timeout)
+        let directory = options.value("output") ?? "."
+        guard !directory.isEmpty else { throw options.usage("--output needs a directory") }
+
+        let transfers = try self.transfers(
+            of: manifest, in: directory, replaces: options.has("force"), hashes: options.has("json"))
+        let run = TransferRun(display: display, jobs: jobs, printsJSON: options.has("json"))
+        let names = names(of: transfers)
+        return run.run(transfers, summary: { "\($0) succeeded" }) { transfer, outcome in
+            explain(outcome, of: transfer, names)
+        }
+    }
+
+    private static func contents(of file: String) throws(ToolError) -> Data {
+        do {
+            if file == "-" { return try FileHandle.standardInput.readToEnd() ?? Data() }
+            return try Data(contentsOf: URL(fileURLWithPath: file))
+        } catch {
+            throw .usage("cannot read the manifest \(Printable.line(file)): \(ErrorText.line(for: error))")
+        }
+    }
+
+    private static func transfers(
+        of manifest: Manifest, in directory: String, replaces: Bool, hashes: Bool
+    ) throws(ToolError) -> [Transfer] {
+        let outputs = manifest.requests.compactMap(\.output).map { Directories.join(directory, $0) }
+        // All before the first request: half of a manifest is worse than none.
+        for path in outputs where !replaces && Directories.isTaken(path) { throw PartialFile.exists(path) }
+        for path in outputs { try Directories.prepare((path as NSString).deletingLastPathComponent) }
+
+        var byID: [String: Transfer] = [:]
+        let transfers = manifest.requests.map { request in
+            let transfer = Transfer(
+                id: request.id, name: request.id, request: request.request, url: request.url,
+                path: request.output.map { Directories.join(directory, $0) }, replaces: replaces, hashes: hashes)
+            transfer.operation.dependencyFailurePolicy = .cancel
+            transfer.operation.connectionConfiguration.sensitiveHeaders = request.secretHeaders
+            byID[request.id] = transfer
+            return transfer
+        }
+        for (request, transfer) in zip(manifest.requests, transfers) {
+            for id in request.dependsOn {
+                if let other = byID[id] { transfer.operation.addDependency(other.operation) }
+            }
+        }
+        return transfers
+    }
+
+    private static func names(of transfers: [Transfer]) -> [ObjectIdentifier: String] {
+        Dictionary(transfers.map { (ObjectIdentifier($0.operation), $0.name) }, uniquingKeysWith: { first, _ in first })
+    }
+
+    /// A request that was not sent says which one it waited for in vain.
+    private static func explain(
+        _ outcome: Outcome, of transfer: Transfer, _ names: [ObjectIdentifier: String]
+    ) -> Outcome {
+        guard transfer.operation.isCancelled, Interruption.shared.status == nil else { return outcome }
+        let failed = transfer.operation.dependencies.first { ($0 as? HTTPRequestOperation)?.error != nil }
+        guard let failed, let name = names[ObjectIdentifier(failed)] else { return outcome }
+        var outcome = outcome
+        outcome.error = "not sent, because \"\(Printable.line(name))\" failed"
+        outcome.seconds = 0
+        return outcome
+    }
+}

@@ -1,0 +1,36 @@
+import Foundation
+
+/// Numbers as people read them.
+enum Amounts {
+    /// Bytes, in powers of 1000: "999 B", "1.2 kB", "34.5 MB".
+    static func bytes(_ count: Int64) -> String {
+        guard count >= 1000 else { return "\(count) B" }
+        var (value, unit) = (Double(count) / 1000, 0)
+        let units = ["kB", "MB", "GB", "TB", "PB", "EB"]
+        // 999.95 would be written as 1000.0.
+        while value >= 999.95, unit < units.count - 1 { (value, unit) = (value / 1000, unit + 1) }
+        return String(format: "%.1f ", value) + units[unit]
+    }
+
+    /// Seconds of something that has ended: "0.034 s", "1.24 s", "2:05".
+    static func seconds(_ value: Double) -> String {
+        switch value {
+        case ..<0.9995: String(format: "%.3f s", max(0, value))
+        case ..<59.995: String(format: "%.2f s", value)
+        default: clock(value)
+        }
+    }
+
+    /// A time that is left: "0:07", "12:34", "1:02:03".
+    static func clock(_ value: Double) -> String {
+        guard value.isFinite, value < 360_000 else { return "--:--" }
+        let seconds = Int(value.rounded())
+        let (hours, minutes) = (seconds / 3600, seconds / 60 % 60)
+        let tail = String(format: "%02d", seconds % 60)
+        return hours > 0 ? "\(hours):" + String(format: "%02d", minutes) + ":\(tail)" : "\(minutes):\(tail)"
+    }
+}
+
+extension Duration {
+    var seconds: Double { Double(components.seconds) + Double(components.attoseconds) / 1e18 }
+}

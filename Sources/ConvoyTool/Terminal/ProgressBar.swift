@@ -1,0 +1,72 @@
+/// How far something is, as one line of a terminal.
+struct ProgressBar {
+    var name: String
+    var done: Int64
+    /// nil where nobody knows.
+    var total: Int64?
+    /// Bytes in a second; nil while there is nothing to measure.
+    var speed: Double?
+
+    var fraction: Double? {
+        guard let total, total > 0 else { return nil }
+        return min(1, Double(done) / Double(total))
+    }
+
+    /// The line, in no more than so many columns: the bar gives way first, then the name.
+    func line(columns: Int, display: Display) -> String {
+        let figures = self.figures
+        let room = columns - Printable.width(figures) - 1
+        guard room >= 8 else { return Printable.fitted(figures, to: max(0, columns - 1)) }
+        let nameWidth = min(32, max(8, min(room, columns / 3)))
+        let barWidth = min(40, room - nameWidth - 1)
+        let shown = Printable.fitted(name, to: barWidth >= 6 ? nameWidth : room)
+        guard barWidth >= 6 else { return "\(shown) \(figures)" }
+        return "\(shown) \(Self.bar(fraction, width: barWidth, display: display)) \(figures)"
+    }
+
+    private var figures: String {
+        var text = fraction.map { padded("\(Int($0 * 100))%", 4) } ?? "    "
+        text += padded(Amounts.bytes(done), 10)
+        text += padded(speed.map { Amounts.bytes(Int64($0)) + "/s" } ?? "", 12)
+        if let speed, speed > 0, let total, total > done {
+            text += padded(Amounts.clock(Double(total - done) / speed), 8)
+        } else {
+            text += padded("", 8)
+        }
+        return text
+    }
+
+    private func padded(_ text: String, _ width: Int) -> String {
+        String(repeating: " ", count: max(0, width - text.count)) + text
+    }
+
+    /// A bar of so many columns; empty where the whole is not known.
+    static func bar(_ fraction: Double?, width: Int, display: Display) -> String {
+        let (full, empty) = Display.hasUnicode ? ("━", "─") : ("#", "-")
+        let count = Int(((fraction ?? 0) * Double(width)).rounded(.down))
+        let done = String(repeating: full, count: min(width, max(0, count)))
+        let left = String(repeating: empty, count: width - min(width, max(0, count)))
+        return display.paint(done, .green) + display.paint(left, .dim)
+    }
+}
+
+/// The speed of something, over its last seconds.
+struct SpeedMeter {
+    private var samples: [(time: ContinuousClock.Instant, bytes: Int64)] = []
+    private static let window = Duration.seconds(4)
+
+    /// Notes how far it is. Called a few times a second.
+    mutating func note(_ bytes: Int64, at time: ContinuousClock.Instant) {
+        // Started over: what was measured is of another try.
+        if let last = samples.last, bytes < last.bytes { samples = [] }
+        samples.append((time, bytes))
+        while samples.count > 2, let first = samples.first, time - first.time > Self.window { samples.removeFirst() }
+    }
+
+    /// Bytes in a second.
+    var speed: Double? {
+        guard let first = samples.first, let last = samples.last else { return nil }
+        let time = (last.time - first.time).seconds
+        return time >= 0.2 ? Double(last.bytes - first.bytes) / time : nil
+    }
+}

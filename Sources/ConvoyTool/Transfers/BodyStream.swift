@@ -1,0 +1,108 @@
+import Convoy
+import Foundation
+import Synchronization
+
+/// Takes the body of a response: counts it, hashes it, and writes it into a partial file if there is one.
+///
+/// The engine writes to it on a worker's thread. The file is created with the first byte, so that a response that is
+/// an error leaves nothing.
+final class BodyStream: OutputStream, RewindableOutputStream {
+    /// Fed under the lock only.
+    private struct Digest: @unchecked Sendable { let value = MessageDigest() }
+
+    private struct State {
+        var status = Stream.Status.notOpen
+        var file: PartialFile?
+        var digest: Digest?
+        var count: Int64 = 0
+        var failure: ToolError?
+    }
+
+    private let state: Mutex<State>
+    private let hashes: Bool
+
+    /// - Parameter path: where the body goes; nil to drop it.
+    init(path: String?, replaces: Bool, hashes: Bool) {
+        self.hashes = hashes
+        state = Mutex(
+            State(
+                file: path.map { PartialFile(path: $0, replaces: replaces) },
+                digest: hashes ? Digest() : nil))
+        super.init(toMemory: ())
+    }
+
+    required init(toMemory: ()) {
+        hashes = false
+        state = Mutex(State())
+        super.init(toMemory: ())
+    }
+
+    // MARK: For the engine
+
+    override var streamStatus: Stream.Status { state.withLock { $0.status } }
+    override var streamError: (any Error)? { state.withLock { $0.failure } }
+    override var hasSpaceAvailable: Bool { streamStatus == .open }
+
+    override func open() {
+        state.withLock { if $0.status == .notOpen { $0.status = .open } }
+    }
+
+    override func write(_ buffer: UnsafePointer<UInt8>, maxLength length: Int) -> Int {
+        let bytes = UnsafeRawBufferPointer(start: buffer, count: length)
+        return state.withLock { state in
+            guard state.status == .open else { return -1 }
+            do throws(ToolError) {
+                if state.file?.isOpen == false { try state.file?.create() }
+                try state.file?.write(bytes)
+            } catch {
+                state.failure = error
+                state.status = .error
+                return -1
+            }
+            state.digest?.value.update(bytes)
+            state.count += Int64(length)
+            return length
+        }
+    }
+
+    func rewind() throws {
+        try state.withLock { state in
+            if state.file?.isOpen == true { try state.file?.rewind() }
+            if hashes { state.digest = Digest() }
+            state.count = 0
+        }
+    }
+
+    /// Only a mark: the engine may call it after the operation has finished, when the file has its name already.
+    override func close() {
+        state.withLock { if $0.status != .error { $0.status = .closed } }
+    }
+
+    // MARK: For the transfer
+
+    var count: Int64 { state.withLock { $0.count } }
+
+    /// Why writing failed, in better words than the engine has.
+    var failure: ToolError? { state.withLock { $0.failure } }
+
+    /// SHA-256 over all bytes, in hexadecimal digits.
+    var sha256: String? { state.withLock { $0.digest?.value.value()?.hexadecimalString } }
+
+    /// The body is whole: its file gets its name.
+    func commit() throws(ToolError) {
+        let failure: ToolError? = state.withLock { state in
+            do throws(ToolError) {
+                try state.file?.commit()
+                return nil
+            } catch {
+                return error
+            }
+        }
+        if let failure { throw failure }
+    }
+
+    /// The body is of no use: its file goes.
+    func discard() {
+        state.withLock { $0.file?.discard() }
+    }
+}

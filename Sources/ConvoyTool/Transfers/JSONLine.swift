@@ -1,0 +1,36 @@
+import Foundation
+
+/// An object of JSON (RFC 8259) on one line, its keys in the order in which they were added.
+struct JSONLine {
+    private var members: [String] = []
+
+    var text: String { "{\(members.joined(separator: ","))}" }
+
+    mutating func add(_ key: String, _ value: String?) { append(key, value.map(Self.quoted) ?? "null") }
+    mutating func add(_ key: String, _ value: Int64?) { append(key, value.map { String($0) } ?? "null") }
+
+    /// A number of seconds, to the microsecond.
+    mutating func add(_ key: String, _ value: Double) {
+        append(key, value.isFinite ? String(format: "%.6f", value) : "null")
+    }
+
+    private mutating func append(_ key: String, _ value: String) { members.append("\(Self.quoted(key)):\(value)") }
+
+    /// A string of JSON in which nothing is left that a terminal would obey.
+    static func quoted(_ text: String) -> String {
+        var quoted = "\""
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "\"": quoted += "\\\""
+            case "\\": quoted += "\\\\"
+            case "\n": quoted += "\\n"
+            case "\r": quoted += "\\r"
+            case "\t": quoted += "\\t"
+            case _ where Printable.isObeyed(scalar):
+                for unit in String(scalar).utf16 { quoted += String(format: "\\u%04x", Int(unit)) }
+            default: quoted.unicodeScalars.append(scalar)
+            }
+        }
+        return quoted + "\""
+    }
+}

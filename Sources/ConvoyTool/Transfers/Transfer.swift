@@ -1,0 +1,79 @@
+import Convoy
+import Foundation
+import FoundationNetworking
+import Synchronization
+
+/// One request, and what becomes of its body.
+final class Transfer: Sendable {
+    /// The error of a transfer that was stopped with the program.
+    static let cancelled = "cancelled"
+
+    /// What it is called in a manifest; nil for a download.
+    let id: String?
+    /// What people know it by: its id, or its file's name.
+    let name: String
+    let url: URL
+    /// Where its body goes; nil for nowhere.
+    let path: String?
+    let operation: HTTPRequestOperation
+    private let box: Box
+    private let begun = Mutex<ContinuousClock.Instant?>(nil)
+
+    /// Streams are not Sendable; all that is asked of this one is behind its lock.
+    private struct Box: @unchecked Sendable { let body: BodyStream }
+    private var body: BodyStream { box.body }
+
+    init(
+        id: String?, name: String, request: URLRequest, url: URL, path: String?, replaces: Bool, hashes: Bool
+    ) {
+        self.id = id
+        self.name = name
+        self.url = url
+        self.path = path
+        box = Box(body: BodyStream(path: path, replaces: replaces, hashes: hashes))
+        operation = HTTPRequestOperation(request: request)
+        operation.outputStream = box.body
+    }
+
+    /// Where the operation tells of its progress and its end.
+    func attach(to queue: DispatchQueue?, group: DispatchGroup?) {
+        operation.completionQueue = queue
+        operation.completionGroup = group
+        // On the same queue as the end, so that it comes before it.
+        operation.observe(.isExecuting, on: queue) { [weak self] _, change in
+            if change.newValue { self?.begun.withLock { $0 = $0 ?? .now } }
+        }
+    }
+
+    /// Seconds since the operation began; 0 if it has not.
+    private var elapsed: Double {
+        begun.withLock { $0.map { (ContinuousClock.now - $0).seconds } } ?? 0
+    }
+
+    /// What came of it. Called once, when the operation has finished: this is where the file gets its name.
+    func conclude(_ error: (any Error)?) -> Outcome {
+        var outcome = Outcome(id: id, url: url.absoluteString, status: operation.statusCode)
+        outcome.seconds = elapsed
+        outcome.bytes = body.count
+        if let error {
+            body.discard()
+            outcome.bytes = Int64(operation.responseData?.count ?? 0) + body.count
+            outcome.error = reason(error)
+            return outcome
+        }
+        do throws(ToolError) {
+            try body.commit()
+            outcome.file = path
+            outcome.sha256 = body.sha256
+        } catch {
+            outcome.error = error.text
+        }
+        return outcome
+    }
+
+    private func reason(_ error: any Error) -> String {
+        if let failure = body.failure { return failure.text }
+        if (error as? URLError)?.code == .cancelled { return Self.cancelled }
+        return ErrorText.line(for: error)
+    }
+}

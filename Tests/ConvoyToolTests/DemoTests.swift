@@ -1,0 +1,41 @@
+import Foundation
+import Testing
+
+@Suite(.serialized) struct DemoTests {
+    @Test func `the demo shows all its parts, is right, and takes less than 20 seconds`() async throws {
+        let scratch = try Scratch()
+        let begun = ContinuousClock.now
+        // A proxy that does not answer, as a machine without a network may have one.
+        let environment = ["TMPDIR": scratch.url.path, "http_proxy": "http://127.0.0.1:1"]
+        let result = try await ToolProcess.run(["demo"], in: scratch.url, environment: environment)
+        #expect(result.status == 0, "\(result.output)\(result.errors)")
+        #expect(ContinuousClock.now - begun < .seconds(20))
+        for part in ["A chain", "A batch", "A download", "bytes=", "SHA-256", "All of it was right"] {
+            #expect(result.output.contains(part))
+        }
+        #expect(!result.output.contains("\u{1B}"), "plain lines where there is no terminal")
+        #expect(result.errors.isEmpty)
+        #expect(scratch.names.isEmpty, "the file of the demo is removed")
+    }
+
+    @Test func `the demo draws bars on a terminal, and gives the cursor back`() async throws {
+        let scratch = try Scratch()
+        let result = try await ToolProcess.run(["demo"], in: scratch.url, columns: 80)
+        #expect(result.status == 0, "\(result.output)")
+        #expect(result.output.contains("━"))
+        let hidden = result.output.components(separatedBy: "\u{1B}[?25l").count
+        let shown = result.output.components(separatedBy: "\u{1B}[?25h").count
+        #expect(hidden == shown)
+        #expect(hidden > 1)
+    }
+
+    @Test func `an interrupted demo ends at once, and leaves nothing`() async throws {
+        let scratch = try Scratch()
+        let tool = try ToolProcess(["demo"], in: scratch.url, environment: ["TMPDIR": scratch.url.path])
+        try await tool.waitForOutput("A batch")
+        tool.send(signal: SIGINT)
+        let result = try await tool.finished()
+        #expect(result.status == 130)
+        #expect(scratch.names.isEmpty)
+    }
+}

@@ -1,0 +1,287 @@
+import ConvoySecurity
+import ConvoyTestServer
+import Foundation
+import Testing
+
+@Suite(.serialized) struct GetTests {
+    let server: TestServer
+    let scratch: Scratch
+
+    init() throws {
+        server = try TestServer()
+        scratch = try Scratch()
+    }
+
+    private func get(_ arguments: String..., paths: String...) async throws -> ToolProcess.Result {
+        try await ToolProcess.run(
+            ["get"] + arguments + paths.map { server.url($0).absoluteString }, in: scratch.url)
+    }
+
+    @Test func `a file is downloaded under its name, byte for byte`() async throws {
+        server.route("/a/data.bin", .pattern(count: 3_000_000))
+        let result = try await get(paths: "/a/data.bin?x=1#y")
+        #expect(result.status == 0)
+        #expect(result.outputLines.count == 1)
+        #expect(result.output.hasPrefix("data.bin: 3.0 MB in "))
+        #expect(result.errors.isEmpty)
+        #expect(scratch.names == ["data.bin"])
+        #expect(try scratch.data("data.bin") == PatternBytes.data(count: 3_000_000))
+    }
+
+    @Test func `JSON tells everything about each download, and people read on standard error`() async throws {
+        server.route("/a", .pattern(count: 500_000))
+        server.route("/b", .text("gone", status: 404))
+        let result = try await get("--json", "-o", "new/deep", paths: "/a", "/b")
+        #expect(result.status == 1)
+        let objects = try result.objects()
+        let good = try #require(objects.first { $0["url"] as? String == server.url("/a").absoluteString })
+        #expect(good["status"] as? Double == 200)
+        #expect(good["bytes"] as? Double == 500_000)
+        #expect(good["file"] as? String == "new/deep/a")
+        #expect(good["sha256"] as? String == MessageDigest.sha256(PatternBytes.data(count: 500_000))?.hexadecimalString)
+        #expect((good["seconds"] as? Double ?? 0) > 0)
+        #expect(good["error"] == nil)
+        let bad = try #require(objects.first { $0["url"] as? String == server.url("/b").absoluteString })
+        #expect(bad["status"] as? Double == 404)
+        #expect(bad["file"] == nil)
+        #expect(bad["sha256"] == nil)
+        #expect((bad["error"] as? String)?.contains("404") == true)
+        #expect(result.errors.contains("1 downloaded, 1 failed"))
+        #expect(result.outputLines.allSatisfy { $0.hasPrefix(#"{"url":"#) && $0.contains(#""error":"#) })
+    }
+
+    @Test func `an error response, a cut body, a reset and a dead port leave no file`() async throws {
+        server.route("/missing", .text("gone", status: 404))
+        server.route("/cut", .pattern(count: 100_000).truncated(afterBytes: 50_000))
+        server.route("/reset", .pattern(count: 100_000).resets(afterBytes: 50_000))
+        let result = try await ToolProcess.run(
+            ["get", "http://127.0.0.1:1/dead"] + ["/missing", "/cut", "/reset"].map { server.url($0).absoluteString },
+            in: scratch.url)
+        #expect(result.status == 1)
+        #expect(scratch.names.isEmpty)
+        #expect(result.errorLines.count == 4)
+        #expect(result.errorLines.allSatisfy { $0.hasPrefix("convoy: http://127.0.0.1:") && !$0.contains("Domain") })
+        #expect(result.output.hasPrefix("0 downloaded, 4 failed"))
+    }
+
+    @Test func `a body that stalls is given up after the timeout`() async throws {
+        server.route("/stall", .pattern(count: 100_000).stalls(afterBytes: 10))
+        let result = try await get("--timeout", "0.5", paths: "/stall")
+        #expect(result.status == 1)
+        #expect(scratch.names.isEmpty)
+    }
+
+    @Test func `an empty body is an empty file`() async throws {
+        server.route("/nothing", .bytes(Data()))
+        #expect(try await get(paths: "/nothing").status == 0)
+        #expect(try scratch.data("nothing").isEmpty)
+    }
+
+    @Test func `two URLs of one name get two files, and the output says so`() async throws {
+        server.route("/a/file.tar.gz", .text("first"))
+        server.route("/b/file.tar.gz", .text("second"))
+        let result = try await get("--jobs=1", paths: "/a/file.tar.gz", "/b/file.tar.gz")
+        #expect(result.status == 0)
+        #expect(scratch.names == ["file.1.tar.gz", "file.tar.gz"])
+        #expect(try scratch.text("file.tar.gz") == "first")
+        #expect(try scratch.text("file.1.tar.gz") == "second")
+        #expect(result.output.contains("/b/file.tar.gz goes to file.1.tar.gz"))
+    }
+
+    @Test func `a file that exists is left alone, unless it is to be replaced`() async throws {
+        server.route("/file", .text("new"))
+        try scratch.write("old", to: "file")
+        let refused = try await get(paths: "/file")
+        #expect(refused.status == 1)
+        #expect(refused.errors.contains("file exists"))
+        #expect(try scratch.text("file") == "old")
+        #expect(server.requests.isEmpty)
+        let forced = try await get("--force", paths: "/file")
+        #expect(forced.status == 0)
+        #expect(try scratch.text("file") == "new")
+        #expect(scratch.names == ["file"])
+    }
+
+    @Test func `a partial file that exists is left alone, unless it is to be replaced`() async throws {
+        server.route("/file", .text("new"))
+        try scratch.write("a long old text", to: "file.part")
+        let refused = try await get(paths: "/file")
+        #expect(refused.status == 1)
+        #expect(try scratch.text("file.part") == "a long old text")
+        #expect(try await get("-f", paths: "/file").status == 0)
+        #expect(try scratch.text("file") == "new")
+        #expect(scratch.names == ["file"])
+    }
+
+    @Test func `a file that appears while it is downloaded is not overwritten`() async throws {
+        let gate = TestServer.Gate()
+        server.route("/file", .pattern(count: 100_000).heldBody(by: gate, afterBytes: 1000))
+        let tool = try ToolProcess(["get", server.url("/file").absoluteString], in: scratch.url)
+        try await waitForFile("file.part")
+        try scratch.write("mine", to: "file")
+        gate.open()
+        let result = try await tool.finished()
+        #expect(result.status == 1)
+        #expect(result.errors.contains("file exists"))
+        #expect(try scratch.text("file") == "mine")
+        #expect(scratch.names == ["file"])
+    }
+
+    @Test func `two runs do not write the same file, not even when told to replace it`() async throws {
+        let gate = TestServer.Gate()
+        server.route("/first/file", .pattern(count: 100_000).heldBody(by: gate, afterBytes: 1000))
+        server.route("/second/file", .text("second"))
+        let first = try ToolProcess(["get", "-f", server.url("/first/file").absoluteString], in: scratch.url)
+        try await waitForFile("file.part")
+        let second = try await get("-f", paths: "/second/file")
+        #expect(second.status == 1)
+        #expect(second.errors.contains("file.part is not a file that only this download writes"))
+        gate.open()
+        #expect(try await first.finished().status == 0)
+        #expect(try scratch.data("file") == PatternBytes.data(count: 100_000))
+        #expect(scratch.names == ["file"])
+    }
+
+    @Test func `headers arrive, also twice of one name`() async throws {
+        server.echo(at: "/echo")
+        let result = try await get(
+            "-H", "X-One: a b", "--header=X-Two: 1", "-HX-Two:2", "--user-agent", "me/1", paths: "/echo")
+        #expect(result.status == 0, "\(result.errors)")
+        let request = try #require(server.requests.first)
+        #expect(request.headers["X-One"] == "a b")
+        #expect(request.headers["X-Two"] == "1, 2")
+        #expect(request.headers["User-Agent"] == "me/1")
+    }
+
+    @Test(arguments: ["X: a\r\nY: b", "X: a\r\n", "X\n: a", "X Y: a", ": a", "X: \u{1B}[2J"])
+    func `a header that cannot be sent is wrong usage, and nothing is sent`(_ header: String) async throws {
+        server.route("/file", .text("x"))
+        let result = try await get("--header", header, paths: "/file")
+        #expect(result.status == 2)
+        #expect(result.errorLines.count == 1)
+        #expect(!result.errors.contains("\u{1B}"))
+        #expect(server.requests.isEmpty)
+        #expect(scratch.names.isEmpty)
+    }
+
+    @Test func `a header does not follow a redirect to another origin`() async throws {
+        let other = try TestServer()
+        other.route("/there", .text("x"))
+        server.redirect("/here", to: other.url("/there").absoluteString)
+        let result = try await get("-H", "X-Key: secret", "-H", "Accept: text/plain", paths: "/here")
+        #expect(result.status == 0)
+        #expect(scratch.names == ["here"])
+        let request = try #require(other.requests.first)
+        #expect(request.headers["X-Key"] == nil)
+        #expect(request.headers["Accept"] == "text/plain")
+        #expect(server.requests.first?.headers["X-Key"] == "secret")
+    }
+
+    @Test func `no more are under way than --jobs says`() async throws {
+        let paths = (0..<12).map { "/n/\($0)" }
+        for path in paths { server.route(path, .text("x").delayed(0.05)) }
+        let result = try await ToolProcess.run(
+            ["get", "-j", "3"] + paths.map { server.url($0).absoluteString }, in: scratch.url)
+        #expect(result.status == 0)
+        #expect(scratch.names.count == 12)
+        #expect(server.peakActiveRequestCount <= 3)
+        #expect(server.peakActiveRequestCount > 1)
+    }
+
+    @Test(arguments: [SIGINT, SIGTERM])
+    func `a signal cancels all downloads and removes what they have left`(_ signal: Int32) async throws {
+        let gate = TestServer.Gate()
+        server.route("/held/*", .pattern(count: 100_000).heldBody(by: gate, afterBytes: 50_000))
+        let urls = (0..<4).map { server.url("/held/\($0)").absoluteString }
+        let tool = try ToolProcess(["get", "-j2", "--json"] + urls, in: scratch.url)
+        try await waitForFile("0.part")
+        try await waitForFile("1.part")
+        tool.send(signal: signal)
+        let result = try await tool.finished()
+        #expect(result.status == 128 + signal)
+        #expect(scratch.names.isEmpty)
+        #expect(try result.objects().count == 4)
+        #expect(try result.objects().allSatisfy { $0["error"] as? String == "cancelled" })
+    }
+
+    @Test func `nobody's password and no control character is printed`() async throws {
+        server.route("/secret", .text("no", status: 403))
+        server.route("/%1b%5b2Jx%e2%80%aey", .text("x"))
+        let secret = server.url("/secret").absoluteString.replacing("http://", with: "http://ada:pa55@")
+        let result = try await ToolProcess.run(
+            ["get", secret, server.url("/%1b%5b2Jx%e2%80%aey").absoluteString], in: scratch.url)
+        #expect(result.status == 1)
+        #expect(!(result.output + result.errors).contains("pa55"))
+        #expect(!(result.output + result.errors).contains("\u{1B}"))
+        #expect(scratch.names == ["_[2Jx_y"])
+    }
+
+    @Test(arguments: ["/..%2f..%2fup", "/%2e%2e", "/.hidden", "/-rf", "/%00", "/", "/dir/"])
+    func `a name from a URL stays in its directory, in sight`(_ path: String) async throws {
+        server.route("/*", .text("x"))
+        let result = try await get("-o", "in", paths: path)
+        #expect(result.status == 0, "\(result.errors)")
+        #expect(scratch.names == ["in"])
+        let names = try FileManager.default.contentsOfDirectory(atPath: scratch.url.appendingPathComponent("in").path)
+        #expect(names.count == 1)
+        #expect(names.allSatisfy { !$0.hasPrefix(".") && !$0.hasPrefix("-") })
+    }
+
+    @Test func `nothing is written through a link`() async throws {
+        server.route("/file", .pattern(count: 1_000_000))
+        try scratch.write("theirs", to: "other")
+        try FileManager.default.createSymbolicLink(
+            atPath: scratch.url.appendingPathComponent("file.part").path, withDestinationPath: "other")
+        #expect(try await get("-f", paths: "/file").status == 1)
+        #expect(try scratch.text("other") == "theirs")
+        #expect(scratch.names == ["file.part", "other"])
+    }
+
+    @Test func `a file that cannot be written to its end is told in words, and goes`() async throws {
+        server.route("/file", .pattern(count: 1_000_000))
+        let tool = try ToolProcess.executable().path
+        let result = try await ToolProcess.run(
+            command: "ulimit -f 100; exec '\(tool)' get '\(server.url("/file"))'", in: scratch.url)
+        #expect(result.status == 1)
+        #expect(result.errors.contains("cannot write file.part: File too large"))
+        #expect(scratch.names.isEmpty)
+    }
+
+    @Test func `bars are drawn on a terminal, one line each, and go`() async throws {
+        server.route("/slow/*", .pattern(count: 400_000).bandwidth(bytesPerSecond: 800_000))
+        let urls = ["one", "two", "three"].map { server.url("/slow/\($0)").absoluteString }
+        let result = try await ToolProcess.run(["get"] + urls, in: scratch.url, columns: 72)
+        #expect(result.status == 0)
+        #expect(result.output.contains("━"))
+        #expect(result.output.contains("0 of 3 finished"))
+        #expect(result.output.contains("kB/s"))
+        #expect(result.output.hasSuffix("3 downloaded, 1.2 MB in \(result.output.split(separator: " in ").last ?? "")"))
+        #expect(result.output.components(separatedBy: "\u{1B}[?25l").count == 2)
+        #expect(result.output.components(separatedBy: "\u{1B}[?25h").count == 2)
+        for line in result.output.split(whereSeparator: \.isNewline) {
+            let plain = String(line).replacing(/\x1B\[[?0-9;]*[A-Za-z]/, with: "").filter { $0 != "\r" }
+            #expect(plain.count <= 72, "\(plain)")
+        }
+    }
+
+    @Test func `a reader that goes away ends the program in order`() async throws {
+        let gate = TestServer.Gate()
+        server.route("/quick", .text("x"))
+        server.route("/held", .pattern(count: 100_000).heldBody(by: gate, afterBytes: 50_000))
+        let urls = ["/held", "/quick"].map { "'\(server.url($0))'" }.joined(separator: " ")
+        // The reader is gone before the program starts.
+        let tool = try ToolProcess.executable().path
+        let command = "exec 3> >(exec true); sleep 0.3; exec '\(tool)' get --json \(urls) >&3"
+        let result = try await ToolProcess.run(command: command, in: scratch.url)
+        #expect(result.status == 1)
+        #expect(scratch.names == ["quick"])
+    }
+
+    private func waitForFile(_ name: String) async throws {
+        for _ in 0..<1000 {
+            if scratch.names.contains(name) { return }
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        Issue.record("\(name) has not appeared")
+    }
+}

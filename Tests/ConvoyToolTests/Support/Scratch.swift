@@ -1,0 +1,27 @@
+import Foundation
+
+/// A directory for one test, gone with its owner.
+final class Scratch: Sendable {
+    let url: URL
+
+    init() throws {
+        url = FileManager.default.temporaryDirectory.appendingPathComponent("convoy-tests-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
+    }
+
+    deinit { try? FileManager.default.removeItem(at: url) }
+
+    /// The names of all files, without those that belong to a run of the program.
+    var names: [String] {
+        let all = (try? FileManager.default.contentsOfDirectory(atPath: url.path)) ?? []
+        return all.filter { !$0.hasPrefix(".run-") }.sorted()
+    }
+
+    func data(_ name: String) throws -> Data { try Data(contentsOf: url.appendingPathComponent(name)) }
+
+    func text(_ name: String) throws -> String { String(decoding: try data(name), as: UTF8.self) }
+
+    func write(_ text: String, to name: String) throws {
+        try Data(text.utf8).write(to: url.appendingPathComponent(name))
+    }
+}

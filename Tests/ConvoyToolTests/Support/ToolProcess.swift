@@ -1,0 +1,168 @@
+import Foundation
+import Synchronization
+import Testing
+
+/// The program `convoy` as a process of its own, as a user runs it.
+final class ToolProcess: Sendable {
+    /// What a run has left.
+    struct Result: Sendable {
+        var status: Int32
+        var output: String
+        var errors: String
+
+        var outputLines: [String] { output.split(separator: "\n").map(String.init) }
+        var errorLines: [String] { errors.split(separator: "\n").map(String.init) }
+
+        /// The objects of `--json`, one a line.
+        func objects() throws -> [[String: any Sendable]] {
+            try outputLines.map { line in
+                let object = try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any]
+                return try #require(object).compactMapValues { value -> (any Sendable)? in
+                    switch value {
+                    case let text as String: text
+                    case let number as NSNumber: number.doubleValue
+                    default: nil
+                    }
+                }
+            }
+        }
+    }
+
+    private let process: Process
+    private let directory: URL
+    private let ending = Ending()
+
+    /// The executable, which the package manager puts beside the tests; nil, with a reason recorded, where it is not.
+    static func executable() throws -> URL {
+        let tests = URL(fileURLWithPath: try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
+        let tool = tests.deletingLastPathComponent().appendingPathComponent("convoy")
+        try #require(
+            FileManager.default.isExecutableFile(atPath: tool.path),
+            "there is no executable \(tool.path): build the product convoy first")
+        return tool
+    }
+
+    /// Starts the program.
+    ///
+    /// - Parameters:
+    ///   - directory: where it runs.
+    ///   - columns: the width of a terminal to run it on; nil for none.
+    convenience init(
+        _ arguments: [String], in directory: URL, input: String = "", environment: [String: String] = [:],
+        columns: Int? = nil
+    ) throws {
+        let tool = try Self.executable().path
+        guard let columns else {
+            try self.init(tool, arguments, directory, input, environment)
+            return
+        }
+        // `script` is the terminal; what is written to it goes to its own output.
+        let command = ([tool] + arguments).map { "'\($0)'" }.joined(separator: " ")
+        let script = "stty cols \(columns) rows 24; exec \(command)"
+        try self.init("/usr/bin/script", ["-qec", script, "/dev/null"], directory, input, environment)
+    }
+
+    private init(
+        _ program: String, _ arguments: [String], _ directory: URL, _ input: String, _ environment: [String: String]
+    ) throws {
+        self.directory = directory.appendingPathComponent(".run-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: self.directory, withIntermediateDirectories: true)
+        process = Process()
+        process.executableURL = URL(fileURLWithPath: program)
+        process.arguments = arguments
+        process.currentDirectoryURL = directory
+        var variables = ProcessInfo.processInfo.environment
+        variables["TERM"] = "xterm"
+        variables["LC_ALL"] = "C.UTF-8"
+        for name in ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "NO_COLOR"] { variables[name] = nil }
+        process.environment = variables.merging(environment) { $1 }
+        // Files, not pipes: a full pipe would stop the program while nobody reads.
+        for name in ["output", "errors"] { try Data().write(to: file(name)) }
+        try Data(input.utf8).write(to: file("input"))
+        process.standardInput = try FileHandle(forReadingFrom: file("input"))
+        process.standardOutput = try FileHandle(forWritingTo: file("output"))
+        process.standardError = try FileHandle(forWritingTo: file("errors"))
+        let ending = ending
+        process.terminationHandler = { process in
+            let isSignal = process.terminationReason == .uncaughtSignal
+            ending.end(isSignal ? -process.terminationStatus : process.terminationStatus)
+        }
+        try process.run()
+    }
+
+    /// Runs the program to its end.
+    static func run(
+        _ arguments: [String], in directory: URL, input: String = "", environment: [String: String] = [:],
+        columns: Int? = nil
+    ) async throws -> Result {
+        try await ToolProcess(
+            arguments, in: directory, input: input, environment: environment, columns: columns
+        ).finished()
+    }
+
+    /// Runs a command of a shell, which runs the program.
+    static func run(command: String, in directory: URL) async throws -> Result {
+        try await ToolProcess("/bin/bash", ["-c", command], directory, "", [:]).finished()
+    }
+
+    /// Waits until the program has written this to its standard output.
+    func waitForOutput(_ text: String) async throws {
+        for _ in 0..<2000 {
+            if try String(decoding: Data(contentsOf: file("output")), as: UTF8.self).contains(text) { return }
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        Issue.record("the program has not written \(text)")
+    }
+
+    func send(signal: Int32) { kill(process.processIdentifier, signal) }
+
+    /// Waits for the end. A program that has hung for half a minute is killed, and the test fails.
+    func finished() async throws -> Result {
+        let number = process.processIdentifier
+        let watchdog = Task {
+            try await Task.sleep(for: .seconds(30))
+            Issue.record("convoy was killed, because it had not ended after 30 seconds")
+            kill(number, SIGKILL)
+        }
+        let status = await ending.status()
+        watchdog.cancel()
+        let result = Result(
+            status: status, output: String(decoding: try Data(contentsOf: file("output")), as: UTF8.self),
+            errors: String(decoding: try Data(contentsOf: file("errors")), as: UTF8.self))
+        try FileManager.default.removeItem(at: directory)
+        return result
+    }
+
+    private func file(_ name: String) -> URL { directory.appendingPathComponent(name) }
+}
+
+/// The end of a process, for one who waits.
+private final class Ending: Sendable {
+    private enum State {
+        case running
+        case awaited(CheckedContinuation<Int32, Never>)
+        case over(Int32)
+    }
+
+    private let state = Mutex(State.running)
+
+    func end(_ status: Int32) {
+        let waiter: CheckedContinuation<Int32, Never>? = state.withLock { state in
+            defer { state = .over(status) }
+            if case .awaited(let waiter) = state { return waiter }
+            return nil
+        }
+        waiter?.resume(returning: status)
+    }
+
+    func status() async -> Int32 {
+        await withCheckedContinuation { waiter in
+            let status: Int32? = state.withLock { state in
+                if case .over(let status) = state { return status }
+                state = .awaited(waiter)
+                return nil
+            }
+            if let status { waiter.resume(returning: status) }
+        }
+    }
+}

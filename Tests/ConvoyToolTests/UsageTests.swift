@@ -1,0 +1,43 @@
+import Foundation
+import Testing
+
+@Suite(.serialized) struct UsageTests {
+    @Test(arguments: [["--help"], ["-h"], ["help"], ["demo", "--help"], ["get", "-h"], ["run", "--help"]])
+    func `help is output, and a success`(_ arguments: [String]) async throws {
+        let scratch = try Scratch()
+        let result = try await ToolProcess.run(arguments, in: scratch.url)
+        #expect(result.status == 0)
+        #expect(result.output.contains("Usage: convoy"))
+        #expect(result.output.contains("Exit status"))
+        #expect(result.errors.isEmpty)
+        #expect(result.outputLines.allSatisfy { $0.count <= 120 })
+    }
+
+    @Test func `the version is printed`() async throws {
+        let scratch = try Scratch()
+        let result = try await ToolProcess.run(["--version"], in: scratch.url)
+        #expect(result.status == 0)
+        #expect(result.output.wholeMatch(of: /convoy \d+\.\d+\.\d+\n/) != nil)
+    }
+
+    @Test(arguments: [
+        [], ["fly"], ["--fly"], ["demo", "x"], ["demo", "--json"], ["get"], ["get", "--jobs"],
+        ["get", "--jobs", "0", "http://127.0.0.1:1/"], ["get", "--jobs", "x", "http://127.0.0.1:1/"],
+        ["get", "-j1", "-j2", "http://127.0.0.1:1/"], ["get", "--json=yes", "http://127.0.0.1:1/"],
+        ["get", "--timeout", "-1", "http://127.0.0.1:1/"], ["get", "--timeout", "nan", "http://127.0.0.1:1/"],
+        ["get", "-o", "", "http://127.0.0.1:1/"], ["get", "--header", "no colon", "http://127.0.0.1:1/"],
+        ["get", "127.0.0.1/x"], ["get", "ftp://127.0.0.1/x"], ["get", "file:///etc/hostname"], ["get", "http://"],
+        ["get", "http:///x"], ["get", "http://127.0.0.1:99999/"], ["get", "http://127.0.0.1:1/\n"], ["run"],
+        ["run", "a", "b"], ["run", "missing.json"],
+    ])
+    func `wrong usage is one line on standard error, and status 2`(_ arguments: [String]) async throws {
+        let scratch = try Scratch()
+        let result = try await ToolProcess.run(arguments, in: scratch.url)
+        #expect(result.status == 2)
+        #expect(result.output.isEmpty)
+        #expect(result.errorLines.count == 1)
+        #expect(result.errors.hasPrefix("convoy: "))
+        #expect(!result.errors.contains("Error Domain"))
+        #expect(scratch.names.isEmpty)
+    }
+}
