@@ -58,9 +58,12 @@ enum RunCommand {
         let transfers = try self.transfers(
             of: manifest, in: directory, replaces: options.has("force"), hashes: options.has("json"))
         let run = TransferRun(display: display, jobs: jobs, printsJSON: options.has("json"))
-        let names = names(of: transfers)
+        // An operation forgets its dependencies when it has finished; the manifest does not.
+        let byID = Dictionary(transfers.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
+        let waitsFor = Dictionary(
+            manifest.requests.map { ($0.id, $0.dependsOn.compactMap { byID[$0] }) }, uniquingKeysWith: { first, _ in first })
         return run.run(transfers, summary: { "\($0) succeeded" }) { transfer, outcome in
-            explain(outcome, of: transfer, names)
+            explain(outcome, of: transfer, waitingFor: waitsFor[transfer.name] ?? [])
         }
     }
 
@@ -99,19 +102,15 @@ enum RunCommand {
         return transfers
     }
 
-    private static func names(of transfers: [Transfer]) -> [ObjectIdentifier: String] {
-        Dictionary(transfers.map { (ObjectIdentifier($0.operation), $0.name) }, uniquingKeysWith: { first, _ in first })
-    }
-
     /// A request that was not sent says which one it waited for in vain.
     private static func explain(
-        _ outcome: Outcome, of transfer: Transfer, _ names: [ObjectIdentifier: String]
+        _ outcome: Outcome, of transfer: Transfer, waitingFor dependencies: [Transfer]
     ) -> Outcome {
-        guard transfer.operation.isCancelled, Interruption.shared.status == nil else { return outcome }
-        let failed = transfer.operation.dependencies.first { ($0 as? HTTPRequestOperation)?.error != nil }
-        guard let failed, let name = names[ObjectIdentifier(failed)] else { return outcome }
+        guard transfer.operation.isCancelled, Interruption.shared.status == nil,
+            let failed = dependencies.first(where: { $0.operation.error != nil })
+        else { return outcome }
         var outcome = outcome
-        outcome.error = "not sent, because \"\(Printable.line(name))\" failed"
+        outcome.error = "not sent, because \"\(Printable.line(failed.name))\" failed"
         outcome.seconds = 0
         return outcome
     }
