@@ -7,22 +7,24 @@ import Synchronization
 final class TellingOrder: Sendable {
     private struct State {
         var told: Set<ObjectIdentifier> = []
-        var waiting: [(operation: Operation, tell: @Sendable () -> Void)] = []
+        var waiting: [(operation: Operation, after: [ObjectIdentifier], tell: @Sendable () -> Void)] = []
     }
 
     private let state = Mutex(State())
 
     /// The operation has finished: calls `tell` now, or as soon as its dependencies have been told of. Called on one
     /// queue, one call after the other.
-    func finish(_ operation: Operation, _ tell: @escaping @Sendable () -> Void) {
-        state.withLock { $0.waiting.append((operation, tell)) }
+    ///
+    /// - Parameter after: its dependencies, which it has forgotten by now.
+    func finish(_ operation: Operation, after: [ObjectIdentifier], _ tell: @escaping @Sendable () -> Void) {
+        state.withLock { $0.waiting.append((operation, after, tell)) }
         while let next = takeNext() { next() }
     }
 
     private func takeNext() -> (@Sendable () -> Void)? {
         state.withLock { state in
             let index = state.waiting.firstIndex { waiting in
-                waiting.operation.dependencies.allSatisfy { state.told.contains(ObjectIdentifier($0)) }
+                waiting.after.allSatisfy { state.told.contains($0) }
             }
             guard let index else { return nil }
             let next = state.waiting.remove(at: index)

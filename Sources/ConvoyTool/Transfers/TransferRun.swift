@@ -63,10 +63,11 @@ struct TransferRun {
                 board.note(transfer, done: total, expected: expected)
             }
         }
+        let dependencies = operation.dependencies.map { ObjectIdentifier($0) }
         let conclude: @Sendable ((any Error)?) -> Void = { error in
             let outcome = transfer.conclude(error)
             board.finish(transfer, outcome)
-            order.finish(operation) {
+            order.finish(operation, after: dependencies) {
                 tell(outcome.error == nil ? outcome : refine(transfer, outcome), name: transfer.name)
             }
         }
