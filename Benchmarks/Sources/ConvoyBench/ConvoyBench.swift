@@ -1,0 +1,35 @@
+import CLimit
+import Foundation
+
+/// Measures Convoy beside the limit and its peers, and says whether it keeps what it promises.
+@main
+struct ConvoyBench {
+    static func main() {
+        let arguments = Array(CommandLine.arguments.dropFirst())
+        do {
+            if arguments.first == Runner.subjectCommand {
+                limit_die_with_parent()
+                try Runner.runSubject(Array(arguments.dropFirst()))
+            } else if arguments.contains("--help") {
+                print(Options.usage)
+            } else {
+                try bench(Options(arguments))
+            }
+        } catch {
+            Report.note("convoy-bench: \(error)")
+            exit(1)
+        }
+    }
+
+    private static func bench(_ options: Options) throws {
+        let server = try BenchServer(isQuick: options.isQuick)
+        defer { server.stop() }
+        let runner = Runner(options: options, server: server)
+        let report = Report(printsJSON: options.printsJSON)
+        if !options.printsJSON {
+            print("\(options.rounds) round(s), the subjects in turn; files are in \(server.fileSystem). Median over the")
+            print("rounds; ratios are taken within a round, and the median is that of the ratios.")
+        }
+        for benchCase in options.cases { report.write(benchCase, try runner.run(benchCase)) }
+    }
+}
