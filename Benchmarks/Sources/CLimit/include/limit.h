@@ -54,6 +54,9 @@ int limit_eventfd(void);
 // answers 204. Returns the port, or -1.
 int limit_sink_server(void);
 
+// Whether two files have the same bytes: 1, or 0 if not, or if one cannot be read.
+int limit_same_files(const char *one, const char *other);
+
 // Ends this process together with the thread that started it.
 void limit_die_with_parent(void);
 

@@ -67,7 +67,9 @@ struct Case: Sendable {
     var needsLargeFile = false
 
     /// All that there are, in the order of the table.
-    static let all: [Case] = [.smallGet, .smallGetOne, .smallGetHTTP2]
+    static let all: [Case] = [
+        .smallGet, .smallGetOne, .smallGetHTTP2, .wake, .jsonGet, .download, .upload, .operations, .transfers, .pause,
+    ]
 
     /// The trial of a name.
     static func trial(_ name: String) -> Trial? { all.lazy.flatMap(\.trials).first { $0.name == name } }

@@ -57,7 +57,9 @@ enum External {
     /// Runs a program that does not measure itself: its time on the clock from start to end, its CPU time, and its
     /// memory as seen every few milliseconds while it ran. (What the kernel reports at its end is not less than what
     /// this process held when it started it.)
-    static func whole(_ program: String, _ arguments: [String], context: Context) throws -> (Cost, peakKilobytes: Int) {
+    static func whole(
+        _ program: String, _ arguments: [String], context: Context
+    ) throws -> (cost: Cost, peakKilobytes: Int, output: String) {
         let log = context.scratch.appendingPathComponent("\(program).log")
         defer { try? FileManager.default.removeItem(at: log) }
         var before = rusage()
@@ -73,7 +75,7 @@ enum External {
         var after = rusage()
         getrusage(__rusage_who_t(RUSAGE_CHILDREN.rawValue), &after)
         guard process.exitStatus == 0 else { throw BenchError("\(program): \(process.output)") }
-        return (Cost(seconds: seconds, cpuSeconds: after.seconds - before.seconds), peak)
+        return (Cost(seconds: seconds, cpuSeconds: after.seconds - before.seconds), peak, process.output)
     }
 }
 

@@ -24,8 +24,8 @@ extension Subject {
             if plan.inFlight > 1 { arguments += ["-Z", "--parallel-max", "\(plan.inFlight)"] }
             if plan.usesHTTP2 { arguments += ["--cacert", context.certificateAuthority.path] }
             arguments.append("\(plan.url(context).absoluteString)?[1-\(count)]")
-            let (cost, peak) = try External.whole("curl", arguments, context: context)
-            return .rate(count, cost, peakKilobytes: peak)
+            let run = try External.whole("curl", arguments, context: context)
+            return .rate(count, run.cost, peakKilobytes: run.peakKilobytes)
         }
     }
 }
