@@ -24,8 +24,20 @@ struct ConvoyBench {
     private static func bench(_ options: Options) throws {
         let server = try BenchServer(isQuick: options.isQuick)
         defer { server.stop() }
+        // What is in memory file systems stays there until somebody removes it.
+        let signals = [SIGINT, SIGTERM, SIGHUP, SIGPIPE].map { number in
+            signal(number, SIG_IGN)
+            let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
+            source.setEventHandler {
+                server.stop()
+                exit(128 + number)
+            }
+            source.resume()
+            return source
+        }
+        defer { for source in signals { source.cancel() } }
         let runner = Runner(options: options, server: server)
-        let report = Report(printsJSON: options.printsJSON)
+        let report = Report(printsJSON: options.printsJSON, judges: !options.isQuick)
         if !options.printsJSON {
             print("\(options.rounds) round(s), the subjects in turn; files are in \(server.fileSystem). Median over the")
             print("rounds; ratios are taken within a round, and the median is that of the ratios.")

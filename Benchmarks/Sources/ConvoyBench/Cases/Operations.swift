@@ -23,9 +23,7 @@ extension Case {
             bars += names.map { name in .atMost(10, "us an operation (\(name))") { $0.median(name, Trial.convoy) } }
             bars.append(
                 .atMost(1.25, "times the cost from 10,000 to 100,000 (\(shape.rawValue))") {
-                    guard let small = $0.median(names[0], Trial.convoy), let large = $0.median(names[1], Trial.convoy)
-                    else { return nil }
-                    return large / small
+                    $0.growth(from: names[0], to: names[1])
                 })
         }
         return Case(

@@ -125,10 +125,26 @@ struct Results: Sendable {
         _ trial: String, _ subject: String = Trial.convoy, to other: String = Trial.cLoop,
         by figure: (Sample) -> Double? = \.value
     ) -> Double? {
-        guard let ones = samples[trial]?[subject], let others = samples[trial]?[other] else { return nil }
+        combined(samples[trial]?[subject], samples[trial]?[other], figure) { $1 > 0 ? $0 / $1 : nil }
+    }
+
+    /// The median, over the rounds, of Convoy's value in one trial divided by that in another.
+    func growth(from small: String, to large: String) -> Double? {
+        combined(samples[large]?[Trial.convoy], samples[small]?[Trial.convoy], \.value) { $1 > 0 ? $0 / $1 : nil }
+    }
+
+    /// The median, over the rounds, of Convoy's value less the C loop's.
+    func excess(_ trial: String) -> Double? {
+        combined(samples[trial]?[Trial.convoy], samples[trial]?[Trial.cLoop], \.value) { $0 - $1 }
+    }
+
+    private func combined(
+        _ ones: [Sample?]?, _ others: [Sample?]?, _ figure: (Sample) -> Double?, _ combine: (Double, Double) -> Double?
+    ) -> Double? {
+        guard let ones, let others else { return nil }
         return zip(ones, others).compactMap { one, other -> Double? in
-            guard let one = one.flatMap(figure), let other = other.flatMap(figure), other > 0 else { return nil }
-            return one / other
+            guard let one = one.flatMap(figure), let other = other.flatMap(figure) else { return nil }
+            return combine(one, other)
         }.median
     }
 }

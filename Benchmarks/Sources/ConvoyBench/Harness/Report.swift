@@ -3,6 +3,8 @@ import Foundation
 /// Writes what came of a case.
 struct Report {
     let printsJSON: Bool
+    /// A quick run proves nothing about the bars.
+    let judges: Bool
 
     // MARK: Tables
 
@@ -28,6 +30,9 @@ struct Report {
                         ]))
             }
         }
+        let absent = Set(benchCase.trials.flatMap(\.subjects).filter { !$0.isAvailable }.map(\.name)).sorted()
+        if !absent.isEmpty { print("  not on this machine: \(absent.joined(separator: ", "))") }
+        guard judges else { return }
         for bar in benchCase.bars { print("  " + Self.line(bar, bar.measure(results))) }
     }
 
@@ -104,7 +109,7 @@ struct Report {
                         ratio_to_limit: ratio(trial, subject, results), details: details.isEmpty ? nil : details))
             }
         }
-        for bar in benchCase.bars {
+        for bar in benchCase.bars where judges {
             let value = bar.measure(results)
             writeLine(
                 BarLine(

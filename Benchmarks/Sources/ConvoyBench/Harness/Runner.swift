@@ -15,7 +15,8 @@ struct Runner {
         var results = Results()
         for round in 1...options.rounds {
             for trial in benchCase.trials {
-                for subject in trial.subjects where isWanted(subject) {
+                // Each round begins with another one, so that none always follows the same.
+                for subject in trial.subjects.rotated(by: round) where isWanted(subject) {
                     let sample: Sample?
                     do {
                         sample = try measure(trial, subject)
@@ -56,5 +57,11 @@ struct Runner {
         ProcessMeters.raiseDescriptorLimit()
         let sample = try subject.run(JSONDecoder().decode(Context.self, from: Data(arguments[2].utf8)))
         FileHandle.standardOutput.write(try JSONEncoder().encode(sample))
+    }
+}
+
+extension Array {
+    fileprivate func rotated(by count: Int) -> [Element] {
+        isEmpty ? [] : Array(self[(count % self.count)...] + self[..<(count % self.count)])
     }
 }

@@ -10,21 +10,22 @@ import Foundation
 /// | `/json` | 1,024 bytes of JSON |
 /// | `/large` | the large file |
 /// | `/slow` | 8 KiB, at 1 KiB a second |
-final class BenchServer {
+final class BenchServer: Sendable {
     private let directory: TemporaryDirectory
     private let nginx: ChildProcess
     /// What the subjects are told.
     let context: Context
 
-    /// Where the large file and what is written lies: memory, so that no disk is measured.
+    /// Where the large file and what is written lies: memory if there is enough, so that no disk is measured.
     let fileSystem: String
 
     /// Starts all of it, and returns when it answers.
     ///
     /// - Throws: `ProcessError`, with the line that installs what is missing.
     init(isQuick: Bool) throws {
+        let hasMemory = access("/dev/shm", W_OK) == 0 && Self.freeBytes("/dev/shm") > 3 << 30
+        fileSystem = hasMemory ? "/dev/shm" : FileManager.default.temporaryDirectory.path
         // The temporary directory follows the environment.
-        fileSystem = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : FileManager.default.temporaryDirectory.path
         setenv("TMPDIR", fileSystem, 1)
         directory = try TemporaryDirectory(prefix: "convoy-bench")
         let certificates = try TestCertificates(in: directory.url)
@@ -88,6 +89,11 @@ final class BenchServer {
         let block = words.withUnsafeBytes { Data($0) }
         for _ in 0..<(size / block.count) { try file.write(contentsOf: block) }
         try file.close()
+    }
+
+    private static func freeBytes(_ path: String) -> Int {
+        let attributes = try? FileManager.default.attributesOfFileSystem(forPath: path)
+        return (attributes?[.systemFreeSize] as? NSNumber)?.intValue ?? 0
     }
 
     private static func answers(_ process: ChildProcess, on port: UInt16) -> Bool {
