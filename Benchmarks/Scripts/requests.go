@@ -43,7 +43,8 @@ func peakKilobytes() int {
 }
 
 func main() {
-	url, count, inFlight, warmUp, bytes := os.Args[1], number(os.Args[2]), number(os.Args[3]), number(os.Args[4]), number(os.Args[5])
+	url, count, inFlight := os.Args[1], number(os.Args[2]), number(os.Args[3])
+	warmUp, bytes := number(os.Args[4]), number(os.Args[5])
 	transport := &http.Transport{MaxIdleConns: inFlight, MaxIdleConnsPerHost: inFlight, DisableCompression: true}
 	if len(os.Args) > 6 {
 		pem, err := os.ReadFile(os.Args[6])

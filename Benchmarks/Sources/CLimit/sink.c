@@ -15,7 +15,8 @@ static int answer(int client, const char *text) {
     return send(client, text, strlen(text), MSG_NOSIGNAL) < 0 ? -1 : 0;
 }
 
-// Takes one request: its head into `head`, `used` bytes of which have come already. Returns -1 when the connection is over.
+// Takes one request: its head into `head`, `used` bytes of which have come already. Returns -1 when the connection is
+// over.
 static int take_request(int client, char *head, size_t size, size_t *used) {
     char *end;
     head[*used] = 0;

@@ -1,7 +1,9 @@
+#define _GNU_SOURCE
 #include "limit.h"
 
 #include <arpa/inet.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -61,6 +63,13 @@ int limit_wake(const int *idle, int idle_count, int reply, int rounds, uint32_t 
     close(w.epoll);
     close(w.wake);
     return 0;
+}
+
+int limit_stay_on_one_core(void) {
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    CPU_SET(sched_getcpu(), &cores);
+    return sched_setaffinity(0, sizeof cores, &cores);
 }
 
 static atomic_int accepted;

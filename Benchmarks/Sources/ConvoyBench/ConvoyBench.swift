@@ -39,9 +39,13 @@ struct ConvoyBench {
         let runner = Runner(options: options, server: server)
         let report = Report(printsJSON: options.printsJSON, judges: !options.isQuick)
         if !options.printsJSON {
-            print("\(options.rounds) round(s), the subjects in turn; files are in \(server.fileSystem). Median over the")
-            print("rounds; ratios are taken within a round, and the median is that of the ratios.")
+            print("\(options.rounds) round(s), the subjects in turn; files are in \(server.fileSystem). Medians over the rounds;")
+            print("a ratio is taken within each round, and its median is over those.")
         }
-        for benchCase in options.cases { report.write(benchCase, try runner.run(benchCase)) }
+        for benchCase in options.cases {
+            report.write(benchCase, try runner.run(benchCase))
+            // Into a file or a pipe, too, case by case.
+            fflush(nil)
+        }
     }
 }

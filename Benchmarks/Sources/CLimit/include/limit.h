@@ -37,6 +37,9 @@ int limit_transfers(const limit_plan *plan, limit_result *result);
 // and waits until it has answered through `reply`. Writes the nanoseconds of each round into `nanoseconds`.
 int limit_wake(const int *idle, int idle_count, int reply, int rounds, uint32_t *nanoseconds);
 
+// Keeps this thread, and the threads that it starts from now on, on one core.
+int limit_stay_on_one_core(void);
+
 // A listening socket on 127.0.0.1 whose connections are accepted and never answered. Returns the port, or -1.
 int limit_silent_server(void);
 // How many connections it has accepted.

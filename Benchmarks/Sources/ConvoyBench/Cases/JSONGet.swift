@@ -21,8 +21,8 @@ extension Case {
             ])
         return Case(
             name: trial.name,
-            summary: "GET of a 1 KB JSON object decoded into a Decodable with async/await, one at a time", trials: [trial],
-            bars: [])
+            summary: "GET of a 1 KB JSON object decoded into a Decodable with async/await, one at a time",
+            trials: [trial], bars: [])
     }()
 }
 

@@ -74,7 +74,9 @@ private struct OperationRun {
         measure(OperationQueue.init) { BlockOperation(block: $0) }
     }
 
-    private func measure(_ makeQueue: () -> OperationQueue, _ make: (@escaping @Sendable () -> Void) -> Operation) -> Sample {
+    private typealias Maker = (@escaping @Sendable () -> Void) -> Operation
+
+    private func measure(_ makeQueue: () -> OperationQueue, _ make: Maker) -> Sample {
         // The first time, the memory is fetched from the system.
         once(makeQueue(), make)
         let cost = Cost { for _ in 0..<repeats { once(makeQueue(), make) } }
@@ -84,7 +86,7 @@ private struct OperationRun {
             details: ["count": Double(count)])
     }
 
-    private func once(_ queue: OperationQueue, _ make: (@escaping @Sendable () -> Void) -> Operation) {
+    private func once(_ queue: OperationQueue, _ make: Maker) {
         let ran = Ran()
         func one() -> Operation { make { ran.count.wrappingAdd(1, ordering: .relaxed) } }
         switch shape {

@@ -82,13 +82,15 @@ struct Bar: Sendable {
     let text: String
     let direction: Direction
     let threshold: Double
-    let measure: @Sendable (Results) -> Double?
+    let measure: Figure
 
-    static func atLeast(_ threshold: Double, _ text: String, _ measure: @escaping @Sendable (Results) -> Double?) -> Bar {
+    typealias Figure = @Sendable (Results) -> Double?
+
+    static func atLeast(_ threshold: Double, _ text: String, _ measure: @escaping Figure) -> Bar {
         Bar(text: text, direction: .atLeast, threshold: threshold, measure: measure)
     }
 
-    static func atMost(_ threshold: Double, _ text: String, _ measure: @escaping @Sendable (Results) -> Double?) -> Bar {
+    static func atMost(_ threshold: Double, _ text: String, _ measure: @escaping Figure) -> Bar {
         Bar(text: text, direction: .atMost, threshold: threshold, measure: measure)
     }
 

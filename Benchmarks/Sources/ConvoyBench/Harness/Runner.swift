@@ -44,7 +44,8 @@ struct Runner {
             executable, [Self.subjectCommand, trial.name, subject.name, String(decoding: context, as: UTF8.self)],
             timeout: 600)
         guard result.status == 0 else {
-            throw BenchError(result.timedOut ? "not done in ten minutes" : "status \(result.status): \(result.errorText)")
+            if result.timedOut { throw BenchError("not done in ten minutes") }
+            throw BenchError("status \(result.status): \(result.errorText)")
         }
         return try JSONDecoder().decode(Sample.self, from: result.output)
     }
