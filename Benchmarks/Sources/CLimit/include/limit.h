@@ -1,0 +1,75 @@
+// The limit: what a program gets that uses libcurl and the kernel directly, in C, for exactly one purpose.
+#pragma once
+#include <stdint.h>
+
+// What a run of transfers is to do.
+typedef struct {
+    const char *url;
+    // A file of certificates to trust, or NULL.
+    const char *authority;
+    // How many requests are made and not measured, and then how many are measured.
+    long warm_up;
+    long requests;
+    int in_flight;
+    // Every transfer on one HTTP/2 connection.
+    int http2;
+    // What each response must have, or it counts as failed.
+    long expected_bytes;
+} limit_plan;
+
+// What came of it.
+typedef struct {
+    double seconds;
+    double cpu_seconds;
+    long failed;
+    // For limit_transfers: growth of the resident memory, in kB.
+    long grown_kilobytes;
+} limit_result;
+
+// Requests one after the other on `in_flight` easy handles, which are used again and again. Returns 0, or -1 when
+// it could not be set up.
+int limit_requests(const limit_plan *plan, limit_result *result);
+
+// `requests` transfers at once, each on a handle of its own, until all are complete.
+int limit_transfers(const limit_plan *plan, limit_result *result);
+
+// A thread that waits in epoll_wait for an eventfd, with `idle_count` further descriptors watched. Each round wakes it
+// and waits until it has answered through `reply`. Writes the nanoseconds of each round into `nanoseconds`.
+int limit_wake(const int *idle, int idle_count, int reply, int rounds, uint32_t *nanoseconds);
+
+// Keeps this thread, and the threads that it starts from now on, on one core.
+int limit_stay_on_one_core(void);
+
+// A listening socket on 127.0.0.1 whose connections are accepted and never answered. Returns the port, or -1.
+int limit_silent_server(void);
+// How many connections it has accepted.
+int limit_silent_connections(void);
+// `count` connections to it. Returns 0, or -1.
+int limit_connect(int port, int count, int *descriptors);
+
+// Wakes whoever waits for the eventfd `descriptor`.
+void limit_signal(int descriptor);
+// Waits for the eventfd `descriptor`.
+void limit_wait(int descriptor);
+int limit_eventfd(void);
+
+// A server on 127.0.0.1 that takes requests with a Content-Length, throws their bodies away without copying them, and
+// answers 204. Returns the port, or -1.
+int limit_sink_server(void);
+
+// Whether two files have the same bytes: 1, or 0 if not, or if one cannot be read.
+int limit_same_files(const char *one, const char *other);
+
+// Ends this process together with the thread that started it.
+void limit_die_with_parent(void);
+
+// User and system time of this process with all its threads, in seconds.
+double limit_cpu_seconds(void);
+// The monotonic clock.
+uint64_t limit_nanoseconds(void);
+// A value of /proc/self/status in kB: "VmRSS" or "VmHWM"; -1 where there is none.
+long limit_memory(const char *key);
+// The same of another process.
+long limit_memory_of(int process, const char *key);
+// Lets VmHWM start anew from VmRSS.
+void limit_reset_peak(void);

@@ -1,0 +1,129 @@
+#include "limit.h"
+#include "loop.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// One transfer at a time, with the body as its user would have it: in memory.
+typedef struct {
+    CURL *easy;
+    long received;
+    char body[64];
+} slot;
+
+static size_t on_body(char *bytes, size_t size, size_t count, void *context) {
+    slot *s = context;
+    size_t length = size * count;
+    if (s->received + length <= sizeof s->body) memcpy(s->body + s->received, bytes, length);
+    s->received += length;
+    return length;
+}
+
+static CURL *make_handle(const limit_plan *plan, slot *s) {
+    CURL *easy = curl_easy_init();
+    if (!easy) return 0;
+    curl_easy_setopt(easy, CURLOPT_URL, plan->url);
+    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(easy, CURLOPT_WRITEDATA, s);
+    curl_easy_setopt(easy, CURLOPT_PRIVATE, s);
+    if (plan->authority) curl_easy_setopt(easy, CURLOPT_CAINFO, plan->authority);
+    if (plan->http2) {
+        curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
+        // Rather wait for the one connection than open another.
+        curl_easy_setopt(easy, CURLOPT_PIPEWAIT, 1L);
+    }
+    return easy;
+}
+
+// Whether a finished transfer was right.
+static int is_right(const limit_plan *plan, CURL *easy, const slot *s, CURLcode code) {
+    long status = 0;
+    curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+    return code == CURLE_OK && status == 200 && s->received == plan->expected_bytes;
+}
+
+// Makes so many requests on the slots; returns how many failed.
+static long make_requests(limit_loop *loop, const limit_plan *plan, slot *slots, long count) {
+    long started = 0, finished = 0, failed = 0;
+    for (int i = 0; i < plan->in_flight && started < count; i++, started++) {
+        slots[i].received = 0;
+        curl_multi_add_handle(loop->multi, slots[i].easy);
+    }
+    while (finished < count) {
+        limit_loop_turn(loop);
+        CURLMsg *message;
+        int left;
+        while ((message = curl_multi_info_read(loop->multi, &left))) {
+            if (message->msg != CURLMSG_DONE) continue;
+            CURL *easy = message->easy_handle;
+            slot *s;
+            curl_easy_getinfo(easy, CURLINFO_PRIVATE, &s);
+            failed += !is_right(plan, easy, s, message->data.result);
+            finished++;
+            curl_multi_remove_handle(loop->multi, easy);
+            if (started < count) {
+                started++;
+                s->received = 0;
+                curl_multi_add_handle(loop->multi, easy);
+            }
+        }
+    }
+    return failed;
+}
+
+int limit_requests(const limit_plan *plan, limit_result *result) {
+    curl_global_init(CURL_GLOBAL_ALL);
+    limit_loop loop;
+    if (limit_loop_open(&loop)) return -1;
+    slot *slots = calloc(plan->in_flight, sizeof *slots);
+    for (int i = 0; i < plan->in_flight; i++) {
+        slots[i].easy = make_handle(plan, &slots[i]);
+        if (!slots[i].easy) return -1;
+    }
+    long failed = make_requests(&loop, plan, slots, plan->warm_up);
+    double cpu = limit_cpu_seconds();
+    uint64_t start = limit_nanoseconds();
+    failed += make_requests(&loop, plan, slots, plan->requests);
+    result->seconds = (limit_nanoseconds() - start) / 1e9;
+    result->cpu_seconds = limit_cpu_seconds() - cpu;
+    result->failed = failed;
+    for (int i = 0; i < plan->in_flight; i++) curl_easy_cleanup(slots[i].easy);
+    free(slots);
+    limit_loop_close(&loop);
+    return 0;
+}
+
+int limit_transfers(const limit_plan *plan, limit_result *result) {
+    curl_global_init(CURL_GLOBAL_ALL);
+    limit_loop loop;
+    if (limit_loop_open(&loop)) return -1;
+    // The same, one handle for each: what a transfer costs is what grows from here.
+    slot warm = {0};
+    limit_plan one = *plan;
+    one.in_flight = 1;
+    warm.easy = make_handle(plan, &warm);
+    if (!warm.easy) return -1;
+    long failed = make_requests(&loop, &one, &warm, 1);
+    limit_reset_peak();
+    long before = limit_memory("VmRSS");
+    double cpu = limit_cpu_seconds();
+    uint64_t start = limit_nanoseconds();
+    slot *slots = calloc(plan->requests, sizeof *slots);
+    for (long i = 0; i < plan->requests; i++) {
+        slots[i].easy = make_handle(plan, &slots[i]);
+        if (!slots[i].easy) return -1;
+    }
+    limit_plan all = *plan;
+    all.in_flight = (int)plan->requests;
+    failed += make_requests(&loop, &all, slots, plan->requests);
+    result->seconds = (limit_nanoseconds() - start) / 1e9;
+    result->cpu_seconds = limit_cpu_seconds() - cpu;
+    result->failed = failed;
+    result->grown_kilobytes = limit_memory("VmHWM") - before;
+    for (long i = 0; i < plan->requests; i++) curl_easy_cleanup(slots[i].easy);
+    curl_easy_cleanup(warm.easy);
+    free(slots);
+    limit_loop_close(&loop);
+    return 0;
+}

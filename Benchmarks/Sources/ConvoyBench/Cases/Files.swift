@@ -1,0 +1,173 @@
+import CLimit
+import Convoy
+import Foundation
+import FoundationNetworking
+
+extension Case {
+    /// A large file, from the server.
+    static let download = Case(
+        name: "download", summary: "1 GiB to a file",
+        trials: [
+            Trial(
+                name: "download", unit: "MiB/s", limit: "curl",
+                subjects: [
+                    Subject("curl", needs: "curl") { try FileTransfer($0).downloadWithCurl() },
+                    Subject(Trial.convoy) { try FileTransfer($0).downloadWithConvoy() },
+                    Subject("urlsession") { try FileTransfer($0).downloadWithURLSession() },
+                    Subject("aria2c", needs: "aria2c") { try FileTransfer($0).downloadWithAria() },
+                ])
+        ],
+        bars: [
+            .atLeast(1, "of curl -o") { $0.ratio("download", to: "curl") },
+            .atMost(4, "MiB of growth of resident memory") { $0.detail("grown MiB", "download") },
+        ], needsLargeFile: true)
+
+    /// A large file, to the server.
+    static let upload = Case(
+        name: "upload", summary: "1 GiB from a file, to a server that drops the bytes uncopied",
+        trials: [
+            Trial(
+                name: "upload", unit: "MiB/s", limit: "curl",
+                subjects: [
+                    Subject("curl", needs: "curl") { try FileTransfer($0).uploadWithCurl() },
+                    Subject(Trial.convoy) { try FileTransfer($0).uploadWithConvoy() },
+                ])
+        ],
+        bars: [
+            .atLeast(0.95, "of curl -T") { $0.ratio("upload", to: "curl") },
+            .atMost(4, "MiB of growth of resident memory") { $0.detail("grown MiB", "upload") },
+        ], needsLargeFile: true)
+}
+
+/// One transfer of the large file.
+private struct FileTransfer {
+    let context: Context
+    let target: URL
+    let mebibytes: Double
+
+    init(_ context: Context) throws {
+        self.context = context
+        target = context.scratch.appendingPathComponent("target")
+        let attributes = try FileManager.default.attributesOfItem(atPath: context.largeFile.path)
+        mebibytes = Double((attributes[.size] as? Int) ?? 0) / 1048576
+    }
+
+    // MARK: Convoy
+
+    func downloadWithConvoy() throws -> Sample {
+        let manager = self.manager(context.url)
+        let operation = try manager.makeOperation(.get, "large")
+        operation.outputStream = FileOutputStream(fileURL: target)
+        let sample = try measure { try run(operation, manager) }
+        return try verified(sample)
+    }
+
+    func uploadWithConvoy() throws -> Sample {
+        let manager = self.manager(context.url)
+        var request = URLRequest(url: context.sinkURL)
+        request.httpMethod = "PUT"
+        request.httpBodyStream = InputStream(url: context.largeFile)
+        request.setValue("\(Int(mebibytes) << 20)", forHTTPHeaderField: "Content-Length")
+        let operation = manager.makeOperation(request: request)
+        return try measure { try run(operation, manager) }
+    }
+
+    /// A manager that has made a request, so that what is made once is there.
+    private func manager(_ url: URL) -> HTTPRequestOperationManager {
+        let manager = HTTPRequestOperationManager(baseURL: url)
+        manager.responseSerializer = HTTPResponseSerializer()
+        manager.completionQueue = DispatchQueue(label: "bench.completion")
+        let countdown = Countdown(1)
+        manager.get("small") { _, _ in countdown.done() } failure: { _, _ in countdown.done(false) }
+        _ = countdown.wait()
+        return manager
+    }
+
+    private func run(_ operation: HTTPRequestOperation, _ manager: HTTPRequestOperationManager) throws {
+        let countdown = Countdown(1)
+        operation.setCompletionHandler { _, _ in
+            countdown.done()
+        } failure: { _, error in
+            Report.note("\(error)")
+            countdown.done(false)
+        }
+        manager.enqueue(operation)
+        try BenchError.check(failed: countdown.wait(), of: 1)
+    }
+
+    // MARK: URLSession
+
+    func downloadWithURLSession() throws -> Sample {
+        let session = URLSession(configuration: .ephemeral)
+        let warmUp = Countdown(1)
+        session.dataTask(with: context.url.appendingPathComponent("small")) { _, _, error in
+            warmUp.done(error == nil)
+        }.resume()
+        _ = warmUp.wait()
+        let target = target
+        let sample = try measure {
+            let countdown = Countdown(1)
+            session.downloadTask(with: context.url.appendingPathComponent("large")) { file, _, _ in
+                guard let file else { return countdown.done(false) }
+                let isMoved: Void? = try? FileManager.default.moveItem(at: file, to: target)
+                countdown.done(isMoved != nil)
+            }.resume()
+            try BenchError.check(failed: countdown.wait(), of: 1)
+        }
+        return try verified(sample)
+    }
+
+    // MARK: Programs
+
+    func downloadWithCurl() throws -> Sample {
+        try verified(
+            curl(["-o", target.path, context.url.appendingPathComponent("large").absoluteString]))
+    }
+
+    func uploadWithCurl() throws -> Sample {
+        try curl(["-T", context.largeFile.path, context.sinkURL.absoluteString])
+    }
+
+    /// By curl's own clock, which does not count its start.
+    private func curl(_ arguments: [String]) throws -> Sample {
+        let run = try External.whole(
+            "curl", ["-q", "-s", "-S", "-f", "-w", "%{time_total}"] + arguments, context: context)
+        guard let seconds = Double(run.output) else { throw BenchError("curl: \(run.output)") }
+        return sample(Cost(seconds: seconds, cpuSeconds: run.cost.cpuSeconds), peak: run.peakKilobytes, grown: nil)
+    }
+
+    func downloadWithAria() throws -> Sample {
+        let run = try External.whole(
+            "aria2c",
+            [
+                "--no-conf", "-q", "--file-allocation=none", "--allow-overwrite=true", "-d", context.scratch.path, "-o",
+                target.lastPathComponent, context.url.appendingPathComponent("large").absoluteString,
+            ], context: context)
+        return try verified(sample(run.cost, peak: run.peakKilobytes, grown: nil))
+    }
+
+    // MARK: Figures
+
+    private func measure(_ transfer: () throws -> Void) throws -> Sample {
+        limit_reset_peak()
+        let before = limit_memory("VmRSS")
+        let cost = try Cost(of: transfer)
+        let peak = limit_memory("VmHWM")
+        return sample(cost, peak: peak, grown: peak - before)
+    }
+
+    private func sample(_ cost: Cost, peak: Int, grown: Int?) -> Sample {
+        var details = ["CPU ms per GiB": cost.cpuSeconds * 1000 * 1024 / mebibytes]
+        if let grown { details["grown MiB"] = Double(grown) / 1024 }
+        return Sample(mebibytes / cost.seconds, peakKilobytes: peak, details: details)
+    }
+
+    /// Compares what has arrived byte by byte, and removes it.
+    private func verified(_ sample: Sample) throws -> Sample {
+        defer { try? FileManager.default.removeItem(at: target) }
+        guard limit_same_files(target.path, context.largeFile.path) == 1 else {
+            throw BenchError("the file that has arrived is another one")
+        }
+        return sample
+    }
+}

@@ -1,0 +1,52 @@
+import Foundation
+
+extension Case {
+    /// 64 at a time.
+    static let smallGet: Case = {
+        let plan = RequestPlan(path: "small", fullCount: 50_000, inFlight: 64, expectedBytes: 11)
+        let trial = Trial(
+            name: "small-get", unit: "requests/s", limit: Trial.cLoop,
+            subjects: [
+                .limit(plan), .convoy(plan), .convoyFed(plan, named: "convoy-fed"),
+                .urlSession(plan.reduced(to: 5_000)), .node(plan), .go(plan), .curl(plan.reduced(to: 5_000)),
+            ])
+        return Case(
+            name: trial.name,
+            summary: "50,000 GETs of 11 bytes, 64 in flight, keep-alive, with a completion handler each",
+            trials: [trial],
+            bars: [
+                .atLeast(0.85, "of the C loop's requests a second") { $0.ratio(trial.name) },
+                .atMost(1.4, "times the C loop's CPU time a request") { $0.ratio(trial.name, by: \.cpuMicroseconds) },
+                .atLeast(10, "times URLSession's requests a second") { $0.ratio(trial.name, to: "urlsession") },
+            ])
+    }()
+
+    /// One at a time: the next is enqueued by the completion handler.
+    static let smallGetOne: Case = {
+        let plan = RequestPlan(path: "small", fullCount: 50_000, inFlight: 1, expectedBytes: 11)
+        let trial = Trial(
+            name: "small-get-1", unit: "requests/s", limit: Trial.cLoop,
+            subjects: [
+                .limit(plan), .convoyFed(plan), .urlSession(plan.reduced(to: 5_000)), .node(plan.reduced(to: 10_000)),
+                .go(plan.reduced(to: 10_000)), .curl(plan.reduced(to: 10_000)),
+            ])
+        return Case(
+            name: trial.name, summary: "50,000 GETs of 11 bytes, one at a time", trials: [trial],
+            bars: [.atLeast(0.6, "of the C loop's requests a second") { $0.ratio(trial.name) }])
+    }()
+
+    /// 64 streams on one connection.
+    static let smallGetHTTP2: Case = {
+        let plan = RequestPlan(path: "small", fullCount: 50_000, inFlight: 64, usesHTTP2: true, expectedBytes: 11)
+        let trial = Trial(
+            name: "small-get-h2", unit: "requests/s", limit: Trial.cLoop,
+            subjects: [
+                .limit(plan), .convoy(plan), .convoyFed(plan, named: "convoy-fed"), .node(plan.reduced(to: 20_000)),
+                .go(plan.reduced(to: 20_000)), .curl(plan.reduced(to: 5_000)),
+            ])
+        return Case(
+            name: trial.name, summary: "50,000 GETs of 11 bytes, 64 streams on one HTTP/2 connection over TLS",
+            trials: [trial],
+            bars: [.atLeast(0.85, "of the C loop's requests a second") { $0.ratio(trial.name) }])
+    }()
+}

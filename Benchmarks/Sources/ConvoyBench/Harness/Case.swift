@@ -1,0 +1,152 @@
+import Foundation
+
+/// What a subject's process is told.
+struct Context: Codable, Sendable {
+    /// The server, over plain HTTP.
+    var url: URL
+    /// The server, over TLS with HTTP/2.
+    var secureURL: URL
+    /// The certificate to trust there, in PEM.
+    var certificateAuthority: URL
+    /// A server that takes any PUT and throws the body away.
+    var sinkURL: URL
+    /// The large file that the server serves as `/large`.
+    var largeFile: URL
+    /// A directory for what a subject writes, in the same file system as `largeFile`.
+    var scratch: URL
+    /// Whether the run is only to show that everything works.
+    var isQuick: Bool
+
+    /// How many to do: fewer in a quick run.
+    func count(_ full: Int) -> Int { isQuick ? max(min(full, 50), full / 50) : full }
+}
+
+/// Who is measured. Each run of it has a process of its own.
+struct Subject: Sendable {
+    /// As it stands in the report.
+    let name: String
+    /// The program that it needs; nil for none.
+    let program: String?
+    /// Runs once, in the process that was started for it.
+    let run: @Sendable (Context) throws -> Sample
+
+    init(_ name: String, needs program: String? = nil, run: @escaping @Sendable (Context) throws -> Sample) {
+        self.name = name
+        self.program = program
+        self.run = run
+    }
+
+    /// Whether its program is on the machine.
+    var isAvailable: Bool { program.map { External.find($0) != nil } ?? true }
+}
+
+/// Subjects that do the same work, one after the other in each round.
+struct Trial: Sendable {
+    /// "small-get", or "wake-1000" where a case has several.
+    let name: String
+    /// Of the samples' values.
+    let unit: String
+    /// The subject that the others are compared with; nil for none.
+    let limit: String?
+    let subjects: [Subject]
+
+    /// What the trials of the package call the plain C loop.
+    static let cLoop = "limit"
+    /// What they call what is measured here.
+    static let convoy = "convoy"
+}
+
+/// One line of the table: trials, and what their figures have to be.
+struct Case: Sendable {
+    let name: String
+    /// What is done, in a line.
+    let summary: String
+    let trials: [Trial]
+    let bars: [Bar]
+    /// Whether `Context.largeFile` must be there.
+    var needsLargeFile = false
+
+    /// All that there are, in the order of the table.
+    static let all: [Case] = [
+        .smallGet, .smallGetOne, .smallGetHTTP2, .wake, .jsonGet, .download, .upload, .operations, .transfers, .pause,
+    ]
+
+    /// The trial of a name.
+    static func trial(_ name: String) -> Trial? { all.lazy.flatMap(\.trials).first { $0.name == name } }
+}
+
+/// A figure that is to be reached.
+struct Bar: Sendable {
+    enum Direction: Sendable { case atLeast, atMost }
+
+    let text: String
+    let direction: Direction
+    let threshold: Double
+    let measure: Figure
+
+    typealias Figure = @Sendable (Results) -> Double?
+
+    static func atLeast(_ threshold: Double, _ text: String, _ measure: @escaping Figure) -> Bar {
+        Bar(text: text, direction: .atLeast, threshold: threshold, measure: measure)
+    }
+
+    static func atMost(_ threshold: Double, _ text: String, _ measure: @escaping Figure) -> Bar {
+        Bar(text: text, direction: .atMost, threshold: threshold, measure: measure)
+    }
+
+    func isMet(by value: Double) -> Bool { direction == .atLeast ? value >= threshold : value <= threshold }
+}
+
+/// All samples of a case.
+struct Results: Sendable {
+    /// By trial and subject, in the order of the rounds; nil for a run that failed.
+    private var samples: [String: [String: [Sample?]]] = [:]
+
+    mutating func add(_ sample: Sample?, trial: String, subject: String) {
+        samples[trial, default: [:]][subject, default: []].append(sample)
+    }
+
+    /// Of the runs that did not fail.
+    func samples(_ trial: String, _ subject: String) -> [Sample] {
+        samples[trial]?[subject]?.compactMap(\.self) ?? []
+    }
+
+    /// The median of a figure over the rounds.
+    func median(_ trial: String, _ subject: String, _ figure: (Sample) -> Double? = \.value) -> Double? {
+        samples(trial, subject).compactMap(figure).median
+    }
+
+    /// The median of a detail over the rounds.
+    func detail(_ name: String, _ trial: String, _ subject: String = Trial.convoy) -> Double? {
+        median(trial, subject) { $0.details[name] }
+    }
+
+    /// The median, over the rounds, of one subject's figure divided by another's of the same round: what else the
+    /// machine does in a round slows both.
+    func ratio(
+        _ trial: String, _ subject: String = Trial.convoy, to other: String = Trial.cLoop,
+        by figure: (Sample) -> Double? = \.value
+    ) -> Double? {
+        combined(samples[trial]?[subject], samples[trial]?[other], figure) { $1 > 0 ? $0 / $1 : nil }
+    }
+
+    /// The median, over the rounds, of Convoy's value in one trial divided by that in another.
+    func growth(from small: String, to large: String) -> Double? {
+        combined(samples[large]?[Trial.convoy], samples[small]?[Trial.convoy], \.value) { $1 > 0 ? $0 / $1 : nil }
+    }
+
+    /// The median, over the rounds, of Convoy's value less the C loop's.
+    func excess(_ trial: String) -> Double? {
+        combined(samples[trial]?[Trial.convoy], samples[trial]?[Trial.cLoop], \.value) { $0 - $1 }
+    }
+
+    private func combined(
+        _ ones: [Sample?]?, _ others: [Sample?]?, _ figure: (Sample) -> Double?, _ combine: (Double, Double) -> Double?
+    ) -> Double? {
+        guard let ones, let others else { return nil }
+        return zip(ones, others).compactMap { one, other -> Double? in
+            guard let one = one.flatMap(figure), let other = other.flatMap(figure) else { return nil }
+            return combine(one, other)
+        }.median
+    }
+}

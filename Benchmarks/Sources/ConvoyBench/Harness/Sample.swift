@@ -1,0 +1,73 @@
+import CLimit
+import Foundation
+
+/// What one run of a subject found.
+struct Sample: Codable, Sendable {
+    /// In the unit of its trial.
+    var value: Double
+    /// User and system time of all threads, for each request.
+    var cpuMicroseconds: Double?
+    /// The most resident memory there was, in kB.
+    var peakKilobytes: Int
+    /// Further figures, by a name that says the unit.
+    var details: [String: Double] = [:]
+
+    /// - Parameter peakKilobytes: this process's own, unless the work was done by another.
+    init(_ value: Double, cpuMicroseconds: Double? = nil, peakKilobytes: Int? = nil, details: [String: Double] = [:]) {
+        self.value = value
+        self.cpuMicroseconds = cpuMicroseconds
+        self.peakKilobytes = peakKilobytes ?? limit_memory("VmHWM")
+        self.details = details
+    }
+
+    /// Requests a second, of so many requests.
+    static func rate(_ requests: Int, _ cost: Cost, peakKilobytes: Int? = nil) -> Sample {
+        Sample(
+            Double(requests) / cost.seconds, cpuMicroseconds: cost.cpuSeconds * 1e6 / Double(requests),
+            peakKilobytes: peakKilobytes)
+    }
+}
+
+/// What some work took.
+struct Cost: Sendable {
+    /// On the clock.
+    var seconds: Double
+    /// User and system time of all threads of this process.
+    var cpuSeconds: Double
+
+    init(seconds: Double, cpuSeconds: Double) {
+        self.seconds = seconds
+        self.cpuSeconds = cpuSeconds
+    }
+
+    /// Does the work, and looks at the clocks before and after.
+    init(of work: () throws -> Void) rethrows {
+        let cpu = limit_cpu_seconds()
+        let start = limit_nanoseconds()
+        try work()
+        seconds = Double(limit_nanoseconds() - start) / 1e9
+        cpuSeconds = limit_cpu_seconds() - cpu
+    }
+}
+
+/// A subject could not do what it was there for.
+struct BenchError: Error, CustomStringConvertible {
+    let description: String
+
+    init(_ description: String) { self.description = description }
+
+    /// - Throws: when requests have failed: a rate of failures is worth nothing.
+    static func check(failed: Int, of count: Int) throws {
+        guard failed == 0 else { throw BenchError("\(failed) of \(count) requests failed") }
+    }
+}
+
+extension Sequence where Element == Double {
+    /// The middle one, or the mean of the two in the middle; nil for none.
+    var median: Double? {
+        let sorted = self.sorted()
+        guard !sorted.isEmpty else { return nil }
+        let middle = sorted.count / 2
+        return sorted.count % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2
+    }
+}

@@ -1,0 +1,81 @@
+import Convoy
+import Foundation
+import FoundationNetworking
+import Synchronization
+
+extension Subject {
+    /// Convoy with all requests enqueued at once, in a queue that lets so many run at a time.
+    static func convoy(_ plan: RequestPlan, named name: String = Trial.convoy) -> Subject {
+        Subject(name) { context in
+            try ConvoyRequests(plan, context).measure { requests, count in
+                requests.manager.operationQueue.maxConcurrentOperationCount = plan.inFlight
+                return requests.enqueueAll(count)
+            }
+        }
+    }
+
+    /// Convoy with each request enqueued by the completion handler of one before, so many in flight.
+    static func convoyFed(_ plan: RequestPlan, named name: String = Trial.convoy) -> Subject {
+        Subject(name) { context in
+            try ConvoyRequests(plan, context).measure { requests, count in requests.feed(count) }
+        }
+    }
+}
+
+/// GETs through a manager, its queue and the plain response serializer, with a completion handler each.
+final class ConvoyRequests: Sendable {
+    let manager: HTTPRequestOperationManager
+    private let plan: RequestPlan
+    private let context: Context
+    private let leftToStart = Atomic<Int>(0)
+
+    init(_ plan: RequestPlan, _ context: Context) {
+        self.plan = plan
+        self.context = context
+        manager = HTTPRequestOperationManager(baseURL: plan.base(context))
+        manager.responseSerializer = HTTPResponseSerializer()
+        manager.completionQueue = DispatchQueue(label: "bench.completion")
+        if plan.usesHTTP2 { manager.connectionConfiguration.certificateAuthorities = context.certificateAuthority }
+    }
+
+    /// Warms up, and measures.
+    func measure(_ requests: (ConvoyRequests, Int) -> Int) throws -> Sample {
+        let warmUp = plan.warmUp(context), count = plan.requests(context)
+        try BenchError.check(failed: requests(self, warmUp), of: warmUp)
+        var failed = 0
+        let cost = Cost { failed = requests(self, count) }
+        try BenchError.check(failed: failed, of: count)
+        return .rate(count, cost)
+    }
+
+    /// Returns how many failed.
+    func enqueueAll(_ count: Int) -> Int {
+        let countdown = Countdown(count)
+        for _ in 0..<count { get(countdown) {} }
+        return countdown.wait()
+    }
+
+    /// Returns how many failed.
+    func feed(_ count: Int) -> Int {
+        let countdown = Countdown(count)
+        leftToStart.store(count, ordering: .sequentiallyConsistent)
+        for _ in 0..<min(count, plan.inFlight) { startNext(countdown) }
+        return countdown.wait()
+    }
+
+    private func startNext(_ countdown: Countdown) {
+        guard leftToStart.wrappingSubtract(1, ordering: .relaxed).newValue >= 0 else { return }
+        get(countdown) { [self] in startNext(countdown) }
+    }
+
+    private func get(_ countdown: Countdown, then next: @escaping @Sendable () -> Void) {
+        let expected = plan.expectedBytes
+        manager.get(plan.path) { _, object in
+            next()
+            countdown.done((object as? Data)?.count == expected)
+        } failure: { _, _ in
+            next()
+            countdown.done(false)
+        }
+    }
+}

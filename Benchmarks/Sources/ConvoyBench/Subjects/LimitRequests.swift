@@ -1,0 +1,40 @@
+import CLimit
+import Foundation
+
+extension Subject {
+    /// The plain C loop.
+    static func limit(_ plan: RequestPlan) -> Subject {
+        Subject(Trial.cLoop) { context in
+            let result = try LimitLoop.run(plan, context, limit_requests)
+            return .rate(
+                plan.requests(context), Cost(seconds: result.seconds, cpuSeconds: result.cpu_seconds))
+        }
+    }
+}
+
+/// Hands a plan to the C loop.
+enum LimitLoop {
+    /// - Throws: `BenchError` when it could not run, or a request failed.
+    static func run(
+        _ plan: RequestPlan, _ context: Context,
+        _ loop: (UnsafePointer<limit_plan>, UnsafeMutablePointer<limit_result>) -> Int32
+    ) throws -> limit_result {
+        var result = limit_result()
+        let code = plan.url(context).absoluteString.withCString { url in
+            context.certificateAuthority.path.withCString { authority in
+                var raw = limit_plan()
+                raw.url = url
+                raw.authority = plan.usesHTTP2 ? authority : nil
+                raw.warm_up = plan.warmUp(context)
+                raw.requests = plan.requests(context)
+                raw.in_flight = Int32(plan.inFlight)
+                raw.http2 = plan.usesHTTP2 ? 1 : 0
+                raw.expected_bytes = plan.expectedBytes
+                return loop(&raw, &result)
+            }
+        }
+        guard code == 0 else { throw BenchError("the C loop could not be set up") }
+        try BenchError.check(failed: result.failed, of: plan.requests(context))
+        return result
+    }
+}

@@ -1,0 +1,27 @@
+import Foundation
+
+/// GETs of one small resource, many times: what all subjects of the `small-get` cases do.
+struct RequestPlan: Sendable {
+    var path: String
+    var fullCount: Int
+    var inFlight: Int
+    var usesHTTP2 = false
+    var expectedBytes: Int
+
+    /// How many are measured.
+    func requests(_ context: Context) -> Int { context.count(fullCount) }
+
+    /// How many are made before: they open the connections.
+    func warmUp(_ context: Context) -> Int { max(inFlight * 2, 100) }
+
+    func url(_ context: Context) -> URL { base(context).appendingPathComponent(path) }
+
+    func base(_ context: Context) -> URL { usesHTTP2 ? context.secureURL : context.url }
+
+    /// The same with fewer requests, for a subject that takes much longer.
+    func reduced(to count: Int) -> RequestPlan {
+        var plan = self
+        plan.fullCount = min(count, fullCount)
+        return plan
+    }
+}
