@@ -14,6 +14,8 @@ let package = Package(
         .library(name: "ConvoySerialization", targets: ["ConvoySerialization"]),
         .library(name: "ConvoyOperations", targets: ["ConvoyOperations"]),
         .library(name: "ConvoyTestServer", targets: ["ConvoyTestServer"]),
+        // For the benchmarks, which are a package of their own.
+        .library(name: "ConvoyTestSupport", targets: ["ConvoyTestSupport"]),
         .executable(name: "convoy", targets: ["ConvoyTool"]),
     ],
     targets: [
