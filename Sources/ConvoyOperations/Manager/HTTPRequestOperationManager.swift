@@ -1,5 +1,5 @@
 import ConvoySerialization
-import ConvoyTransport
+@_spi(ConvoyInternals) import ConvoyTransport
 import Foundation
 import FoundationNetworking
 import Synchronization
@@ -32,8 +32,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     /// - Parameter baseURL: nil where every URL is given whole.
     public init(baseURL: URL? = nil) {
         self.baseURL = baseURL.map(Self.directory)
-        let text = self.baseURL?.host == nil ? nil : self.baseURL?.absoluteString
-        basePrefix = text?.hasSuffix("/") == true ? text : nil
+        basePrefix = self.baseURL.flatMap(Self.prefix)
         let queue = RequestOperationQueue()
         queue.name = "Convoy.Operations"
         settings = Locked(Settings(operationQueue: queue))
@@ -130,11 +129,13 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         }
         let operation = HTTPRequestOperation(request: request, thread: settings.threads[settings.nextThread])
         operation.responseSerializer = settings.responseSerializer
-        operation.connectionConfiguration = settings.connectionConfiguration
-        operation.retryPolicy = settings.retryPolicy
-        operation.coalescesIdenticalRequests = settings.coalesces
-        operation.completionQueue = settings.completionQueue
-        operation.completionGroup = settings.completionGroup
+        operation.settings.withLock { own in
+            own.configuration = settings.connectionConfiguration
+            own.retryPolicy = settings.retryPolicy
+            own.coalesces = settings.coalesces
+            own.completionQueue = settings.completionQueue
+            own.completionGroup = settings.completionGroup
+        }
         return operation
     }
 
@@ -164,6 +165,12 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     public final func enqueue<Enqueued: Operation>(_ operation: Enqueued) -> Enqueued {
         enqueue([operation])
         return operation
+    }
+
+    /// What a relative path is put behind: the base's text up to its last slash.
+    private static func prefix(_ base: URL) -> String? {
+        guard base.host != nil, base.query == nil, base.fragment == nil else { return nil }
+        return base.path.isEmpty ? base.absoluteString + "/" : base.absoluteString.hasSuffix("/") ? base.absoluteString : nil
     }
 
     /// Whether a reference is a path of plain characters, which resolving would only append: the common case, at a

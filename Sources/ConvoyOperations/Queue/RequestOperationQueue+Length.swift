@@ -1,3 +1,4 @@
+@_spi(ConvoyInternals) import ConvoyTransport
 import Foundation
 
 /// The bounded length.

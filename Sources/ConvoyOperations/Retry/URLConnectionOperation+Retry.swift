@@ -1,5 +1,5 @@
 import ConvoySerialization
-import ConvoyTransport
+@_spi(ConvoyInternals) import ConvoyTransport
 import Foundation
 import FoundationNetworking
 

@@ -1,4 +1,4 @@
-import ConvoyTransport
+@_spi(ConvoyInternals) import ConvoyTransport
 import Foundation
 import FoundationNetworking
 

@@ -26,7 +26,9 @@ struct HeadParser {
     private var isInterim = false
 
     mutating func reset() {
-        bytes.removeAll(keepingCapacity: true)
+        // Those of the last head belong to its response.
+        bytes = []
+        bytes.reserveCapacity(512)
         statusCode = 0
         contentLength = nil
         isEncoded = false

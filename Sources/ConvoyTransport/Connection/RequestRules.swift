@@ -18,9 +18,12 @@ enum RequestRules {
     ///
     /// - Throws: `URLError.badURL`, `.unsupportedURL`, `.resourceUnavailable` for a cache that must answer, or
     ///   `.unsupportedURL` with the reason for a method or a header field that HTTP does not allow.
-    static func lines(for request: URLRequest, hasBody: Bool, isStreamed: Bool) throws(URLError) -> Lines {
-        guard let url = request.url else { throw URLError(.badURL, url: nil, "The request has no URL.") }
-        try check(url)
+    ///
+    /// - Parameter address: the URL's text.
+    static func lines(
+        for request: URLRequest, _ url: URL, _ address: String, hasBody: Bool, isStreamed: Bool
+    ) throws(URLError) -> Lines {
+        if !isPlainlyHTTP(address) { try check(url) }
         let method = request.httpMethod ?? "GET"
         guard isToken(method) else {
             throw URLError(.badURL, url: url, "The method \(method.debugDescription) is not a token (RFC 9110, 5.6.2).")
@@ -90,6 +93,17 @@ enum RequestRules {
         }
     }
 
+    /// Whether the text of a URL has one of the two schemes and a host, at a glance; false is no verdict.
+    private static func isPlainlyHTTP(_ address: String) -> Bool {
+        var rest = address.utf8[...]
+        guard rest.starts(with: "http".utf8) else { return false }
+        rest = rest.dropFirst(4)
+        if rest.first == UInt8(ascii: "s") { rest = rest.dropFirst() }
+        guard rest.starts(with: "://".utf8), let first = rest.dropFirst(3).first else { return false }
+        return (first >= UInt8(ascii: "0") && first <= UInt8(ascii: "9"))
+            || (first >= UInt8(ascii: "a") && first <= UInt8(ascii: "z"))
+    }
+
     static func check(_ url: URL) throws(URLError) {
         guard let scheme = url.scheme?.lowercased() else { throw URLError(.badURL, url: url, "The URL has no scheme.") }
         guard scheme == "http" || scheme == "https" else {
@@ -104,19 +118,12 @@ enum RequestRules {
 
     /// RFC 9110, section 5.6.2.
     static func isToken(_ text: String) -> Bool {
-        !text.isEmpty
-            && text.utf8.allSatisfy { byte in
-                switch byte {
-                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                    UInt8(ascii: "0")...UInt8(ascii: "9"):
-                    true
-                case UInt8(ascii: "!"), UInt8(ascii: "#"), UInt8(ascii: "$"), UInt8(ascii: "%"), UInt8(ascii: "&"),
-                    UInt8(ascii: "'"), UInt8(ascii: "*"), UInt8(ascii: "+"), UInt8(ascii: "-"), UInt8(ascii: "."),
-                    UInt8(ascii: "^"), UInt8(ascii: "_"), UInt8(ascii: "`"), UInt8(ascii: "|"), UInt8(ascii: "~"):
-                    true
-                default: false
-                }
-            }
+        !text.isEmpty && text.utf8.allSatisfy { $0 < 128 && isTokenByte[Int($0)] }
+    }
+
+    private static let isTokenByte: [Bool] = (0..<128).map { byte in
+        let character = Character(UnicodeScalar(UInt8(byte)))
+        return character.isLetter || character.isNumber || "!#$%&'*+-.^_`|~".contains(character)
     }
 
     /// RFC 9110, section 5.5: no control character but the tab.

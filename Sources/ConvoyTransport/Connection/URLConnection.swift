@@ -47,7 +47,8 @@ public final class URLConnection: Connection, @unchecked Sendable {
     var isStarved = false
     var isCancelled = false
     private var lastActivity: MonotonicTime = 0
-    private var timer: RunLoopTimer?
+    /// Nanoseconds; 0 for no limit.
+    private var timeout: MonotonicTime = 0
 
     /// A connection that has not begun.
     ///
@@ -109,11 +110,13 @@ public final class URLConnection: Connection, @unchecked Sendable {
 
     private func attemptToLoad(_ request: URLRequest) throws(URLError) {
         let hasBody = request.httpBodyStream != nil || !(request.httpBody?.isEmpty ?? true)
-        let lines = try RequestRules.lines(
-            for: request, hasBody: hasBody, isStreamed: request.httpBodyStream != nil)
-        guard let multi = thread.multi, let url = request.url else {
+        guard let multi = thread.multi else {
             throw URLError(.cannotLoadFromNetwork, url: request.url, "There is no network thread.")
         }
+        guard let url = request.url else { throw URLError(.badURL, url: nil, "The request has no URL.") }
+        let address = url.absoluteString
+        let lines = try RequestRules.lines(
+            for: request, url, address, hasBody: hasBody, isStreamed: request.httpBodyStream != nil)
         guard let handle = self.handle ?? multi.takeHandle() else {
             throw URLError(.cannotLoadFromNetwork, url: url, "There is no memory for a transfer.")
         }
@@ -136,11 +139,11 @@ public final class URLConnection: Connection, @unchecked Sendable {
         // who asks for an encoding by hand wants to see it.
         options.acceptsEncodings = !lines.asksForRange && !lines.setsAcceptEncoding
         options.usesHTTP2 = configuration.usesHTTP2
-        options.isSecure = url.scheme?.lowercased() == "https"
+        options.isSecure = !address.utf8.starts(with: "http:".utf8)
         options.receiveBufferSize = configuration.receiveBufferSize
         options.certificateAuthorities = options.isSecure ? configuration.authoritiesPath : nil
         let code = handle.prepare(
-            url: url.absoluteString, options: options, lines: lines.headers, proxyLines: lines.proxyHeaders)
+            url: address, options: options, lines: lines.headers, proxyLines: lines.proxyHeaders)
         guard code == CURLE_OK else { throw URLError(curl: code, systemError: 0, text: "", url: url) }
         phase = .loading
         startTimer()
@@ -177,8 +180,6 @@ public final class URLConnection: Connection, @unchecked Sendable {
     func end(_ tell: (any URLConnectionDelegate) -> Void) {
         if case .ended = phase { return }
         phase = .ended
-        if let timer { thread.runLoop?.cancel(timer) }
-        timer = nil
         body?.stop()
         body = nil
         if let handle { thread.multi?.giveBack(handle) }
@@ -192,32 +193,29 @@ public final class URLConnection: Connection, @unchecked Sendable {
 
     private func startTimer() {
         let interval = currentRequest.timeoutInterval
-        guard interval > 0, interval < 1e9, let runLoop = thread.runLoop else { return }
-        let timer =
-            self.timer
-            ?? RunLoopTimer { [unowned self] in
-                timerFired()
-            }
-        self.timer = timer
-        lastActivity = NetworkRunLoop.now
-        runLoop.schedule(timer, at: lastActivity + UInt64(interval * 1e9))
+        guard interval > 0, interval < 1e9, let runLoop = thread.runLoop else {
+            timeout = 0
+            return
+        }
+        timeout = UInt64(interval * 1e9)
+        lastActivity = runLoop.turnTime
+        handle?.schedule(at: lastActivity + timeout, on: runLoop)
     }
 
     /// A byte has moved. The timer is left where it is: when it fires, it finds out how much too early that was.
-    func noteActivity() { lastActivity = NetworkRunLoop.now }
+    func noteActivity() { lastActivity = thread.runLoop?.turnTime ?? lastActivity }
 
-    private func timerFired() {
-        guard let timer, let runLoop = thread.runLoop else { return }
-        let interval = currentRequest.timeoutInterval
-        let now = NetworkRunLoop.now
+    func easyHandleTimerDidFire(_ handle: EasyHandle) {
+        guard timeout > 0, let runLoop = thread.runLoop else { return }
+        let now = runLoop.turnTime
         // What this side is the cause of is not the server's fault.
         if isHeldBack || isStarved { lastActivity = now }
         if case .deciding = phase { lastActivity = now }
-        let deadline = lastActivity + UInt64(interval * 1e9)
-        guard now >= deadline else { return runLoop.schedule(timer, at: deadline) }
-        if let handle { thread.multi?.stop(handle) }
+        let deadline = lastActivity + timeout
+        guard now >= deadline else { return handle.schedule(at: deadline, on: runLoop) }
+        thread.multi?.stop(handle)
         let error = URLError(
-            .timedOut, url: currentRequest.url, "Nothing came or went for \(interval) seconds.")
+            .timedOut, url: currentRequest.url, "Nothing came or went for \(Double(timeout) / 1e9) seconds.")
         end { $0.connection(self, didFailWith: error) }
     }
 

@@ -54,6 +54,22 @@ final class EasyHandle {
         errorText.deallocate()
     }
 
+    // MARK: The timer
+
+    /// The handle's own, used by one transfer after the other. It is not taken back when a transfer ends: the next
+    /// one's deadline is later in most cases, and whoever is there when it fires looks at the clock.
+    private lazy var timer = RunLoopTimer { [unowned self] in
+        owner?.easyHandleTimerDidFire(self)
+    }
+
+    /// Lets the owner hear of the time, or of an earlier one.
+    func schedule(at deadline: MonotonicTime, on runLoop: NetworkRunLoop) {
+        if !timer.isScheduled || timer.deadline > deadline { runLoop.schedule(timer, at: deadline) }
+    }
+
+    /// The handle is not used any more.
+    func cancelTimer(on runLoop: NetworkRunLoop) { runLoop.cancel(timer) }
+
     // MARK: Setting up
 
     private func setPermanentOptions() {

@@ -11,6 +11,8 @@ protocol EasyHandleOwner: AnyObject {
     func easyHandle(_ handle: EasyHandle, fill buffer: UnsafeMutableRawBufferPointer) -> EasyHandle.Supply
     /// The request's body must be sent again from its first byte. False where that cannot be.
     func easyHandleMustRewind(_ handle: EasyHandle) -> Bool
+    /// The time that the handle's timer was set to has come.
+    func easyHandleTimerDidFire(_ handle: EasyHandle)
     /// The transfer is over. The handle is still the owner's to read, and no longer libcurl's.
     func easyHandle(_ handle: EasyHandle, didFinishWith code: CURLcode)
 }
@@ -67,6 +69,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         isClosed = true
         runLoop.endOfTurn = nil
         for handle in running.values { curl_multi_remove_handle(multi, handle.easy) }
+        for handle in idle + running.values { handle.cancelTimer(on: runLoop) }
         running = [:]
         idle = []
         curl_multi_cleanup(multi)
@@ -82,7 +85,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     /// Puts a handle to rest. It keeps its buffers, its options and nothing of its last transfer.
     func giveBack(_ handle: EasyHandle) {
         handle.owner = nil
-        if idle.count < 256 { idle.append(handle) }
+        if idle.count < 256 { idle.append(handle) } else { handle.cancelTimer(on: runLoop) }
     }
 
     /// Begins the transfer that the handle is set up for.

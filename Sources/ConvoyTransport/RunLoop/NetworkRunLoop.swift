@@ -26,6 +26,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
     private let thread = Atomic<UInt>(0)
     private let poller: any Poller
     private var timers = TimerHeap()
+    private var timeOfTurn: MonotonicTime = 0
     private var handlers: [(any FileEventHandler)?] = []
     private var spare: [Block] = []
     private let posts = PostsOfTurn()
@@ -44,6 +45,12 @@ package final class NetworkRunLoop: @unchecked Sendable {
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC, &time)
         return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
+    }
+
+    /// The time of the present turn: read once, when somebody first asks. Exact enough for timeouts.
+    package var turnTime: MonotonicTime {
+        if timeOfTurn == 0 { timeOfTurn = Self.now }
+        return timeOfTurn
     }
 
     // MARK: Every thread
@@ -105,6 +112,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
 
     private func turn() -> Bool {
         guard let mayBlock = prepareToSleep() else { return false }
+        timeOfTurn = 0
         poller.wait(milliseconds: mayBlock ? millisecondsToNextTimer() : 0) { descriptor, events in
             if descriptor == wakeUp.readEnd {
                 wakeUp.drain()
@@ -114,7 +122,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
         }
         runInbox()
         if timers.nextDeadline != nil {
-            let now = Self.now
+            let now = turnTime
             while let timer = timers.popDue(now: now) { timer.fire() }
         }
         endOfTurn?()

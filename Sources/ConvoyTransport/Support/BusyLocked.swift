@@ -1,5 +1,7 @@
 import Foundation
 
+// Public only for the library's other modules: what is inlined there must be.
+
 /// A value behind a lock that many threads ask for at the same time, each for a moment.
 ///
 /// `Mutex` on Linux hands a contended lock over in the kernel, to the thread that has waited longest, even
@@ -7,11 +9,11 @@ import Foundation
 /// threads than processors each turn then costs a scheduling delay (measured: 50 to 100 microseconds an
 /// operation instead of 3). A plain mutex of the system is taken by whoever runs, and spins a little
 /// before it sleeps. For locks that are rarely contended, ``Locked`` needs less memory.
-package final class BusyLocked<Value>: @unchecked Sendable {
+@_spi(ConvoyInternals) public final class BusyLocked<Value>: @unchecked Sendable {
     @usableFromInline let mutex: UnsafeMutablePointer<pthread_mutex_t>
     @usableFromInline var value: Value
 
-    package init(_ value: sending Value) {
+    public init(_ value: sending Value) {
         self.value = value
         mutex = .allocate(capacity: 1)
         var attributes = pthread_mutexattr_t()
@@ -28,7 +30,7 @@ package final class BusyLocked<Value>: @unchecked Sendable {
 
     /// Calls `body` while the lock is held. No code of others may run in it.
     @inlinable @inline(__always)
-    package func withLock<Result, Failure: Error>(
+    public func withLock<Result, Failure: Error>(
         _ body: (inout Value) throws(Failure) -> sending Result
     ) throws(Failure) -> sending Result {
         pthread_mutex_lock(mutex)

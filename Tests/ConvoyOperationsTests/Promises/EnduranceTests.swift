@@ -1,6 +1,6 @@
 import ConvoyTestServer
 import ConvoyTestSupport
-import ConvoyTransport
+@_spi(ConvoyInternals) import ConvoyTransport
 import Foundation
 import FoundationNetworking
 import Synchronization

@@ -1,3 +1,4 @@
+@_spi(ConvoyInternals) import ConvoyTransport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation

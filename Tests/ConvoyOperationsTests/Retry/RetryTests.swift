@@ -1,3 +1,4 @@
+@_spi(ConvoyInternals) import ConvoyTransport
 import ConvoySerialization
 import ConvoyTestServer
 import Foundation

@@ -1,3 +1,4 @@
+@_spi(ConvoyInternals) import ConvoyTransport
 import ConvoyOperations
 import ConvoySerialization
 import ConvoyTestServer
