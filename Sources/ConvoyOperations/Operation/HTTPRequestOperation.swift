@@ -19,6 +19,8 @@ open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
         var serializer: any URLResponseSerialization = HTTPResponseSerializer()
         /// The same, if it is the one that parses nothing: found out once, when it is set.
         var plain: HTTPResponseSerializer? = HTTPResponseSerializer()
+        /// How much it parses at most, if it says so.
+        var parsingLimit: Int?
         var success: Success?
         var failure: Failure?
     }
@@ -31,9 +33,11 @@ open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
         get { httpSettings.withLock { $0.serializer } }
         set {
             let plain = newValue as? HTTPResponseSerializer
+            let limit = plain == nil ? (newValue as? any HTTPResponseSerialization)?.limits.maximumBodySize : nil
             httpSettings.withLock { settings in
                 settings.serializer = newValue
                 settings.plain = plain
+                settings.parsingLimit = limit
             }
         }
     }
@@ -73,6 +77,10 @@ open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
             return (200..<300).contains(head.statusCode)
         }
         return serializer.acceptableStatusCodes?.contains(head.statusCode) ?? true
+    }
+
+    package override var memoryLimit: Int {
+        min(super.memoryLimit, httpSettings.withLock { $0.parsingLimit } ?? .max)
     }
 
     package override func process(

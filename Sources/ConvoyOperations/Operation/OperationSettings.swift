@@ -37,6 +37,7 @@ extension URLConnectionOperation {
         var postsNotifications = true
         var retryPolicy: RetryPolicy?
         var coalesces = false
+        var maximumBodySize = 256 << 20
         var responseStringEncoding: String.Encoding?
         var handlers = Handlers()
         /// Why it cannot even begin: a request that could not be made.

@@ -17,6 +17,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     private var request: URLRequest?
     /// The head that the bytes in the sink belong to.
     private var head: ResponseHead?
+    private var memoryLimit = Int64.max
     /// What the present try was asked with.
     private var resumption: Resumption?
     private var asksForWhole = false
@@ -45,6 +46,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         let request = try operation.requestForTry(isFirst: self.request == nil)
         self.operation = operation
         self.request = request
+        memoryLimit = Int64(operation.memoryLimit)
         try sink.open()
         (sink as? StreamSink)?.whenReady = { [weak self] in self?.written($0) }
         resumption =
@@ -90,7 +92,10 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
             do throws(URLError) {
                 try sink.rewind()
                 head = response
-                if let length = response.contentLength, !response.isEncoded { sink.expect(length) }
+                guard let length = response.contentLength, !response.isEncoded else { return }
+                // Not a byte of it is fetched in vain.
+                if isInMemory, length > memoryLimit { return stop(connection, then: .fail(tooLarge)) }
+                sink.expect(length)
             } catch {
                 stop(connection, then: .fail(error))
             }
@@ -99,6 +104,9 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
 
     func connection(_ connection: any Connection, didReceive data: UnsafeRawBufferPointer) {
         guard afterCancel == nil, let operation else { return }
+        if isInMemory || aside != nil, (aside ?? sink).offset + Int64(data.count) > memoryLimit {
+            return stop(connection, then: .fail(tooLarge))
+        }
         do throws(URLError) {
             if let aside {
                 _ = aside.write(data)
@@ -183,6 +191,15 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
                 operation?.conclude(data: data, head: head, error: nil)
             }
         }
+    }
+
+    private var tooLarge: URLError {
+        let error = URLError(
+            .dataLengthExceedsMaximum, url: request?.url,
+            "The body is longer than the limit of \(memoryLimit) bytes in memory.")
+        var userInfo = error.userInfo
+        userInfo[URLResponseSerializationErrorKey.limit] = ResponseLimitExceeded.bodySize
+        return URLError(error.code, userInfo: userInfo)
     }
 
     private func fail(_ error: URLError) {

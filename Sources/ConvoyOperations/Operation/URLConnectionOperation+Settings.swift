@@ -57,6 +57,14 @@ extension URLConnectionOperation {
 
     var outputStreamBox: StreamBox? { settings.withLock { $0.outputStream } }
 
+    /// The greatest body that is kept in memory, in bytes after decompression. 256 MiB, unless set; less where the
+    /// response serializer's `limits` allow less. A greater one is `URLError.dataLengthExceedsMaximum` as soon as it
+    /// is known to be that. What goes to `outputStream` is not limited.
+    public final var maximumBodySize: Int {
+        get { settings.withLock { $0.maximumBodySize } }
+        set { settings.withLock { $0.maximumBodySize = newValue } }
+    }
+
     /// Where the handlers run; nil, as in AFNetworking, is the main queue.
     public final var completionQueue: DispatchQueue? {
         get { settings.withLock { $0.completionQueue } }

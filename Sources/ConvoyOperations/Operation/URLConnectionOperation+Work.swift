@@ -1,4 +1,5 @@
 @_spi(ConvoyInternals) import ConvoyTransport
+import ConvoySerialization
 import Foundation
 import FoundationNetworking
 import Synchronization
@@ -111,8 +112,12 @@ extension URLConnectionOperation {
         var configuration = settings.withLock { $0.configuration }
         // A body that goes to a file is expected to be a large one.
         if !transfer.isInMemory { configuration.receiveBufferSize = 512 << 10 }
+        let next = transfer.nextRequest(request)
+        if let slow = next.httpBodyStream as? any ThrottledBodyStream {
+            configuration.uploadThrottle = .init(packetSize: slow.packetSize, delay: slow.delay)
+        }
         let connection = carrier.connection(
-            for: transfer.nextRequest(request), configuration: configuration, delegate: transfer)
+            for: next, configuration: configuration, delegate: transfer)
         let isStopped = workSlot.withLock { slot in
             if case .preparing(isStopped: true) = slot { return true }
             slot = .connected(connection)

@@ -74,6 +74,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     open override var isCancelled: Bool { lifecycle.value.isCancelled }
     open override var isAsynchronous: Bool { true }
 
+    package override func didJoinQueue() { enterCompletionGroup() }
     package override var isStartedDirectly: Bool { true }
     package override var schedulingHost: String? { request.url?.host?.lowercased() }
 
@@ -197,6 +198,9 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     /// Whether the body of a response belongs into the output stream; otherwise it is kept as `responseData`.
     package func belongsIntoOutput(_ head: ResponseHead) -> Bool { true }
+
+    /// How many bytes of a body may be kept in memory.
+    package var memoryLimit: Int { settings.withLock { $0.maximumBodySize } }
 
     /// Makes of the transfer what the operation is there for, and calls `done` once, on any thread.
     package func process(head: ResponseHead?, data: Data?, done: @escaping @Sendable (Results.Processed) -> Void) {

@@ -205,12 +205,17 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
 
     /// Makes `queue` the one that is told of changes. False if there is one already, or if it is too late.
     func join(_ queue: RequestOperationQueue) -> Bool {
-        connections.withLock { connections in
+        let isNew = connections.withLock { connections in
             guard connections.queue == nil, !connections.hasFinished else { return false }
             connections.queue = queue
             return true
         }
+        if isNew { didJoinQueue() }
+        return isNew
     }
+
+    /// Called when a ``RequestOperationQueue`` has taken the operation, before it can be started.
+    package func didJoinQueue() {}
 
     func leaveQueue() {
         let queue = connections.withLock { connections in

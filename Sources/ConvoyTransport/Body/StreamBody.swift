@@ -24,10 +24,21 @@ final class StreamBody: BodySource {
     private var supplied: Int64 = 0
     private var hasEnded = false
     private var failure: URLError?
+    private let throttle: ConnectionConfiguration.Throttle?
+    /// How many bytes of the present packet may still go.
+    private var packetRest: Int
+    private var pause: RunLoopTimer?
+    private let runLoop: NetworkRunLoop?
 
-    init(stream: InputStream, length: Int64?, url: URL?, thread: NetworkThread) {
+    init(
+        stream: InputStream, length: Int64?, url: URL?, throttle: ConnectionConfiguration.Throttle?,
+        thread: NetworkThread
+    ) {
         self.length = length
         self.url = url
+        self.throttle = throttle.flatMap { $0.packetSize > 0 && $0.packetSize < .max && $0.delay > 0 ? $0 : nil }
+        packetRest = self.throttle?.packetSize ?? .max
+        runLoop = thread.runLoop
         reader = Reader(stream: stream, chunkSize: Self.chunkSize, window: Self.window, thread: thread)
     }
 
@@ -41,7 +52,8 @@ final class StreamBody: BodySource {
             }
             return .bytes(0)
         }
-        let count = min(buffer.count, chunk.count - position)
+        if packetRest == 0 { return waitForNextPacket() }
+        let count = min(buffer.count, chunk.count - position, packetRest)
         if let length {
             // The last byte goes only when it is known that none follows: a longer stream is a mistake to tell.
             let waiting = chunks.reduce(-Int64(position)) { $0 + Int64($1.count) }
@@ -54,6 +66,7 @@ final class StreamBody: BodySource {
         chunk.copyBytes(to: buffer, from: start..<(start + count))
         position += count
         supplied += Int64(count)
+        if throttle != nil { packetRest -= count }
         if position == chunk.count {
             keep(chunks.removeFirst())
             position = 0
@@ -71,7 +84,24 @@ final class StreamBody: BodySource {
         return true
     }
 
-    func stop() { reader.stop() }
+    func stop() {
+        if let pause { runLoop?.cancel(pause) }
+        reader.stop()
+    }
+
+    /// The transfer rests between two packets; no thread does.
+    private func waitForNextPacket() -> BodySupply {
+        guard let throttle, let runLoop else { return .bytes(0) }
+        let timer =
+            pause
+            ?? RunLoopTimer { [weak self] in
+                self?.packetRest = throttle.packetSize
+                self?.whenReady?()
+            }
+        pause = timer
+        if !timer.isScheduled { runLoop.schedule(timer, at: runLoop.turnTime + UInt64(throttle.delay * 1e9)) }
+        return .notNow
+    }
 
     private func collect() {
         let news = reader.take { [weak self] in self?.whenReady?() }

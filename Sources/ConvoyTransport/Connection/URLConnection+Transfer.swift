@@ -53,10 +53,24 @@ extension URLConnection: EasyHandleOwner {
                 return .notNow
             }
             noteActivity()
+            if head.isEncoded, let failure = expansionFailure(handle, bytes.count) {
+                pendingFailure = failure
+                return .abort
+            }
             delegate?.connection(self, didReceive: bytes)
             return .taken
         case .initial, .ended: return .abort
         }
+    }
+
+    private func expansionFailure(_ handle: EasyHandle, _ count: Int) -> URLError? {
+        decodedBytes += Int64(count)
+        guard decodedBytes > 4 << 20, let limit = configuration.maximumExpansion else { return nil }
+        let received = max(1, handle.offset(CURLINFO_SIZE_DOWNLOAD_T))
+        guard Double(decodedBytes) > limit * Double(received) else { return nil }
+        return URLError(
+            .dataLengthExceedsMaximum, url: currentRequest.url,
+            "\(received) bytes have become \(decodedBytes) by decompression: more than \(limit) times as many.")
     }
 
     func easyHandle(_ handle: EasyHandle, fill buffer: UnsafeMutableRawBufferPointer) -> EasyHandle.Supply {

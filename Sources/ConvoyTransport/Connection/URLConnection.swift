@@ -41,6 +41,7 @@ public final class URLConnection: Connection, @unchecked Sendable {
     /// The end of a transfer that came while the delegate was still deciding about its redirect.
     var heldResult: CURLcode?
     var discarded = 0
+    var decodedBytes: Int64 = 0
     var sentBytes: Int64 = 0
     var isReceivingSuspended = false
     var isHeldBack = false
@@ -128,6 +129,7 @@ public final class URLConnection: Connection, @unchecked Sendable {
         head.reset()
         sentBytes = 0
         discarded = 0
+        decodedBytes = 0
         heldResult = nil
         isHeldBack = false
         isStarved = false
@@ -154,7 +156,9 @@ public final class URLConnection: Connection, @unchecked Sendable {
 
     private func makeBody(for request: URLRequest, announcedLength: Int64?) -> (any BodySource)? {
         if let stream = request.httpBodyStream {
-            let body = StreamBody(stream: stream, length: announcedLength, url: request.url, thread: thread)
+            let body = StreamBody(
+                stream: stream, length: announcedLength, url: request.url, throttle: configuration.uploadThrottle,
+                thread: thread)
             body.whenReady = { [weak self] in
                 self?.isStarved = false
                 self?.resumeFlow()

@@ -80,6 +80,21 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     /// Whether to ask a server for HTTP/2 when TLS is used (RFC 9113, section 3.2).
     public var usesHTTP2: Bool
 
+    /// How many times longer than its encoded form a decoded body may be, beyond its first 4 MiB; nil is no limit.
+    /// More is `URLError.dataLengthExceedsMaximum`: what a decompression bomb is, and no honest text.
+    public var maximumExpansion: Double? = 250
+
+    /// A body from a stream is held up for so many seconds after each packet of so many bytes.
+    package struct Throttle: Sendable, Hashable {
+        package var packetSize: Int
+        package var delay: TimeInterval
+        package init(packetSize: Int, delay: TimeInterval) {
+            self.packetSize = packetSize
+            self.delay = delay
+        }
+    }
+    package var uploadThrottle: Throttle?
+
     /// How many bytes libcurl receives at once. It allocates and frees them with each transfer, at little cost only
     /// where they are few; a large file comes faster through more.
     package var receiveBufferSize = 32 << 10

@@ -1,0 +1,129 @@
+import ConvoySerialization
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyOperations
+
+/// Limits that hold unless they are raised, and what a slow body costs others: nothing.
+@Suite struct LimitTests {
+    let server: TestServer
+    let manager: HTTPRequestOperationManager
+
+    init() throws {
+        server = try TestServer()
+        manager = HTTPRequestOperationManager(baseURL: server.url)
+        manager.completionQueue = testQueue
+    }
+
+    private func expectTooLarge(_ operation: HTTPRequestOperation) async {
+        await #expect(throws: (any Error).self) { try await manager.enqueue(operation).finished() }
+        let error = operation.error as? URLError
+        #expect(error?.code == .dataLengthExceedsMaximum)
+        #expect(operation.responseData == nil)
+    }
+
+    @Test func aBodyLongerThanTheLimitIsAnErrorBeforeItIsThere() async throws {
+        server.servePattern(count: 10_000_000_000, at: "/huge")
+        let announced = try manager.makeOperation(.get, "huge")
+        announced.responseSerializer = HTTPResponseSerializer()
+        await expectTooLarge(announced)
+        #expect(
+            (announced.error as? URLError)?.userInfo[URLResponseSerializationErrorKey.limit] as? ResponseLimitExceeded
+                == .bodySize)
+        // And one that does not say how long it is.
+        server.route("GET", "/endless", .pattern(count: 10_000_000_000).framed(.chunked))
+        let silent = try manager.makeOperation(.get, "endless")
+        silent.responseSerializer = HTTPResponseSerializer()
+        silent.maximumBodySize = 1_000_000
+        await expectTooLarge(silent)
+    }
+
+    @Test func theSerializersLimitHoldsWhileTheBodyArrives() async throws {
+        server.route("GET", "/json", .pattern(count: 5_000_000).header("Content-Type", "application/json"))
+        let operation = try manager.makeOperation(.get, "json")
+        var serializer = JSONResponseSerializer()
+        serializer.limits.maximumBodySize = 1_000_000
+        operation.responseSerializer = serializer
+        await expectTooLarge(operation)
+    }
+
+    @Test func anErrorBodyIsLimitedTooWhereTheBodyGoesToAFile() async throws {
+        server.route("GET", "/broken", .pattern(count: 1_000_000).status(500))
+        let directory = try TemporaryDirectory()
+        let operation = try manager.makeOperation(.get, "broken")
+        operation.outputStream = FileOutputStream(fileURL: directory.file("out"))
+        operation.maximumBodySize = 1_000
+        await expectTooLarge(operation)
+    }
+
+    @Test func whatGoesToAFileIsNotLimited() async throws {
+        server.servePattern(count: 5_000_000, at: "/file")
+        let directory = try TemporaryDirectory()
+        let operation = try manager.makeOperation(.get, "file")
+        operation.responseSerializer = HTTPResponseSerializer()
+        operation.outputStream = FileOutputStream(fileURL: directory.file("out"))
+        operation.maximumBodySize = 1_000
+        try await manager.enqueue(operation).finished()
+        #expect(try Data(contentsOf: directory.file("out")).count == 5_000_000)
+    }
+
+    @Test func aDecompressionBombIsAnErrorWhileItGoesOff() async throws {
+        let bomb = try gzip(Data(count: 64 << 20))
+        #expect(bomb.count < 100_000)
+        server.route("GET", "/bomb", .bytes(bomb, type: "text/plain").header("Content-Encoding", "gzip"))
+        let operation = try manager.makeOperation(.get, "bomb")
+        operation.responseSerializer = HTTPResponseSerializer()
+        await expectTooLarge(operation)
+        let raised = try manager.makeOperation(.get, "bomb")
+        raised.responseSerializer = HTTPResponseSerializer()
+        raised.connectionConfiguration.maximumExpansion = nil
+        try await manager.enqueue(raised).finished()
+        #expect(raised.responseData?.count == 64 << 20)
+    }
+
+    /// By the program of that name: nothing of ours.
+    private func gzip(_ data: Data) throws -> Data {
+        let result = try ProcessRunner.run("/bin/gzip", ["-9", "-c"], input: data)
+        return result.output
+    }
+
+    @Test func aThrottledFormTakesItsTimeAndHoldsUpNobody() async throws {
+        server.route("POST", "/form", .text("taken"))
+        server.route("GET", "/quick", .text("quick"))
+        let slow = try manager.makeMultipartOperation("form") { form in
+            form.appendPart(
+                fileData: Data(count: 5_000), name: "file", fileName: "f", mimeType: "application/octet-stream")
+            form.throttleBandwidth(packetSize: 1_000, delay: 0.1)
+        }
+        slow.responseSerializer = HTTPResponseSerializer()
+        manager.enqueue(slow)
+        for _ in 0..<20 {
+            let quick = try manager.makeOperation(.get, "quick")
+            quick.responseSerializer = HTTPResponseSerializer()
+            try await manager.enqueue(quick).finished()
+        }
+        #expect(!slow.isFinished)
+        try await slow.finished()
+        let form = try #require(server.requests("POST", "/form").first)
+        #expect(form.body.count > 5_000)
+        #expect(form.uploadDuration >= 0.5)
+    }
+
+    @Test func anOperationIsInItsGroupFromTheMomentItIsEnqueued() throws {
+        server.route("GET", "/quick", .text("quick"))
+        let group = DispatchGroup()
+        let queue = RequestOperationQueue()
+        queue.isSuspended = true
+        let operation = HTTPRequestOperation(request: URLRequest(url: server.url("/quick")))
+        operation.completionGroup = group
+        operation.completionQueue = testQueue
+        operation.completionBlock = {}
+        queue.addOperation(operation)
+        #expect(group.wait(timeout: .now()) == .timedOut)
+        queue.isSuspended = false
+        #expect(group.wait(timeout: .now() + 10) == .success)
+    }
+}
