@@ -59,7 +59,7 @@ let package = Package(
             name: "ConvoySerializationTests", dependencies: ["ConvoySerialization", "CZlib"],
             swiftSettings: swiftSettings),
         .testTarget(
-            name: "ConvoyTransportTests", dependencies: ["ConvoyTransport", "ConvoyTestServer", "ConvoyTestSupport"],
+            name: "ConvoyTransportTests", dependencies: ["ConvoyTransport", "CCurl", "ConvoyTestServer", "ConvoyTestSupport"],
             swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoyOperationsTests",

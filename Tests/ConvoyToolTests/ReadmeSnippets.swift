@@ -65,6 +65,35 @@ private func async(_ manager: HTTPRequestOperationManager) async throws -> (User
     return (user, created)
 }
 
+private func queue(_ manager: HTTPRequestOperationManager) {
+    // README: queue
+    let queue = RequestOperationQueue()
+    queue.maxConcurrentOperationCount = 64
+    queue.maxConcurrentOperationCountPerHost = 6
+    queue.maximumLength = 10_000
+    queue.overflowPolicy = .refuse
+    manager.operationQueue = queue
+    // README: end
+}
+
+private func retry(_ manager: HTTPRequestOperationManager) {
+    // README: retry
+    manager.retryPolicy = RetryPolicy(maximumRetryCount: 5)
+    manager.coalescesIdenticalRequests = true
+    // README: end
+}
+
+private func form(_ manager: HTTPRequestOperationManager, _ photo: URL) throws -> HTTPRequestOperation {
+    // README: form
+    let upload = try manager.makeMultipartOperation("photos", parameters: ["title": "Dawn"]) { form in
+        try form.appendPart(fileURL: photo, name: "photo")
+    }
+    upload.uploadProgressHandler = { _, sent, expected in print(sent, "of", expected ?? 0) }
+    manager.enqueue(upload)
+    // README: end
+    return upload
+}
+
 // README: async
 struct User: Codable, Sendable {
     var name: String
@@ -90,7 +119,7 @@ struct User: Codable, Sendable {
                 regions[regions.count - 1].append(line)
             }
         }
-        #expect(regions.count == 6)
+        #expect(regions.count == 9)
         for region in regions {
             let indent = region.first?.prefix { $0 == " " }.count ?? 0
             let code = region.map { $0.dropFirst(min(indent, $0.count)) }.joined(separator: "\n")
@@ -111,6 +140,8 @@ struct User: Codable, Sendable {
         let manager = HTTPRequestOperationManager(baseURL: server.url("/v1/"))
         manager.completionQueue = DispatchQueue(label: "app.network")
 
+        queue(manager)
+        retry(manager)
         try await chain(manager).finished()
         #expect(server.requests("/v1/me").first?.headers["Authorization"] == "Bearer t0ken")
 

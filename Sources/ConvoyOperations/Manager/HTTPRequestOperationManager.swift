@@ -163,7 +163,8 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     /// Adds an operation to `operationQueue`, and returns it.
     @discardableResult
     public final func enqueue<Enqueued: Operation>(_ operation: Enqueued) -> Enqueued {
-        enqueue([operation])
+        (operation as? URLConnectionOperation)?.enterCompletionGroup()
+        if !operation.isFinished { operationQueue.addOperation(operation) }
         return operation
     }
 

@@ -27,6 +27,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
     private let poller: any Poller
     private var timers = TimerHeap()
     private var timeOfTurn: MonotonicTime = 0
+    private var lingerUntil: MonotonicTime = 0
     private var handlers: [(any FileEventHandler)?] = []
     private var spare: [Block] = []
     private let posts = PostsOfTurn()
@@ -111,7 +112,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
     package var isCurrent: Bool { thread.load(ordering: .relaxed) == UInt(pthread_self()) }
 
     private func turn() -> Bool {
-        guard let mayBlock = prepareToSleep() else { return false }
+        guard let mayBlock = isLingering ? false : prepareToSleep() else { return false }
         timeOfTurn = 0
         poller.wait(milliseconds: mayBlock ? millisecondsToNextTimer() : 0) { descriptor, events in
             if descriptor == wakeUp.readEnd {
@@ -126,9 +127,24 @@ package final class NetworkRunLoop: @unchecked Sendable {
             while let timer = timers.popDue(now: now) { timer.fire() }
         }
         endOfTurn?()
-        posts.flush()
+        if posts.flush() { lingerUntil = turnTime + Self.lingering }
         return true
     }
+
+    /// Whether to look again rather than to sleep. Who has just been handed something often has something for this
+    /// thread at once; to be woken for it takes longer than to wait a moment, and costs a system call on each side.
+    private var isLingering: Bool {
+        guard lingerUntil != 0 else { return false }
+        if Self.now < lingerUntil {
+            sched_yield()
+            return true
+        }
+        lingerUntil = 0
+        return false
+    }
+
+    /// Nanoseconds.
+    private static let lingering: UInt64 = 30_000
 
     /// Whether the thread may wait: nil when it is to stop.
     private func prepareToSleep() -> Bool? {

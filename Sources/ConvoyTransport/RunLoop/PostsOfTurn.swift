@@ -37,8 +37,10 @@ package final class PostsOfTurn {
         }
     }
 
-    func flush() {
-        guard !posts.isEmpty else { return }
+    /// Hands everything over. False if there was nothing.
+    @discardableResult
+    func flush() -> Bool {
+        guard !posts.isEmpty else { return false }
         let all = posts
         posts.removeAll(keepingCapacity: true)
         for (queue, blocks) in all {
@@ -48,6 +50,7 @@ package final class PostsOfTurn {
                 Sequence(blocks, on: queue).begin()
             }
         }
+        return true
     }
 
     /// Blocks for one queue. Each hands over to the next before it runs: a serial queue runs them in order without

@@ -1,0 +1,46 @@
+import CCurl
+import Foundation
+import Testing
+
+@testable import ConvoyTransport
+
+/// Every result of libcurl is a `URLError` with a code that says something, the URL and libcurl's words.
+@Suite struct URLErrorTests {
+    private let url = URL(string: "http://example.com/")
+
+    @Test func everyResultHasACodeTheURLAndWords() throws {
+        for number in 1..<UInt32(CURL_LAST.rawValue) {
+            let error = URLError(curl: CURLcode(number), systemError: 0, text: "", url: url)
+            #expect(error.userInfo[NSURLErrorFailingURLErrorKey] as? URL == url)
+            #expect((error.userInfo[NSLocalizedDescriptionKey] as? String)?.isEmpty == false)
+            let cause = try #require(error.userInfo[NSUnderlyingErrorKey] as? NSError)
+            #expect(cause.domain == URLError.libcurlErrorDomain && cause.code == Int(number))
+        }
+    }
+
+    @Test(arguments: [
+        (CURLE_COULDNT_CONNECT, ECONNREFUSED, URLError.Code.cannotConnectToHost),
+        (CURLE_COULDNT_CONNECT, ETIMEDOUT, .timedOut),
+        (CURLE_COULDNT_CONNECT, ENETUNREACH, .notConnectedToInternet),
+        (CURLE_COULDNT_RESOLVE_HOST, 0, .cannotFindHost),
+        (CURLE_OPERATION_TIMEDOUT, 0, .timedOut),
+        (CURLE_RECV_ERROR, ECONNRESET, .networkConnectionLost),
+        (CURLE_SEND_ERROR, ECONNRESET, .networkConnectionLost),
+        (CURLE_PARTIAL_FILE, 0, .networkConnectionLost),
+        (CURLE_GOT_NOTHING, 0, .badServerResponse),
+        (CURLE_URL_MALFORMAT, 0, .badURL),
+        (CURLE_PEER_FAILED_VERIFICATION, 0, .serverCertificateUntrusted),
+        (CURLE_SSL_CONNECT_ERROR, 0, .secureConnectionFailed),
+        (CURLE_BAD_CONTENT_ENCODING, 0, .cannotDecodeContentData),
+        (CURLE_SEND_FAIL_REWIND, 0, .requestBodyStreamExhausted),
+        (CURLE_ABORTED_BY_CALLBACK, 0, .unknown),
+    ])
+    func theCodeIsFoundations(result: CURLcode, system: Int32, expected: URLError.Code) {
+        #expect(URLError.code(for: result, systemError: system) == expected)
+    }
+
+    @Test func libcurlsOwnWordsWinOverTheGeneralOnes() {
+        let error = URLError(curl: CURLE_COULDNT_CONNECT, systemError: 0, text: "Connection refused by gate", url: url)
+        #expect(error.userInfo[NSLocalizedDescriptionKey] as? String == "Connection refused by gate")
+    }
+}
