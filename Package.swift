@@ -66,6 +66,10 @@ let package = Package(
             dependencies: ["ConvoyOperations", "ConvoyTestServer", "ConvoyTestSupport"],
             swiftSettings: swiftSettings),
         .testTarget(
+            name: "ConvoyRoundTripTests",
+            dependencies: ["ConvoyOperations", "ConvoyTestServer", "ConvoyTestSupport"],
+            swiftSettings: swiftSettings),
+        .testTarget(
             name: "ConvoyToolTests", dependencies: ["ConvoyTool", "Convoy", "ConvoyTestServer"],
             swiftSettings: swiftSettings),
     ]

@@ -23,6 +23,14 @@ public enum ProcessMeters {
     /// The most resident memory there has been, in kB (VmHWM).
     public static var peakResidentKilobytes: Int { status("VmHWM:") }
 
+    /// Lets the peak start anew from what is resident now. False where the kernel does not allow it.
+    public static func resetPeak() -> Bool {
+        let file = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC)
+        guard file >= 0 else { return false }
+        defer { close(file) }
+        return write(file, "5", 1) == 1
+    }
+
     /// Threads.
     public static var threads: Int { status("Threads:") }
 

@@ -12,6 +12,9 @@ import Foundation
 /// | `/upload` | reads a body of any size and method to its end, throws it away, answers 204 |
 /// | `/dav/NAME` | WebDAV PUT and DELETE into `uploads`, if the nginx has the module (`hasDAV`) |
 ///
+/// The answer of `/upload` has the announced length as `X-Content-Length`, and as `X-Request-Length` what was counted,
+/// the head included.
+///
 /// All of it under `url` (HTTP/1.1), and under `secureURL` (TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1 by ALPN).
 public final class Nginx: Sendable {
     /// "http://127.0.0.1:PORT".

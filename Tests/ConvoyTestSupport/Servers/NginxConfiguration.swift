@@ -76,6 +76,8 @@ struct NginxConfiguration {
                     proxy_pass_request_body off;
                     proxy_set_header Content-Length "";
                     proxy_set_header Expect "";
+                    add_header X-Content-Length $content_length;
+                    add_header X-Request-Length $request_length;
                     proxy_pass http://127.0.0.1:\(port)/empty;
                 }
                 location /gzip/ { alias \(directory.path)/files/; gzip on; gzip_min_length 0; gzip_types *; }

@@ -68,7 +68,8 @@ struct Case: Sendable {
 
     /// All that there are, in the order of the table.
     static let all: [Case] = [
-        .smallGet, .smallGetOne, .smallGetHTTP2, .wake, .jsonGet, .download, .upload, .operations, .transfers, .pause,
+        .smallGet, .smallGetOne, .smallGetHTTP2, .wake, .jsonGet, .serialize, .download, .upload, .operations, .transfers,
+        .pause,
     ]
 
     /// The trial of a name.
@@ -135,9 +136,9 @@ struct Results: Sendable {
         combined(samples[large]?[Trial.convoy], samples[small]?[Trial.convoy], \.value) { $1 > 0 ? $0 / $1 : nil }
     }
 
-    /// The median, over the rounds, of Convoy's value less the C loop's.
-    func excess(_ trial: String) -> Double? {
-        combined(samples[trial]?[Trial.convoy], samples[trial]?[Trial.cLoop], \.value) { $0 - $1 }
+    /// The median, over the rounds, of Convoy's value less another's, the C loop's if nothing else is said.
+    func excess(_ trial: String, over other: String = Trial.cLoop) -> Double? {
+        combined(samples[trial]?[Trial.convoy], samples[trial]?[other], \.value) { $0 - $1 }
     }
 
     private func combined(

@@ -1,0 +1,129 @@
+import ConvoyOperations
+import ConvoySerialization
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Testing
+
+/// What a server that nobody here wrote reads out of queries, forms, JSON and property lists.
+@Suite(.needsHttpbin) struct ParameterTests {
+    let manager: HTTPRequestOperationManager
+
+    init() throws { manager = try Shared.manager() }
+
+    /// Every kind of character that means something in a query or a form.
+    static let awkward = "a b+c&d=e;f/g?h#i%20j\"k'l\\m\u{7F}n\r\no é 漢字 👩🏽‍🚀 \u{1D11E}"
+
+    static let nested: Parameters = [
+        "user": ["name": "Ada", "tags": ["x", "y"], "address": ["city": "London"]], "ok": true, "n": -3, "pi": 3.5,
+        "text": .string(awkward), "empty": "",
+    ]
+    /// The same, as a form that knows nothing of nesting reads it.
+    static let flat: [String: JSON] = [
+        "user[name]": "Ada", "user[tags][]": ["x", "y"], "user[address][city]": "London", "ok": "1", "n": "-3",
+        "pi": "3.5", "text": .string(awkward), "empty": "",
+    ]
+
+    @Test func aNestedFormDecodesBackToWhatWentIn() async throws {
+        let echo: Echo = try await manager.post("post", parameters: Self.nested)
+        #expect(echo.form == Self.flat)
+        #expect(echo.header("Content-Type") == "application/x-www-form-urlencoded")
+        #expect(echo.args.isEmpty && echo.data == "")
+    }
+
+    @Test func aNestedQueryDecodesBackToWhatWentIn() async throws {
+        let echo: Echo = try await manager.get("get?first=1#fragment", parameters: Self.nested)
+        var expected = Self.flat
+        expected["first"] = "1"
+        #expect(echo.args == expected)
+    }
+
+    @Test(arguments: [
+        (QueryStringStyle.brackets, ["a[]": ["1", "2"], "b[c]": "3"]),
+        (.indices, ["a[0]": "1", "a[1]": "2", "b[c]": "3"]), (.noBrackets, ["a": ["1", "2"], "b[c]": "3"]),
+        (.dots, ["a[0]": "1", "a[1]": "2", "b.c": "3"]),
+    ] as [(QueryStringStyle, [String: JSON])])
+    func everyQueryStyleIsReadAsItIsWritten(style: QueryStringStyle, expected: [String: JSON]) async throws {
+        var serializer = HTTPRequestSerializer()
+        serializer.queryStringStyle = style
+        manager.requestSerializer = serializer
+        let parameters: Parameters = ["a": [1, 2], "b": ["c": 3]]
+        let get: Echo = try await manager.get("get", parameters: parameters)
+        let post: Echo = try await manager.post("post", parameters: parameters)
+        #expect(get.args == expected && post.form == expected)
+    }
+
+    @Test func anEmptyDictionaryAddsNothing() async throws {
+        let get: Echo = try await manager.get("get", parameters: [:])
+        #expect(get.args.isEmpty && !get.url.contains("?"))
+        let post: Echo = try await manager.post("post", parameters: [:])
+        #expect(post.form == [:] && post.header("Content-Length") == "0")
+    }
+
+    @Test func aJSONBodyIsReadAsTheSameTree() async throws {
+        manager.requestSerializer = JSONRequestSerializer()
+        let echo: Echo = try await manager.post(
+            "post",
+            parameters: [
+                "name": "Ada", "nothing": nil, "ok": true, "n": -3, "pi": 3.5, "list": [1, "two", [nil, false]],
+                "deep": ["er": ["still": [:]]], "text": .string(Self.awkward),
+            ])
+        #expect(
+            echo.json == [
+                "name": "Ada", "nothing": nil, "ok": true, "n": -3, "pi": 3.5, "list": [1, "two", [nil, false]],
+                "deep": ["er": ["still": [:]]], "text": .string(Self.awkward),
+            ])
+        #expect(echo.header("Content-Type") == "application/json" && echo.form == [:])
+    }
+
+    @Test func anEncodableIsSentAsItsJSON() async throws {
+        struct User: Codable, Equatable, Sendable {
+            var name: String
+            var ages: [Int]
+            var note: String?
+        }
+        struct Answer: Decodable, Sendable { var json: User }
+        manager.requestSerializer = JSONRequestSerializer()
+        let user = User(name: "Ada 👩🏽‍🚀", ages: [1, 2, 3], note: nil)
+        let answer: Answer = try await manager.put("put", parameters: try Parameters(encoding: user))
+        #expect(answer.json == user)
+    }
+
+    @Test(arguments: [PropertyListSerialization.PropertyListFormat.xml, .binary])
+    func aPropertyListArrivesAsTheSameTree(format: PropertyListSerialization.PropertyListFormat) async throws {
+        manager.requestSerializer = PropertyListRequestSerializer(format: format)
+        let parameters: Parameters = [
+            "name": "Ada é", "list": [1, 2.5, true], "bytes": .data(Data([0, 1, 254, 255])),
+            "date": .date(Date(timeIntervalSince1970: 1_000_000)),
+        ]
+        let echo: Echo = try await manager.post("anything", parameters: parameters)
+        #expect(echo.header("Content-Type") == "application/x-plist")
+        let body = try #require(echo.body)
+        let tree = try PropertyListSerialization.propertyList(from: body, options: [], format: nil)
+        let read = try #require(tree as? [String: Any])
+        #expect(read["name"] as? String == "Ada é")
+        #expect(read["bytes"] as? Data == Data([0, 1, 254, 255]))
+        #expect(read["date"] as? Date == Date(timeIntervalSince1970: 1_000_000))
+        let list = try #require(read["list"] as? [Any])
+        #expect(list.count == 3 && list[1] as? Double == 2.5 && list[2] as? Bool == true)
+    }
+
+    @Test func aCompressedBodySaysSoAndIsWhatGzipReads() async throws {
+        var serializer = JSONRequestSerializer()
+        serializer.http.compressesBody = true
+        manager.requestSerializer = serializer
+        let parameters: Parameters = ["text": .string(String(repeating: "all work and no play ", count: 500))]
+        let echo: Echo = try await manager.post("anything", parameters: parameters)
+        #expect(echo.header("Content-Encoding") == "gzip")
+        #expect(echo.header("Content-Type") == "application/json")
+        let body = try #require(echo.body)
+        #expect(echo.header("Content-Length") == "\(body.count)" && body.count < 1_000)
+        let directory = try TemporaryDirectory()
+        let file = try directory.write(body, to: "body.gz")
+        let plain = try ProcessRunner.run("gzip", ["-d", "-c", file.path])
+        #expect(plain.status == 0)
+        serializer.http.compressesBody = false
+        let url = try manager.url(for: "anything")
+        #expect(plain.output == (try serializer.request(method: .post, url: url, parameters: parameters).httpBody))
+    }
+}

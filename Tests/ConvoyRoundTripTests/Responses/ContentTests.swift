@@ -1,0 +1,142 @@
+import ConvoyOperations
+import ConvoySerialization
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import FoundationXML
+import Testing
+
+/// What responses of a server that nobody here wrote become.
+@Suite(.needsHttpbin) struct ContentTests {
+    let manager: HTTPRequestOperationManager
+
+    init() throws { manager = try Shared.manager() }
+
+    @Test(arguments: [("gzip", "gzipped", "gzip"), ("deflate", "deflated", "deflate"), ("brotli", "brotli", "br")])
+    func aCompressedBodyIsDecoded(path: String, key: String, encoding: String) async throws {
+        let operation = try await manager.response(.get, path)
+        #expect(operation.response?.value(forHTTPHeaderField: "Content-Encoding") == encoding)
+        let object = try #require(operation.responseObject as? [String: Any])
+        #expect(object[key] as? Bool == true && object["method"] as? String == "GET")
+        // It was asked for.
+        let accepted = (object["headers"] as? [String: String])?["Accept-Encoding"] ?? ""
+        #expect(accepted.contains(encoding))
+    }
+
+    @Test func textOfTheWholeOfUnicodeIsItself() async throws {
+        manager.responseSerializer = StringResponseSerializer()
+        let operation = try await manager.response(.get, "encoding/utf8")
+        let text = try #require(operation.responseObject as? String)
+        let file = try Shared.template("UTF-8-demo.txt")
+        // The server leaves out the last line break.
+        #expect(Data(text.utf8) == file.dropLast() && text.contains("STARGΛ̊TE SG-1"))
+        #expect(operation.responseString == text)
+        #expect(operation.response?.textEncodingName?.lowercased() == "utf-8")
+    }
+
+    @Test func aValueIsDecodedAsItsType() async throws {
+        struct Answer: Decodable, Sendable { var uuid: UUID }
+        let one: Answer = try await manager.get("uuid")
+        let other: Answer = try await manager.get("uuid")
+        #expect(one.uuid != other.uuid)
+    }
+
+    @Test func aValueOfAnotherShapeIsADecodingError() async throws {
+        struct Answer: Decodable, Sendable { var uuid: Int }
+        await #expect(throws: DecodingError.self) { let _: Answer = try await manager.get("uuid") }
+    }
+
+    @Test func aSampleOfJSONIsReadWhole() async throws {
+        struct Sample: Decodable, Sendable {
+            struct Show: Decodable, Sendable {
+                struct Slide: Decodable, Sendable { var title: String, type: String, items: [String]? }
+                var author: String, date: String, slides: [Slide], title: String
+            }
+            var slideshow: Show
+        }
+        let sample: Sample = try await manager.get("json")
+        #expect(sample.slideshow.author == "Yours Truly" && sample.slideshow.slides.count == 2)
+        #expect(sample.slideshow.slides.last?.items?.count == 2)
+    }
+
+    @Test func aSampleOfXMLIsAParserThatHasNotBegun() async throws {
+        final class Counter: NSObject, XMLParserDelegate {
+            var elements: [String] = []
+            func parser(
+                _ parser: XMLParser, didStartElement name: String, namespaceURI: String?, qualifiedName: String?,
+                attributes: [String: String]
+            ) { elements.append(name) }
+        }
+        let operation = try await manager.send(.get, "xml") { $0.responseSerializer = XMLParserResponseSerializer() }
+        let parser = try #require(operation.responseObject as? XMLParser)
+        let counter = Counter()
+        parser.delegate = counter
+        #expect(parser.parse())
+        #expect(counter.elements.prefix(3) == ["slideshow", "slide", "title"])
+        #expect(counter.elements.filter { $0 == "slide" }.count == 2)
+    }
+
+    @Test func aSampleOfXMLIsADocument() async throws {
+        let operation = try await manager.send(.get, "xml") { $0.responseSerializer = XMLDocumentResponseSerializer() }
+        let document = try #require(operation.responseObject as? XMLDocument)
+        let root = try #require(document.rootElement())
+        #expect(root.name == "slideshow")
+        #expect(root.attribute(forName: "author")?.stringValue == "Yours Truly")
+        let titles = try document.nodes(forXPath: "/slideshow/slide/title").map(\.stringValue)
+        #expect(titles == ["Wake up to WonderWidgets!", "Overview"])
+    }
+
+    @Test func aPageIsNoXMLByItsType() async throws {
+        manager.responseSerializer = XMLDocumentResponseSerializer()
+        let (_, error) = try await manager.failure(.get, "html")
+        #expect((error as NSError?)?.code == NSURLErrorCannotDecodeContentData)
+    }
+
+    @Test func oneOfSeveralSerializersTakesTheResponse() async throws {
+        let both = CompoundResponseSerializer([JSONResponseSerializer(), XMLDocumentResponseSerializer()])
+        let json = try await manager.send(.get, "json") { $0.responseSerializer = both }
+        #expect(json.responseObject is [String: Any])
+        let xml = try await manager.send(.get, "xml") { $0.responseSerializer = both }
+        #expect(xml.responseObject is XMLDocument)
+    }
+
+    @Test(arguments: [
+        ("png", "image/png", "pig_icon.png"), ("jpeg", "image/jpeg", "jackal.jpg"),
+        ("webp", "image/webp", "wolf_1.webp"), ("svg", "image/svg+xml", "svg_logo.svg"),
+    ])
+    func anImageIsItsBytesAndItsType(kind: String, type: String, file: String) async throws {
+        var serializer = HTTPResponseSerializer()
+        serializer.acceptableContentTypes = [type]
+        manager.responseSerializer = serializer
+        let operation = try await manager.response(.get, "image/\(kind)")
+        #expect(operation.response?.mimeType == type)
+        #expect(operation.responseData == (try Shared.template("images/\(file)")))
+        // The same by its type alone.
+        let asked = try await manager.response(.get, "image", headers: ["Accept": type])
+        #expect(asked.responseData == operation.responseData)
+    }
+
+    @Test func headersThatComeTwiceAreJoined() async throws {
+        let operation = try await manager.response(
+            .get, "response-headers?X-Twice=one&X-Twice=two&X-Once=%C3%A9&Cache-Control=no-store")
+        let response = try #require(operation.response)
+        #expect(response.value(forHTTPHeaderField: "x-twice") == "one, two")
+        #expect(response.value(forHTTPHeaderField: "Cache-Control") == "no-store")
+        let object = try #require(operation.responseObject as? [String: Any])
+        #expect(object["X-Twice"] as? [String] == ["one", "two"])
+    }
+
+    @Test func aPageOfLinksLeadsToItsPages() async throws {
+        manager.responseSerializer = StringResponseSerializer()
+        let page = try await manager.response(.get, "links/5")
+        #expect(page.response?.url?.path == "/links/5/0")
+        let text = try #require(page.responseObject as? String)
+        let ends = text.components(separatedBy: "href='").dropFirst()
+        let links = ends.compactMap { $0.components(separatedBy: "'").first }
+        #expect(links == ["/links/5/1", "/links/5/2", "/links/5/3", "/links/5/4"])
+        for link in links {
+            let next = try await manager.response(.get, link)
+            #expect((next.responseObject as? String)?.contains("href='/links/5/0'") == true)
+        }
+    }
+}

@@ -1,0 +1,126 @@
+import ConvoyOperations
+import ConvoySerialization
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Synchronization
+import Testing
+
+/// Responses that take their time, and parts of responses.
+@Suite(.needsHttpbin) struct StreamTests {
+    let manager: HTTPRequestOperationManager
+
+    init() throws { manager = try Shared.manager() }
+
+    /// What `/range/COUNT` serves.
+    static func alphabet(_ range: Range<Int>) -> Data { Data(range.map { UInt8(ascii: "a") + UInt8($0 % 26) }) }
+
+    @Test func aStreamOfJSONLinesIsTextOfThatManyDocuments() async throws {
+        let operation = try await manager.send(.get, "stream/20") { $0.responseSerializer = StringResponseSerializer() }
+        let text = try #require(operation.responseObject as? String)
+        struct Line: Decodable { var id: Int, url: String }
+        let lines = try text.split(separator: "\n").map { try JSONDecoder().decode(Line.self, from: Data($0.utf8)) }
+        #expect(lines.map(\.id) == Array(0..<20))
+        #expect(operation.response?.value(forHTTPHeaderField: "Transfer-Encoding") == "chunked")
+        // As one document it is none.
+        #expect(try await manager.failure(.get, "stream/2").error != nil)
+    }
+
+    @Test func aStreamOfBytesIsTheSameForTheSameSeed() async throws {
+        manager.responseSerializer = HTTPResponseSerializer()
+        let one = try await manager.response(.get, "stream-bytes/50000?seed=1&chunk_size=777")
+        let bytes = try await manager.response(.get, "stream-bytes/50000?seed=1&chunk_size=50000")
+        #expect(one.responseData?.count == 50_000 && one.responseData == bytes.responseData)
+    }
+
+    @Test func aDelayLongerThanTheTimeoutIsATimeout() async throws {
+        var serializer = HTTPRequestSerializer()
+        serializer.timeoutInterval = 0.5
+        manager.requestSerializer = serializer
+        let start = DispatchTime.now()
+        let (operation, error) = try await manager.failure(.get, "delay/3")
+        #expect((error as? URLError)?.code == .timedOut && operation.response == nil)
+        #expect(secondsSince(start) >= 0.5)
+    }
+
+    @Test func aDelayShorterThanTheTimeoutIsNone() async throws {
+        var serializer = HTTPRequestSerializer()
+        serializer.timeoutInterval = 30
+        manager.requestSerializer = serializer
+        let start = DispatchTime.now()
+        let echo: Echo = try await manager.post("delay/1", parameters: ["a": "b"])
+        #expect(echo.form == ["a": "b"])
+        #expect(secondsSince(start) >= 1)
+    }
+
+    @Test func manyDelaysPassAtTheSameTimeAndEachHasItsOwnAnswer() async throws {
+        let manager = manager
+        let answers = try await withThrowingTaskGroup(of: (Int, String?).self) { group in
+            for number in 0..<8 {
+                group.addTask {
+                    let echo: Echo = try await manager.get("delay/0.3", parameters: ["number": .integer(Int64(number))])
+                    return (number, echo.args["number"]?.text)
+                }
+            }
+            return try await group.reduce(into: [Int: String]()) { $0[$1.0] = $1.1 }
+        }
+        #expect(answers == Dictionary(uniqueKeysWithValues: (0..<8).map { ($0, "\($0)") }))
+    }
+
+    @Test func aDripIsAwaitedToItsEndThoughItTakesLongerThanTheTimeout() async throws {
+        var serializer = HTTPRequestSerializer()
+        serializer.timeoutInterval = 2
+        manager.requestSerializer = serializer
+        manager.responseSerializer = HTTPResponseSerializer()
+        let start = DispatchTime.now()
+        let operation = try await manager.response(.get, "drip?numbytes=10&duration=3")
+        #expect(operation.responseData == Data(repeating: UInt8(ascii: "*"), count: 10))
+        // The ten pauses of 0.3 s, of which the last may come behind the last byte.
+        #expect(secondsSince(start) >= 2.7)
+    }
+
+    @Test func aDripBeginsAfterItsDelayWithItsStatus() async throws {
+        let start = DispatchTime.now()
+        let (operation, error) = try await manager.failure(.get, "drip?numbytes=5&duration=0.1&delay=0.5&code=503")
+        #expect(operation.statusCode == 503 && (error as NSError?)?.code == NSURLErrorBadServerResponse)
+        #expect(operation.responseString == "*****")
+        #expect(secondsSince(start) >= 0.5)
+    }
+
+    @Test func aRangeIsThatPart() async throws {
+        manager.responseSerializer = HTTPResponseSerializer()
+        let part = try await manager.send(.get, "range/1000", headers: ["Range": "bytes=100-199"])
+        #expect(part.statusCode == 206 && part.responseData == Self.alphabet(100..<200))
+        #expect(part.response?.value(forHTTPHeaderField: "Content-Range") == "bytes 100-199/1000")
+        let end = try await manager.send(.get, "range/1000", headers: ["Range": "bytes=-10"])
+        #expect(end.statusCode == 206 && end.responseData == Self.alphabet(990..<1000))
+        let (refused, error) = try await manager.failure(.get, "range/1000", headers: ["Range": "bytes=1000-"])
+        #expect(refused.statusCode == 416 && error != nil)
+    }
+
+    /// httpbin's ETag has no quotes and is thus no entity tag (RFC 9110, section 8.8.3): nothing proves that two parts
+    /// belong together, and the engine fetches the whole again rather than put them together.
+    @Test func aBodyThatIsPausedInItsMiddleIsWholeInTheEnd() async throws {
+        let size = 102_400
+        let operation = try manager.makeOperation(.get, "range/\(size)?duration=2&chunk_size=1024")
+        operation.responseSerializer = HTTPResponseSerializer()
+        let pauses = Mutex(0)
+        operation.downloadProgressHandler = { [unowned operation] _, total, _ in
+            guard total > 10_240, total < size, pauses.withLock({ $0 += 1; return $0 }) == 1 else { return }
+            operation.pause()
+            operation.resume()
+        }
+        try await manager.enqueue(operation).finished()
+        #expect(pauses.withLock { $0 } > 0)
+        #expect(operation.statusCode == 200 && operation.responseData == Self.alphabet(0..<size))
+    }
+
+    @Test func aTransferThatIsCancelledInItsMiddleLeavesTheManagerAtWork() async throws {
+        let operation = try manager.makeOperation(.get, "drip?numbytes=100&duration=30")
+        operation.responseSerializer = HTTPResponseSerializer()
+        operation.downloadProgressHandler = { [unowned operation] _, _, _ in operation.cancel() }
+        await #expect(throws: URLError.self) { try await manager.enqueue(operation).finished() }
+        #expect((operation.error as? URLError)?.code == .cancelled)
+        #expect(try await manager.response(.get, "get").statusCode == 200)
+    }
+}

@@ -1,0 +1,10 @@
+import Synchronization
+
+/// What a progress handler was told last.
+final class LastProgress: Sendable {
+    private let state = Mutex<(total: Int64, expected: Int64?)>((0, nil))
+
+    func set(_ total: Int64, _ expected: Int64?) { state.withLock { $0 = (total, expected) } }
+    var total: Int64 { state.withLock { $0.total } }
+    var expected: Int64? { state.withLock { $0.expected } }
+}

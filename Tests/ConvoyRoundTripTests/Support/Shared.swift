@@ -1,0 +1,70 @@
+import ConvoyOperations
+import ConvoySerialization
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Testing
+
+/// The one httpbin of this run: it takes a second to start, and keeps nothing from one request to the next.
+enum Shared {
+    private static let server = Result { try Httpbin() }
+
+    static func httpbin() throws -> Httpbin { try server.get() }
+
+    /// A manager of httpbin's, whose handlers need no main queue.
+    static func manager() throws -> HTTPRequestOperationManager {
+        let manager = HTTPRequestOperationManager(baseURL: try httpbin().url)
+        manager.completionQueue = DispatchQueue(label: "Convoy.RoundTrips")
+        return manager
+    }
+
+    /// A file of the package itself, which it serves.
+    static func template(_ name: String) throws -> Data {
+        let venv = URL(fileURLWithPath: ProcessInfo.processInfo.environment["CONVOY_HTTPBIN_VENV"] ?? "")
+        let found = try ProcessRunner.run(
+            venv.appendingPathComponent("bin/python").path,
+            ["-c", "import os, httpbin; print(os.path.dirname(httpbin.__file__), end='')"])
+        return try Data(contentsOf: URL(fileURLWithPath: found.text).appendingPathComponent("templates/\(name)"))
+    }
+}
+
+extension Trait where Self == ConditionTrait {
+    /// The suite is skipped, with the reason, where httpbin is not installed.
+    static var needsHttpbin: Self { .enabled(if: Httpbin.isInstalled, "needs \(Httpbin.installHint)") }
+}
+
+extension HTTPRequestOperationManager {
+    /// A request whose body is raw, and the finished operation; `responseSerializer` makes its object.
+    func send(
+        _ method: HTTPMethod, _ path: String, body: Data? = nil, headers: [String: String?] = [:],
+        _ change: (HTTPRequestOperation) throws -> Void = { _ in }
+    ) async throws -> HTTPRequestOperation {
+        var request = try HTTPRequestSerializer().request(
+            method: method, url: try url(for: path), parameters: nil, headers: headers)
+        if let body { request.httpBody = body }
+        let operation = makeOperation(request: request)
+        try change(operation)
+        try await enqueue(operation).finished()
+        return operation
+    }
+
+    /// As `response`, with the error as a value, for what is meant to fail.
+    func failure(
+        _ method: HTTPMethod, _ path: String, parameters: Parameters? = nil, headers: [String: String?] = [:],
+        _ change: (HTTPRequestOperation) throws -> Void = { _ in }
+    ) async throws -> (operation: HTTPRequestOperation, error: (any Error)?) {
+        let operation = try makeOperation(method, path, parameters: parameters, headers: headers)
+        try change(operation)
+        do {
+            try await enqueue(operation).finished()
+            return (operation, nil)
+        } catch {
+            return (operation, error)
+        }
+    }
+}
+
+/// What a clock says that never goes back.
+func secondsSince(_ start: DispatchTime) -> Double {
+    Double(DispatchTime.now().uptimeNanoseconds - start.uptimeNanoseconds) / 1e9
+}
