@@ -1,5 +1,4 @@
 import Foundation
-import Synchronization
 
 /// Threads for the closures of routes, as many as are running at once and no more than 512.
 ///
@@ -21,7 +20,7 @@ final class HandlerPool: TaskExecutor {
     }
 
     private static let limit = 512
-    private let state = Mutex(State())
+    private let state = Guarded(State())
     private let work = DispatchSemaphore(value: 0)
 
     /// Runs a closure on one of the threads, beginning a new one when all are busy.
