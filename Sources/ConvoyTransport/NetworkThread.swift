@@ -26,8 +26,8 @@ public final class NetworkThread: Sendable {
             let multi = try MultiHandle(runLoop: runLoop)
             let engine = Engine(runLoop: runLoop, multi: multi)
             let thread = Thread {
-                // Foundation forgets a name that is set from outside.
-                Thread.current.name = "Convoy.NetworkThread"
+                // Foundation forgets a name that is set from outside, and Linux refuses one of more than 15 bytes.
+                Thread.current.name = "Convoy.Network"
                 engine.runLoop.run()
                 engine.multi.close()
             }

@@ -21,6 +21,8 @@ final class StreamBody: BodySource {
     private var position = 0
     /// What was supplied, as long as it is little enough to be kept; nil once it was not.
     private var replay: [Data]? = []
+    /// How many of the waiting chunks have been sent before.
+    private var replayed = 0
     private var supplied: Int64 = 0
     private var hasEnded = false
     private var failure: URLError?
@@ -70,13 +72,15 @@ final class StreamBody: BodySource {
         if position == chunk.count {
             keep(chunks.removeFirst())
             position = 0
-            reader.noteTaken(chunk.count)
+            // What is sent once more was counted the first time.
+            if replayed > 0 { replayed -= 1 } else { reader.noteTaken(chunk.count) }
         }
         return .bytes(count)
     }
 
     func rewind() -> Bool {
         guard let replay else { return supplied == 0 }
+        replayed += replay.count
         chunks = replay + chunks
         position = 0
         supplied = 0

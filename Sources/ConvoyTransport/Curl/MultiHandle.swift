@@ -60,7 +60,10 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         timer = RunLoopTimer { [unowned self] in
             needsTimeoutAction = true
         }
-        runLoop.endOfTurn = { [unowned self] in endTurn() }
+        runLoop.endOfTurn = { [unowned self] in
+            endTurn()
+            return !running.isEmpty
+        }
     }
 
     /// Ends every transfer and frees all handles.

@@ -31,8 +31,8 @@ package final class NetworkRunLoop: @unchecked Sendable {
     private var handlers: [(any FileEventHandler)?] = []
     private var spare: [Block] = []
     private let posts = PostsOfTurn()
-    /// Runs at the end of each turn, before the thread may sleep.
-    package var endOfTurn: (() -> Void)?
+    /// Runs at the end of each turn, before the thread may sleep. Whether there is work that will wake the thread.
+    package var endOfTurn: (() -> Bool)?
 
     /// - Throws: `RunLoopError` when the system has no descriptor left for it.
     package init(poller kind: PollerKind = .best) throws {
@@ -126,8 +126,8 @@ package final class NetworkRunLoop: @unchecked Sendable {
             let now = turnTime
             while let timer = timers.popDue(now: now) { timer.fire() }
         }
-        endOfTurn?()
-        if posts.flush() { lingerUntil = turnTime + Self.lingering }
+        let isBusy = endOfTurn?() ?? false
+        if posts.flush(), !isBusy { lingerUntil = turnTime + Self.lingering }
         return true
     }
 
