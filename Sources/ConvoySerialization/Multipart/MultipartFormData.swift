@@ -137,6 +137,7 @@ public struct MultipartFormData {
 
     /// Names of fields have their line breaks made CRLF first, as the standard wants; those of files do not.
     static func escapedName(_ name: String) -> String {
+        guard needsEscape(name) else { return name }
         var text = ""
         var afterReturn = false
         for scalar in name.unicodeScalars {
@@ -149,7 +150,12 @@ public struct MultipartFormData {
         return escape(text)
     }
 
+    private static func needsEscape(_ text: String) -> Bool {
+        text.utf8.contains { $0 == UInt8(ascii: "\"") || $0 == UInt8(ascii: "\r") || $0 == UInt8(ascii: "\n") }
+    }
+
     static func escape(_ text: String) -> String {
+        guard needsEscape(text) else { return text }
         var result = ""
         for scalar in text.unicodeScalars {
             switch scalar {

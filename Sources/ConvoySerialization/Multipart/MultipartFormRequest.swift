@@ -44,8 +44,13 @@ extension URLRequestSerialization {
         let stream = MultipartBodyStream(layout: layout, packetSize: form.packetSize, delay: form.delay)
         request.httpBody = nil
         request.httpBodyStream = stream
-        request.setValue("multipart/form-data; boundary=\(form.boundary)", forHTTPHeaderField: "Content-Type")
-        request.setValue(String(layout.length), forHTTPHeaderField: "Content-Length")
+        // One assignment, which costs less than a single call for each field.
+        var fields = request.allHTTPHeaderFields ?? [:]
+        for name in fields.keys where HTTPSyntax.sameFieldName(name, "Content-Type") { fields[name] = nil }
+        for name in fields.keys where HTTPSyntax.sameFieldName(name, "Content-Length") { fields[name] = nil }
+        fields["Content-Type"] = "multipart/form-data; boundary=\(form.boundary)"
+        fields["Content-Length"] = String(layout.length)
+        request.allHTTPHeaderFields = fields
         return request
     }
 }

@@ -7,7 +7,12 @@ import Testing
 
 /// The one httpbin of this run: it takes a second to start, and keeps nothing from one request to the next.
 enum Shared {
-    private static let server = Result { try Httpbin() }
+    private static let server = Result {
+        let server = try Httpbin()
+        // Nothing lets go of what is shared: its directory would stay behind.
+        atexit { try? Shared.httpbin().stop() }
+        return server
+    }
 
     static func httpbin() throws -> Httpbin { try server.get() }
 

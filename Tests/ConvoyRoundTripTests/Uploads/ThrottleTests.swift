@@ -6,7 +6,7 @@ import FoundationNetworking
 import Testing
 
 /// `throttleBandwidth(packetSize:delay:)`: the transfer pauses, and nothing else does.
-@Suite(.disabled("the engine does not pause for a ThrottledBodyStream yet"))
+@Suite
 struct ThrottleTests {
     let server: TestServer
     let manager: HTTPRequestOperationManager

@@ -22,7 +22,7 @@ extension Case {
         }
         return Case(
             name: "serialize",
-            summary: "requests of 20 fields, of 1 KB of JSON, of 20 KB in parts; responses of 1 KB",
+            summary: "requests of 17 fields, of 1 KB of JSON, of 20 KB in parts; responses of 1 KB",
             trials: requests + responses,
             bars: requests.map { bar($0, over: Trial.encoder, atMost: $0.name.hasSuffix("multipart") ? 20 : 10) }
                 + responses.map { bar($0, over: Trial.parser, atMost: 5) })
@@ -81,7 +81,7 @@ private func url() throws -> URL {
 
 // MARK: Requests
 
-/// A POST of 20 fields, some of them nested.
+/// A POST of 17 fields, some of them nested.
 private struct FormRequest {
     let parameters: Parameters = {
         var fields: [String: Parameter] = ["tags": ["one", "two", "three"], "ok": true]
