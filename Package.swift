@@ -16,7 +16,12 @@ let package = Package(
         .library(name: "ConvoyTestServer", targets: ["ConvoyTestServer"]),
         // For the benchmarks, which are a package of their own.
         .library(name: "ConvoyTestSupport", targets: ["ConvoyTestSupport"]),
+        // Empty without the trait `Images`.
+        .library(name: "ConvoyImage", targets: ["ConvoyImage"]),
         .executable(name: "convoy", targets: ["ConvoyTool"]),
+    ],
+    traits: [
+        .trait(name: "Images", description: "ImageResponseSerializer in ConvoyImage. Needs gdk-pixbuf."),
     ],
     targets: [
         .systemLibrary(
@@ -29,6 +34,9 @@ let package = Package(
             name: "CZlib", pkgConfig: "zlib",
             providers: [.apt(["zlib1g-dev"]), .yum(["zlib-devel"]), .brew(["zlib"])]),
         .systemLibrary(name: "CEpoll"),
+        .systemLibrary(
+            name: "CGdkPixbuf", pkgConfig: "gdk-pixbuf-2.0",
+            providers: [.apt(["libgdk-pixbuf-2.0-dev"]), .yum(["gdk-pixbuf2-devel"]), .brew(["gdk-pixbuf"])]),
 
         .target(name: "ConvoySecurity", dependencies: ["COpenSSL"], swiftSettings: swiftSettings),
         .target(
@@ -41,6 +49,11 @@ let package = Package(
         .target(
             name: "Convoy",
             dependencies: ["ConvoyTransport", "ConvoySecurity", "ConvoySerialization", "ConvoyOperations"],
+            swiftSettings: swiftSettings),
+        // Not part of the umbrella: nobody who does not ask for images needs gdk-pixbuf.
+        .target(
+            name: "ConvoyImage",
+            dependencies: ["ConvoySerialization", .target(name: "CGdkPixbuf", condition: .when(traits: ["Images"]))],
             swiftSettings: swiftSettings),
         .target(name: "ConvoyTestServer", dependencies: ["CEpoll"], swiftSettings: swiftSettings),
         .executableTarget(
@@ -68,6 +81,13 @@ let package = Package(
         .testTarget(
             name: "ConvoyRoundTripTests",
             dependencies: ["ConvoyOperations", "ConvoyTestServer", "ConvoyTestSupport"],
+            swiftSettings: swiftSettings),
+        .testTarget(
+            name: "ConvoyImageTests",
+            dependencies: [
+                "ConvoyImage", "ConvoyOperations", "ConvoyTestServer", "ConvoyTestSupport",
+                .target(name: "CGdkPixbuf", condition: .when(traits: ["Images"])),
+            ],
             swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoyToolTests", dependencies: ["ConvoyTool", "Convoy", "ConvoyTestServer"],

@@ -15,7 +15,7 @@ public struct HTTPResponseSerializer: HTTPResponseSerialization {
     /// A serializer that accepts 200 to 299 and any content type.
     public init() {}
 
-    init(contentTypes: Set<String>) { acceptableContentTypes = contentTypes }
+    package init(contentTypes: Set<String>) { acceptableContentTypes = contentTypes }
 
     /// This serializer. Here so that all serializers are set up alike.
     public var http: HTTPResponseSerializer {
@@ -87,7 +87,7 @@ extension HTTPResponseSerializer {
     /// unacceptable status is, and what comes of it goes with the error.
     ///
     /// - Parameter parse: makes the object of a body that is not empty; nil for success with nothing.
-    func responseObject(
+    package func responseObject(
         for response: URLResponse?, data: Data?, parsing parse: (Data) throws -> Any?
     ) throws -> Any? {
         let invalid = validationError(response, data: data)
@@ -116,5 +116,5 @@ extension HTTPResponseSerializer {
     }
 
     /// The body that Rails sends for `head :ok`.
-    static func isOneSpace(_ data: Data) -> Bool { data.count == 1 && data.first == 0x20 }
+    package static func isOneSpace(_ data: Data) -> Bool { data.count == 1 && data.first == 0x20 }
 }

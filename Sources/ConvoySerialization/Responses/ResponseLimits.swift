@@ -42,4 +42,8 @@ public enum ResponseLimitExceeded: String, Sendable, Hashable {
     case expansion
     /// An XML document with declarations of its own, such as entities.
     case declarations
+    /// An image with more pixels than are wanted.
+    case pixelCount
+    /// An image that is wider or higher than is wanted.
+    case imageDimension
 }

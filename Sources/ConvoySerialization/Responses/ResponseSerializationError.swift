@@ -30,7 +30,7 @@ extension Error {
 
 extension NSError {
     /// An error about a response, with the keys that AFNetworking gives it.
-    static func response(_ code: Int, _ description: String, _ response: URLResponse?, data: Data?) -> NSError {
+    package static func response(_ code: Int, _ description: String, _ response: URLResponse?, data: Data?) -> NSError {
         var userInfo: [String: Any] = [NSLocalizedDescriptionKey: description]
         userInfo[NSURLErrorFailingURLErrorKey] = response?.url
         userInfo[URLResponseSerializationErrorKey.response] = response
@@ -38,13 +38,13 @@ extension NSError {
         return NSError(domain: URLResponseSerializationErrorDomain, code: code, userInfo: userInfo)
     }
 
-    static func limit(_ limit: ResponseLimitExceeded, _ description: String, _ response: URLResponse?) -> NSError {
+    package static func limit(_ limit: ResponseLimitExceeded, _ description: String, _ response: URLResponse?) -> NSError {
         NSError.response(NSURLErrorDataLengthExceedsMaximum, description, response, data: nil)
             .adding(limit, for: URLResponseSerializationErrorKey.limit)
     }
 
     /// The same error with one more thing in its `userInfo`.
-    func adding(_ value: Any?, for key: String) -> NSError {
+    package func adding(_ value: Any?, for key: String) -> NSError {
         guard let value else { return self }
         var userInfo = self.userInfo
         userInfo[key] = value

@@ -1,0 +1,36 @@
+// GObject's casts and signals are macros over untyped functions: one typed inline function for each that is needed.
+#pragma once
+#if defined(__has_include) && !__has_include(<gdk-pixbuf/gdk-pixbuf.h>)
+#error "gdk-pixbuf's headers are missing; the package trait Images needs them. Debian/Ubuntu: sudo apt-get install libgdk-pixbuf-2.0-dev   Fedora: sudo dnf install gdk-pixbuf2-devel"
+#else
+#include <gdk-pixbuf/gdk-pixbuf.h>
+
+// Callbacks run on the thread that feeds the loader, whatever the isolation of the place that hands them over.
+#define CONVOY_SENDABLE __attribute__((swift_attr("@Sendable")))
+
+typedef void (*convoy_size_callback)(GdkPixbufLoader *loader, int width, int height, void *context);
+typedef void (*convoy_prepared_callback)(GdkPixbufLoader *loader, void *context);
+typedef void (*convoy_area_callback)(GdkPixbufLoader *loader, int x, int y, int width, int height, void *context);
+
+static inline void convoy_loader_on_size(GdkPixbufLoader *loader, convoy_size_callback CONVOY_SENDABLE callback, void *context) {
+    g_signal_connect_data(loader, "size-prepared", G_CALLBACK(callback), context, NULL, (GConnectFlags)0);
+}
+static inline void convoy_loader_on_prepared(GdkPixbufLoader *loader, convoy_prepared_callback CONVOY_SENDABLE callback, void *context) {
+    g_signal_connect_data(loader, "area-prepared", G_CALLBACK(callback), context, NULL, (GConnectFlags)0);
+}
+static inline void convoy_loader_on_area(GdkPixbufLoader *loader, convoy_area_callback CONVOY_SENDABLE callback, void *context) {
+    g_signal_connect_data(loader, "area-updated", G_CALLBACK(callback), context, NULL, (GConnectFlags)0);
+}
+static inline void convoy_loader_unref(GdkPixbufLoader *loader) { g_object_unref(loader); }
+static inline GdkPixbuf *convoy_pixbuf_ref(GdkPixbuf *pixbuf) { return (GdkPixbuf *)g_object_ref(pixbuf); }
+static inline void convoy_pixbuf_unref(GdkPixbuf *pixbuf) { g_object_unref(pixbuf); }
+// Nobody else has the pixels, so they may be written to.
+static inline int convoy_pixbuf_is_unshared(GdkPixbuf *pixbuf) { return G_OBJECT(pixbuf)->ref_count == 1; }
+// `gdk_pixbuf_save_to_bufferv` without options: what the tests make their images with.
+static inline int convoy_pixbuf_save(GdkPixbuf *pixbuf, char **bytes, size_t *count, const char *type, char **keys, char **values) {
+    gsize size = 0;
+    int done = gdk_pixbuf_save_to_bufferv(pixbuf, bytes, &size, type, keys, values, NULL);
+    *count = size;
+    return done;
+}
+#endif

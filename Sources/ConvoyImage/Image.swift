@@ -1,0 +1,61 @@
+#if Images
+import Foundation
+
+/// A decoded image: its pixels, and how they lie in memory.
+///
+/// Rows go from the top down, with no padding between them. Copying the value does not copy the pixels.
+public struct Image: Sendable, Equatable {
+    /// What the body was.
+    public let format: ImageFormat
+    /// Pixels in a row.
+    public let width: Int
+    /// Rows.
+    public let height: Int
+    /// Whether the fourth byte of a pixel is its alpha, not premultiplied.
+    public let hasAlpha: Bool
+    /// The samples: red, green, blue and, where there is one, alpha; `height` times ``bytesPerRow`` bytes.
+    public let pixels: Data
+
+    /// Bytes in a pixel: 3, or 4 with alpha.
+    public var channels: Int { hasAlpha ? 4 : 3 }
+    /// 8. Deeper images are reduced.
+    public var bitsPerSample: Int { 8 }
+    /// Bytes from a row to the next.
+    public var bytesPerRow: Int { width * channels }
+}
+
+/// The image formats that are decoded, and no other, whatever loaders are installed.
+public enum ImageFormat: String, Sendable, Hashable, CaseIterable {
+    case png, jpeg, gif, bmp, ico, tiff, xbm
+}
+
+/// How large an image may be. It is checked against the image's own header before anything is allocated.
+public struct ImageLimits: Sendable, Hashable {
+    /// The most pixels. 64,000,000; with alpha that is 256 MB, and some formats take up to twice as much again while
+    /// they are decoded. gdk-pixbuf goes no further than 536,870,911, whatever is set here.
+    public var maximumPixelCount: Int
+    /// The most pixels in a row, and the most rows. 32,768.
+    public var maximumDimension: Int
+
+    /// Limits of one's own; what is not given is standard.
+    public init(maximumPixelCount: Int = 64_000_000, maximumDimension: Int = 32_768) {
+        self.maximumPixelCount = maximumPixelCount
+        self.maximumDimension = maximumDimension
+    }
+
+    /// The limits that hold where nothing else is said.
+    public static let standard = ImageLimits()
+
+    /// Two GiB of four bytes each. No product of an image's sizes overflows below it.
+    private static let mostPixels = Int(Int32.max) / 4
+
+    /// Throws for an image that is too large.
+    func check(width: Int, height: Int) throws(ImageFault) {
+        guard width > 0, height > 0 else { throw .malformed("the image has no pixels") }
+        if max(width, height) > maximumDimension { throw .dimension(width, height, limit: maximumDimension) }
+        let (count, overflow) = width.multipliedReportingOverflow(by: height)
+        let limit = min(maximumPixelCount, ImageLimits.mostPixels)
+        if overflow || count > limit { throw .pixelCount(width, height, limit: limit) }
+    }
+}
+#endif

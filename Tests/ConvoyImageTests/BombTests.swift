@@ -1,0 +1,180 @@
+#if Images
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+@testable import ConvoyImage
+
+/// Images beyond the limits are errors before there is memory for them.
+@Suite(.serialized) struct BombTests {
+    @Test func `A bomb in any format is an error, and memory stays flat`() throws {
+        let bombs: [ImageFormat: Data] = [
+            .png: Samples.pngBomb(width: 30_000, height: 30_000),
+            .jpeg: try replaced(
+                in: Samples.saved("jpeg"), after: [0xFF, 0xC0, 0, 17, 8], with: [0x75, 0x30, 0x75, 0x30]),
+            .gif: replacing(Samples.gif, at: 6, with: [0x30, 0x75, 0x30, 0x75]),
+            .bmp: replacing(try Samples.saved("bmp"), at: 18, with: [0x30, 0x75, 0, 0, 0x30, 0x75, 0, 0]),
+            .ico: replacing(try Samples.saved("ico"), at: 26, with: [0x30, 0x75, 0, 0, 0x60, 0xEA, 0, 0]),
+            .tiff: tiff(width: 30_000, height: 30_000),
+            .xbm: Data("#define a_width 30000\n#define a_height 30000\nstatic char a_bits[] = {0};".utf8),
+        ]
+        #expect(bombs.count == ImageFormat.allCases.count)
+        let before = ProcessMeters.peakResidentKilobytes
+        for (format, bomb) in bombs {
+            for _ in 0..<20 {
+                let error = try #require(failure(bomb))
+                #expect(limit(error) == .pixelCount, "\(format): \(error)")
+                #expect(error.code == NSURLErrorDataLengthExceedsMaximum)
+            }
+        }
+        #expect(ProcessMeters.peakResidentKilobytes - before < 4096)
+    }
+
+    @Test func `A PNG of 60,000 x 60,000 is an error of its dimensions`() {
+        #expect(limit(failure(Samples.pngBomb(width: 60_000, height: 60_000))) == .imageDimension)
+        #expect(limit(failure(Samples.pngBomb(width: 1, height: 0x7FFF_FFFF))) == .imageDimension)
+    }
+
+    @Test func `The limits can be lowered and raised, and an image at them is decoded`() throws {
+        let body = try Samples.saved("png")
+        func passed(_ limits: ImageLimits) -> ResponseLimitExceeded? {
+            limit(failure(body, ImageResponseSerializer(imageLimits: limits)))
+        }
+        #expect(passed(ImageLimits(maximumPixelCount: 14)) == .pixelCount)
+        #expect(passed(ImageLimits(maximumDimension: 4)) == .imageDimension)
+        let exact = ImageLimits(maximumPixelCount: 15, maximumDimension: 5)
+        #expect(try decode(body, ImageResponseSerializer(imageLimits: exact)) != nil)
+    }
+
+    @Test func `Without limits the greatest sizes are still errors`() throws {
+        let serializer = ImageResponseSerializer(
+            imageLimits: ImageLimits(maximumPixelCount: .max, maximumDimension: .max))
+        let most: [UInt8] = [0xFF, 0xFF, 0xFF, 0x7F, 0xFF, 0xFF, 0xFF, 0x7F]
+        let bodies = [
+            Samples.pngBomb(width: 0x7FFF_FFFF, height: 0x7FFF_FFFF),
+            replacing(try Samples.saved("bmp"), at: 18, with: most),
+            replacing(try Samples.saved("ico"), at: 26, with: most), tiff(width: .max, height: .max),
+            Data("#define a_width \(Int.max)\n#define a_height \(Int.max)\nstatic char a_bits[] = {0};".utf8),
+        ]
+        for body in bodies { #expect(limit(failure(body, serializer)) == .pixelCount) }
+    }
+
+    @Test(arguments: ImageFormat.allCases)
+    func `A decoder that finds another size than the layout told is stopped before it allocates`(
+        format: ImageFormat
+    ) throws {
+        let body = try #require(try Samples.all()[format])
+        #expect {
+            try body.withUnsafeBytes { bytes in
+                let layout = try ImageLayout(ImageBytes(bytes), limits: .standard)
+                return try ImageDecoder.image(
+                    layout, in: bytes, limits: ImageLimits(maximumPixelCount: 1), appliesOrientation: true)
+            }
+        } throws: { error in
+            if case .pixelCount? = error as? ImageFault { true } else { false }
+        }
+    }
+
+    @Test func `Text in a PNG is not unpacked`() throws {
+        // Each chunk is 8 kB that unpack to 8 MB, which libpng would do as often as a thousand times.
+        let body = try Samples.saved("png")
+        let end = body.count - 12
+        var chunk = Data("zTXtnote\0\0".utf8)
+        chunk += try deflated(8_000_000 - 1000)
+        let whole = Samples.bigEndian(UInt32(chunk.count - 4)) + chunk + Samples.bigEndian(Samples.crc(chunk))
+        var bomb = body.prefix(end)
+        for _ in 0..<60 { bomb += whole }
+        bomb += body.suffix(12)
+        let before = ProcessMeters.peakResidentKilobytes
+        #expect(try decode(bomb) == decode(body))
+        #expect(ProcessMeters.peakResidentKilobytes - before < 8192)
+    }
+
+    @Test func `Frames of an animation are not kept`() throws {
+        var body = Samples.gif.dropLast()
+        let frame = Data(Samples.gifFrame)
+        for _ in 0..<100_000 { body += frame }
+        body.append(0x3B)
+        let before = ProcessMeters.peakResidentKilobytes
+        let start = ContinuousClock.now
+        #expect(try decode(body) == decode(Samples.gif))
+        #expect(ProcessMeters.peakResidentKilobytes - before < 4096)
+        // The decoder takes half a minute for all of them.
+        #expect(ContinuousClock.now - start < .seconds(5))
+    }
+
+    @Test func `A JPEG of very many scans is an error`() throws {
+        let body = try Samples.saved("jpeg")
+        let scan = try #require(body.range(of: Data([0xFF, 0xDA])))
+        var bomb = body.prefix(body.count - 2)
+        for _ in 0..<100 { bomb += body[scan.lowerBound..<(body.count - 2)] }
+        #expect(failure(bomb + [0xFF, 0xD9])?.localizedFailureReason?.contains("scans") == true)
+    }
+
+    @Test func `Images leave no memory behind`() throws {
+        let bodies = try Samples.all().values + [Samples.saved("png", width: 200, height: 200, alpha: true)]
+        let damaged = bodies.map { $0.prefix($0.count * 2 / 3) }
+        func round(_ count: Int) {
+            for _ in 0..<count {
+                for body in bodies { _ = try? decode(body) }
+                for body in damaged { _ = try? decode(body) }
+            }
+        }
+        round(100)
+        let before = ProcessMeters.residentKilobytes
+        round(300)
+        // 2,400 images and as many failures, of which each would be 160 kB for the largest.
+        #expect(ProcessMeters.residentKilobytes - before < 2048)
+    }
+}
+
+extension BombTests {
+    private func replacing(_ body: Data, at offset: Int, with bytes: [UInt8]) -> Data {
+        body.prefix(offset) + bytes + body.dropFirst(offset + bytes.count)
+    }
+
+    private func replaced(in body: Data, after marker: [UInt8], with bytes: [UInt8]) throws -> Data {
+        replacing(body, at: try #require(body.range(of: Data(marker))).upperBound, with: bytes)
+    }
+
+    /// A directory and one strip of nothing.
+    private func tiff(width: UInt32, height: UInt32) -> Data {
+        let fields: [(UInt16, UInt32)] = [
+            (256, width), (257, height), (258, 8), (259, 1), (262, 1), (273, 8), (277, 1), (278, height), (279, 1),
+        ]
+        var data = Data([0x49, 0x49, 0x2A, 0, 8, 0, 0, 0, UInt8(fields.count), 0])
+        for (tag, value) in fields {
+            data += Data([UInt8(tag & 255), UInt8(tag >> 8), 4, 0, 1, 0, 0, 0]) + Samples.littleEndian(value)
+        }
+        return data + Data(count: 4)
+    }
+
+    /// So many zeros, compressed as zlib does: blocks with fixed codes that repeat 258 bytes at a time.
+    private func deflated(_ count: Int) throws -> Data {
+        var output = Data([0x78, 0x9C])
+        var bits: UInt64 = 0
+        var used: UInt64 = 0
+        func put(_ value: UInt64, _ size: UInt64) {
+            bits |= value << used
+            used += size
+            while used >= 8 {
+                output.append(UInt8(bits & 255))
+                bits >>= 8
+                used -= 8
+            }
+        }
+        put(1, 1)  // the last block
+        put(1, 2)  // with fixed codes
+        put(0b00001100, 8)  // a zero: 0x30, the highest bit first
+        let runs = (count - 1) / 258
+        for _ in 0..<runs {
+            put(0b10100011, 8)  // 258 bytes: 0xC5, the highest bit first
+            put(0, 5)  // from one byte before
+        }
+        put(0, 7)  // the end of the block
+        put(0, 7)
+        // Adler-32 of zeros: 1, and the number of them.
+        return output + Samples.bigEndian(UInt32((1 + runs * 258) % 65521) << 16 | 1)
+    }
+}
+#endif

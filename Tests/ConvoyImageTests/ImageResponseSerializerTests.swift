@@ -1,0 +1,108 @@
+#if Images
+import ConvoyOperations
+import ConvoyTestServer
+import Foundation
+import FoundationNetworking
+import Synchronization
+import Testing
+
+@testable import ConvoyImage
+
+@Suite struct ImageResponseSerializerTests {
+    @Test(arguments: ImageResponseSerializer.contentTypes.sorted())
+    func `Each of the ten content types is accepted`(type: String) throws {
+        let object = try ImageResponseSerializer().responseObject(for: response(type: type), data: Samples.gif)
+        #expect(object is Image)
+        #expect(ImageResponseSerializer.contentTypes.count == 10)
+    }
+
+    @Test func `Another content type is an error, and nothing is decoded`() throws {
+        let error = #expect(throws: NSError.self) {
+            try ImageResponseSerializer().responseObject(for: response(type: "image/svg+xml"), data: Samples.gif)
+        }
+        #expect(error?.code == NSURLErrorCannotDecodeContentData)
+        #expect(error?.localizedDescription == "Request failed: unacceptable content-type: image/svg+xml")
+    }
+
+    @Test func `The image of an error response goes with the error`() throws {
+        let error = #expect(throws: NSError.self) {
+            try ImageResponseSerializer().responseObject(for: response(404), data: Samples.gif)
+        }
+        #expect(error?.code == NSURLErrorBadServerResponse)
+        #expect(error?.serializedResponseObject is Image)
+    }
+
+    @Test func `The damaged image of an error response is an error over the status`() throws {
+        let error = #expect(throws: NSError.self) {
+            try ImageResponseSerializer().responseObject(for: response(500), data: Samples.gif.dropLast())
+        }
+        #expect(error?.code == NSURLErrorCannotDecodeContentData)
+        #expect((error?.userInfo[NSUnderlyingErrorKey] as? NSError)?.code == NSURLErrorBadServerResponse)
+    }
+
+    @Test func `No body, an empty one, a single space, 204 and 205 are nothing`() throws {
+        let serializer = ImageResponseSerializer()
+        #expect(try serializer.responseObject(for: response(), data: nil) == nil)
+        #expect(try serializer.responseObject(for: response(), data: Data()) == nil)
+        #expect(try serializer.responseObject(for: response(), data: Data(" ".utf8)) == nil)
+        #expect(try serializer.responseObject(for: response(204), data: Samples.gif) == nil)
+        #expect(try serializer.responseObject(for: response(205), data: Samples.gif) == nil)
+    }
+
+    @Test func `A body over the limit is an error`() throws {
+        var serializer = ImageResponseSerializer()
+        serializer.limits.maximumBodySize = Samples.gif.count
+        #expect(try decode(Samples.gif, serializer) != nil)
+        serializer.limits.maximumBodySize -= 1
+        #expect(limit(failure(Samples.gif, serializer)) == .bodySize)
+    }
+
+    @Test func `What cannot be decoded is an error with its reason, the response and the body`() throws {
+        let body = Data("\u{89}PNG is not enough".utf8)
+        let error = try #require(failure(body))
+        #expect(error.domain == URLResponseSerializationErrorDomain)
+        #expect(error.localizedDescription == "The body cannot be decoded as an image")
+        #expect(error.localizedFailureReason == "It is in none of the formats that are decoded.")
+        #expect(error.userInfo[URLResponseSerializationErrorKey.data] as? Data == body)
+        #expect(error.userInfo[URLResponseSerializationErrorKey.response] is HTTPURLResponse)
+        #expect(error.userInfo[NSURLErrorFailingURLErrorKey] as? URL == exampleURL)
+    }
+
+    @Test func `A slice of a larger body is decoded`() throws {
+        let padded = Data([1, 2, 3]) + Samples.gif
+        #expect(try decode(padded.dropFirst(3)) == decode(Samples.gif))
+    }
+
+    @Test func `Many threads decode at once`() throws {
+        let bodies = try Samples.all()
+        let expected = try bodies.mapValues { try #require(try decode($0)) }
+        let wrong = LockedCount()
+        DispatchQueue.concurrentPerform(iterations: 8) { _ in
+            for _ in 0..<50 {
+                for (format, body) in bodies where (try? decode(body)) != expected[format] { wrong.increment() }
+            }
+        }
+        #expect(wrong.value == 0)
+    }
+
+    @Test func `A request operation ends with the image`() async throws {
+        let server = try TestServer()
+        defer { server.stop() }
+        let body = try Samples.saved("png", width: 60, height: 40)
+        server.route("GET", "/image.png", .bytes(body, type: "image/png"))
+        let operation = HTTPRequestOperation(request: URLRequest(url: server.url("/image.png")))
+        operation.responseSerializer = ImageResponseSerializer()
+        operation.completionQueue = DispatchQueue(label: "Convoy.ImageTests")
+        operation.start()
+        try await operation.finished()
+        let image = try #require(operation.responseObject as? Image)
+        #expect(image.pixels == Samples.pixels(width: 60, height: 40))
+    }
+}
+
+private final class LockedCount: Sendable {
+    private let count = Mutex(0)
+    func increment() { count.withLock { $0 += 1 } }
+    var value: Int { count.withLock { $0 } }
+}
+#endif

@@ -1,0 +1,156 @@
+#if Images
+import CGdkPixbuf
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyImage
+
+/// Images whose every pixel is known, in each of the formats.
+enum Samples {
+    static let width = 5
+    static let height = 3
+
+    /// Colours that differ from pixel to pixel.
+    static func pixels(
+        width: Int = width, height: Int = height, alpha: Bool = false, alphaValue: UInt8 = 255
+    ) -> Data {
+        var data = Data()
+        for y in 0..<height {
+            for x in 0..<width {
+                data.append(contentsOf: [UInt8(x * 50 & 255), UInt8(y * 90 & 255), UInt8((x + y) * 30 & 255)])
+                if alpha { data.append(alphaValue == 255 && x == y ? 0 : alphaValue) }
+            }
+        }
+        return data
+    }
+
+    /// An image as gdk-pixbuf itself saves it.
+    static func saved(
+        _ type: String, width: Int = width, height: Int = height, alpha: Bool = false, alphaValue: UInt8 = 255,
+        options: [String: String] = [:]
+    ) throws -> Data {
+        let source = pixels(width: width, height: height, alpha: alpha, alphaValue: alphaValue)
+        let channels = alpha ? 4 : 3
+        let pixbuf = try #require(gdk_pixbuf_new(GDK_COLORSPACE_RGB, alpha ? 1 : 0, 8, Int32(width), Int32(height)))
+        defer { convoy_pixbuf_unref(pixbuf) }
+        let target = try #require(gdk_pixbuf_get_pixels(pixbuf))
+        let stride = Int(gdk_pixbuf_get_rowstride(pixbuf))
+        for y in 0..<height {
+            source.withUnsafeBytes { bytes in
+                _ = memcpy(target + y * stride, bytes.baseAddress! + y * width * channels, width * channels)
+            }
+        }
+        var bytes: UnsafeMutablePointer<CChar>?
+        var count = 0
+        var keys: [UnsafeMutablePointer<CChar>?] = options.map { strdup($0.key) }
+        var values: [UnsafeMutablePointer<CChar>?] = options.map { strdup($0.value) }
+        defer { for text in keys + values { free(text) } }
+        keys.append(nil)
+        values.append(nil)
+        try #require(convoy_pixbuf_save(pixbuf, &bytes, &count, type, &keys, &values) != 0)
+        defer { g_free(bytes) }
+        return Data(bytes: try #require(bytes), count: count)
+    }
+
+    /// A GIF of 2 x 2: black, white, red and blue.
+    static let gif: Data = {
+        var data = Data("GIF89a".utf8)
+        data.append(contentsOf: [2, 0, 2, 0, 0x91, 0, 0])
+        data.append(contentsOf: [0, 0, 0, 255, 255, 255, 255, 0, 0, 0, 0, 255])
+        data.append(contentsOf: gifFrame)
+        data.append(0x3B)
+        return data
+    }()
+    /// Codes of three bits: clear, 0, 1, 2, then, of four bits because the table has grown to eight, 3 and end.
+    static let gifFrame: [UInt8] =
+        [0x2C, 0, 0, 0, 0, 2, 0, 2, 0, 0, 2, 3]
+        + packed([(4, 3), (0, 3), (1, 3), (2, 3), (3, 4), (5, 4)]) + [0]
+    static let gifPixels = Data([0, 0, 0, 255, 255, 255, 255, 0, 0, 0, 0, 255])
+
+    private static func packed(_ codes: [(value: Int, bits: Int)]) -> [UInt8] {
+        var bits = 0
+        var count = 0
+        for code in codes {
+            bits |= code.value << count
+            count += code.bits
+        }
+        return (0..<((count + 7) / 8)).map { UInt8(bits >> ($0 * 8) & 255) }
+    }
+
+    /// Ten pixels in a row and one of them lower: two bytes a row, the least bit first.
+    static let xbm = Data(
+        """
+        #define spot_width 10
+        #define spot_height 2
+        static unsigned char spot_bits[] = {
+           0x01, 0x02, 0xff, 0x00 };
+
+        """.utf8)
+
+    /// A PNG of any size that is all one byte, without the memory that its pixels would take.
+    static func pngBomb(width: UInt32, height: UInt32) -> Data {
+        png([
+            ("IHDR", bigEndian(width) + bigEndian(height) + Data([8, 6, 0, 0, 0])),
+            ("IDAT", Data([0x78, 0x9C] + [UInt8](repeating: 0, count: 2000))), ("IEND", Data()),
+        ])
+    }
+
+    /// A PNG of these chunks.
+    static func png(_ chunks: [(name: String, content: Data)]) -> Data {
+        var data = Data(ImageLayout.pngSignature)
+        for (name, content) in chunks {
+            let body = Data(name.utf8) + content
+            data += bigEndian(UInt32(content.count)) + body + bigEndian(crc(body))
+        }
+        return data
+    }
+
+    static func bigEndian(_ value: UInt32) -> Data { withUnsafeBytes(of: value.bigEndian) { Data($0) } }
+    static func littleEndian(_ value: UInt32) -> Data { withUnsafeBytes(of: value.littleEndian) { Data($0) } }
+
+    static func crc(_ data: Data) -> UInt32 {
+        var crc: UInt32 = 0xFFFF_FFFF
+        for byte in data {
+            crc ^= UInt32(byte)
+            for _ in 0..<8 { crc = crc & 1 == 1 ? crc >> 1 ^ 0xEDB8_8320 : crc >> 1 }
+        }
+        return ~crc
+    }
+
+    /// One small body of each format.
+    static func all() throws -> [ImageFormat: Data] {
+        [
+            .png: try saved("png"), .jpeg: try saved("jpeg"), .bmp: try saved("bmp"), .ico: try saved("ico"),
+            .tiff: try saved("tiff"), .gif: gif, .xbm: xbm,
+        ]
+    }
+}
+
+let exampleURL = URL(string: "http://example.com/image") ?? URL(fileURLWithPath: "/")
+
+func response(_ status: Int = 200, type: String = "image/png") throws -> HTTPURLResponse {
+    try #require(
+        HTTPURLResponse(
+            url: exampleURL, statusCode: status, httpVersion: "HTTP/1.1", headerFields: ["Content-Type": type]))
+}
+
+/// The image that a body is.
+func decode(_ data: Data, _ serializer: ImageResponseSerializer = ImageResponseSerializer()) throws -> Image? {
+    try serializer.responseObject(for: response(), data: data) as? Image
+}
+
+/// The error that a body gives.
+func failure(_ data: Data, _ serializer: ImageResponseSerializer = ImageResponseSerializer()) -> NSError? {
+    do {
+        _ = try decode(data, serializer)
+        return nil
+    } catch {
+        return error as NSError
+    }
+}
+
+func limit(_ error: NSError?) -> ResponseLimitExceeded? {
+    error?.userInfo[URLResponseSerializationErrorKey.limit] as? ResponseLimitExceeded
+}
+#endif
