@@ -1,6 +1,7 @@
 @_spi(ConvoyInternals) import ConvoyTransport
 import ConvoySerialization
 import ConvoyTestServer
+import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
 import Synchronization
@@ -233,6 +234,40 @@ import Testing
             operation.completionGroup = group
         }
         #expect(group.wait(timeout: .now()) == .success)
+    }
+
+    // MARK: 8: nothing is held
+
+    @Test(arguments: ["finished", "cancelled"])
+    func anOperationThatIsStillHeldHoldsNoClosureWhenItsHandlersHaveRun(ending: String) throws {
+        final class Token: Sendable { func use() {} }
+        weak var left: Token?
+        let operation = HTTPRequestOperation(request: URLRequest(url: server.url("/quick")))
+        operation.completionQueue = testQueue
+        let delivered = Signal()
+        do {
+            let token = Token()
+            left = token
+            operation.setCompletionHandler(success: { _, _ in token.use() }, failure: { _, _ in token.use() })
+            operation.completionBlock = { token.use() }
+            operation.downloadProgressHandler = { _, _, _ in token.use() }
+            operation.uploadProgressHandler = { _, _, _ in token.use() }
+            operation.redirectHandler = { _, request, _ in
+                token.use()
+                return request
+            }
+            operation.retryHandler = { _, _ in token.use() }
+            operation.prepare = { _ in token.use() }
+            operation.observe(.state, on: testQueue) { _, _ in token.use() }
+            operation.whenDelivered { [token] in
+                token.use()
+                delivered.fire()
+            }
+        }
+        if ending == "cancelled" { operation.cancel() } else { queue.addOperation(operation) }
+        #expect(delivered.wait())
+        try eventually(timeout: 10, "the closures to be let go of") { left == nil }
+        #expect(operation.isFinished && operation.completionBlock == nil && operation.dependencies.isEmpty)
     }
 
     // MARK: 9: mistakes of the caller
