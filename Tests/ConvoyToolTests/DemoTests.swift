@@ -4,12 +4,13 @@ import Testing
 @Suite(.serialized) struct DemoTests {
     @Test func `the demo shows all its parts, is right, and takes less than 20 seconds`() async throws {
         let scratch = try Scratch()
-        let begun = ContinuousClock.now
         // A proxy that does not answer, as a machine without a network may have one.
         let environment = ["TMPDIR": scratch.url.path, "http_proxy": "http://127.0.0.1:1"]
         let result = try await ToolProcess.run(["demo"], in: scratch.url, environment: environment)
         #expect(result.status == 0, "\(result.output)\(result.errors)")
-        #expect(ContinuousClock.now - begun < .seconds(20))
+        // By its own clock: this test may have to wait for others before it hears of the end.
+        let last = try #require(result.output.split(separator: "\n").last?.split(separator: " "))
+        #expect(try #require(last.dropLast().last.flatMap { Double($0) }) < 20, "\(last)")
         for part in ["A chain", "A batch", "A download", "bytes=", "SHA-256", "All of it was right"] {
             #expect(result.output.contains(part))
         }

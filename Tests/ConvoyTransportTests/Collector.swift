@@ -64,7 +64,7 @@ final class Collector: URLConnectionDelegate {
     }
 
     /// All that was heard, once the transfer has ended; nil if it did not.
-    func wait(within seconds: Double = 15) -> Heard? {
+    func wait(within seconds: Double = 100) -> Heard? {
         guard ended.wait(timeout: .now() + seconds) == .success else { return nil }
         return heard.withLock { $0 }
     }

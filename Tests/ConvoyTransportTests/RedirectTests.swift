@@ -118,7 +118,7 @@ import Testing
         })
         let connection = URLConnection(request: URLRequest(url: server.url("/a")), delegate: slow)
         connection.start()
-        #expect(asked.wait(timeout: .now() + 10) == .success)
+        #expect(asked.wait(timeout: .now() + 100) == .success)
         connection.cancel()
         let heard = try #require(slow.wait())
         pending.run()

@@ -141,7 +141,7 @@ import Testing
         request.timeoutInterval = 0.2  // waiting for one's own stream is not the server's silence
         let slow = Collector()
         URLConnection(request: request, delegate: slow).start()
-        #expect(stream.isReading.wait(timeout: .now() + 10) == .success)
+        #expect(stream.isReading.wait(timeout: .now() + 100) == .success)
         for _ in 0..<20 { #expect(load(server.url("/echo"))?.isFinished == true) }
         #expect(slow.wait(within: 0.5) == nil)
         stream.mayGoOn.signal()
@@ -157,7 +157,7 @@ import Testing
     @Test func aKeptConnectionThatDiedIsReplacedAndTheBodySentAgain() throws {
         #expect(load(server.url("/echo"))?.isFinished == true)
         server.dropConnections()
-        try server.wait(timeout: 10) { $0.openConnectionCount == 0 }
+        try server.wait(timeout: 100) { $0.openConnectionCount == 0 }
         var request = URLRequest(url: server.url("/echo"))
         request.httpMethod = "POST"
         request.httpBodyStream = InputStream(data: Data("once more".utf8))

@@ -24,7 +24,7 @@ import Testing
 
         func stop() -> Bool {
             loop.stop()
-            return ended.wait(timeout: .now() + 10) == .success
+            return ended.wait(timeout: .now() + 100) == .success
         }
     }
 
@@ -43,7 +43,7 @@ import Testing
                 }
             }.start()
         }
-        for _ in 0..<8 { #expect(done.wait(timeout: .now() + 10) == .success) }
+        for _ in 0..<8 { #expect(done.wait(timeout: .now() + 100) == .success) }
         #expect(seen.withLock { $0 } == Dictionary(uniqueKeysWithValues: (0..<8).map { ($0, Array(0..<1_000)) }))
         #expect(running.stop())
     }
@@ -71,7 +71,7 @@ import Testing
             }
             for timer in cancelled { loop.cancel(timer) }
         }
-        #expect(done.wait(timeout: .now() + 10) == .success)
+        #expect(done.wait(timeout: .now() + 100) == .success)
         #expect(fired.withLock { $0 } == (0..<200).filter { $0 % 10 != 3 })
         #expect(running.stop())
     }
@@ -106,14 +106,14 @@ import Testing
         }
         for _ in 0..<3 {
             write(writeEnd, "x", 1)
-            #expect(seen.wait(timeout: .now() + 10) == .success)
+            #expect(seen.wait(timeout: .now() + 100) == .success)
         }
         let stopped = DispatchSemaphore(value: 0)
         loop.perform {
             try? loop.watch(readEnd, for: [], handler: Reader { _, _ in })
             stopped.signal()
         }
-        #expect(stopped.wait(timeout: .now() + 10) == .success)
+        #expect(stopped.wait(timeout: .now() + 100) == .success)
         write(writeEnd, "x", 1)
         let turned = DispatchSemaphore(value: 0)
         for _ in 0..<3 { loop.perform { turned.signal() } }
@@ -145,7 +145,7 @@ import Testing
             let thread = NetworkThread()
             #expect(load(URLRequest(url: server.url("/")), thread: thread)?.isFinished == true)
         }
-        try server.wait(timeout: 10) { $0.openConnectionCount == 0 }
+        try server.wait(timeout: 100) { $0.openConnectionCount == 0 }
     }
 
     @Test func receivingCanBeHeldBackAndGoesOn() throws {
@@ -163,7 +163,7 @@ import Testing
         request.timeoutInterval = 0.2  // does not count while this side holds back
         let connection = URLConnection(request: request, delegate: collector)
         connection.start()
-        #expect(held.wait(timeout: .now() + 10) == .success)
+        #expect(held.wait(timeout: .now() + 100) == .success)
         let before = collector.body.count
         #expect(collector.wait(within: 0.5) == nil)
         #expect(collector.body.count == before)

@@ -32,7 +32,7 @@ import Testing
 
     @Test func twentyOperationsAreOneTransfer() async throws {
         var operations = try (0..<10).map { _ in try enqueue() }
-        try await server.waitForRequests(count: 1, timeout: 10)
+        try await server.waitForRequests(count: 1, timeout: 100)
         operations += try (0..<10).map { _ in try enqueue() }
         gate.open()
         for operation in operations {
@@ -44,7 +44,7 @@ import Testing
 
     @Test func cancellingOneLeavesTheOthers() async throws {
         let operations = try (0..<3).map { _ in try enqueue() }
-        try await server.waitForRequests(count: 1, timeout: 10)
+        try await server.waitForRequests(count: 1, timeout: 100)
         operations[0].cancel()
         await #expect(throws: URLError.self) { try await operations[0].finished() }
         gate.open()
@@ -57,10 +57,10 @@ import Testing
 
     @Test func cancellingAllEndsTheTransferAndTheNextStartsAnew() async throws {
         let operations = try (0..<3).map { _ in try enqueue() }
-        try await server.waitForRequests(count: 1, timeout: 10)
+        try await server.waitForRequests(count: 1, timeout: 100)
         for operation in operations { operation.cancel() }
         for operation in operations { await #expect(throws: URLError.self) { try await operation.finished() } }
-        try await server.wait(timeout: 10) { $0.openConnectionCount == 0 }
+        try await server.wait(timeout: 100) { $0.openConnectionCount == 0 }
         gate.open()
         let next = try enqueue()
         try await next.finished()
@@ -75,7 +75,7 @@ import Testing
         let (one, two) = (try enqueue(), try enqueue())
         let flowing = Signal()
         one.onFirstBytes { flowing.fire() }
-        try await server.waitForRequests(count: 1, timeout: 10)
+        try await server.waitForRequests(count: 1, timeout: 100)
         #expect(await Task.detached { flowing.wait() }.value)
         one.pause()
         gate.open()

@@ -97,7 +97,7 @@ import Testing
         let probe = Probe(server.url("/silent"))
         queue.addOperation(probe.operation)
         let ran = dependent(on: probe.operation)
-        try server.waitForRequests(count: 1, timeout: 10)
+        try server.waitForRequests(count: 1, timeout: 100)
         probe.operation.cancel()
         expectCancelled(probe, ran)
     }
@@ -161,7 +161,7 @@ import Testing
         let manager = HTTPRequestOperationManager(baseURL: server.url)
         let operation = try manager.makeOperation(.get, "silent")
         let task = Task { try await manager.enqueue(operation).finished() }
-        try await server.waitForRequests(count: 1, timeout: 10)
+        try await server.waitForRequests(count: 1, timeout: 100)
         task.cancel()
         await #expect(throws: URLError.self) { try await task.value }
         #expect(operation.isCancelled && operation.isFinished)

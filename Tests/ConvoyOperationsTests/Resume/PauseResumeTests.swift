@@ -30,13 +30,13 @@ import Testing
         queue.addOperation(probe.operation)
         // Each pause is resumed, until there is an end.
         let resumer = Thread { [operation = probe.operation] in
-            while paused.wait(within: 30), !operation.isFinished {
+            while paused.wait(within: 100), !operation.isFinished {
                 betweenPauseAndResume()
                 operation.resume()
             }
         }
         resumer.start()
-        let outcome = try #require(probe.outcome(within: 60), "never arrived: \(probe.operation)")
+        let outcome = try #require(probe.outcome(within: 100), "never arrived: \(probe.operation)")
         paused.fire()
         #expect(outcome == Probe.succeeded, "\(String(describing: probe.operation.error))")
         return probe

@@ -28,7 +28,7 @@ import Testing
         probe.operation.retryPolicy = policy
         if let body { probe.operation.inputStream = InputStream(data: body) }
         queue.addOperation(probe.operation)
-        _ = try #require(probe.outcome(within: 20))
+        _ = try #require(probe.outcome(within: 100))
         return probe
     }
 
@@ -192,7 +192,7 @@ import Testing
             return probe
         }
         queue.addOperations(probes.map(\.operation), waitUntilFinished: false)
-        for probe in probes { #expect(probe.outcome(within: 30) == Probe.succeeded) }
+        for probe in probes { #expect(probe.outcome(within: 100) == Probe.succeeded) }
         let first = try #require(server.requests.map(\.arrivedAt).min())
         let early = server.requests.filter { $0.arrivedAt.timeIntervalSince(first) < 1.9 }
         #expect(early.count <= 6, "\(early.count) requests reached a server that had asked for a pause")
