@@ -76,7 +76,11 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     package override func didJoinQueue() { enterCompletionGroup() }
     package override var isStartedDirectly: Bool { true }
-    package override var schedulingHost: String? { request.url?.host?.lowercased() }
+    /// With the port, where the URL names one: two services on one machine are two hosts.
+    package override var schedulingHost: String? {
+        guard let url = request.url, let host = url.host?.lowercased() else { return nil }
+        return url.port.map { "\(host):\($0)" } ?? host
+    }
 
     /// Begins the operation, or goes on with it. A queue calls this. Called by hand, it does nothing for an
     /// operation that is not ready; it must not be called by hand for an operation in a queue.

@@ -1,0 +1,57 @@
+import ConvoyTestServer
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyOperations
+
+/// What one host does must not be felt by another, with real requests to real servers.
+@Suite struct HostTests {
+    let slowServer: TestServer
+    let fastServer: TestServer
+    let gate = TestServer.Gate()
+    let queue = RequestOperationQueue()
+
+    init() throws {
+        slowServer = try TestServer()
+        fastServer = try TestServer()
+        slowServer.route("GET", "/slow", .text("slow").delayed(0.05))
+        slowServer.route("GET", "/held", .text("held").held(by: gate))
+        fastServer.route("GET", "/x", .text("fast"))
+        queue.maxConcurrentOperationCount = 8
+    }
+
+    private func enqueueSlow(_ path: String) {
+        let slow = (0..<1_000).map { _ in HTTPRequestOperation(request: URLRequest(url: slowServer.url(path))) }
+        queue.addOperations(slow, waitUntilFinished: false)
+    }
+
+    private func enqueueFastAndWait() {
+        let fast = (0..<100).map { _ in Probe(fastServer.url("/x")) }
+        queue.addOperations(fast.map(\.operation), waitUntilFinished: false)
+        for probe in fast { #expect(probe.outcome() == Probe.succeeded) }
+    }
+
+    private func end() {
+        gate.open()
+        queue.cancelAllOperations()
+        queue.waitUntilAllOperationsAreFinished()
+    }
+
+    @Test func aHundredForAFastHostAreDoneBeforeASlowOneHasFinishedFifty() {
+        enqueueSlow("/slow")
+        enqueueFastAndWait()
+        #expect(slowServer.statistics.responseCount < 50)
+        end()
+    }
+
+    @Test func aHostThatNeverAnswersHoldsNoMoreThanItsOwnSlots() {
+        queue.maxConcurrentOperationCountPerHost = 6
+        enqueueSlow("/held")
+        // Done while the other host has answered nothing.
+        enqueueFastAndWait()
+        #expect(slowServer.statistics.responseCount == 0)
+        #expect(slowServer.statistics.peakActiveRequestCount <= 6)
+        end()
+    }
+}
