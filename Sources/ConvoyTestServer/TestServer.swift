@@ -1,5 +1,4 @@
 import Foundation
-import Synchronization
 
 /// An HTTP/1.1 server on 127.0.0.1 that does what a test tells it to, right or wrong.
 ///
@@ -100,7 +99,7 @@ public final class TestServer: Sendable {
 
 /// Lets others wait for the end of the server's thread.
 private final class Ending: Sendable {
-    private let thread = Mutex<pthread_t?>(nil)
+    private let thread = Guarded<pthread_t?>(nil)
     private let isOver = DispatchSemaphore(value: 0)
 
     func begin() {

@@ -1,5 +1,4 @@
 import Foundation
-import Synchronization
 
 /// Messages from other threads to the server's, with one wake-up for as many as come before it looks.
 final class Inbox: Sendable {
@@ -21,11 +20,11 @@ final class Inbox: Sendable {
         var event: Int32
     }
 
-    private let state: Mutex<State>
+    private let state: Guarded<State>
 
     /// Takes over the descriptor of an eventfd.
     init(event: Int32) {
-        state = Mutex(State(event: event))
+        state = Guarded(State(event: event))
     }
 
     /// Adds a message. After `close()` it is dropped.

@@ -1,5 +1,4 @@
 import Foundation
-import Synchronization
 
 /// What the server's thread and the server's users share.
 final class ServerState: Sendable {
@@ -14,9 +13,9 @@ final class ServerState: Sendable {
     let configuration: TestServer.Configuration
     let changes = ChangeSignal()
     let handlers = HandlerPool()
-    private let routes = Mutex(RouteTable())
-    private let log = Mutex(Log())
-    private let expectations = Mutex<[Expectation]>([])
+    private let routes = Guarded(RouteTable())
+    private let log = Guarded(Log())
+    private let expectations = Guarded<[Expectation]>([])
 
     init(_ configuration: TestServer.Configuration) {
         self.configuration = configuration

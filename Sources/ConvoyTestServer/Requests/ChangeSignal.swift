@@ -1,4 +1,3 @@
-import Synchronization
 
 /// Tells those who wait that something has changed, at the price of a lock when nobody waits.
 ///
@@ -11,7 +10,7 @@ final class ChangeSignal: Sendable {
         var waiters: [UInt64: @Sendable () -> Void] = [:]
     }
 
-    private let state = Mutex(State())
+    private let state = Guarded(State())
 
     var generation: UInt64 { state.withLock { $0.generation } }
 

@@ -1,4 +1,3 @@
-import Synchronization
 
 /// An action that a cancellation runs, whichever of the two comes first.
 final class Registration: Sendable {
@@ -7,7 +6,7 @@ final class Registration: Sendable {
         var isCancelled = false
     }
 
-    private let state = Mutex(State())
+    private let state = Guarded(State())
 
     /// Keeps the action, or runs it at once when the cancellation has come already.
     func set(_ action: @escaping @Sendable () -> Void) {

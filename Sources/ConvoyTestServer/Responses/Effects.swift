@@ -1,5 +1,4 @@
 import Foundation
-import Synchronization
 
 extension TestServer {
     /// What a network or a server does to a response on its way: delays, speed, faults.
@@ -63,7 +62,7 @@ extension TestServer {
             var waiting: [@Sendable () -> Void] = []
         }
 
-        private let state = Mutex(State())
+        private let state = Guarded(State())
 
         /// A closed gate.
         public init() {}

@@ -1,5 +1,4 @@
 import Foundation
-import Synchronization
 
 extension TestServer {
     /// How a route deals with the body of a request.
@@ -37,7 +36,7 @@ enum RouteAction: Sendable {
 /// Responses that are given one after the other.
 final class Turns: Sendable {
     private let responses: [TestServer.Response]
-    private let next = Mutex(0)
+    private let next = Guarded(0)
 
     init(_ responses: [TestServer.Response]) {
         self.responses = responses
