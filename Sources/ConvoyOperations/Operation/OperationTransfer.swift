@@ -1,5 +1,5 @@
-import ConvoyTransport
 import ConvoySerialization
+import ConvoyTransport
 import Foundation
 import FoundationNetworking
 

@@ -1,5 +1,5 @@
-@_spi(ConvoyInternals) import ConvoyTransport
 import ConvoySerialization
+@_spi(ConvoyInternals) import ConvoyTransport
 import Foundation
 import FoundationNetworking
 import Synchronization

@@ -16,8 +16,8 @@ enum RequestRules {
 
     /// Checks the request and writes down its header lines.
     ///
-    /// - Throws: `URLError.badURL`, `.unsupportedURL`, `.resourceUnavailable` for a cache that must answer, or
-    ///   `.unsupportedURL` with the reason for a method or a header field that HTTP does not allow.
+    /// - Throws: `URLError.badURL` for a URL, a method or a header field that HTTP does not allow, `.unsupportedURL`
+    ///   for another scheme, `.resourceUnavailable` where only a cache may answer.
     ///
     /// - Parameter address: the URL's text.
     static func lines(

@@ -1,6 +1,6 @@
-@_spi(ConvoyInternals) import ConvoyTransport
 import ConvoySerialization
 import ConvoyTestServer
+@_spi(ConvoyInternals) import ConvoyTransport
 import Foundation
 import FoundationNetworking
 import Synchronization

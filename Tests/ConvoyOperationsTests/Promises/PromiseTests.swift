@@ -1,7 +1,7 @@
-@_spi(ConvoyInternals) import ConvoyTransport
 import ConvoySerialization
 import ConvoyTestServer
 import ConvoyTestSupport
+@_spi(ConvoyInternals) import ConvoyTransport
 import Foundation
 import FoundationNetworking
 import Synchronization

@@ -1,6 +1,6 @@
-@_spi(ConvoyInternals) import ConvoyTransport
 import ConvoyTestServer
 import ConvoyTestSupport
+@_spi(ConvoyInternals) import ConvoyTransport
 import Foundation
 import FoundationNetworking
 import Synchronization

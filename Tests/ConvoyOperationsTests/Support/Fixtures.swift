@@ -1,7 +1,7 @@
-@_spi(ConvoyInternals) import ConvoyTransport
 import ConvoyOperations
 import ConvoySerialization
 import ConvoyTestServer
+@_spi(ConvoyInternals) import ConvoyTransport
 import Foundation
 import FoundationNetworking
 import Synchronization

@@ -1,0 +1,47 @@
+import Foundation
+
+/// What a connection does beyond its request.
+public struct ConnectionConfiguration: Sendable, Hashable {
+    /// A file of certificates in PEM form to trust instead of the system's. Without it, the file that the
+    /// environment variable `SSL_CERT_FILE` names, as with the `curl` tool, or else the system's.
+    public var certificateAuthorities: URL?
+    /// Header fields, beside `Authorization`, `Cookie` and `Proxy-Authorization`, that stay behind when a redirect
+    /// leads to another origin. Names are compared without regard to case.
+    public var sensitiveHeaders: Set<String>
+    /// Whether to ask a server for HTTP/2 when TLS is used (RFC 9113, section 3.2).
+    public var usesHTTP2: Bool
+
+    /// How many times longer than its encoded form a decoded body may be, beyond its first 4 MiB; nil is no limit.
+    /// More is `URLError.dataLengthExceedsMaximum`: what a decompression bomb is, and no honest text.
+    public var maximumExpansion: Double? = 250
+
+    /// A body from a stream is held up for so many seconds after each packet of so many bytes.
+    package struct Throttle: Sendable, Hashable {
+        package var packetSize: Int
+        package var delay: TimeInterval
+        package init(packetSize: Int, delay: TimeInterval) {
+            self.packetSize = packetSize
+            self.delay = delay
+        }
+    }
+    package var uploadThrottle: Throttle?
+
+    /// How many bytes libcurl receives at once. It allocates and frees them with each transfer, at little cost only
+    /// where they are few; a large file comes faster through more.
+    package var receiveBufferSize = 32 << 10
+
+    public init(certificateAuthorities: URL? = nil, sensitiveHeaders: Set<String> = [], usesHTTP2: Bool = true) {
+        self.certificateAuthorities = certificateAuthorities
+        self.sensitiveHeaders = sensitiveHeaders
+        self.usesHTTP2 = usesHTTP2
+    }
+
+    private static let environmentAuthorities: String? = {
+        let path = ProcessInfo.processInfo.environment["SSL_CERT_FILE"] ?? ""
+        return path.isEmpty ? nil : path
+    }()
+
+    var authoritiesPath: String? {
+        certificateAuthorities?.path ?? Self.environmentAuthorities
+    }
+}
