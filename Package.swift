@@ -33,6 +33,12 @@ let package = Package(
         .systemLibrary(
             name: "CZlib", pkgConfig: "zlib",
             providers: [.apt(["zlib1g-dev"]), .yum(["zlib-devel"]), .brew(["zlib"])]),
+        .systemLibrary(
+            name: "CBrotli", pkgConfig: "libbrotlidec",
+            providers: [.apt(["libbrotli-dev"]), .yum(["brotli-devel"]), .brew(["brotli"])]),
+        .systemLibrary(
+            name: "CZstd", pkgConfig: "libzstd",
+            providers: [.apt(["libzstd-dev"]), .yum(["libzstd-devel"]), .brew(["zstd"])]),
         .systemLibrary(name: "CEpoll"),
         .systemLibrary(
             name: "CGdkPixbuf", pkgConfig: "gdk-pixbuf-2.0",
@@ -40,7 +46,8 @@ let package = Package(
 
         .target(name: "ConvoySecurity", dependencies: ["COpenSSL"], swiftSettings: swiftSettings),
         .target(
-            name: "ConvoyTransport", dependencies: ["CCurl", "CEpoll", "ConvoySecurity"],
+            name: "ConvoyTransport",
+            dependencies: ["CCurl", "CEpoll", "CZlib", "CBrotli", "CZstd", "ConvoySecurity"],
             swiftSettings: swiftSettings),
         .target(name: "ConvoySerialization", dependencies: ["CZlib"], swiftSettings: swiftSettings),
         .target(
@@ -60,6 +67,10 @@ let package = Package(
             name: "ConvoyTool", dependencies: ["Convoy", "ConvoyTestServer"],
             swiftSettings: swiftSettings),
 
+        // Makes the bodies that the decoder's tests decode. In the same Debian package as CBrotli.
+        .systemLibrary(
+            name: "CBrotliEncoder", path: "Tests/CBrotliEncoder", pkgConfig: "libbrotlienc",
+            providers: [.apt(["libbrotli-dev"]), .yum(["brotli-devel"]), .brew(["brotli"])]),
         .target(
             name: "ConvoyTestSupport", dependencies: ["CEpoll"], path: "Tests/ConvoyTestSupport",
             swiftSettings: swiftSettings),
@@ -72,7 +83,10 @@ let package = Package(
             name: "ConvoySerializationTests", dependencies: ["ConvoySerialization", "CZlib"],
             swiftSettings: swiftSettings),
         .testTarget(
-            name: "ConvoyTransportTests", dependencies: ["ConvoyTransport", "CCurl", "ConvoyTestServer", "ConvoyTestSupport"],
+            name: "ConvoyTransportTests",
+            dependencies: [
+                "ConvoyTransport", "CCurl", "CZlib", "CZstd", "CBrotliEncoder", "ConvoyTestServer", "ConvoyTestSupport",
+            ],
             swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoyOperationsTests",

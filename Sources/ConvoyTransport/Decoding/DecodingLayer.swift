@@ -1,0 +1,99 @@
+/// The bytes from the wire that a chain of layers has been given, and how many it has used in all.
+struct WireInput {
+    var rest: UnsafeRawBufferPointer
+    private(set) var usedCount: Int64
+
+    init(_ bytes: UnsafeRawBufferPointer, usedCount: Int64) {
+        rest = bytes
+        self.usedCount = usedCount
+    }
+
+    mutating func use(_ count: Int) {
+        rest = UnsafeRawBufferPointer(rebasing: rest[count...])
+        usedCount += Int64(count)
+    }
+}
+
+/// One of the codings of a body, with what has been decoded for it by the layer outside of it and is not used yet.
+final class DecodingLayer {
+    /// How many decoded bytes wait between two layers.
+    private static let bufferSize = 16 << 10
+
+    let coding: ContentCoding
+    private(set) var producedCount: Int64 = 0
+
+    private let decoder: any StreamDecoder
+    private let limit: ExpansionLimit
+    /// Where the input comes from; nil for the wire.
+    private let outer: DecodingLayer?
+    private let buffer: UnsafeMutableRawBufferPointer
+    private var unused = 0..<0
+    /// The last step filled its output, so that there may be more without more input.
+    private var mayHoldOutput = false
+
+    init(_ coding: ContentCoding, inside outer: DecodingLayer?, limit: ExpansionLimit) throws(DecodingFailure) {
+        self.coding = coding
+        self.outer = outer
+        self.limit = limit
+        decoder = try coding.makeDecoder()
+        buffer = .allocate(byteCount: outer == nil ? 0 : Self.bufferSize, alignment: 16)
+    }
+
+    deinit { buffer.deallocate() }
+
+    /// The coding, of this layer and those outside of it, whose data has not come to its end; the outermost of them.
+    var incompleteCoding: ContentCoding? {
+        outer?.incompleteCoding ?? (decoder.isComplete ? nil : coding)
+    }
+
+    /// Whether there may be more output without more from the wire.
+    var mayHaveMore: Bool {
+        mayHoldOutput || !unused.isEmpty || outer?.mayHaveMore ?? false
+    }
+
+    /// Fills a block with decoded bytes, or as much of it as the wire has bytes for.
+    ///
+    /// The layers ask each other, from the innermost out, so that none gets ahead of the next by more than a buffer.
+    func fill(
+        _ block: UnsafeMutableRawBufferPointer, from wire: inout WireInput
+    ) throws(DecodingFailure) -> Int {
+        var filled = 0
+        while filled < block.count {
+            let input = outer == nil ? wire.rest : UnsafeRawBufferPointer(rebasing: buffer[unused])
+            if input.isEmpty, !mayHoldOutput {
+                guard let outer else { break }
+                unused = 0..<(try outer.fill(buffer, from: &wire))
+                if unused.isEmpty { break }
+                continue
+            }
+            let room = UnsafeMutableRawBufferPointer(rebasing: block[filled...])
+            let step = try decoder.step(input, into: room)
+            guard step.consumed > 0 || step.produced > 0 || input.isEmpty else {
+                throw DecodingFailure(coding: coding, reason: .corrupt("its decoder does not get on"))
+            }
+            if outer == nil { wire.use(step.consumed) } else { unused.removeFirst(step.consumed) }
+            mayHoldOutput = step.produced == room.count
+            producedCount += Int64(step.produced)
+            filled += step.produced
+            if limit.isExceeded(encoded: wire.usedCount, decoded: producedCount) {
+                throw DecodingFailure(
+                    coding: coding, reason: .expandsTooMuch(encoded: wire.usedCount, decoded: producedCount))
+            }
+        }
+        return filled
+    }
+}
+
+/// How much longer than its encoded form a body may become.
+struct ExpansionLimit {
+    /// A body of up to so many bytes is never too long: repetitive texts of that size compress a thousandfold.
+    static let allowance: Int64 = 4 << 20
+
+    /// How many times; nil for no limit. What is no number, or not positive, allows nothing beyond the allowance.
+    let factor: Double?
+
+    func isExceeded(encoded: Int64, decoded: Int64) -> Bool {
+        guard decoded > Self.allowance, let factor else { return false }
+        return !(Double(decoded) <= factor * Double(max(1, encoded)))
+    }
+}

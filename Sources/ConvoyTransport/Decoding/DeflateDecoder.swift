@@ -1,0 +1,40 @@
+/// Undoes `deflate`: the zlib format (RFC 1950), as RFC 9110 has it, or the bare data (RFC 1951), as many servers do.
+///
+/// The first two bytes tell which. Those of the zlib format are divisible by 31 as a number, and the first one's low
+/// half is 8. Bare data that begins so would be a stored block with padding that is not zero, which no encoder
+/// writes. So there is no need to try one and then the other, as others do, and the answer is the same wherever the
+/// network cut the data.
+///
+/// What follows the end is ignored, as browsers do: some servers send the zlib format's checksum after bare data.
+final class DeflateDecoder: StreamDecoder {
+    private var firstByte: UInt8?
+    private var inflater: Inflater?
+
+    var isComplete: Bool { inflater?.hasEnded ?? false }
+
+    func step(
+        _ input: UnsafeRawBufferPointer, into output: UnsafeMutableRawBufferPointer
+    ) throws(DecodingFailure) -> DecodingStep {
+        if let inflater {
+            if inflater.hasEnded { return DecodingStep(consumed: input.count) }
+            return try inflater.step(input, into: output)
+        }
+        guard let next = input.first else { return DecodingStep() }
+        guard let firstByte else {
+            firstByte = next
+            return DecodingStep(consumed: 1)
+        }
+        let inflater = try Inflater(Self.isZlib(firstByte, next) ? .zlib : .none, coding: .deflate)
+        self.inflater = inflater
+        // In neither format is one byte enough to end with, or for a byte of output.
+        _ = try withUnsafeBytes(of: firstByte) { first throws(DecodingFailure) in
+            try inflater.step(first, into: output)
+        }
+        return try inflater.step(input, into: output)
+    }
+
+    /// RFC 1950, section 2.2.
+    private static func isZlib(_ first: UInt8, _ second: UInt8) -> Bool {
+        first & 0x0F == 8 && first >> 4 <= 7 && (Int(first) << 8 | Int(second)) % 31 == 0
+    }
+}

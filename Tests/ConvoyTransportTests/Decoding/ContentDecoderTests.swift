@@ -1,0 +1,183 @@
+import ConvoyTestSupport
+import Testing
+
+@testable import ConvoyTransport
+
+/// The decoded bytes are those that were encoded, however they come and however they are taken.
+@Suite struct ContentDecodingTests {
+    private static let small = pageLike(300, seed: 1)
+    private static let large = pageLike(700_000, seed: 2)
+
+    @Test(arguments: EncodedForm.allCases)
+    func `A body is decoded wherever the network cuts it in two`(form: EncodedForm) throws {
+        let body = try form.encode(Self.small)
+        for cut in 0...body.count {
+            let probe = try DecoderProbe(form.codings)
+            try probe.feed(Array(body[..<cut]))
+            try probe.feed(Array(body[cut...]))
+            try probe.decoder.finish()
+            #expect(probe.output == Self.small, "cut at \(cut)")
+            #expect(probe.decoder.encodedByteCount == body.count)
+            #expect(probe.decoder.decodedByteCount == Self.small.count)
+        }
+    }
+
+    @Test(arguments: EncodedForm.allCases)
+    func `A body is decoded in pieces of any size`(form: EncodedForm) throws {
+        let body = try form.encode(Self.large)
+        for size in [1, 2, 1000, 16 << 10, 1 << 20] {
+            let probe = try DecoderProbe(form.codings)
+            #expect(try probe.decode(body, pieceSize: size) == Self.large, "pieces of \(size)")
+            #expect(probe.blockSizes.allSatisfy { 1...ContentDecoder.blockSize ~= $0 })
+        }
+    }
+
+    @Test(arguments: EncodedForm.allCases)
+    func `Nothing is an empty body, and so is nothing encoded`(form: EncodedForm) throws {
+        let nothing = try DecoderProbe(form.codings)
+        #expect(try nothing.decode([]).isEmpty)
+        try nothing.feed([])
+        #expect(nothing.failureAtFinish == nil)
+
+        let empty = try DecoderProbe(form.codings)
+        #expect(try empty.decode(try form.encode([]), pieceSize: 1).isEmpty)
+        #expect(empty.blockSizes.isEmpty)
+    }
+
+    @Test(arguments: EncodedForm.allCases)
+    func `What a server has flushed comes out before the rest is there`(form: EncodedForm) throws {
+        // As far as a whole part goes: what an encoder holds back, nobody can hand out.
+        let parts = try form.parts(Self.large)
+        let probe = try DecoderProbe(form.codings)
+        for part in parts.dropLast() {
+            try probe.feed(part)
+            #expect(probe.failureAtFinish == nil)
+            #expect(probe.output.elementsEqual(Self.large.prefix(probe.output.count)))
+        }
+        if parts.count > 1 { #expect(probe.output.count == Self.large.count / 2 || form == .gzipMembers) }
+    }
+
+    // MARK: Taking
+
+    @Test(arguments: EncodedForm.allCases)
+    func `A taker who wants one block at a time gets one for each call, and all of them`(form: EncodedForm) throws {
+        let body = try form.encode(Self.large)
+        for size in [500, 16 << 10, 1 << 20] {
+            let probe = try DecoderProbe(form.codings)
+            probe.refuses = true
+            var start = 0
+            while start < body.count || probe.decoder.hasPending {
+                let before = probe.blockSizes.count
+                if probe.decoder.hasPending {
+                    try probe.resume()
+                } else {
+                    let end = min(start + size, body.count)
+                    try probe.feed(Array(body[start..<end]))
+                    start = end
+                }
+                #expect(probe.blockSizes.count <= before + 1)
+            }
+            try probe.decoder.finish()
+            #expect(probe.output == Self.large)
+            #expect(probe.decoder.encodedByteCount == body.count)
+        }
+    }
+
+    @Test(arguments: EncodedForm.allCases)
+    func `What comes while something is pending waits behind it`(form: EncodedForm) throws {
+        let body = try form.encode(Self.large)
+        let probe = try DecoderProbe(form.codings)
+        probe.refuses = true
+        for start in stride(from: 0, to: body.count, by: 10_000) {
+            try probe.feed(Array(body[start..<min(start + 10_000, body.count)]))
+            #expect(probe.blockSizes.count <= 1, "The sink was called although it had refused.")
+            #expect(probe.decoder.encodedByteCount < body.count)
+        }
+        #expect(probe.decoder.hasPending)
+        #expect(probe.failureAtFinish?.reason == .endsEarly)
+        probe.refuses = false
+        try probe.resume()
+        #expect(!probe.decoder.hasPending)
+        try probe.decoder.finish()
+        #expect(probe.output == Self.large)
+    }
+
+    @Test func `A sink that refuses the last block leaves nothing pending`() throws {
+        let probe = try DecoderProbe([.gzip])
+        probe.refuses = true
+        try probe.feed(try Encoders.gzip(Self.small))
+        #expect(!probe.decoder.hasPending)
+        try probe.resume()
+        try probe.decoder.finish()
+        #expect(probe.output == Self.small && probe.blockSizes.count == 1)
+    }
+
+    @Test(arguments: [true, false])
+    func `A sink may feed and resume the decoder that calls it`(refuses: Bool) throws {
+        let body = try Encoders.gzip(Self.large)
+        let cut = body.count / 2
+        let probe = try DecoderProbe([.gzip])
+        probe.refuses = refuses
+        probe.inSink = { [unowned probe] in
+            try probe.feed(Array(body[cut...]))
+            try probe.resume()
+            #expect(probe.blockSizes.count == 1)
+        }
+        try probe.feed(Array(body[..<cut]))
+        #expect(probe.decoder.hasPending == refuses)
+        probe.refuses = false
+        try probe.resume()
+        try probe.decoder.finish()
+        #expect(probe.output == Self.large)
+    }
+
+    @Test func `From a seed, any order of feeding, refusing and resuming gives the same bytes`() throws {
+        let seed = UInt64.random(in: 0...UInt64.max)
+        print("orders of feeding: seed \(seed)")
+        var generator = SplitMix64(seed: seed)
+        for round in 0..<200 {
+            let form = try #require(EncodedForm.allCases.randomElement(using: &generator))
+            let text = pageLike(Int.random(in: 0...300_000, using: &generator), seed: generator.next())
+            let body = try form.encode(text)
+            let probe = try DecoderProbe(form.codings)
+            var start = 0
+            while start < body.count || probe.decoder.hasPending {
+                probe.refuses = Bool.random(using: &generator)
+                if start < body.count, Bool.random(using: &generator) {
+                    let end = min(start + Int.random(in: 0...40_000, using: &generator), body.count)
+                    try probe.feed(Array(body[start..<end]))
+                    start = end
+                } else {
+                    try probe.resume()
+                }
+            }
+            try probe.decoder.finish()
+            #expect(probe.output == text, "round \(round), \(form), seed \(seed)")
+        }
+    }
+
+    // MARK: Codings
+
+    @Test func `More codings than anybody uses, none, and unknown ones are errors`() throws {
+        #expect(try DecoderProbe(Array(repeating: .gzip, count: 5)).decode([]).isEmpty)
+        #expect(
+            decodingFailure { () throws(DecodingFailure) in
+                try DecoderProbe(Array(repeating: .gzip, count: 6))
+            }?.reason == .tooManyLayers(6))
+        for codings in [[], [.unknown("pack200-gzip")], [.gzip, .unknown("compress")]] as [[ContentCoding]] {
+            let failure = decodingFailure { () throws(DecodingFailure) in try DecoderProbe(codings) }
+            #expect(failure?.reason == .unknownCoding)
+        }
+    }
+
+    @Test func `A failure says in words what is wrong`() {
+        let reasons: [DecodingFailure.Reason] = [
+            .corrupt("incorrect data check"), .endsEarly, .expandsTooMuch(encoded: 12, decoded: 34), .tooManyLayers(9),
+            .unknownCoding, .noMemory,
+        ]
+        let words = ["incorrect data check", "ends before", "12 bytes have become 34", "9 times", "not known", "memory"]
+        for (reason, words) in zip(reasons, words) {
+            #expect(DecodingFailure(coding: .gzip, reason: reason).description.contains(words))
+        }
+    }
+}

@@ -1,0 +1,136 @@
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+@testable import ConvoyTransport
+
+/// A body that is damaged, or is not what the head says, is an error and never a crash.
+@Suite struct DamageDecodingTests {
+    private static let text = pageLike(500, seed: 6)
+
+    private func failure(_ body: [UInt8], _ codings: [ContentCoding]) -> DecodingFailure? {
+        decodingFailure { () throws(DecodingFailure) in try DecoderProbe(codings).decode(body) }
+    }
+
+    private func isCorrupt(_ body: [UInt8], _ coding: ContentCoding, _ words: String = "") -> Bool {
+        guard let failure = failure(body, [coding]), case .corrupt(let found) = failure.reason else { return false }
+        return failure.coding == coding && (words.isEmpty || found.contains(words))
+    }
+
+    // MARK: Checksums
+
+    @Test func `A checksum or a length that does not fit is an error, in the library's words`() throws {
+        let gzip = try Encoders.gzip(Self.text)
+        for index in gzip.count - 8..<gzip.count {
+            var body = gzip
+            body[index] ^= 1
+            let words = index < gzip.count - 4 ? "incorrect data check" : "incorrect length check"
+            #expect(isCorrupt(body, .gzip, words))
+            #expect(isCorrupt(gzip + body, .gzip, words), "in the second member")
+        }
+        var zlib = try Encoders.deflate(Self.text, windowBits: 15)
+        zlib[zlib.count - 1] ^= 1
+        #expect(isCorrupt(zlib, .deflate, "incorrect data check"))
+        var zstd = try Encoders.zstd(Self.text)
+        zstd[zstd.count - 1] ^= 1
+        #expect(isCorrupt(zstd, .zstd, "checksum"))
+    }
+
+    @Test func `A gzip header's checksum is verified`() throws {
+        var member = try Encoders.gzip(Self.text)
+        member[3] |= 0x02
+        // The CRC-32 of the ten bytes, its lower half (RFC 1952, section 2.3.1).
+        let checksum = CRC32.of(Array(member[..<10]))
+        let good = member[..<10] + [UInt8(checksum & 0xFF), UInt8(checksum >> 8 & 0xFF)] + member[10...]
+        #expect(try DecoderProbe([.gzip]).decode(Array(good)) == Self.text)
+        var bad = Array(good)
+        bad[10] ^= 1
+        #expect(isCorrupt(bad, .gzip, "header crc"))
+    }
+
+    @Test func `A failure is final`() throws {
+        let probe = try DecoderProbe([.gzip])
+        var body = try Encoders.gzip(Self.text)
+        body[body.count - 1] ^= 1
+        let first = decodingFailure { () throws(DecodingFailure) in try probe.feed(body) }
+        #expect(first != nil && probe.failureAtFinish == first && !probe.decoder.hasPending)
+        let good = try Encoders.gzip(Self.text)
+        #expect(decodingFailure { () throws(DecodingFailure) in try probe.feed(good) } == first)
+        #expect(decodingFailure { () throws(DecodingFailure) in try probe.resume() } == first)
+    }
+
+    // MARK: What follows the end
+
+    @Test func `What follows the last gzip member and is no member is ignored`() throws {
+        let member = try Encoders.gzip(Self.text)
+        let ends: [[UInt8]] = [
+            [0], Array(repeating: 0, count: 512), Array("<!-- took 3 ms -->".utf8), [0x1F, 0x00], [0x1F, 0x1F, 0x8B],
+            [0] + member,
+        ]
+        for end in ends {
+            for pieceSize in [1, member.count, Int.max] {
+                let probe = try DecoderProbe([.gzip])
+                #expect(try probe.decode(member + end, pieceSize: pieceSize) == Self.text)
+                #expect(probe.decoder.encodedByteCount == member.count + end.count)
+            }
+        }
+    }
+
+    @Test func `What begins as a gzip member after another has to be one`() throws {
+        let member = try Encoders.gzip(Self.text)
+        #expect(failure(member + [0x1F], [.gzip])?.reason == .endsEarly)
+        #expect(failure(member + [0x1F, 0x8B], [.gzip])?.reason == .endsEarly)
+        #expect(isCorrupt(member + [0x1F, 0x8B, 0x07], .gzip, "method"))
+    }
+
+    @Test(arguments: [15, -15] as [Int32])
+    func `What follows deflated data is ignored`(windowBits: Int32) throws {
+        let body = try Encoders.deflate(Self.text, windowBits: windowBits)
+        for end in [[0], [1, 2, 3, 4], body] as [[UInt8]] {
+            #expect(try DecoderProbe([.deflate]).decode(body + end, pieceSize: 7) == Self.text)
+        }
+    }
+
+    @Test func `What follows a Brotli stream or a zstd frame is an error`() throws {
+        let brotli = try Encoders.brotli(Self.text)
+        #expect(isCorrupt(brotli + [0], .brotli, "after its end"))
+        #expect(isCorrupt(brotli + brotli, .brotli, "after its end"))
+        #expect(isCorrupt(try Encoders.zstd(Self.text) + [0, 0, 0, 0], .zstd))
+    }
+
+    // MARK: What is something else
+
+    @Test func `A body that is not encoded as the head says is an error`() {
+        let bodies = ["{\"id\": 1, \"name\": \"Ada\"}", "<!DOCTYPE html><html></html>", "hello, world, and all in it"]
+        for body in bodies.map({ Array($0.utf8) }) {
+            for coding in [ContentCoding.gzip, .deflate, .brotli, .zstd] {
+                #expect(failure(body, [coding]) != nil, "\(coding)")
+            }
+        }
+    }
+
+    @Test func `zlib's format with a preset dictionary is an error`() {
+        // RFC 1950, section 2.2: FDICT is set, and an identifier follows.
+        #expect(isCorrupt([0x78, 0xBB, 1, 2, 3, 4, 5, 6], .deflate, "dictionary"))
+    }
+
+    @Test(arguments: [0x22, 0x24, 0x25, 0x26, 0x27, 0x1E] as [UInt8])
+    func `zstd's formats from before its standard are errors`(first: UInt8) {
+        #expect(isCorrupt([first, 0xB5, 0x2F, 0xFD] + Array(repeating: 0, count: 32), .zstd, "Unknown frame"))
+    }
+
+    @Test func `zstd's window may be 8 MiB and no greater`() throws {
+        #expect(
+            try DecoderProbe([.zstd]).decode(try Encoders.zstd(Self.text, windowLog: 23), pieceSize: 9) == Self.text)
+        #expect(isCorrupt(try Encoders.zstd(Self.text, windowLog: 24), .zstd, "too much memory"))
+    }
+}
+
+/// The checksum of gzip (RFC 1952, section 8), bit by bit.
+private enum CRC32 {
+    static func of(_ bytes: [UInt8]) -> UInt32 {
+        ~bytes.reduce(UInt32.max) { sum, byte in
+            (0..<8).reduce(sum ^ UInt32(byte)) { sum, _ in sum & 1 == 1 ? sum >> 1 ^ 0xEDB8_8320 : sum >> 1 }
+        }
+    }
+}

@@ -1,0 +1,140 @@
+import ConvoyTestSupport
+import Testing
+
+@testable import ConvoyTransport
+
+/// A decompression bomb is an error before it takes memory or time.
+@Suite(.serialized) struct ExpansionDecodingTests {
+    private static let size = 64 << 20
+
+    struct Bomb: Sendable, CustomTestStringConvertible {
+        let testDescription: String
+        let codings: [ContentCoding]
+        let body: [UInt8]
+    }
+
+    private static func bombs() throws -> [Bomb] {
+        let zeros = [UInt8](repeating: 0, count: size)
+        let gzip = try Encoders.gzip(zeros)
+        let members = Array(repeating: try Encoders.gzip([UInt8](repeating: 0, count: 1 << 20)), count: 64).flatMap { $0 }
+        return [
+            Bomb(testDescription: "gzip", codings: [.gzip], body: gzip),
+            Bomb(testDescription: "gzip members", codings: [.gzip], body: members),
+            Bomb(
+                testDescription: "gzip in gzip in gzip", codings: [.gzip, .gzip, .gzip],
+                body: try Encoders.gzip(try Encoders.gzip(gzip))),
+            Bomb(
+                testDescription: "deflate", codings: [.deflate], body: try Encoders.deflate(zeros, windowBits: -15)),
+            Bomb(testDescription: "br", codings: [.brotli], body: try Encoders.brotli(zeros, quality: 2)),
+            Bomb(testDescription: "zstd", codings: [.zstd], body: try Encoders.zstd(zeros)),
+            Bomb(testDescription: "zstd, window of 8 MiB", codings: [.zstd], body: try Encoders.zstd(zeros, windowLog: 23)),
+            // Nothing comes out at the end: what is inside is one frame to skip.
+            Bomb(
+                testDescription: "gzip of a skippable frame", codings: [.zstd, .gzip],
+                body: try Encoders.gzip(Encoders.skippableFrame(zeros))),
+        ]
+    }
+
+    @Test func `A bomb in any coding stops after the first 4 MiB, in bounded memory`() throws {
+        for bomb in try Self.bombs() {
+            let before = ProcessMeters.residentKilobytes
+            try #require(ProcessMeters.resetPeak())
+            let probe = try DecoderProbe(bomb.codings, limit: 250)
+            probe.gathers = false
+            let failure = decodingFailure { () throws(DecodingFailure) in try probe.decode(bomb.body) }
+            guard case .expandsTooMuch(let encoded, let decoded)? = failure?.reason else {
+                Issue.record("\(bomb.testDescription): \(String(describing: failure))")
+                continue
+            }
+            #expect(decoded > ExpansionLimit.allowance && decoded <= 4 << 20 + ContentDecoder.blockSize)
+            #expect(Double(decoded) > 250 * Double(encoded))
+            #expect(probe.decoder.decodedByteCount <= 4 << 20 + ContentDecoder.blockSize)
+            // zstd's and Brotli's windows are what they are; the bomb is 64 MiB.
+            #expect(ProcessMeters.peakResidentKilobytes - before < 24 << 10, "\(bomb.testDescription)")
+        }
+    }
+
+    @Test func `Without a limit a bomb is decoded block by block, in bounded memory`() throws {
+        for bomb in try Self.bombs() {
+            let before = ProcessMeters.residentKilobytes
+            try #require(ProcessMeters.resetPeak())
+            let probe = try DecoderProbe(bomb.codings)
+            probe.gathers = false
+            probe.refuses = true
+            _ = try probe.decode(bomb.body, pieceSize: 16 << 10)
+            let isSkipped = bomb.codings.first == .zstd && bomb.codings.count > 1
+            #expect(probe.decoder.decodedByteCount == (isSkipped ? 0 : Self.size))
+            #expect(probe.blockSizes.allSatisfy { $0 <= ContentDecoder.blockSize })
+            #expect(ProcessMeters.peakResidentKilobytes - before < 40 << 10, "\(bomb.testDescription)")
+        }
+    }
+
+    // MARK: The limit
+
+    @Test func `A body of 4 MiB passes at any limit, and one byte more does not`() throws {
+        let zeros = [UInt8](repeating: 0, count: 4 << 20)
+        for limit in [0, 1, -5, -Double.infinity, .nan, 1e-300] {
+            for form in EncodedForm.allCases where form != .gzipStored {
+                #expect(try DecoderProbe(form.codings, limit: limit).decode(try form.encode(zeros)).count == zeros.count)
+            }
+            let more = try Encoders.gzip(zeros + [0])
+            let failure = decodingFailure { () throws(DecodingFailure) in
+                try DecoderProbe([.gzip], limit: limit).decode(more)
+            }
+            guard case .expandsTooMuch(_, 4_194_305)? = failure?.reason else {
+                Issue.record("\(limit): \(String(describing: failure))")
+                continue
+            }
+        }
+        #expect(try DecoderProbe([.gzip], limit: .infinity).decode(try Encoders.gzip(zeros + zeros)).count == 8 << 20)
+    }
+
+    @Test(arguments: [EncodedForm.gzip, .brotli, .zstd, .gzipInBrotli])
+    func `A body passes at exactly the limit that it needs, and fails at a smaller one`(form: EncodedForm) throws {
+        let text = [UInt8](repeating: 7, count: 5 << 20) + pageLike(1 << 20, seed: 8)
+        let body = try form.encode(text)
+        let unlimited = try DecoderProbe(form.codings)
+        _ = try unlimited.decode(body)
+        let needed = unlimited.greatestExpansion
+        #expect(needed > 1)
+        #expect(try DecoderProbe(form.codings, limit: needed).decode(body) == text)
+        let failure = decodingFailure { () throws(DecodingFailure) in
+            try DecoderProbe(form.codings, limit: needed * 0.999).decode(body)
+        }
+        guard case .expandsTooMuch? = failure?.reason else {
+            Issue.record("\(String(describing: failure))")
+            return
+        }
+    }
+
+    @Test func `The limit counts what has been used, not what has come`() throws {
+        // A megabyte that does not compress, behind a bomb: it would raise the limit for the bomb by 250 MB.
+        let ballast = Array(SplitMix64.bytes(1 << 20, seed: 9))
+        let body = try Encoders.gzip([UInt8](repeating: 0, count: 32 << 20)) + Encoders.gzip(ballast)
+        let failure = decodingFailure { () throws(DecodingFailure) in
+            try DecoderProbe([.gzip], limit: 250).decode(body)
+        }
+        guard case .expandsTooMuch(let encoded, _)? = failure?.reason else {
+            Issue.record("\(String(describing: failure))")
+            return
+        }
+        #expect(encoded < 100_000)
+    }
+
+    @Test func `The edge of the limit is the product itself`() {
+        let limit = ExpansionLimit(factor: 2.5)
+        #expect(!limit.isExceeded(encoded: 2_000_000, decoded: 5_000_000))
+        #expect(limit.isExceeded(encoded: 2_000_000, decoded: 5_000_001))
+        #expect(!limit.isExceeded(encoded: 0, decoded: 4 << 20))
+        #expect(limit.isExceeded(encoded: 0, decoded: 4 << 20 + 1))
+        #expect(limit.isExceeded(encoded: 1, decoded: .max))
+        #expect(!ExpansionLimit(factor: nil).isExceeded(encoded: 0, decoded: .max))
+    }
+}
+
+extension SplitMix64 {
+    fileprivate static func bytes(_ count: Int, seed: UInt64) -> [UInt8] {
+        var generator = SplitMix64(seed: seed)
+        return Array(generator.data(count: count))
+    }
+}
