@@ -5,8 +5,14 @@ import CZstd
 /// A window of more than 8 MiB is an error (RFC 9659, section 3), and so is anything else that follows a frame.
 final class ZstdDecoder: StreamDecoder {
     private(set) var isComplete = false
-    private var isAtStartOfFrame = true
+    /// What has been consumed of the frame, as far as its header can go.
+    private var header: [UInt8] = []
+    /// How many bytes the frame has become.
+    private var contentCount: UInt64 = 0
     private let context: ZstdContext
+
+    /// RFC 8878, section 3.1.1.
+    private static let headerLimit = 18
 
     init() throws(DecodingFailure) {
         guard let context = ZstdContext.idleOrNew() else {
@@ -20,7 +26,7 @@ final class ZstdDecoder: StreamDecoder {
     func step(
         _ input: UnsafeRawBufferPointer, into output: UnsafeMutableRawBufferPointer
     ) throws(DecodingFailure) -> DecodingStep {
-        if isAtStartOfFrame, let first = input.first {
+        if header.isEmpty, let first = input.first {
             // The library may have been built to read zstd as it was before its format was settled, too.
             guard first == 0x28 || 0x50...0x5F ~= first else {
                 throw DecodingFailure(coding: .zstd, reason: .corrupt("Unknown frame descriptor"))
@@ -30,15 +36,28 @@ final class ZstdDecoder: StreamDecoder {
         var target = ZSTD_outBuffer(dst: output.baseAddress, size: output.count, pos: 0)
         let result = ZSTD_decompressStream(context.pointer, &target, &source)
         if ZSTD_isError(result) != 0 { throw Self.failure(result) }
+        header.append(contentsOf: input[..<min(source.pos, Self.headerLimit - header.count)])
+        contentCount += UInt64(target.pos)
         if result == 0 {
             // A frame has ended, and all of it has been handed out.
+            try verifyContentCount()
             isComplete = true
-            isAtStartOfFrame = true
+            header.removeAll(keepingCapacity: true)
+            contentCount = 0
         } else if source.pos > 0 {
             isComplete = false
-            isAtStartOfFrame = false
         }
         return DecodingStep(consumed: source.pos, produced: target.pos)
+    }
+
+    /// The library compares the length with the one that the header declares, but for frames whose last block is empty
+    /// only where it is given the frame in one piece.
+    private func verifyContentCount() throws(DecodingFailure) {
+        let declared = ZSTD_getFrameContentSize(header, header.count)
+        // The greatest two numbers say that there is none, and that this is no header.
+        guard declared < UInt64.max - 1, declared != contentCount else { return }
+        throw DecodingFailure(
+            coding: .zstd, reason: .corrupt("a frame of \(contentCount) bytes declares \(declared)"))
     }
 
     private static func failure(_ result: Int) -> DecodingFailure {

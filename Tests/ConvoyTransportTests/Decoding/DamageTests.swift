@@ -59,6 +59,24 @@ import Testing
         #expect(decodingFailure { () throws(DecodingFailure) in try probe.resume() } == first)
     }
 
+    @Test func `A zstd frame has to be as long as it declares`() throws {
+        // An empty last block, for which the library does not look when it is fed bit by bit: magic, a descriptor that
+        // declares a length in one byte, the length, the block's header (RFC 8878, section 3.1.1).
+        let frame: [UInt8] = [0x28, 0xB5, 0x2F, 0xFD, 0x20, 0, 1, 0, 0]
+        #expect(try DecoderProbe([.zstd]).decode(frame, pieceSize: 1).isEmpty)
+        var longer = frame
+        longer[5] = 100
+        for pieceSize in [1, 5, 9, 100] {
+            let failure = decodingFailure { () throws(DecodingFailure) in
+                try DecoderProbe([.zstd]).decode(frame + longer, pieceSize: pieceSize)
+            }
+            guard case .corrupt? = failure?.reason else {
+                Issue.record("pieces of \(pieceSize): \(String(describing: failure))")
+                continue
+            }
+        }
+    }
+
     // MARK: What follows the end
 
     @Test func `What follows the last gzip member and is no member is ignored`() throws {
@@ -80,7 +98,7 @@ import Testing
         let member = try Encoders.gzip(Self.text)
         #expect(failure(member + [0x1F], [.gzip])?.reason == .endsEarly)
         #expect(failure(member + [0x1F, 0x8B], [.gzip])?.reason == .endsEarly)
-        #expect(isCorrupt(member + [0x1F, 0x8B, 0x07], .gzip, "method"))
+        #expect(isCorrupt(member + [0x1F, 0x8B, 0x07, 0], .gzip, "method"))
     }
 
     @Test(arguments: [15, -15] as [Int32])
@@ -120,9 +138,16 @@ import Testing
     }
 
     @Test func `zstd's window may be 8 MiB and no greater`() throws {
-        #expect(
-            try DecoderProbe([.zstd]).decode(try Encoders.zstd(Self.text, windowLog: 23), pieceSize: 9) == Self.text)
-        #expect(isCorrupt(try Encoders.zstd(Self.text, windowLog: 24), .zstd, "too much memory"))
+        var body = try Encoders.zstd(Self.text, windowLog: 17)
+        // The descriptor of the window follows that of the frame, which says that there is one (RFC 8878, section
+        // 3.1.1.1): five bits for the power of two above 10, and three for eighths on top.
+        try #require(body[4] & 0x20 == 0)
+        body[5] = (23 - 10) << 3
+        #expect(try DecoderProbe([.zstd]).decode(body, pieceSize: 9) == Self.text)
+        for descriptor in [(23 - 10) << 3 | 1, (24 - 10) << 3, 0xFF] as [UInt8] {
+            body[5] = descriptor
+            #expect(isCorrupt(body, .zstd, "too much memory"))
+        }
     }
 }
 

@@ -54,7 +54,9 @@ import Testing
             let size = Int.random(in: 1...50, using: &generator)
             let whole = outcome(damaged, sample.form.codings, pieceSize: .max)
             let pieces = outcome(damaged, sample.form.codings, pieceSize: size)
-            #expect(whole == pieces, "round \(round), \(sample.form), pieces of \(size), seed \(Self.seed)")
+            // Of several things that are wrong, either may be found first.
+            let areEqual = whole == pieces || !whole.isSuccess && !pieces.isSuccess
+            #expect(areEqual, "round \(round), \(sample.form), pieces of \(size), seed \(Self.seed)")
             if whole.isSuccess { successes += 1 }
         }
         print("random damage: \(successes) of \(Self.rounds) were decoded")
