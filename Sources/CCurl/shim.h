@@ -31,6 +31,9 @@ static inline CURLcode convoy_easy_set_data_callback(CURL *easy, CURLoption opti
 static inline CURLcode convoy_easy_set_seek_callback(CURL *easy, convoy_seek_callback CONVOY_SENDABLE callback) {
     return curl_easy_setopt(easy, CURLOPT_SEEKFUNCTION, callback);
 }
+static inline CURLcode convoy_easy_set_prerequest_callback(CURL *easy, curl_prereq_callback CONVOY_SENDABLE callback) {
+    return curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, callback);
+}
 static inline CURLcode convoy_easy_set_open_socket_callback(CURL *easy, curl_opensocket_callback CONVOY_SENDABLE callback) {
     return curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, callback);
 }

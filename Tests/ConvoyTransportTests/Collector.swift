@@ -69,6 +69,7 @@ final class Collector: URLConnectionDelegate {
         return heard.withLock { $0 }
     }
 
+    var heardSoFar: Heard { heard.withLock { $0 } }
     var body: Data { heard.withLock { $0.body } }
 }
 

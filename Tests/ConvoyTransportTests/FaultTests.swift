@@ -39,7 +39,7 @@ import Testing
     }
 
     @Test func aConnectionClosedWithoutAWord() throws {
-        try expect(.badServerResponse, from: .text("x").failing(.closeBeforeHead))
+        try expect(.networkConnectionLost, from: .text("x").failing(.closeBeforeHead))
     }
 
     @Test func aBodyThatStallsPastTheTimeout() throws {

@@ -27,7 +27,7 @@ import Testing
         (CURLE_RECV_ERROR, ECONNRESET, .networkConnectionLost),
         (CURLE_SEND_ERROR, ECONNRESET, .networkConnectionLost),
         (CURLE_PARTIAL_FILE, 0, .networkConnectionLost),
-        (CURLE_GOT_NOTHING, 0, .badServerResponse),
+        (CURLE_GOT_NOTHING, 0, .networkConnectionLost),
         (CURLE_URL_MALFORMAT, 0, .badURL),
         (CURLE_PEER_FAILED_VERIFICATION, 0, .serverCertificateUntrusted),
         (CURLE_SSL_CONNECT_ERROR, 0, .secureConnectionFailed),

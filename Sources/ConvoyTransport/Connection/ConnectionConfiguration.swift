@@ -15,6 +15,18 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     /// More is `URLError.dataLengthExceedsMaximum`: what a decompression bomb is, and no honest text.
     public var maximumExpansion: Double? = 250
 
+    /// How many seconds may pass, after the request has been sent, until the head of the response is whole, interim
+    /// responses included; nil, the default, for no limit of its own.
+    ///
+    /// The request's `timeoutInterval` counts the time without a byte. Of a head, only the first and the last line
+    /// count as bytes there, so that a server which sends a line now and then is given up too. With a limit here,
+    /// every line counts.
+    public var timeoutIntervalForHead: TimeInterval?
+
+    /// Whether a body with a content coding other than gzip, deflate, br and zstd is an error,
+    /// `URLError.cannotDecodeContentData`. False, the default, hands over the bytes as they came, as AFNetworking did.
+    public var refusesUnknownEncodings = false
+
     /// A body from a stream is held up for so many seconds after each packet of so many bytes.
     package struct Throttle: Sendable, Hashable {
         package var packetSize: Int

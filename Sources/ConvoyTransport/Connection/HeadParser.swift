@@ -2,85 +2,146 @@ import Foundation
 
 /// Gathers the lines of a response's head as libcurl hands them over, and judges what libcurl lets pass.
 ///
-/// A value without I/O. One head at a time: an interim response (1xx) makes room for the next.
+/// A value without I/O. One head at a time: an interim response (1xx) makes room for the next. Once a final head is
+/// whole, all that follows is trailers, whatever it looks like.
 struct HeadParser {
-    enum Step {
-        /// The head goes on, or an interim response has ended.
+    enum Step: Equatable {
+        /// The head goes on.
         case more
+        /// An interim response has ended; another head follows.
+        case interim
         /// The head is whole.
         case whole
-        /// Lines after the head: trailers, which nobody asked for.
+        /// A line after the head: a trailer, which nobody asked for.
         case trailer
         /// The head cannot be trusted; why, in words for the user.
         case refused(String)
     }
 
-    /// OkHttp's limit. More is a broken server, or one that means harm.
+    /// OkHttp's limit, for all heads of one response together. More is a broken server, or one that means harm.
     static let sizeLimit = 256 << 10
+    /// How many interim responses may come before the final one.
+    static let interimLimit = 32
+    /// For all trailers together, in bytes.
+    static let trailerLimit = 64 << 10
 
     private(set) var bytes: [UInt8] = []
     private(set) var statusCode = 0
-    private(set) var contentLength: Int64?
-    private(set) var isEncoded = false
-    private var isWhole = false
+    /// nil where the body is sent in chunks, whatever else the head says (RFC 9112, section 6.3).
+    var contentLength: Int64? { isChunked ? nil : announcedLength }
+    /// The values of the `Content-Encoding` fields, one for each line.
+    private(set) var contentEncodings: [String] = []
+    /// Whether a final head has come.
+    private(set) var isWhole = false
+    /// Whether anything of a head has come, an interim one included.
+    private(set) var hasBegun = false
+    private var announcedLength: Int64?
+    private var isChunked = false
     private var isInterim = false
+    private var earlierBytes = 0
+    private var interimCount = 0
+    private var trailerBytes = 0
 
+    /// Makes ready for the answer to another request.
     mutating func reset() {
-        // Those of the last head belong to its response.
+        beginHead()
+        hasBegun = false
+        isInterim = false
+        earlierBytes = 0
+        interimCount = 0
+        trailerBytes = 0
+    }
+
+    private mutating func beginHead() {
+        // The array of the last head belongs to its response.
         bytes = []
         bytes.reserveCapacity(512)
         statusCode = 0
-        contentLength = nil
-        isEncoded = false
+        announcedLength = nil
+        contentEncodings = []
+        isChunked = false
         isWhole = false
-        isInterim = false
     }
 
     mutating func take(_ line: UnsafeRawBufferPointer) -> Step {
-        if line.starts(with: "HTTP/".utf8), bytes.isEmpty || isWhole || isInterim {
-            reset()
+        guard !isWhole else { return takeTrailer(line) }
+        if bytes.isEmpty || isInterim, line.starts(with: "HTTP/".utf8) {
+            if isInterim {
+                interimCount += 1
+                guard interimCount <= Self.interimLimit else {
+                    return .refused("More than \(Self.interimLimit) interim responses came before the final one.")
+                }
+                earlierBytes += bytes.count
+            }
+            hasBegun = true
+            beginHead()
             guard let code = Self.statusCode(of: line) else { return .refused("The status line is malformed.") }
+            guard code != 101 else { return .refused("The server switches to a protocol that nobody asked for.") }
             statusCode = code
             isInterim = code < 200
-        } else if isWhole {
-            return .trailer
         }
-        guard bytes.count + line.count <= Self.sizeLimit else {
+        guard earlierBytes + bytes.count + line.count <= Self.sizeLimit else {
             return .refused("The response's header is larger than \(Self.sizeLimit) bytes.")
         }
         bytes.append(contentsOf: line)
         if line.count <= 2, line.allSatisfy(ASCII.isWhitespace) {
-            if isInterim { return .more }
+            if isInterim { return .interim }
             isWhole = true
             return .whole
         }
-        return noteLength(in: line)
+        return isInterim ? .more : noteFraming(in: line)
+    }
+
+    private mutating func takeTrailer(_ line: UnsafeRawBufferPointer) -> Step {
+        trailerBytes += line.count
+        return trailerBytes <= Self.trailerLimit
+            ? .trailer : .refused("The response's trailers are larger than \(Self.trailerLimit) bytes.")
+    }
+
+    /// What says where the body ends, and how it is encoded.
+    private mutating func noteFraming(in line: UnsafeRawBufferPointer) -> Step {
+        // On the bytes: this runs for each line of each response.
+        switch ASCII.lowercased(line[0]) {
+        case UInt8(ascii: "c"):
+            guard line.count > Self.lengthName.count, line[7] == UInt8(ascii: "-") else { return .more }
+            if Self.hasName(line, Self.lengthName) { return noteLength(line[Self.lengthName.count...]) }
+            if Self.hasName(line, Self.encodingName) {
+                contentEncodings.append(ASCII.text(ASCII.trimmed(Array(line)[Self.encodingName.count...])))
+            }
+            return .more
+        case UInt8(ascii: "t"):
+            guard Self.hasName(line, Self.transferName) else { return .more }
+            return noteTransferCoding(ASCII.trimmed(Array(line)[Self.transferName.count...]))
+        default: return .more
+        }
     }
 
     /// Two different lengths are how requests are smuggled (RFC 9112, section 6.3): no guess is safe.
-    private mutating func noteLength(in line: UnsafeRawBufferPointer) -> Step {
-        // On the bytes: this runs for each line of each response.
-        guard line.count > Self.lengthName.count, ASCII.lowercased(line[0]) == UInt8(ascii: "c"),
-            line[7] == UInt8(ascii: "-")
-        else { return .more }
-        if Self.hasName(line, Self.encodingName) {
-            isEncoded = !ASCII.equalIgnoringCase(
-                line[Self.encodingName.count...].filter { !ASCII.isWhitespace($0) }, "identity".utf8)
-            return .more
-        }
-        guard Self.hasName(line, Self.lengthName) else { return .more }
-        for value in line[Self.lengthName.count...].split(separator: UInt8(ascii: ","), omittingEmptySubsequences: false) {
+    private mutating func noteLength(_ values: Slice<UnsafeRawBufferPointer>) -> Step {
+        for value in values.split(separator: UInt8(ascii: ","), omittingEmptySubsequences: false) {
             guard let length = Self.number(value) else { return .refused("The Content-Length is not a number.") }
-            if let earlier = contentLength, earlier != length {
+            if let earlier = announcedLength, earlier != length {
                 return .refused("The response announces two different lengths, \(earlier) and \(length).")
             }
-            contentLength = length
+            announcedLength = length
         }
+        return .more
+    }
+
+    /// Chunks are the only coding that a server may use unasked (RFC 9112, section 7.4). libcurl would undo others
+    /// without a limit, and without telling that one ends early.
+    private mutating func noteTransferCoding(_ value: ArraySlice<UInt8>) -> Step {
+        if ASCII.equalIgnoringCase(value, "identity".utf8) { return .more }
+        guard ASCII.equalIgnoringCase(value, "chunked".utf8), !isChunked else {
+            return .refused("The server uses a transfer coding that nobody asked for: \(ASCII.text(value).prefix(100)).")
+        }
+        isChunked = true
         return .more
     }
 
     private static let lengthName = Array("content-length:".utf8)
     private static let encodingName = Array("content-encoding:".utf8)
+    private static let transferName = Array("transfer-encoding:".utf8)
 
     private static func hasName(_ line: UnsafeRawBufferPointer, _ name: [UInt8]) -> Bool {
         guard line.count >= name.count else { return false }

@@ -11,7 +11,10 @@ enum RequestRules {
         /// The length that the user announced for a body from a stream.
         var announcedLength: Int64?
         var asksForRange: Bool
+        /// Whether the user chose the encodings himself, and wants to see what comes as it is.
         var setsAcceptEncoding: Bool
+        /// Whether the user lets the server refuse the body before it is sent.
+        var setsExpect: Bool
     }
 
     /// Checks the request and writes down its header lines.
@@ -32,8 +35,8 @@ enum RequestRules {
             throw URLError(.resourceUnavailable, url: url, "There is no cached response, and loading is forbidden.")
         }
         var lines = Lines(
-            headers: [], proxyHeaders: [], announcedLength: nil, asksForRange: false, setsAcceptEncoding: false)
-        var setsExpect = false
+            headers: [], proxyHeaders: [], announcedLength: nil, asksForRange: false, setsAcceptEncoding: false,
+            setsExpect: false)
         var setsCacheControl = false
         for (name, value) in request.allHTTPHeaderFields ?? [:] {
             guard isToken(name) else {
@@ -57,7 +60,7 @@ enum RequestRules {
                 continue
             case .range: lines.asksForRange = true
             case .acceptEncoding: lines.setsAcceptEncoding = true
-            case .expect: setsExpect = true
+            case .expect: lines.setsExpect = true
             case .cacheControl: setsCacheControl = true
             case nil: break
             }
@@ -65,7 +68,11 @@ enum RequestRules {
         }
         if hasBody {
             // libcurl would wait a second for a 100 that many servers never send.
-            if !setsExpect { lines.headers.append("Expect:") }
+            if !lines.setsExpect { lines.headers.append("Expect:") }
+        }
+        if !lines.setsAcceptEncoding {
+            // The byte positions of a range are those of the body as sent: it must not be encoded on the way.
+            lines.headers.append(lines.asksForRange ? "Accept-Encoding: identity" : acceptedEncodings)
         }
         if request.cachePolicy.forbidsReuse, !setsCacheControl {
             lines.headers.append("Cache-Control: no-cache")
@@ -73,6 +80,8 @@ enum RequestRules {
         }
         return lines
     }
+
+    private static let acceptedEncodings = "Accept-Encoding: gzip, deflate, br, zstd"
 
     /// The fields that mean something here. Most are told apart by their length alone.
     private enum KnownField {
@@ -114,6 +123,11 @@ enum RequestRules {
 
     private static func line(_ name: String, _ value: String) -> String {
         value.utf8.allSatisfy(ASCII.isWhitespace) ? "\(name);" : "\(name): \(value)"
+    }
+
+    /// Whether sending a request twice does what sending it once does (RFC 9110, section 9.2.2).
+    static func isIdempotent(_ method: String) -> Bool {
+        ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE"].contains(method)
     }
 
     /// RFC 9110, section 5.6.2.

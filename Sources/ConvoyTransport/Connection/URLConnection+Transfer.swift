@@ -5,22 +5,35 @@ import Synchronization
 
 /// What libcurl calls back with. All on the network thread.
 extension URLConnection: EasyHandleOwner {
+    // MARK: The head
+
     func easyHandle(_ handle: EasyHandle, didReceiveHeaderLine line: UnsafeRawBufferPointer) -> Bool {
-        noteActivity()
+        let isFirst = !head.hasBegun
         switch head.take(line) {
-        case .more, .trailer: return !isCancelled
+        case .more, .interim:
+            noteHeadLine(isFirst: isFirst)
+            return !isCancelled
+        case .trailer: return !isCancelled
         case .refused(let reason):
-            pendingFailure = URLError(.badServerResponse, url: currentRequest.url, reason)
+            pendingFailure = failure(.badServerResponse, reason)
             return false
-        case .whole: return receiveHead()
+        case .whole:
+            noteActivity()
+            return receiveHead()
         }
     }
 
     private func receiveHead() -> Bool {
         guard let url = currentRequest.url else { return false }
+        let codings = ContentCoding.codings(in: head.contentEncodings)
         let response = ResponseHead(
             url: url, statusCode: head.statusCode, contentLength: head.contentLength,
-            isEncoded: head.isEncoded, bytes: head.bytes)
+            isEncoded: !codings.isEmpty, bytes: head.bytes)
+        if response.statusCode == 206, !asksForRange {
+            pendingFailure = failure(
+                .badServerResponse, "The server sent a part of the resource (206), and the whole was asked for.")
+            return false
+        }
         do throws(URLError) {
             if let redirect = try Redirect(
                 from: currentRequest, response: response, followed: followedRedirects,
@@ -29,13 +42,43 @@ extension URLConnection: EasyHandleOwner {
                 ask(about: redirect)
                 return true
             }
+            try prepareToDecode(codings, of: response)
         } catch {
             pendingFailure = error
             return false
         }
+        if response.statusCode == 417, setsExpect {
+            // libcurl may be about to send the request again.
+            heldHead = response
+            return !isCancelled
+        }
         delegate?.connection(self, didReceive: response)
         return !isCancelled
     }
+
+    /// A part of an encoded body cannot be decoded; and who chose the encodings himself wants to see them.
+    func prepareToDecode(_ codings: [ContentCoding], of response: ResponseHead) throws(URLError) {
+        guard !codings.isEmpty, !setsAcceptEncoding, response.statusCode != 206,
+            currentRequest.httpMethod != "HEAD", response.statusCode != 304
+        else { return }
+        if let unknown = codings.first(where: { !$0.isKnown }) {
+            guard configuration.refusesUnknownEncodings else { return }
+            throw failure(.cannotDecodeContentData, "The body has an encoding that is not known here: \(unknown).")
+        }
+        do {
+            decoder = try ContentDecoder(codings, maximumExpansion: configuration.maximumExpansion)
+        } catch {
+            throw decodingFailure(error)
+        }
+    }
+
+    private func tellHeldHead() {
+        guard let response = heldHead else { return }
+        heldHead = nil
+        delegate?.connection(self, didReceive: response)
+    }
+
+    // MARK: Bodies
 
     func easyHandle(_ handle: EasyHandle, didReceive bytes: UnsafeRawBufferPointer) -> EasyHandle.Reception {
         guard !isCancelled, pendingFailure == nil else { return .abort }
@@ -46,32 +89,25 @@ extension URLConnection: EasyHandleOwner {
         case .following:
             // A short rest is cheaper to read than a new connection to make.
             discarded += bytes.count
-            return discarded > 64 << 10 ? .abort : .taken
+            return discarded > Self.discardLimit ? .abort : .taken
         case .loading:
+            tellHeldHead()
             if isReceivingSuspended {
                 isHeldBack = true
                 return .notNow
             }
             noteActivity()
-            if head.isEncoded, let failure = expansionFailure(handle, bytes.count) {
-                pendingFailure = failure
-                return .abort
+            guard let decoder else {
+                delegate?.connection(self, didReceive: bytes)
+                return .taken
             }
-            delegate?.connection(self, didReceive: bytes)
-            return .taken
-        case .initial, .ended: return .abort
+            deliver(with: decoder) { try $0.decode(bytes, into: $1) }
+            return pendingFailure == nil ? .taken : .abort
+        case .initial, .waitingForDescriptor, .ended: return .abort
         }
     }
 
-    private func expansionFailure(_ handle: EasyHandle, _ count: Int) -> URLError? {
-        decodedBytes += Int64(count)
-        guard decodedBytes > 4 << 20, let limit = configuration.maximumExpansion else { return nil }
-        let received = max(1, handle.offset(CURLINFO_SIZE_DOWNLOAD_T))
-        guard Double(decodedBytes) > limit * Double(received) else { return nil }
-        return URLError(
-            .dataLengthExceedsMaximum, url: currentRequest.url,
-            "\(received) bytes have become \(decodedBytes) by decompression: more than \(limit) times as many.")
-    }
+    private static let discardLimit = 64 << 10
 
     func easyHandle(_ handle: EasyHandle, fill buffer: UnsafeMutableRawBufferPointer) -> EasyHandle.Supply {
         guard let body, !isCancelled else { return .abort }
@@ -83,7 +119,7 @@ extension URLConnection: EasyHandleOwner {
             isStarved = true
             return .notNow
         case .bytes(let count):
-            noteActivity()
+            noteSending()
             if count > 0 {
                 sentBytes += Int64(count)
                 delegate?.connection(self, didSendBodyData: count, total: sentBytes, totalExpected: body.length)
@@ -98,100 +134,101 @@ extension URLConnection: EasyHandleOwner {
         return true
     }
 
+    func easyHandleMaySendAgain(_ handle: EasyHandle) -> Bool {
+        if head.isWhole {
+            // libcurl answers a 417 with the same request again, which has the user's `Expect` as before.
+            dropsExpectation = heldHead != nil
+            return false
+        }
+        guard RequestRules.isIdempotent(currentRequest.httpMethod ?? "GET") else {
+            var error = failure(
+                .networkConnectionLost,
+                "The connection was lost before the response, and a request that is not idempotent is not sent again.")
+            if handle.long(CURLINFO_REQUEST_SIZE) == 0 {
+                error = URLError(error.code, userInfo: error.userInfo.merging([URLError.nothingWasSentKey: true]) { $1 })
+            }
+            pendingFailure = error
+            return false
+        }
+        forgetResponse()
+        return true
+    }
+
+    /// Sends the request again without its expectation (RFC 9110, section 10.1.1).
+    private func loadWithoutExpectation() {
+        guard currentRequest.httpBodyStream == nil || sentBytes == 0 else {
+            return fail(
+                failure(.requestBodyStreamExhausted, "The body must be sent again, and its stream cannot be read twice."))
+        }
+        var request = currentRequest
+        request.setValue(nil, forHTTPHeaderField: "Expect")
+        load(request)
+    }
+
+    // MARK: The end
+
     func easyHandle(_ handle: EasyHandle, didFinishWith code: CURLcode) {
         switch phase {
-        case .initial, .ended: return
+        case .initial, .waitingForDescriptor, .ended: return
         case .deciding: heldResult = code
-        case .following(let request): follow(request)
+        case .following(let request): finishFollowing(request, code, handle)
         case .loading: finish(code, handle)
         }
     }
 
-    private func finish(_ code: CURLcode, _ handle: EasyHandle) {
-        if isCancelled {
-            end { $0.connectionDidCancel(self) }
-        } else if let failure = pendingFailure {
-            end { $0.connection(self, didFailWith: failure) }
-        } else if code == CURLE_OK {
-            end { $0.connectionDidFinish(self) }
-        } else {
-            let error = URLError(
-                curl: code, systemError: handle.long(CURLINFO_OS_ERRNO), text: handle.failureText,
-                url: currentRequest.url)
-            end { $0.connection(self, didFailWith: error) }
+    func finish(_ code: CURLcode, _ handle: EasyHandle) {
+        if isCancelled { return end { $0.connectionDidCancel(self) } }
+        if let failure = pendingFailure { return fail(failure) }
+        if dropsExpectation { return loadWithoutExpectation() }
+        guard code == CURLE_OK else { return finish(failingWith: code, handle) }
+        guard head.isWhole else {
+            return fail(
+                failure(.networkConnectionLost, "The connection was closed before the head of the response was whole."))
         }
-    }
-
-    // MARK: Redirects
-
-    private func ask(about redirect: Redirect) {
-        phase = .deciding(redirect)
-        let decision = Decision()
-        delegate?.connection(self, willFollow: redirect) { [weak self] request in
-            guard decision.make(request), let self else { return }
-            self.thread.perform { self.decided(request, redirect) }
-        }
-        if case .made(let request) = decision.awaitLater() { decided(request, redirect) }
-    }
-
-    private func decided(_ request: URLRequest?, _ redirect: Redirect) {
-        guard case .deciding = phase else { return }
-        let result = heldResult
-        heldResult = nil
-        if let request {
-            phase = .following(request)
-            if result != nil { return follow(request) }
-        } else {
-            phase = .loading
-            delegate?.connection(self, didReceive: redirect.response)
-            if let result, let handle { return finish(result, handle) }
-        }
-        if isHeldBack { resumeFlow() }
-    }
-
-    private func follow(_ request: URLRequest) {
-        if let stream = request.httpBodyStream, stream === currentRequest.httpBodyStream {
-            let error = URLError(
-                .requestBodyStreamExhausted, url: request.url,
-                "A redirect wants the body again, and its stream cannot be read twice.")
-            return end { $0.connection(self, didFailWith: error) }
-        }
-        pendingFailure = nil
-        followedRedirects += 1
-        load(request)
-    }
-}
-
-/// The answer to one question, which may be given while the question is still being asked.
-private final class Decision: Sendable {
-    enum State: Sendable {
-        case asking
-        case awaited
-        case made(URLRequest?)
-    }
-
-    private let state = Locked(State.asking)
-
-    /// True when the asker has gone on and must be told.
-    func make(_ request: URLRequest?) -> Bool {
-        state.withLock { state in
-            switch state {
-            case .asking:
-                state = .made(request)
-                return false
-            case .awaited:
-                state = .made(request)
-                return true
-            case .made: return false
+        tellHeldHead()
+        if let decoder {
+            guard !decoder.hasPending else {
+                isHeldBack = true
+                heldResult = code
+                return
+            }
+            do {
+                try decoder.finish()
+            } catch {
+                return fail(decodingFailure(error))
             }
         }
+        end { $0.connectionDidFinish(self) }
     }
 
-    /// What was answered, or a note that the answer is waited for.
-    func awaitLater() -> State {
-        state.withLock { state in
-            if case .asking = state { state = .awaited }
-            return state
+    private func finish(failingWith code: CURLcode, _ handle: EasyHandle) {
+        if lacksDescriptor(handle) { return waitForDescriptor() }
+        fail(error(for: code, handle))
+    }
+
+    /// What a result of libcurl's means for this request.
+    private func error(for code: CURLcode, _ handle: EasyHandle) -> URLError {
+        let proxyStatus = handle.long(CURLINFO_HTTP_CONNECTCODE)
+        if proxyStatus >= 300 {
+            return failure(
+                proxyStatus == 407 ? .userAuthenticationRequired : .cannotConnectToHost,
+                "The proxy refused to connect to the server: it answered with the status \(proxyStatus).")
         }
+        if head.hasBegun, !head.isWhole, code == CURLE_OUT_OF_MEMORY || code.rawValue == Self.curlTooLarge {
+            return failure(.badServerResponse, "A field of the response's header is larger than libcurl takes (100 KB).")
+        }
+        return URLError(
+            curl: code, systemError: handle.long(CURLINFO_OS_ERRNO), text: handle.failureText, url: currentRequest.url)
+    }
+
+    /// `CURLE_TOO_LARGE`, which libcurl has since 8.6.
+    private static let curlTooLarge: UInt32 = 100
+
+    /// The redirecting response has ended: well, by our own hand, or it was never whole.
+    private func finishFollowing(_ request: URLRequest, _ code: CURLcode, _ handle: EasyHandle) {
+        if isCancelled { return end { $0.connectionDidCancel(self) } }
+        if let failure = pendingFailure { return fail(failure) }
+        guard code == CURLE_OK || discarded > Self.discardLimit else { return fail(error(for: code, handle)) }
+        follow(request)
     }
 }

@@ -3,13 +3,16 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// One HTTP transfer, with a delegate: `NSURLConnection`'s place, over libcurl.
+/// One HTTP transfer, with a delegate: the counterpart of `NSURLConnection`, over libcurl.
 ///
 /// The request's method, headers, body (`httpBody` or `httpBodyStream`), `timeoutInterval` and a `cachePolicy` that
 /// forbids reuse are honoured. `timeoutInterval` is the time in seconds, fractions included, that may pass without
-/// a byte moving in either direction; 0 or less is no limit. HTTP/1.1 with keep-alive, HTTP/2 over TLS, gzip,
-/// deflate, br and zstd, IPv4 and IPv6, and the proxies that the environment names (`http_proxy`, `https_proxy`,
-/// `all_proxy`, `no_proxy`) come from libcurl.
+/// a byte moving in either direction; 0 or less is no limit. HTTP/1.1 with keep-alive, HTTP/2 over TLS, IPv4 and
+/// IPv6, and the proxies that the environment names (`http_proxy`, `https_proxy`, `all_proxy`, `no_proxy`) come from
+/// libcurl; gzip, deflate, br and zstd are decoded here.
+///
+/// It succeeds only with a whole response: a final head, and a body that is as long as the head says and whose
+/// encoding has come to its end. A request that is not idempotent (RFC 9110, section 9.2.2) is sent once.
 public final class URLConnection: Connection, @unchecked Sendable {
     // Everything that changes belongs to the network thread.
 
@@ -21,6 +24,8 @@ public final class URLConnection: Connection, @unchecked Sendable {
         case initial
         /// libcurl has the request.
         case loading
+        /// There was no descriptor for a connection; libcurl gets the request again when others have finished.
+        case waitingForDescriptor
         /// A redirecting response has come, and the delegate is asked what to do.
         case deciding(Redirect)
         /// The rest of a redirecting response is thrown away; then the next request is made.
@@ -36,20 +41,30 @@ public final class URLConnection: Connection, @unchecked Sendable {
     var handle: EasyHandle?
     var body: (any BodySource)?
     var head = HeadParser()
+    /// What the present request asks for that its response is judged by.
+    var asksForRange = false
+    var setsAcceptEncoding = false
+    var setsExpect = false
+    /// A 417 that is told only if the request is not sent again without `Expect`.
+    var heldHead: ResponseHead?
+    var dropsExpectation = false
+    var decoder: ContentDecoder?
     /// Why the transfer must fail, found in one of libcurl's callbacks.
     var pendingFailure: URLError?
-    /// The end of a transfer that came while the delegate was still deciding about its redirect.
+    /// The end of a transfer that came while the delegate was still deciding about its redirect, or while decoded
+    /// bytes waited for it.
     var heldResult: CURLcode?
+    /// How much of a redirecting response's body was thrown away.
     var discarded = 0
-    var decodedBytes: Int64 = 0
     var sentBytes: Int64 = 0
     var isReceivingSuspended = false
     var isHeldBack = false
     var isStarved = false
     var isCancelled = false
-    private var lastActivity: MonotonicTime = 0
-    /// Nanoseconds; 0 for no limit.
-    private var timeout: MonotonicTime = 0
+    /// How often the thread had no descriptor, when libcurl got the request.
+    var earlierShortages = 0
+    var waitsSince: MonotonicTime = 0
+    var times = TransferTimes()
 
     /// A connection that has not begun.
     ///
@@ -118,6 +133,10 @@ public final class URLConnection: Connection, @unchecked Sendable {
         let address = url.absoluteString
         let lines = try RequestRules.lines(
             for: request, url, address, hasBody: hasBody, isStreamed: request.httpBodyStream != nil)
+        if let worn = handle, worn.isWornOut {
+            multi.giveBack(worn)
+            handle = nil
+        }
         guard let handle = self.handle ?? multi.takeHandle() else {
             throw URLError(.cannotLoadFromNetwork, url: url, "There is no memory for a transfer.")
         }
@@ -126,32 +145,42 @@ public final class URLConnection: Connection, @unchecked Sendable {
         currentRequest = request
         body?.stop()
         body = makeBody(for: request, announcedLength: lines.announcedLength)
-        head.reset()
-        sentBytes = 0
-        discarded = 0
-        decodedBytes = 0
+        asksForRange = lines.asksForRange
+        setsAcceptEncoding = lines.setsAcceptEncoding
+        setsExpect = lines.setsExpect
+        forgetResponse()
         heldResult = nil
+        sentBytes = 0
         isHeldBack = false
         isStarved = false
 
         var options = EasyHandle.Options()
         options.method = request.httpMethod ?? "GET"
         if let body { options.body = .upload(length: body.length) }
-        // The byte positions of a range are those of the body as sent, so it must not be encoded on the way; and
-        // who asks for an encoding by hand wants to see it.
-        options.acceptsEncodings = !lines.asksForRange && !lines.setsAcceptEncoding
         options.usesHTTP2 = configuration.usesHTTP2
         options.isSecure = !address.utf8.starts(with: "http:".utf8)
         options.receiveBufferSize = configuration.receiveBufferSize
         options.certificateAuthorities = options.isSecure ? configuration.authoritiesPath : nil
+        // Connections at rest hold descriptors that this request lacked before.
+        if waitsSince != 0 { options.idleConnectionAge = 1 }
         let code = handle.prepare(
             url: address, options: options, lines: lines.headers, proxyLines: lines.proxyHeaders)
         guard code == CURLE_OK else { throw URLError(curl: code, systemError: 0, text: "", url: url) }
         phase = .loading
+        earlierShortages = multi.descriptorShortages
         startTimer()
         guard multi.start(handle) == CURLM_OK else {
             throw URLError(.cannotLoadFromNetwork, url: url, "libcurl takes no further transfer.")
         }
+    }
+
+    /// Makes ready for the answer to another request, or to the same when it is sent again.
+    func forgetResponse() {
+        head.reset()
+        heldHead = nil
+        dropsExpectation = false
+        decoder = nil
+        discarded = 0
     }
 
     private func makeBody(for request: URLRequest, announcedLength: Int64?) -> (any BodySource)? {
@@ -174,6 +203,9 @@ public final class URLConnection: Connection, @unchecked Sendable {
         isCancelled = true
         switch phase {
         case .initial, .ended: return  // `start` will tell, or the end was told
+        case .waitingForDescriptor:
+            thread.multi?.descriptorQueue.remove(self)
+            end { $0.connectionDidCancel(self) }
         case .loading, .deciding, .following:
             if let handle { thread.multi?.stop(handle) }
             end { $0.connectionDidCancel(self) }
@@ -186,6 +218,7 @@ public final class URLConnection: Connection, @unchecked Sendable {
         phase = .ended
         body?.stop()
         body = nil
+        decoder = nil
         if let handle { thread.multi?.giveBack(handle) }
         handle = nil
         let told = delegate
@@ -193,48 +226,10 @@ public final class URLConnection: Connection, @unchecked Sendable {
         if let told { tell(told) }
     }
 
-    // MARK: The idle timeout
+    func fail(_ error: URLError) { end { $0.connection(self, didFailWith: error) } }
 
-    private func startTimer() {
-        let interval = currentRequest.timeoutInterval
-        guard interval > 0, interval < 1e9, let runLoop = thread.runLoop else {
-            timeout = 0
-            return
-        }
-        timeout = UInt64(interval * 1e9)
-        lastActivity = runLoop.turnTime
-        handle?.schedule(at: lastActivity + timeout, on: runLoop)
-    }
-
-    /// A byte has moved. The timer is left where it is: when it fires, it finds out how much too early that was.
-    func noteActivity() { lastActivity = thread.runLoop?.turnTime ?? lastActivity }
-
-    func easyHandleTimerDidFire(_ handle: EasyHandle) {
-        guard timeout > 0, let runLoop = thread.runLoop else { return }
-        let now = runLoop.turnTime
-        // What this side is the cause of is not the server's fault.
-        if isHeldBack || isStarved { lastActivity = now }
-        if case .deciding = phase { lastActivity = now }
-        let deadline = lastActivity + timeout
-        guard now >= deadline else { return handle.schedule(at: deadline, on: runLoop) }
-        thread.multi?.stop(handle)
-        let error = URLError(
-            .timedOut, url: currentRequest.url, "Nothing came or went for \(Double(timeout) / 1e9) seconds.")
-        end { $0.connection(self, didFailWith: error) }
-    }
-
-    // MARK: Flow
-
-    /// Goes on with what waited, in either direction.
-    func resumeFlow() {
-        guard let handle, isHeldBack || !isStarved else { return }
-        switch phase {
-        case .loading, .following:
-            noteActivity()
-            isHeldBack = false
-            handle.setPaused(receiving: false, sending: isStarved)
-            thread.multi?.noteActivity()
-        case .initial, .deciding, .ended: return
-        }
+    /// An error about the present request.
+    func failure(_ code: URLError.Code, _ description: String, underlying: (any Error)? = nil) -> URLError {
+        URLError(code, url: currentRequest.url, description, underlying: underlying)
     }
 }

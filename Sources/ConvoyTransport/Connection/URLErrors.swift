@@ -7,6 +7,9 @@ extension URLError {
     /// is libcurl's `CURLcode`.
     public static let libcurlErrorDomain = "libcurl"
 
+    /// The key in `userInfo` that stands for `true` where it is certain that not a byte of the request was sent.
+    public static let nothingWasSentKey = "ConvoyNothingWasSent"
+
     /// An error about a URL, in words.
     package init(_ code: Code, url: URL?, _ description: String, underlying: (any Error)? = nil) {
         var userInfo: [String: Any] = [NSLocalizedDescriptionKey: description]
@@ -44,9 +47,9 @@ extension URLError {
             default: .cannotConnectToHost
             }
         case CURLE_OPERATION_TIMEDOUT: .timedOut
-        case CURLE_RECV_ERROR, CURLE_SEND_ERROR, CURLE_PARTIAL_FILE, CURLE_HTTP2_STREAM, CURLE_HTTP2:
+        case CURLE_GOT_NOTHING, CURLE_RECV_ERROR, CURLE_SEND_ERROR, CURLE_PARTIAL_FILE, CURLE_HTTP2_STREAM, CURLE_HTTP2:
             .networkConnectionLost
-        case CURLE_GOT_NOTHING, CURLE_WEIRD_SERVER_REPLY: .badServerResponse
+        case CURLE_WEIRD_SERVER_REPLY: .badServerResponse
         case CURLE_BAD_CONTENT_ENCODING: .cannotDecodeContentData
         case CURLE_SSL_CONNECT_ERROR, CURLE_SSL_CIPHER, CURLE_SSL_ENGINE_INITFAILED, CURLE_SSL_SHUTDOWN_FAILED:
             .secureConnectionFailed

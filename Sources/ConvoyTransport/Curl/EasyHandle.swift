@@ -20,17 +20,21 @@ final class EasyHandle {
         }
         var method = "GET"
         var body = Body.none
-        var acceptsEncodings = true
         var usesHTTP2 = true
         var certificateAuthorities: String?
         var isSecure = false
         var receiveBufferSize = 0
+        /// After how many seconds without use a connection is no longer taken for a request, and closed.
+        var idleConnectionAge = 118
     }
 
     let easy: UnsafeMutableRawPointer
     /// Whose transfer it is. Held, so that no callback finds it gone; let go when the handle is given back.
     var owner: (any EasyHandleOwner)?
 
+    /// Whether it has no further use: libcurl refused one of its options, or sent a request of it twice. (libcurl 7.88
+    /// counts what it sends again over the life of a handle, and fails transfers once that is five.)
+    private(set) var isWornOut = false
     private var applied = Options()
     private var headers = HeaderList()
     private var proxyHeaders = HeaderList()
@@ -83,13 +87,26 @@ final class EasyHandle {
         convoy_easy_set_long(easy, CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_2TLS))
         // The connection's idle timer counts from the first moment; libcurl's five minutes would only cut it short.
         convoy_easy_set_long(easy, CURLOPT_CONNECTTIMEOUT_MS, Int(Int32.max))
-        convoy_easy_set_string(easy, CURLOPT_ACCEPT_ENCODING, "")
         convoy_easy_set_long(easy, CURLOPT_UPLOAD_BUFFERSIZE, 128 << 10)
+        // What a proxy says to CONNECT is not the response: nobody but libcurl hears it.
+        convoy_easy_set_long(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
+        // A handle that is taken away during a name lookup must not wait for the resolver's thread.
+        convoy_easy_set_long(easy, CURLOPT_QUICK_EXIT, 1)
 
         convoy_easy_set_pointer(easy, CURLOPT_HEADERDATA, context)
         convoy_easy_set_pointer(easy, CURLOPT_WRITEDATA, context)
         convoy_easy_set_pointer(easy, CURLOPT_READDATA, context)
         convoy_easy_set_pointer(easy, CURLOPT_SEEKDATA, context)
+        convoy_easy_set_pointer(easy, CURLOPT_PREREQDATA, context)
+        convoy_easy_set_prerequest_callback(easy) { context, _, _, _, _ in
+            guard let handle = EasyHandle.from(context), let owner = handle.owner else {
+                return Int32(CURL_PREREQFUNC_ABORT)
+            }
+            handle.sendCount += 1
+            guard handle.sendCount > 1 else { return Int32(CURL_PREREQFUNC_OK) }
+            handle.isWornOut = true
+            return Int32(owner.easyHandleMaySendAgain(handle) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT)
+        }
         convoy_easy_set_data_callback(easy, CURLOPT_HEADERFUNCTION) { bytes, size, count, context in
             guard let bytes, let handle = EasyHandle.from(context) else { return 0 }
             let line = UnsafeRawBufferPointer(start: bytes, count: size * count)
@@ -133,13 +150,29 @@ final class EasyHandle {
     ///   - proxyLines: header lines that only a proxy may see.
     func prepare(url: String, options: Options, lines: [String], proxyLines: [String]) -> CURLcode {
         errorText.pointee = 0
-        var code = convoy_easy_set_string(easy, CURLOPT_URL, url)
-        if code == CURLE_OK { code = apply(options) }
-        guard code == CURLE_OK else { return code }
-        guard headers.replace(by: lines, of: easy, CURLOPT_HTTPHEADER),
-            proxyHeaders.replace(by: proxyLines, of: easy, CURLOPT_PROXYHEADER)
-        else { return CURLE_OUT_OF_MEMORY }
-        return CURLE_OK
+        sendCount = 0
+        do throws(Refused) {
+            try check(convoy_easy_set_string(easy, CURLOPT_URL, url))
+            try apply(options)
+            guard headers.replace(by: lines, of: easy, CURLOPT_HTTPHEADER),
+                proxyHeaders.replace(by: proxyLines, of: easy, CURLOPT_PROXYHEADER)
+            else { throw Refused(code: CURLE_OUT_OF_MEMORY) }
+            return CURLE_OK
+        } catch {
+            // Some options are set and some are not: nobody shall build on that.
+            isWornOut = true
+            return error.code
+        }
+    }
+
+    /// How often libcurl was about to send the present request.
+    private var sendCount = 0
+
+    /// An option that libcurl did not take.
+    private struct Refused: Error { let code: CURLcode }
+
+    private func check(_ code: CURLcode) throws(Refused) {
+        guard code == CURLE_OK else { throw Refused(code: code) }
     }
 
     /// Header lines in libcurl's own form, made anew only where they differ from those of the last transfer.
@@ -164,53 +197,49 @@ final class EasyHandle {
         }
     }
 
-    private func apply(_ options: Options) -> CURLcode {
-        guard options != applied else { return CURLE_OK }
+    private func apply(_ options: Options) throws(Refused) {
+        guard options != applied else { return }
         let before = applied
-        applied = options
         if options.method != before.method || options.body != before.body {
             // In this order: each of these options resets what the one before it chose.
-            convoy_easy_set_long(easy, CURLOPT_NOBODY, 0)
-            convoy_easy_set_long(easy, CURLOPT_UPLOAD, 0)
-            convoy_easy_set_long(easy, CURLOPT_HTTPGET, 1)
+            try check(convoy_easy_set_long(easy, CURLOPT_NOBODY, 0))
+            try check(convoy_easy_set_long(easy, CURLOPT_UPLOAD, 0))
+            try check(convoy_easy_set_long(easy, CURLOPT_HTTPGET, 1))
             if case .upload(let length) = options.body {
-                convoy_easy_set_long(easy, CURLOPT_UPLOAD, 1)
-                convoy_easy_set_offset(easy, CURLOPT_INFILESIZE_LARGE, curl_off_t(length ?? -1))
+                try check(convoy_easy_set_long(easy, CURLOPT_UPLOAD, 1))
+                try check(convoy_easy_set_offset(easy, CURLOPT_INFILESIZE_LARGE, curl_off_t(length ?? -1)))
             } else if options.method == "HEAD" {
-                convoy_easy_set_long(easy, CURLOPT_NOBODY, 1)
+                try check(convoy_easy_set_long(easy, CURLOPT_NOBODY, 1))
             }
             let isNative = options.body == .none && (options.method == "GET" || options.method == "HEAD")
-            let code = convoy_easy_set_string(easy, CURLOPT_CUSTOMREQUEST, isNative ? nil : options.method)
-            guard code == CURLE_OK else { return code }
-        }
-        if options.acceptsEncodings != before.acceptsEncodings {
-            convoy_easy_set_string(easy, CURLOPT_ACCEPT_ENCODING, options.acceptsEncodings ? "" : nil)
+            try check(convoy_easy_set_string(easy, CURLOPT_CUSTOMREQUEST, isNative ? nil : options.method))
         }
         if options.usesHTTP2 != before.usesHTTP2 {
             let version = options.usesHTTP2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1
-            convoy_easy_set_long(easy, CURLOPT_HTTP_VERSION, Int(version))
+            try check(convoy_easy_set_long(easy, CURLOPT_HTTP_VERSION, Int(version)))
         }
         if options.isSecure != before.isSecure || options.usesHTTP2 != before.usesHTTP2 {
             // Rather wait for a connection that can carry many streams than open one for each.
-            convoy_easy_set_long(easy, CURLOPT_PIPEWAIT, options.isSecure && options.usesHTTP2 ? 1 : 0)
+            try check(convoy_easy_set_long(easy, CURLOPT_PIPEWAIT, options.isSecure && options.usesHTTP2 ? 1 : 0))
         }
         if options.receiveBufferSize != before.receiveBufferSize {
-            convoy_easy_set_long(easy, CURLOPT_BUFFERSIZE, options.receiveBufferSize)
+            try check(convoy_easy_set_long(easy, CURLOPT_BUFFERSIZE, options.receiveBufferSize))
+        }
+        if options.idleConnectionAge != before.idleConnectionAge {
+            try check(convoy_easy_set_long(easy, CURLOPT_MAXAGE_CONN, options.idleConnectionAge))
         }
         if options.certificateAuthorities != before.certificateAuthorities {
-            return setCertificateAuthorities(options.certificateAuthorities)
+            try check(
+                convoy_easy_set_string(
+                    easy, CURLOPT_CAINFO, options.certificateAuthorities ?? Self.defaultAuthorities))
         }
-        return CURLE_OK
+        applied = options
     }
 
     private static let defaultAuthorities: String? = {
         guard let info = convoy_version(), let path = info.pointee.cainfo else { return nil }
         return String(cString: path)
     }()
-
-    private func setCertificateAuthorities(_ path: String?) -> CURLcode {
-        convoy_easy_set_string(easy, CURLOPT_CAINFO, path ?? Self.defaultAuthorities)
-    }
 
     // MARK: Looking back
 
@@ -225,13 +254,5 @@ final class EasyHandle {
     func offset(_ info: CURLINFO) -> Int64 {
         var value: curl_off_t = 0
         return convoy_easy_get_offset(easy, info, &value) == CURLE_OK ? Int64(value) : 0
-    }
-
-    // MARK: Flow
-
-    /// Goes on with what a callback has put off, or holds the transfer back. libcurl may call back from here.
-    func setPaused(receiving: Bool, sending: Bool) {
-        let mask = (receiving ? CURLPAUSE_RECV : 0) | (sending ? CURLPAUSE_SEND : 0)
-        curl_easy_pause(easy, mask)
     }
 }

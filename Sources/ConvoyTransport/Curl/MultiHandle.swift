@@ -11,6 +11,9 @@ protocol EasyHandleOwner: AnyObject {
     func easyHandle(_ handle: EasyHandle, fill buffer: UnsafeMutableRawBufferPointer) -> EasyHandle.Supply
     /// The request's body must be sent again from its first byte. False where that cannot be.
     func easyHandleMustRewind(_ handle: EasyHandle) -> Bool
+    /// libcurl is about to send the request once more, because the connection that it was sent on is lost. False
+    /// lets the transfer fail with `CURLE_ABORTED_BY_CALLBACK`.
+    func easyHandleMaySendAgain(_ handle: EasyHandle) -> Bool
     /// The time that the handle's timer was set to has come.
     func easyHandleTimerDidFire(_ handle: EasyHandle)
     /// The transfer is over. The handle is still the owner's to read, and no longer libcurl's.
@@ -32,6 +35,9 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     private var isClosed = false
     private var depth = 0
     private let sockets: SocketTable
+    private var endedCount = 0
+    /// Transfers that wait for a descriptor.
+    private(set) lazy var descriptorQueue = DescriptorQueue(multi: self)
 
     private static let isLibraryReady = curl_global_init(Int(CURL_GLOBAL_ALL)) == CURLE_OK
 
@@ -55,8 +61,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
             Unmanaged<MultiHandle>.fromOpaque(context).takeUnretainedValue().setTimeout(milliseconds)
             return 0
         }
-        // How many connections stay open for the next request; libcurl's own default is four for each transfer.
-        convoy_multi_set_long(multi, CURLMOPT_MAXCONNECTS, 1024)
+        convoy_multi_set_long(multi, CURLMOPT_MAXCONNECTS, Self.connectionLimit)
         timer = RunLoopTimer { [unowned self] in
             needsTimeoutAction = true
         }
@@ -66,6 +71,14 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         }
     }
 
+    /// How many connections are kept, those in use included, before the ones at rest are closed: a quarter of what the
+    /// program may open, from 64 to 1,024. libcurl's own default, four for each transfer, would take all of it.
+    private static let connectionLimit: Int = {
+        var limit = rlimit()
+        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return 256 }
+        return Int(min(max(64, limit.rlim_cur / 4), 1024))
+    }()
+
     /// Ends every transfer and frees all handles.
     func close() {
         guard !isClosed else { return }
@@ -73,6 +86,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         runLoop.endOfTurn = nil
         for handle in running.values { curl_multi_remove_handle(multi, handle.easy) }
         for handle in idle + running.values { handle.cancelTimer(on: runLoop) }
+        descriptorQueue.removeAll()
         running = [:]
         idle = []
         curl_multi_cleanup(multi)
@@ -88,7 +102,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     /// Puts a handle to rest. It keeps its buffers, its options and nothing of its last transfer.
     func giveBack(_ handle: EasyHandle) {
         handle.owner = nil
-        if idle.count < 256 { idle.append(handle) } else { handle.cancelTimer(on: runLoop) }
+        if idle.count < 256, !handle.isWornOut { idle.append(handle) } else { handle.cancelTimer(on: runLoop) }
     }
 
     /// Begins the transfer that the handle is set up for.
@@ -103,10 +117,22 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     func stop(_ handle: EasyHandle) {
         guard running.removeValue(forKey: handle.easy) != nil else { return }
         curl_multi_remove_handle(multi, handle.easy)
+        endedCount += 1
     }
 
-    /// Something outside of the run loop's events (a lifted pause) may have ended a transfer.
-    func noteActivity() { mayHaveMessages = true }
+    /// Whether libcurl has no transfer.
+    var isIdle: Bool { running.isEmpty }
+
+    /// How often there was no descriptor for a socket.
+    var descriptorShortages: Int { sockets.shortages }
+
+    /// Goes on with what a callback has put off, or holds the transfer back. libcurl may call back from here.
+    func setPaused(_ handle: EasyHandle, sending: Bool) {
+        depth += 1
+        curl_easy_pause(handle.easy, sending ? CURLPAUSE_SEND : CURLPAUSE_CONT)
+        depth -= 1
+        mayHaveMessages = true
+    }
 
     /// Whether libcurl is running, further down the stack: it may not be called then.
     var isInLibcurl: Bool { depth > 0 }
@@ -162,6 +188,10 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
             mayHaveMessages = false
             drainMessages()
         }
+        if endedCount > 0 {
+            if !descriptorQueue.isEmpty { descriptorQueue.goOn(with: endedCount) }
+            endedCount = 0
+        }
     }
 
     private func drainMessages() {
@@ -171,6 +201,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
             let code = convoy_message_result(message)
             guard let handle = running.removeValue(forKey: easy) else { continue }
             curl_multi_remove_handle(multi, easy)
+            endedCount += 1
             handle.owner?.easyHandle(handle, didFinishWith: code)
         }
     }

@@ -19,6 +19,8 @@ final class SocketTable {
 
     private let runLoop: NetworkRunLoop
     private var entries: [Entry] = []
+    /// How often the system had no descriptor for a socket.
+    private(set) var shortages = 0
 
     init(runLoop: NetworkRunLoop) { self.runLoop = runLoop }
 
@@ -42,7 +44,10 @@ final class SocketTable {
     private func open(_ address: curl_sockaddr) -> curl_socket_t {
         let descriptor = socket(
             address.family, address.socktype | Int32(SOCK_CLOEXEC.rawValue), address.protocol)
-        guard descriptor >= 0 else { return CURL_SOCKET_BAD }
+        guard descriptor >= 0 else {
+            if DescriptorQueue.meansShortage(errno) { shortages += 1 }
+            return CURL_SOCKET_BAD
+        }
         grow(to: descriptor)
         entries[Int(descriptor)] = Entry(isOwn: true)
         return descriptor

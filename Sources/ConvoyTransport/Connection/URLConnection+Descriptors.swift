@@ -1,0 +1,32 @@
+import CCurl
+import Foundation
+import FoundationNetworking
+
+/// Waiting for a descriptor.
+extension URLConnection {
+    /// Whether the transfer failed because there was no descriptor for it, before anything of it was sent.
+    func lacksDescriptor(_ handle: EasyHandle) -> Bool {
+        guard let multi = thread.multi, !head.hasBegun, handle.long(CURLINFO_REQUEST_SIZE) == 0 else { return false }
+        return multi.descriptorShortages != earlierShortages || DescriptorQueue.isSystemShort
+    }
+
+    /// Puts the transfer aside until another has ended.
+    func waitForDescriptor() {
+        guard let multi = thread.multi else { return }
+        if waitsSince == 0 { waitsSince = multi.runLoop.turnTime }
+        guard multi.descriptorQueue.mayWait(since: waitsSince) else {
+            return fail(failure(.cannotLoadFromNetwork, "The system has no file descriptor left for a connection."))
+        }
+        phase = .waitingForDescriptor
+        body?.stop()
+        body = nil
+        if let handle { multi.giveBack(handle) }
+        handle = nil
+        multi.descriptorQueue.append(self)
+    }
+
+    func tryAgainForDescriptor() {
+        guard case .waitingForDescriptor = phase else { return }
+        load(currentRequest)
+    }
+}

@@ -1,0 +1,72 @@
+import Foundation
+import FoundationNetworking
+
+/// When bytes last moved, and how long they may rest. Nanoseconds of the run loop's clock.
+struct TransferTimes {
+    var lastActivity: MonotonicTime = 0
+    /// When the request began, or the last byte of its body went out.
+    var lastSent: MonotonicTime = 0
+    /// 0 for no limit.
+    var idleLimit: MonotonicTime = 0
+    /// 0 for no limit of its own.
+    var headLimit: MonotonicTime = 0
+}
+
+/// The timeouts of a transfer: one timer, which is not moved on each byte. When it fires, it compares the time of the
+/// last byte and sleeps on.
+extension URLConnection {
+    func startTimer() {
+        guard let runLoop = thread.runLoop else { return }
+        let now = runLoop.turnTime
+        times = TransferTimes(
+            lastActivity: now, lastSent: now, idleLimit: Self.nanoseconds(currentRequest.timeoutInterval),
+            headLimit: Self.nanoseconds(configuration.timeoutIntervalForHead ?? 0))
+        if let deadline = nextDeadline { handle?.schedule(at: deadline, on: runLoop) }
+    }
+
+    /// 0, no limit, for what is no useful limit.
+    private static func nanoseconds(_ seconds: TimeInterval) -> MonotonicTime {
+        seconds > 0 && seconds < 1e9 ? max(1, UInt64(seconds * 1e9)) : 0
+    }
+
+    /// A byte of a body has moved.
+    func noteActivity() { times.lastActivity = thread.runLoop?.turnTime ?? times.lastActivity }
+
+    func noteSending() {
+        noteActivity()
+        times.lastSent = times.lastActivity
+    }
+
+    /// A line of a head has come. A server that sends a line now and then would never be given up, so only the first
+    /// and the last line of a head count, unless heads have a limit of their own.
+    func noteHeadLine(isFirst: Bool) {
+        if isFirst || times.headLimit > 0 { noteActivity() }
+    }
+
+    private var nextDeadline: MonotonicTime? {
+        let idle = times.idleLimit > 0 ? times.lastActivity + times.idleLimit : nil
+        let head = times.headLimit > 0 && !head.isWhole ? times.lastSent + times.headLimit : nil
+        guard let idle, let head else { return idle ?? head }
+        return min(idle, head)
+    }
+
+    func easyHandleTimerDidFire(_ handle: EasyHandle) {
+        guard let runLoop = thread.runLoop else { return }
+        let now = runLoop.turnTime
+        // What this side is the cause of is not the server's fault.
+        if isHeldBack || isStarved { times.lastActivity = now }
+        if isStarved { times.lastSent = now }
+        if case .deciding = phase { times.lastActivity = now }
+        guard let deadline = nextDeadline else { return }
+        guard now >= deadline else { return handle.schedule(at: deadline, on: runLoop) }
+        thread.multi?.stop(handle)
+        let isIdle = times.idleLimit > 0 && now >= times.lastActivity + times.idleLimit
+        let seconds = Double(isIdle ? times.idleLimit : times.headLimit) / 1e9
+        fail(
+            failure(
+                .timedOut,
+                isIdle
+                    ? "Nothing came or went for \(seconds) seconds."
+                    : "The head of the response was not whole after \(seconds) seconds."))
+    }
+}

@@ -1,0 +1,45 @@
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyTransport
+
+/// Running out of descriptors makes transfers wait, not fail, as long as others can finish.
+@Suite(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)"), .serialized)
+struct DescriptorTests {
+    // A server in another process: its end of a connection must not need a descriptor of this one.
+    let nginx: Nginx
+
+    init() throws { nginx = try Nginx() }
+
+    @Test func `more transfers than descriptors all succeed`() throws {
+        let request = URLRequest(url: nginx.url("small"))
+        let thread = NetworkThread()
+        #expect(try #require(load(request, thread: thread)).isFinished)
+
+        let collectors = try withDescriptors(60) {
+            let collectors = (0..<300).map { _ in Collector() }
+            for collector in collectors {
+                URLConnection(request: request, delegate: collector, thread: thread).start()
+            }
+            for collector in collectors { _ = collector.wait() }
+            return collectors
+        }
+        let unfinished = collectors.map(\.heardSoFar).filter { !$0.isFinished }
+        #expect(unfinished.isEmpty, "\(unfinished.count) are not finished; the first: \(unfinished.prefix(1))")
+        #expect(try #require(load(request, thread: thread)).isFinished)
+    }
+
+    /// Calls `body` while the process may open only so many more descriptors.
+    private func withDescriptors<Result>(_ count: Int, _ body: () throws -> Result) throws -> Result {
+        var old = rlimit()
+        try #require(getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &old) == 0)
+        let highest = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").compactMap { Int($0) }.max() ?? 0
+        var new = old
+        new.rlim_cur = min(old.rlim_cur, rlim_t(highest + 1 + count))
+        try #require(setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &new) == 0)
+        defer { _ = setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &old) }
+        return try body()
+    }
+}

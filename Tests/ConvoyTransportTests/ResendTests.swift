@@ -1,0 +1,117 @@
+import ConvoyTestServer
+import Foundation
+import FoundationNetworking
+import Synchronization
+import Testing
+
+@testable import ConvoyTransport
+
+/// What happens to a request whose kept connection turns out to be dead.
+@Suite struct ResendTests {
+    let server: TestServer
+    let thread = NetworkThread()
+
+    init() throws {
+        server = try TestServer()
+        server.route("GET", "/fine", .text("fine"))
+    }
+
+    /// Leaves a connection that is kept alive.
+    private func keepConnection() throws {
+        let heard = try #require(load(URLRequest(url: server.url("/fine")), thread: thread))
+        #expect(heard.isFinished)
+    }
+
+    private func count(_ path: String) -> Int { server.requests.count { $0.path == path } }
+
+    @Test(arguments: ["POST", "PATCH"], ["", "some body"])
+    func `a request that is not idempotent is sent once`(method: String, body: String) throws {
+        server.route(method, "/drop", .text("x").failing(.closeBeforeHead))
+        try keepConnection()
+        var request = URLRequest(url: server.url("/drop"))
+        request.httpMethod = method
+        request.httpBody = Data(body.utf8)
+        let heard = try #require(load(request, thread: thread))
+        #expect(heard.error?.code == .networkConnectionLost)
+        // The server has read it, so something was sent.
+        #expect(heard.error?.userInfo[URLError.nothingWasSentKey] == nil)
+        #expect(count("/drop") == 1)
+    }
+
+    @Test func `a stream's body is sent once too`() throws {
+        server.route("POST", "/drop", .text("x").failing(.closeBeforeHead))
+        try keepConnection()
+        var request = URLRequest(url: server.url("/drop"))
+        request.httpMethod = "POST"
+        request.httpBodyStream = InputStream(data: Data("from a stream".utf8))
+        let heard = try #require(load(request, thread: thread))
+        #expect(heard.error?.code == .networkConnectionLost)
+        #expect(count("/drop") == 1)
+    }
+
+    @Test func `an idempotent request is sent again, as often as it takes over the life of a program`() throws {
+        let drops = Mutex(false)
+        server.route("GET", "/flaky") { _ in
+            let drop = drops.withLock { drops in
+                drops.toggle()
+                return drops
+            }
+            return drop ? .text("x").failing(.closeBeforeHead) : .text("there")
+        }
+        for _ in 0..<20 {
+            try keepConnection()
+            let heard = try #require(load(URLRequest(url: server.url("/flaky")), thread: thread))
+            #expect(heard.isFinished && heard.text == "there")
+        }
+        #expect(count("/flaky") == 40)
+    }
+
+    @Test func `an expectation that fails leads to the request without it, and one response`() throws {
+        server.route("POST", "/expect", options: .answersEarly) { request in
+            request.headers["Expect"] == nil
+                ? .text("taken") : .raw("HTTP/1.1 417 Expectation Failed\r\nContent-Length: 2\r\n\r\nno")
+        }
+        var request = URLRequest(url: server.url("/expect"))
+        request.httpMethod = "POST"
+        request.httpBody = Data(repeating: 7, count: 10)
+        request.setValue("100-continue", forHTTPHeaderField: "Expect")
+        let heard = try #require(load(request, thread: thread))
+        #expect(heard.isFinished && heard.text == "taken")
+        #expect(heard.heads.map(\.statusCode) == [200])
+    }
+
+    @Test func `an option that libcurl refuses is refused each time`() throws {
+        // Longer than libcurl takes a string to be.
+        let path = "/" + String(repeating: "a", count: 9_000_000)
+        let configuration = ConnectionConfiguration(certificateAuthorities: URL(fileURLWithPath: path))
+        let url = try #require(URL(string: "https://127.0.0.1:\(server.port)/"))
+        let first = try #require(load(URLRequest(url: url), configuration: configuration, thread: thread)?.error)
+        let second = try #require(load(URLRequest(url: url), configuration: configuration, thread: thread)?.error)
+        #expect(first.code == second.code)
+        #expect(second.code != .secureConnectionFailed, "it was sent")
+        #expect(server.requests.isEmpty)
+    }
+
+    @Test func `a delegate that is called back from a lifted pause may start another transfer`() throws {
+        server.route("GET", "/big", .pattern(count: 1 << 20))
+        let second = Collector()
+        let phase = Mutex(0)
+        let url = server.url("/fine")
+        let thread = self.thread
+        let first = Collector(onData: { connection in
+            let step = phase.withLock { phase in
+                phase += 1
+                return phase
+            }
+            if step == 1 {
+                connection.suspendReceiving()
+                DispatchQueue.global().asyncAfter(deadline: .now() + 0.05) { connection.resumeReceiving() }
+            } else if step == 2 {
+                URLConnection(request: URLRequest(url: url), delegate: second, thread: thread).start()
+            }
+        })
+        let heard = try #require(load(URLRequest(url: server.url("/big")), thread: thread, delegate: first))
+        #expect(heard.isFinished && heard.body.count == 1 << 20)
+        #expect(second.wait()?.isFinished == true)
+    }
+}

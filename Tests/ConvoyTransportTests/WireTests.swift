@@ -1,0 +1,134 @@
+import ConvoyTestServer
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyTransport
+
+/// What the wire says is judged: only a whole final head and a whole body are a response.
+@Suite struct WireTests {
+    let server: TestServer
+
+    init() throws {
+        server = try TestServer()
+        server.route("GET", "/fine", .text("fine"))
+    }
+
+    private func heard(
+        _ response: TestServer.Response, timeout: TimeInterval = 15,
+        configuration: ConnectionConfiguration = ConnectionConfiguration(), range: String? = nil
+    ) throws -> Collector.Heard {
+        server.route("GET", "/wire", response)
+        var request = URLRequest(url: server.url("/wire"))
+        request.timeoutInterval = timeout
+        request.setValue(range, forHTTPHeaderField: "Range")
+        return try #require(load(request, configuration: configuration))
+    }
+
+    @Test(arguments: [
+        "HTTP/1.1 200 OK\r\nContent-Length: 4\r\nETag: \"a\"\r\n\r\nbody",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n",
+        "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody",
+        "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 4\r\n\r\nbody",
+    ])
+    func `a response that is cut off at any byte is an error`(text: String) throws {
+        let whole = Array(text.utf8)
+        for count in 0..<whole.count {
+            let heard = try heard(.raw(Data(whole[..<count])))
+            // Without the last line end of the last chunk nothing is missing that anybody could use.
+            if count >= whole.count - 2, text.hasSuffix("0\r\n\r\n") { continue }
+            #expect(heard.error?.code == .networkConnectionLost, "cut at \(count): \(heard)")
+            #expect(heard.ends.count == 1)
+        }
+        let heard = try heard(.raw(text))
+        #expect(heard.isFinished && heard.text == "body" && heard.heads.count == 1)
+    }
+
+    @Test func `a switch of protocols that nobody asked for is an error`() throws {
+        let heard = try heard(.raw("HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nbody"))
+        #expect(heard.error?.code == .badServerResponse)
+        #expect(heard.heads.isEmpty && heard.body.isEmpty)
+    }
+
+    @Test func `a part that nobody asked for is an error, and one that was asked for is not`() throws {
+        let part = TestServer.Response.text("part", status: 206).header("Content-Range", "bytes 0-3/10")
+        let unasked = try heard(part)
+        #expect(unasked.error?.code == .badServerResponse)
+        #expect(unasked.heads.isEmpty && unasked.body.isEmpty)
+        let asked = try heard(part, range: "bytes=0-3")
+        #expect(asked.isFinished && asked.text == "part")
+    }
+
+    @Test func `a line in the trailers that looks like a head is no head`() throws {
+        let heard = try heard(
+            .raw(
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n"
+                    + "HTTP/1.1 302 Found\r\nLocation: /fine\r\n\r\n"))
+        #expect(heard.heads.map(\.statusCode) == [200])
+        #expect(heard.text == "ok" && heard.redirects.isEmpty)
+    }
+
+    @Test func `trailers have a limit`() throws {
+        var trailers = TestServer.Headers()
+        for number in 0..<200 { trailers.add("X-\(number)", String(repeating: "t", count: 1000)) }
+        let heard = try heard(.chunked(["ok"]).trailers(trailers))
+        #expect(heard.error?.code == .badServerResponse)
+    }
+
+    @Test func `interim responses have a limit`() throws {
+        func interim(_ count: Int) -> TestServer.Response {
+            (0..<count).reduce(.text("ok")) { response, _ in response.preceded(by: 103, headers: ["Link": "</a>"]) }
+        }
+        #expect(try heard(interim(5)).text == "ok")
+        #expect(try heard(interim(40)).error?.code == .badServerResponse)
+    }
+
+    @Test func `a field that is too long for libcurl says so`() throws {
+        let heard = try heard(
+            .raw("HTTP/1.1 200 OK\r\nX: \(String(repeating: "x", count: 150_000))\r\nContent-Length: 2\r\n\r\nok"))
+        let error = try #require(heard.error)
+        #expect(error.code == .badServerResponse)
+        #expect("\(error.userInfo[NSLocalizedDescriptionKey] ?? "")".contains("100 KB"))
+    }
+
+    @Test func `a head that comes a line now and then is given up`() throws {
+        let lines = (0..<400).map { "X-\($0): v\r\n" }.joined()
+        let heard = try heard(
+            .raw("HTTP/1.1 200 OK\r\n\(lines)Content-Length: 2\r\n\r\nok").bandwidth(bytesPerSecond: 400), timeout: 0.5)
+        #expect(heard.error?.code == .timedOut)
+        #expect(heard.heads.isEmpty)
+    }
+
+    @Test func `the time for a head can have a limit of its own`() throws {
+        var configuration = ConnectionConfiguration()
+        configuration.timeoutIntervalForHead = 0.3
+        let late = try heard(.text("late").failing(.stallBeforeHead), timeout: 60, configuration: configuration)
+        #expect(late.error?.code == .timedOut)
+        // The body may take longer than that.
+        let slow = try heard(
+            .drip(Data("0123456789".utf8), chunk: 1, interval: 0.1), timeout: 60, configuration: configuration)
+        #expect(slow.isFinished && slow.text == "0123456789")
+    }
+
+    @Test func `a redirect whose body is cut off is not followed`() throws {
+        server.route("GET", "/target", .text("target"))
+        let heard = try heard(.redirect(to: "/target").contentLength(50).closing())
+        #expect(heard.error?.code == .networkConnectionLost)
+        #expect(server.requests.allSatisfy { $0.path != "/target" })
+    }
+
+    @Test(arguments: ["gzip, chunked", "gzip", "xchunked", "chunked, identity"])
+    func `a transfer coding that nobody asked for is an error`(coding: String) throws {
+        let heard = try heard(
+            .raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: \(coding)\r\n\r\n2\r\nok\r\n0\r\n\r\n"))
+        #expect(heard.error?.code == .badServerResponse)
+        #expect(heard.body.isEmpty)
+    }
+
+    @Test func `a length beside chunks does not count`() throws {
+        let heard = try heard(
+            .raw("HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"))
+        #expect(heard.isFinished && heard.text == "ok")
+        #expect(heard.heads.first?.contentLength == nil)
+    }
+}
