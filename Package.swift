@@ -51,7 +51,8 @@ let package = Package(
             swiftSettings: swiftSettings),
         .target(name: "ConvoySerialization", dependencies: ["CZlib"], swiftSettings: swiftSettings),
         .target(
-            name: "ConvoyOperations", dependencies: ["ConvoyTransport", "ConvoySerialization", "ConvoySecurity"],
+            name: "ConvoyOperations",
+            dependencies: ["CEpoll", "ConvoyTransport", "ConvoySerialization", "ConvoySecurity"],
             swiftSettings: swiftSettings),
         .target(
             name: "Convoy",

@@ -10,6 +10,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 /* glibc declares these under _GNU_SOURCE only, which the importer does not define. */
@@ -27,5 +28,11 @@ static inline int cepoll_pidfd_open(int pid) {
 static inline int cepoll_unacknowledged_bytes(int fd) {
     int count = 0;
     return ioctl(fd, TIOCOUTQ, &count) == 0 ? count : 0;
+}
+
+/* What statfs(2) calls the type of the file system that a descriptor is on; 0 when that is unknown. */
+static inline unsigned long cepoll_file_system_type(int fd) {
+    struct statfs information;
+    return fstatfs(fd, &information) == 0 ? (unsigned long)information.f_type : 0;
 }
 #endif

@@ -2,21 +2,45 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// How a body that has come in part is asked for again, and what the answer means (RFC 9110, sections 13.1.5, 14).
+/// How a body that has come in part is asked for again, and what the answer means (RFC 9110, sections 13.1.5, 14 and
+/// 15.3.7).
 ///
-/// A value without I/O. The one aim: bytes of two different representations are never put together.
+/// A value without I/O. The one aim: bytes of two different representations are never put together, and nothing
+/// short is taken for the whole. Servers that ignore `If-Range` are common, so the answer's own validators decide.
 package struct Resumption: Sendable, Equatable {
-    /// What names the representation exactly: a strong entity tag, or a date that is certain enough.
-    package let validator: String
+    /// What names the representation, as the first response told it.
+    package struct Validators: Sendable, Equatable {
+        /// A strong entity tag.
+        package var entityTag: String?
+        package var lastModified: String?
+
+        /// Whether an answer with this head is about the same representation. A tag that was there must be there
+        /// again; a date must not differ, and must be there again where nothing else names the representation.
+        func match(_ head: ResponseHead) -> Bool {
+            if let entityTag, !Self.areSame(head["ETag"], entityTag) { return false }
+            guard let lastModified else { return true }
+            guard let other = head["Last-Modified"] else { return entityTag != nil }
+            return Self.areSame(other, lastModified)
+        }
+
+        /// Byte for byte: to Swift, two ways of writing an accent are equal.
+        private static func areSame(_ one: String?, _ other: String) -> Bool {
+            one?.utf8.elementsEqual(other.utf8) ?? false
+        }
+    }
+
+    package let validators: Validators
+    /// Where the representation was: its validators mean nothing elsewhere. nil for any place.
+    package let url: URL?
     /// How many bytes are there.
     package let offset: Int64
-    /// How many there are in all, if the first response said.
+    /// How many there are in all, if a response has said so.
     package let total: Int64?
 
     /// What the head of the answer means for the bytes that are there.
     package enum Verdict: Equatable, Sendable {
-        /// The rest comes: append.
-        case append
+        /// The rest comes: append, until there are `total` bytes.
+        case append(total: Int64)
         /// The whole comes, from its first byte: forget what is there.
         case startOver
         /// Nothing is missing.
@@ -29,17 +53,20 @@ package struct Resumption: Sendable, Equatable {
 
     /// How to go on after a try that brought `offset` bytes of what `head` announced; nil when only a new start
     /// from the first byte is safe.
-    package init?(after head: ResponseHead?, of request: URLRequest, offset: Int64) {
+    ///
+    /// - Parameter total: how many bytes there are in all, where an answer to a range has said what `head` did not.
+    package init?(after head: ResponseHead?, of request: URLRequest, offset: Int64, total: Int64? = nil) {
         guard let head, offset > 0, head.statusCode == 200, !head.isEncoded,
             (request.httpMethod ?? "GET") == "GET", request.httpBody == nil, request.httpBodyStream == nil,
             request.value(forHTTPHeaderField: "Range") == nil,
-            let validator = Self.validator(of: head)
+            let validators = Self.validators(of: head)
         else { return nil }
-        self.init(validator: validator, offset: offset, total: head.contentLength)
+        self.init(validators: validators, url: head.url, offset: offset, total: total ?? head.contentLength)
     }
 
-    package init(validator: String, offset: Int64, total: Int64?) {
-        self.validator = validator
+    package init(validators: Validators, url: URL? = nil, offset: Int64, total: Int64?) {
+        self.validators = validators
+        self.url = url
         self.offset = offset
         self.total = total
     }
@@ -48,106 +75,49 @@ package struct Resumption: Sendable, Equatable {
     package func request(_ request: URLRequest) -> URLRequest {
         var request = request
         request.setValue("bytes=\(offset)-", forHTTPHeaderField: "Range")
-        request.setValue(validator, forHTTPHeaderField: "If-Range")
+        request.setValue(validators.entityTag ?? validators.lastModified, forHTTPHeaderField: "If-Range")
         return request
     }
 
-    package func judge(_ head: ResponseHead) -> Verdict {
+    package func evaluate(_ head: ResponseHead) -> Verdict {
         switch head.statusCode {
-        case 206:
-            guard !head.isEncoded, let range = ContentRange(head["Content-Range"]), range.first == offset,
-                total == nil || range.total == nil || range.total == total,
-                range.total.map({ $0 == range.last + 1 }) ?? true,
-                head["ETag"].map({ !validator.hasPrefix("\"") || $0 == validator }) ?? true
-            else { return .askForWhole }
-            return .append
+        case 206: return evaluatePart(head)
         case 416:
-            guard let range = ContentRange.unsatisfied(head["Content-Range"]), range == offset,
-                total == nil || total == offset
-            else { return .askForWhole }
+            // Where nobody knows the length, "nothing behind your last byte" does not say that it is the same body.
+            guard let total, total == offset, ContentRange.unsatisfied(head["Content-Range"]) == offset else {
+                return .askForWhole
+            }
             return .alreadyComplete
         case 200..<300: return .startOver
         default: return .unrelated
         }
     }
 
+    private func evaluatePart(_ head: ResponseHead) -> Verdict {
+        guard !head.isEncoded, url == nil || Self.isSamePlace(head.url, url), validators.match(head),
+            let range = ContentRange(head["Content-Range"]), range.first == offset,
+            // A range without a total proves no end, and one that stops before it is a part of a part.
+            let whole = range.total, range.last == whole - 1, total == nil || total == whole,
+            head.contentLength == nil || head.contentLength == whole - offset
+        else { return .askForWhole }
+        return .append(total: whole)
+    }
+
+    private static func isSamePlace(_ one: URL, _ other: URL?) -> Bool {
+        func bytes(_ url: URL) -> Substring.UTF8View { url.absoluteString.utf8.prefix { $0 != UInt8(ascii: "#") } }
+        return other.map { bytes(one).elementsEqual(bytes($0)) } ?? true
+    }
+
     /// A strong tag, or a date a minute older than the response: a younger one may name two representations.
-    private static func validator(of head: ResponseHead) -> String? {
+    private static func validators(of head: ResponseHead) -> Validators? {
+        let modified = head["Last-Modified"]
         if let tag = head["ETag"] {
-            return tag.count >= 2 && tag.hasPrefix("\"") && tag.hasSuffix("\"") ? tag : nil
+            guard tag.utf8.count >= 2, tag.hasPrefix("\""), tag.hasSuffix("\"") else { return nil }
+            return Validators(entityTag: tag, lastModified: modified)
         }
-        guard let modified = head["Last-Modified"], let date = head["Date"],
-            let modifiedTime = HTTPDate.parse(modified), let time = HTTPDate.parse(date),
-            time - modifiedTime >= 60
+        guard let modified, let date = head["Date"], let modifiedTime = HTTPDate.parse(modified),
+            let time = HTTPDate.parse(date), time - modifiedTime >= 60
         else { return nil }
-        return modified
+        return Validators(entityTag: nil, lastModified: modified)
     }
-}
-
-/// The header field of the same name (RFC 9110, section 14.4).
-struct ContentRange: Equatable {
-    let first: Int64
-    let last: Int64
-    /// nil for `*`.
-    let total: Int64?
-
-    init?(_ text: String?) {
-        guard let rest = Self.afterUnit(text), let slash = rest.firstIndex(of: "/"),
-            let dash = rest[..<slash].firstIndex(of: "-"),
-            let first = Self.number(rest[..<dash]), let last = Self.number(rest[rest.index(after: dash)..<slash]),
-            first <= last
-        else { return nil }
-        let length = rest[rest.index(after: slash)...]
-        if length == "*" {
-            total = nil
-        } else {
-            guard let number = Self.number(length), last < number else { return nil }
-            total = number
-        }
-        self.first = first
-        self.last = last
-    }
-
-    /// The length in `bytes */1234`.
-    static func unsatisfied(_ text: String?) -> Int64? {
-        guard let rest = afterUnit(text), rest.hasPrefix("*/") else { return nil }
-        return number(rest.dropFirst(2))
-    }
-
-    private static func afterUnit(_ text: String?) -> Substring? {
-        guard let text, text.lowercased().hasPrefix("bytes ") else { return nil }
-        return text.dropFirst(6)
-    }
-
-    private static func number(_ digits: Substring) -> Int64? {
-        guard !digits.isEmpty, digits.utf8.allSatisfy({ $0 >= UInt8(ascii: "0") && $0 <= UInt8(ascii: "9") }) else {
-            return nil
-        }
-        return Int64(digits)
-    }
-}
-
-/// Dates in HTTP's own form, `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110, section 5.6.7).
-enum HTTPDate {
-    /// Seconds since 1970.
-    static func parse(_ text: String) -> Int? {
-        let parts = text.split(separator: " ")
-        guard parts.count == 6, parts[5] == "GMT", let day = Int(parts[1]), let year = Int(parts[3]),
-            let month = months.firstIndex(of: String(parts[2]))
-        else { return nil }
-        let clock = parts[4].split(separator: ":").compactMap { Int($0) }
-        guard clock.count == 3 else { return nil }
-        var fields = tm()
-        fields.tm_mday = Int32(truncatingIfNeeded: day)
-        fields.tm_mon = Int32(month)
-        fields.tm_year = Int32(truncatingIfNeeded: year - 1900)
-        fields.tm_hour = Int32(truncatingIfNeeded: clock[0])
-        fields.tm_min = Int32(truncatingIfNeeded: clock[1])
-        fields.tm_sec = Int32(truncatingIfNeeded: clock[2])
-        return timegm(&fields)
-    }
-
-    private static let months = [
-        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-    ]
 }

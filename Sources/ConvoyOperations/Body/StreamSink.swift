@@ -2,37 +2,25 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// An output stream that can forget what was written to it and start over, which Foundation's cannot.
-///
-/// A response that must be fetched again from its first byte (the server does not resume, or the resource has
-/// changed) needs it.
-public protocol RewindableOutputStream: OutputStream {
-    /// Drops all bytes that were written since the stream was opened.
-    ///
-    /// - Throws: what the system said.
-    func rewind() throws
-}
-
 /// Writes the body to an `OutputStream`.
 ///
-/// Foundation's own streams are written on the network thread. A subclass is a user's code: it is written on a
-/// worker's thread, and the transfer waits meanwhile.
+/// A stream may be a user's code, a pipe that nobody reads, or a file on a server that is away: it is opened, written,
+/// set back and closed on a worker's thread, and the transfer waits meanwhile. Only a file on a local disk is written
+/// on the network thread, which saves two hops for each block.
 final class StreamSink: BodySink {
     /// The stream is used by one thread at a time: the network thread, or the one worker it waits for.
     private struct Box: @unchecked Sendable { let stream: OutputStream }
 
     private let box: Box
     private let url: URL?
-    private let isForeign: Bool
-    private let resume: @Sendable (@escaping @Sendable () -> Void) -> Void
+    private let perform: @Sendable (@escaping @Sendable () -> Void) -> Void
     private(set) var offset: Int64 = 0
+    private(set) var isBusy = false
     /// How far the stream has ever been written: what lies behind the end must not stay there.
     private var furthest: Int64 = 0
     private var isOpen = false
-    private var failure: URLError?
-    /// Called on the network thread when a `.later` is over.
-    var whenReady: ((URLError?) -> Void)?
-    private(set) var isBusy = false
+    /// Whether the stream is a file that is written on the network thread.
+    private var isDirect = false
 
     /// - Parameter perform: runs a block on the network thread.
     init(
@@ -41,108 +29,119 @@ final class StreamSink: BodySink {
     ) {
         box = Box(stream: stream)
         self.url = url
-        isForeign = type(of: stream) != OutputStream.self && !(stream is FileOutputStream)
-        resume = perform
+        self.perform = perform
     }
 
     var data: Data? { nil }
 
-    func open() throws(URLError) {
-        guard !isOpen else { return }
-        isOpen = true
-        if box.stream.streamStatus == .notOpen { box.stream.open() }
-        if box.stream.streamStatus == .error { throw error(of: box.stream) }
-        if box.stream.streamStatus == .closed {
-            throw URLError(.cannotWriteToFile, url: url, "The output stream is closed.")
-        }
-    }
-
     func expect(_ count: Int64) {}
 
-    func write(_ bytes: UnsafeRawBufferPointer) throws(URLError) -> SinkState {
-        guard isForeign else {
-            try Self.write(bytes, to: box.stream, url: url)
-            note(bytes.count)
-            return .ready
+    func open(then: @escaping @Sendable (URLError?) -> Void) {
+        guard !isOpen else { return then(nil) }
+        isOpen = true
+        let owner = Owner(sink: self)
+        BlockingWorkers.shared.perform { [box, url] in
+            let stream = box.stream
+            let file = stream as? FileOutputStream
+            if stream.streamStatus == .notOpen {
+                file?.keepsContentsAtOpening = true
+                stream.open()
+            }
+            owner.sink.isDirect = file?.isOnLocalDisk ?? false
+            switch stream.streamStatus {
+            case .error: then(Self.failure(of: stream, url: url))
+            case .closed: then(URLError(.cannotWriteToFile, url: url, "The output stream is closed."))
+            default: then(nil)
+            }
+        }
+    }
+
+    func write(_ bytes: UnsafeRawBufferPointer, then: @escaping (URLError?) -> Void) {
+        let count = Int64(bytes.count)
+        if isDirect {
+            let failure = Self.write(bytes, to: box.stream, url: url)
+            if failure == nil { note(count) }
+            return then(failure)
         }
         let copy = Data(bytes)
-        isBusy = true
-        struct Owner: @unchecked Sendable { let sink: StreamSink }
-        let owner = Owner(sink: self)
-        BlockingWorkers.shared.perform { [box, url, resume] in
-            var failure: URLError?
-            do throws(URLError) {
-                try Self.write(copy, to: box.stream, url: url)
-            } catch {
-                failure = error
-            }
-            let result = failure
-            resume { owner.sink.written(copy.count, result) }
+        work({ stream, url in copy.withUnsafeBytes { Self.write($0, to: stream, url: url) } }) { [self] failure in
+            if failure == nil { note(count) }
+            then(failure)
         }
-        return .later
     }
 
-    private func written(_ count: Int, _ failure: URLError?) {
-        isBusy = false
-        if failure == nil { note(count) }
-        whenReady?(failure)
-    }
-
-    private func note(_ count: Int) {
-        offset += Int64(count)
-        furthest = max(furthest, offset)
-    }
-
-    func rewind() throws(URLError) {
-        guard offset > 0 else { return }
-        if let stream = box.stream as? any RewindableOutputStream {
-            do {
-                try stream.rewind()
-            } catch {
-                throw URLError(
-                    .cannotWriteToFile, url: url, "The output stream cannot start over: \(error)", underlying: error)
+    func rewind(then: @escaping (URLError?) -> Void) {
+        guard offset > 0 || (box.stream as? FileOutputStream)?.hasOldContents == true else { return then(nil) }
+        work({ stream, url in Self.rewind(stream, url: url) }) { [self] failure in
+            if failure == nil {
+                offset = 0
+                if box.stream is any RewindableOutputStream { furthest = 0 }
             }
-            furthest = 0
-        } else {
-            // A stream that appends has no position; one that does is set back, and judged when it is closed.
-            guard !isForeign, box.stream.property(forKey: .fileCurrentOffsetKey) != nil,
-                box.stream.setProperty(NSNumber(value: 0), forKey: .fileCurrentOffsetKey)
-            else {
-                throw URLError(
-                    .cannotWriteToFile, url: url,
-                    "The response must be fetched from its start again, and the output stream cannot start over.")
-            }
+            then(failure)
         }
-        offset = 0
     }
 
     func close(then: @escaping (URLError?) -> Void) {
         guard isOpen else { return then(nil) }
         isOpen = false
-        guard isForeign else {
+        if isDirect {
             box.stream.close()
-            return then(leftover ?? failureOfClosing())
+            return then(leftover ?? Self.failureOfClosing(box.stream, url: url))
         }
         // A stream that compresses or encrypts is whole only when it has been closed.
-        struct Owner: @unchecked Sendable {
+        work({ stream, url in
+            stream.close()
+            return Self.failureOfClosing(stream, url: url)
+        }) { [self] failure in then(leftover ?? failure) }
+    }
+
+    // MARK: Work
+
+    private struct Owner: @unchecked Sendable { let sink: StreamSink }
+
+    /// Does something with the stream on a worker's thread, and goes on on the network thread.
+    private func work(
+        _ job: @escaping @Sendable (OutputStream, URL?) -> URLError?, then: @escaping (URLError?) -> Void
+    ) {
+        struct Continuation: @unchecked Sendable {
             let sink: StreamSink
             let then: (URLError?) -> Void
         }
-        let owner = Owner(sink: self, then: then)
-        BlockingWorkers.shared.perform { [box, resume] in
-            box.stream.close()
-            resume { owner.then(owner.sink.leftover ?? owner.sink.failureOfClosing()) }
+        isBusy = true
+        let continuation = Continuation(sink: self, then: then)
+        BlockingWorkers.shared.perform { [box, url, perform] in
+            let failure = job(box.stream, url)
+            perform {
+                continuation.sink.isBusy = false
+                continuation.then(failure)
+            }
         }
     }
 
-    private func failureOfClosing() -> URLError? {
-        if let file = box.stream as? FileOutputStream {
-            guard let failure = file.failure else { return nil }
-            return URLError(
-                .cannotCloseFile, url: url, "The file could not be written: \(failure.localizedDescription)",
-                underlying: failure)
+    private func note(_ count: Int64) {
+        offset += count
+        furthest = max(furthest, offset)
+    }
+
+    private static func rewind(_ stream: OutputStream, url: URL?) -> URLError? {
+        if let stream = stream as? any RewindableOutputStream {
+            do {
+                try stream.rewind()
+                return nil
+            } catch {
+                return URLError(
+                    .cannotWriteToFile, url: url, "The output stream cannot start over: \(error)", underlying: error)
+            }
         }
-        return box.stream.streamStatus == .error ? error(of: box.stream) : nil
+        // A stream that appends has no position; one that does is set back, and judged when it is closed.
+        guard type(of: stream) == OutputStream.self, stream.property(forKey: .fileCurrentOffsetKey) != nil,
+            stream.setProperty(NSNumber(value: 0), forKey: .fileCurrentOffsetKey)
+        else {
+            return URLError(
+                .cannotWriteToFile, url: url,
+                "The response must be fetched from its start again, and the output stream cannot start over.")
+        }
+        return nil
     }
 
     /// What an earlier and longer response has left behind the end, in a stream that could not be truncated.
@@ -153,36 +152,34 @@ final class StreamSink: BodySink {
             "The output stream holds \(furthest - offset) bytes of an earlier, longer response behind the end.")
     }
 
-    private static func write(_ data: Data, to stream: OutputStream, url: URL?) throws(URLError) {
-        let result: Result<Void, URLError> = data.withUnsafeBytes { bytes in
-            do throws(URLError) {
-                return .success(try write(bytes, to: stream, url: url))
-            } catch {
-                return .failure(error)
-            }
+    private static func failureOfClosing(_ stream: OutputStream, url: URL?) -> URLError? {
+        if let file = stream as? FileOutputStream {
+            guard let failure = file.failure else { return nil }
+            return URLError(
+                .cannotCloseFile, url: url, "The file could not be written: \(failure.localizedDescription)",
+                underlying: failure)
         }
-        try result.get()
+        return stream.streamStatus == .error ? failure(of: stream, url: url) : nil
     }
 
-    private static func write(_ bytes: UnsafeRawBufferPointer, to stream: OutputStream, url: URL?) throws(URLError) {
-        guard var next = bytes.bindMemory(to: UInt8.self).baseAddress else { return }
+    private static func write(_ bytes: UnsafeRawBufferPointer, to stream: OutputStream, url: URL?) -> URLError? {
+        guard var next = bytes.bindMemory(to: UInt8.self).baseAddress else { return nil }
         var left = bytes.count
         while left > 0 {
             let count = stream.write(next, maxLength: left)
             guard count > 0 else {
                 if count == 0 {
-                    throw URLError(.cannotWriteToFile, url: url, "The output stream has no space left.")
+                    return URLError(.cannotWriteToFile, url: url, "The output stream has no space left.")
                 }
-                throw failure(of: stream, url: url)
+                return failure(of: stream, url: url)
             }
             // A stream that claims more than it was given is not believed.
             let taken = min(count, left)
             next += taken
             left -= taken
         }
+        return nil
     }
-
-    private func error(of stream: OutputStream) -> URLError { Self.failure(of: stream, url: url) }
 
     private static func failure(of stream: OutputStream, url: URL?) -> URLError {
         // Foundation's getter crashes where there is no error.

@@ -21,6 +21,8 @@ open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
         var plain: HTTPResponseSerializer? = HTTPResponseSerializer()
         /// How much it parses at most, if it says so.
         var parsingLimit: Int?
+        /// Which statuses it accepts, nil for all; asked when it is set, as the network thread runs no code of a user's.
+        var acceptableStatusCodes = HTTPResponseSerializer().acceptableStatusCodes
         var success: Success?
         var failure: Failure?
     }
@@ -34,8 +36,10 @@ open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
         set {
             let plain = newValue as? HTTPResponseSerializer
             let limit = plain == nil ? (newValue as? any HTTPResponseSerialization)?.limits.maximumBodySize : nil
+            let codes = (newValue as? any HTTPResponseSerialization).map(\.acceptableStatusCodes) ?? .successful
             httpSettings.withLock { settings in
                 settings.serializer = newValue
+                settings.acceptableStatusCodes = codes
                 settings.plain = plain
                 settings.parsingLimit = limit
             }
@@ -73,10 +77,7 @@ open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
     }
 
     package override func belongsIntoOutput(_ head: ResponseHead) -> Bool {
-        guard let serializer = responseSerializer as? any HTTPResponseSerialization else {
-            return (200..<300).contains(head.statusCode)
-        }
-        return serializer.acceptableStatusCodes?.contains(head.statusCode) ?? true
+        httpSettings.withLock { $0.acceptableStatusCodes }?.contains(head.statusCode) ?? true
     }
 
     package override var memoryLimit: Int {

@@ -12,18 +12,24 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     private var operation: URLConnectionOperation?
     private let sink: any BodySink
     let isInMemory: Bool
-    /// The body of a response that does not belong into the output stream.
+    /// The body of a response that does not belong into the output stream, or not to what is in the sink.
     private var aside: MemorySink?
     private var request: URLRequest?
     /// The head that the bytes in the sink belong to.
     private var head: ResponseHead?
+    /// How many bytes of body there are in all, as sent: from `head`, or from the answer to a range.
+    private var total: Int64?
     private var memoryLimit = Int64.max
     /// What the present try was asked with.
     private var resumption: Resumption?
+    /// Whether the server's answer to a range was of no use. Until the whole has begun to come, it is asked for that.
     private var asksForWhole = false
     /// Set when the connection is cancelled by us, and not because the operation was asked to stop.
     private var afterCancel: AfterCancel?
-    private var endsAfterWrite: (() -> Void)?
+    /// The connection that waits for the sink.
+    private var suspended: (any Connection)?
+    /// What to do when the sink has done what it was asked for.
+    private var endsAfterSink: (() -> Void)?
 
     private enum AfterCancel {
         case askForWhole
@@ -42,23 +48,41 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
 
     // MARK: Beginning a try
 
-    func prepareForTry(of operation: URLConnectionOperation) throws(URLError) {
-        let request = try operation.requestForTry(isFirst: self.request == nil)
-        self.operation = operation
-        self.request = request
-        memoryLimit = Int64(operation.memoryLimit)
-        try sink.open()
-        (sink as? StreamSink)?.whenReady = { [weak self] in self?.written($0) }
-        resumption =
-            asksForWhole ? nil : Resumption(after: head, of: request, offset: sink.offset)
-        aside = nil
-        afterCancel = nil
+    /// Makes ready for a try: a body that can be read again, and an open sink.
+    ///
+    /// - Parameter then: hears of the request to send, at once or on a worker's thread, where no network is held up by
+    ///   a stream of the user's.
+    func prepareForTry(
+        of operation: URLConnectionOperation, then: @escaping @Sendable (Result<URLRequest, URLError>) -> Void
+    ) {
+        let isFirst = request == nil
+        guard !isFirst, operation.request.httpBodyStream != nil else {
+            return openSink(for: operation, sending: operation.request, then: then)
+        }
+        BlockingWorkers.shared.perform { [self] in
+            do throws(URLError) {
+                openSink(for: operation, sending: try operation.replayedRequest(), then: then)
+            } catch {
+                then(.failure(error))
+            }
+        }
     }
 
-    /// The request of this try: for the rest of the body, or for the whole.
-    func nextRequest(_ given: URLRequest) -> URLRequest {
-        let request = self.request ?? given
-        return resumption?.request(request) ?? request
+    private func openSink(
+        for operation: URLConnectionOperation, sending request: URLRequest,
+        then: @escaping @Sendable (Result<URLRequest, URLError>) -> Void
+    ) {
+        sink.open { [self] failure in
+            if let failure { return then(.failure(failure)) }
+            self.operation = operation
+            self.request = request
+            memoryLimit = Int64(operation.memoryLimit)
+            resumption =
+                asksForWhole ? nil : Resumption(after: head, of: request, offset: sink.offset, total: total)
+            aside = nil
+            afterCancel = nil
+            then(.success(resumption?.request(request) ?? request))
+        }
     }
 
     /// The try does not begin after all.
@@ -73,52 +97,52 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     // MARK: The connection's delegate
 
     func connection(_ connection: any Connection, didReceive response: ResponseHead) {
-        guard let operation else { return connection.cancel() }
-        let verdict = resumption?.judge(response) ?? .startOver
-        switch verdict {
-        case .append: return  // the head stays that of the whole
-        case .alreadyComplete: return stop(connection, then: .succeed)
-        case .askForWhole: return stop(connection, then: .askForWhole)
+        guard let operation, afterCancel == nil else { return connection.cancel() }
+        switch resumption?.evaluate(response) ?? .startOver {
+        case .append(let whole): total = whole  // the head stays that of the whole
+        case .alreadyComplete: stop(connection, then: .succeed)
+        case .askForWhole: stop(connection, then: .askForWhole)
         case .unrelated:
             aside = MemorySink()
             operation.note(response)
         case .startOver:
             resumption = nil
+            asksForWhole = false
             operation.note(response)
-            guard isInMemory || operation.belongsIntoOutput(response) else {
+            if isInMemory || operation.belongsIntoOutput(response) {
+                startOver(with: response, connection)
+            } else {
                 aside = MemorySink()
-                return
-            }
-            do throws(URLError) {
-                try sink.rewind()
-                head = response
-                guard let length = response.contentLength, !response.isEncoded else { return }
-                // Not a byte of it is fetched in vain.
-                if isInMemory, length > memoryLimit { return stop(connection, then: .fail(tooLarge)) }
-                sink.expect(length)
-            } catch {
-                stop(connection, then: .fail(error))
             }
         }
     }
 
+    private func startOver(with response: ResponseHead, _ connection: any Connection) {
+        head = response
+        let hasBody = request?.httpMethod != "HEAD" && response.statusCode != 204 && response.statusCode != 304
+        total = hasBody && !response.isEncoded ? response.contentLength : nil
+        // Not a byte of it is fetched in vain.
+        if isInMemory, let total, total > memoryLimit { return stop(connection, then: .fail(tooLarge)) }
+        ask(of: connection) { sink.rewind(then: $0) }
+        if let total, afterCancel == nil { sink.expect(total) }
+    }
+
     func connection(_ connection: any Connection, didReceive data: UnsafeRawBufferPointer) {
         guard afterCancel == nil, let operation else { return }
-        if isInMemory || aside != nil, (aside ?? sink).offset + Int64(data.count) > memoryLimit {
+        let received = (aside ?? sink).offset + Int64(data.count)
+        if isInMemory || aside != nil, received > memoryLimit {
             return stop(connection, then: .fail(tooLarge))
         }
-        do throws(URLError) {
-            if let aside {
-                _ = aside.write(data)
-            } else if try sink.write(data) == .later {
-                connection.suspendReceiving()
-                suspended = connection
-            }
-        } catch {
-            return stop(connection, then: .fail(error))
+        if let aside {
+            aside.append(data)
+        } else {
+            // More than the range says: what else it says is not to be trusted either.
+            if resumption != nil, let total, received > total { return stop(connection, then: .askForWhole) }
+            ask(of: connection) { sink.write(data, then: $0) }
+            guard afterCancel == nil else { return }
         }
         operation.progressReport.noteDownload(
-            Int64(data.count), total: aside?.offset ?? sink.offset, expected: expectedTotal, of: operation)
+            Int64(data.count), total: received, expected: expectedTotal, of: operation)
     }
 
     func connection(
@@ -133,14 +157,22 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         decide: @escaping @Sendable (URLRequest?) -> Void
     ) {
         guard let operation else { return decide(nil) }
-        var next = redirect.request
-        if let stream = next.httpBodyStream as? any ReplayableBodyStream, let fresh = try? stream.replay() {
-            next.httpBodyStream = fresh
+        let proposed = redirect.request
+        let handler = operation.redirectHandler
+        guard handler != nil || proposed.httpBodyStream is any ReplayableBodyStream else { return decide(proposed) }
+        // The user's stream and the user's handler may both take their time.
+        BlockingWorkers.shared.perform {
+            var next = proposed
+            if let stream = next.httpBodyStream as? any ReplayableBodyStream, let fresh = try? stream.replay() {
+                next.httpBodyStream = fresh
+            }
+            guard let handler else { return decide(next) }
+            let replayed = next
+            let answer: @Sendable () -> Void = {
+                decide(handler(operation, replayed, redirect.response.urlResponse))
+            }
+            if let queue = operation.completionQueue { queue.async(execute: answer) } else { answer() }
         }
-        guard let handler = operation.redirectHandler else { return decide(next) }
-        let queue = operation.completionQueue ?? OperationQueues.processing
-        let proposed = next
-        queue.async { decide(handler(operation, proposed, redirect.response.urlResponse)) }
     }
 
     func connectionDidFinish(_ connection: any Connection) { end { $0.succeed() } }
@@ -153,9 +185,10 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
 
     // MARK: Ending
 
-    /// The connection has ended. What was decided before counts, even where its end came first.
+    /// The connection has ended. What was decided before counts, even where its end came first. The sink finishes
+    /// what it was asked for: the offset is read after that.
     private func end(_ otherwise: @escaping (OperationTransfer) -> Void) {
-        whenWritten { [self] in
+        let conclusion = { [self] in
             switch afterCancel {
             case nil: otherwise(self)
             case .succeed: succeed()
@@ -165,6 +198,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
                 takeOperation()?.transferMustRepeat()
             }
         }
+        if sink.isBusy { endsAfterSink = conclusion } else { conclusion() }
     }
 
     private func takeOperation() -> URLConnectionOperation? { operation.take() }
@@ -176,19 +210,37 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     }
 
     private func succeed() {
-        if let total = resumption?.total, aside == nil, sink.offset != total {
+        if aside == nil, let total, sink.offset != total {
             return fail(
                 URLError(
                     .networkConnectionLost, url: request?.url, "\(sink.offset) of \(total) bytes have arrived."))
         }
-        let data = aside?.data ?? sink.data
-        let head = aside == nil ? self.head : operation?.currentHead
-        let operation = takeOperation()
+        guard let operation = takeOperation() else { return }
+        let head = aside == nil ? self.head : operation.currentHead
+        // While the sink is open: a try that follows goes on with it.
+        if operation.retriesInstead(of: head) { return }
+        guard let aside, !isInMemory, let head, operation.belongsIntoOutput(head) else {
+            return close(operation, head, data: aside?.data ?? sink.data)
+        }
+        // The operation takes any status: the error's body is its response, and not behind a part of another.
+        let body = aside.data ?? Data()
+        sink.rewind { [self] failure in
+            if let failure { return operation.conclude(data: nil, head: nil, error: failure) }
+            body.withUnsafeBytes { bytes in
+                sink.write(bytes) { [self] failure in
+                    if let failure { return operation.conclude(data: nil, head: nil, error: failure) }
+                    close(operation, head, data: nil)
+                }
+            }
+        }
+    }
+
+    private func close(_ operation: URLConnectionOperation, _ head: ResponseHead?, data: Data?) {
         sink.close { failure in
             if let failure {
-                operation?.conclude(data: nil, head: nil, error: failure)
+                operation.conclude(data: nil, head: nil, error: failure)
             } else {
-                operation?.conclude(data: data, head: head, error: nil)
+                operation.conclude(data: data, head: head, error: nil)
             }
         }
     }
@@ -208,33 +260,31 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
 
     /// The whole length of what is arriving, as the user sees it.
     private var expectedTotal: Int64? {
-        guard let shown = aside == nil ? head : operation?.currentHead, !shown.isEncoded else { return nil }
+        guard aside != nil else { return total }
+        guard let shown = operation?.currentHead, !shown.isEncoded else { return nil }
         return shown.contentLength
     }
 
-    // MARK: Slow streams
+    // MARK: A sink that takes its time
 
-    private var suspended: (any Connection)?
-
-    private func written(_ failure: URLError?) {
-        let connection = suspended
-        suspended = nil
-        if let failure, afterCancel == nil {
-            afterCancel = .fail(failure)
-            connection?.cancel()
+    /// Asks something of the sink, and lets the connection rest until it is done.
+    private func ask(of connection: any Connection, _ request: (@escaping (URLError?) -> Void) -> Void) {
+        request { [self] failure in
+            if let failure { stop(connection, then: .fail(failure)) }
+            sinkDidFinish(failure)
         }
-        if let end = endsAfterWrite {
-            endsAfterWrite = nil
+        guard sink.isBusy else { return }
+        connection.suspendReceiving()
+        suspended = connection
+    }
+
+    private func sinkDidFinish(_ failure: URLError?) {
+        let connection = suspended.take()
+        if let end = endsAfterSink.take() {
             // However the transfer ended meanwhile: bytes are missing.
             if let failure { fail(failure) } else { end() }
         } else if failure == nil {
             connection?.resumeReceiving()
         }
-    }
-
-    /// Ends the try when the last bytes are where they belong: the offset is read after that.
-    private func whenWritten(_ end: @escaping () -> Void) {
-        guard let stream = sink as? StreamSink, stream.isBusy else { return end() }
-        endsAfterWrite = end
     }
 }

@@ -102,22 +102,26 @@ extension URLConnectionOperation {
     }
 
     private func connect() {
+        // Before the output is opened: an operation that was stopped by now leaves it alone.
+        if isStoppedInPreparation() { return happen(.workStopped) }
         let carrier = self.carrier
-        let transfer: OperationTransfer
-        do throws(URLError) {
-            transfer = try transferForThisTry(over: carrier)
-        } catch {
-            return conclude(data: nil, head: nil, error: error)
+        let transfer = transfer(over: carrier)
+        transfer.prepareForTry(of: self) { [self] result in
+            switch result {
+            case .success(let request): connect(transfer, over: carrier, with: request)
+            case .failure(let error): conclude(data: nil, head: nil, error: error)
+            }
         }
+    }
+
+    private func connect(_ transfer: OperationTransfer, over carrier: any Transport, with request: URLRequest) {
         var configuration = settings.withLock { $0.configuration }
         // A body that goes to a file is expected to be a large one.
         if !transfer.isInMemory { configuration.receiveBufferSize = 512 << 10 }
-        let next = transfer.nextRequest(request)
-        if let slow = next.httpBodyStream as? any ThrottledBodyStream {
+        if let slow = request.httpBodyStream as? any ThrottledBodyStream {
             configuration.uploadThrottle = .init(packetSize: slow.packetSize, delay: slow.delay)
         }
-        let connection = carrier.connection(
-            for: next, configuration: configuration, delegate: transfer)
+        let connection = carrier.connection(for: request, configuration: configuration, delegate: transfer)
         let isStopped = workSlot.withLock { slot in
             if case .preparing(isStopped: true) = slot { return true }
             slot = .connected(connection)
@@ -137,12 +141,10 @@ extension URLConnectionOperation {
         return carrier
     }
 
-    private func transferForThisTry(over carrier: any Transport) throws(URLError) -> OperationTransfer {
-        let existing = delivery.withLock { $0.transfer }
-        let transfer =
-            existing ?? OperationTransfer(url: request.url, output: outputStreamBox?.stream, transport: carrier)
-        if existing == nil { delivery.withLock { $0.transfer = transfer } }
-        try transfer.prepareForTry(of: self)
+    private func transfer(over carrier: any Transport) -> OperationTransfer {
+        if let existing = delivery.withLock({ $0.transfer }) { return existing }
+        let transfer = OperationTransfer(url: request.url, output: outputStreamBox?.stream, transport: carrier)
+        delivery.withLock { $0.transfer = transfer }
         return transfer
     }
 
@@ -179,10 +181,18 @@ extension URLConnectionOperation {
 
     var currentHead: ResponseHead? { results.withLock { $0.head } }
 
+    /// Whether a response is one after which the request is tried again. Then nothing concludes the work.
+    func retriesInstead(of head: ResponseHead?) -> Bool {
+        guard willRetry(after: nil, head: head) else { return false }
+        workSlot.withLock { $0 = .concluding }
+        happen(.workWillRetry)
+        return true
+    }
+
     /// The transfer has brought what it can. Any thread.
     func conclude(data: Data?, head: ResponseHead?, error: (any Error)?) {
         workSlot.withLock { $0 = .concluding }
-        if willRetry(after: error, head: head) { return happen(.workWillRetry) }
+        if let error, willRetry(after: error, head: head) { return happen(.workWillRetry) }
         if let error {
             results.withLock { results in
                 results.data = nil

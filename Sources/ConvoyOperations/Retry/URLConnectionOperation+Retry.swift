@@ -84,10 +84,10 @@ extension URLConnectionOperation {
         }
     }
 
-    /// The request of a try. A body from a stream is there once; for another try it must be replayable.
-    func requestForTry(isFirst: Bool) throws(URLError) -> URLRequest {
+    /// The request of a further try. A body from a stream is there once; it must be replayable. Calls the user's stream.
+    func replayedRequest() throws(URLError) -> URLRequest {
         let request = self.request
-        guard !isFirst, let stream = request.httpBodyStream else { return request }
+        guard let stream = request.httpBodyStream else { return request }
         guard let replayable = stream as? any ReplayableBodyStream, let fresh = try? replayable.replay() else {
             throw URLError(
                 .requestBodyStreamExhausted, url: request.url,

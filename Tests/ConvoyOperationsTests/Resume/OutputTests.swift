@@ -1,0 +1,290 @@
+import ConvoySerialization
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Synchronization
+import Testing
+
+@testable import ConvoyOperations
+@testable import ConvoyTransport
+
+/// Where a body goes: files that are left alone until there is something for them, and streams that take their time.
+@Suite struct OutputTests {
+    let server: TestServer
+    let directory: TemporaryDirectory
+
+    init() throws {
+        server = try TestServer()
+        directory = try TemporaryDirectory()
+    }
+
+    private func contents(_ name: String) -> String? {
+        try? String(contentsOf: directory.file(name), encoding: .utf8)
+    }
+
+    @Test(arguments: [true, false])
+    func `a retry after a status goes on with an open output`(isFile: Bool) throws {
+        server.route("GET", "/busy", inTurn: [.text("busy", status: 503), .text("hello")])
+        let foreign = SlowOutputStream()
+        let probe = Probe(
+            server.url("/busy"), output: isFile ? FileOutputStream(fileURL: directory.file("out")) : foreign)
+        var policy = RetryPolicy()
+        policy.initialDelay = 0.01
+        probe.operation.retryPolicy = policy
+        probe.operation.start()
+        #expect(probe.outcome() == Probe.succeeded, "\(String(describing: probe.error))")
+        #expect((isFile ? contents("out") : String(decoding: foreign.written, as: UTF8.self)) == "hello")
+        #expect(probe.operation.retryCount == 1)
+    }
+
+    @Test func `a retry after a status overwrites what an operation that takes any status has written`() throws {
+        server.route("GET", "/busy", inTurn: [.text("a long excuse", status: 503), .text("hello")])
+        let probe = Probe(server.url("/busy"), output: FileOutputStream(fileURL: directory.file("out")))
+        var serializer = HTTPResponseSerializer()
+        serializer.acceptableStatusCodes = nil
+        probe.operation.responseSerializer = serializer
+        var policy = RetryPolicy()
+        policy.initialDelay = 0.01
+        probe.operation.retryPolicy = policy
+        probe.operation.start()
+        #expect(probe.outcome() == Probe.succeeded)
+        #expect(contents("out") == "hello")
+    }
+
+    /// Downloads 100,000 bytes with a pause in the middle; the answer to the resume is a 500.
+    private func resumeAnsweredWithAnError(_ change: (HTTPRequestOperation) -> Void) throws -> Probe {
+        server.servePattern(count: 100_000, at: "/file", etag: "\"v1\"") { _, response in
+            response.stalls(afterBytes: 50_000)
+        }
+        let probe = Probe(server.url("/file"), output: FileOutputStream(fileURL: directory.file("out")))
+        change(probe.operation)
+        let paused = Signal()
+        probe.operation.downloadProgressHandler = { [operation = probe.operation] _, total, _ in
+            guard total >= 50_000 else { return }
+            operation.pause()
+            paused.fire()
+        }
+        probe.operation.start()
+        try #require(paused.wait())
+        server.removeRoute("/file")
+        server.route("GET", "/file", .text("out of order", status: 500))
+        probe.operation.resume()
+        _ = probe.outcome()
+        return probe
+    }
+
+    @Test func `an operation that takes any status has the error's body in its output, and no part before it`() throws {
+        let probe = try resumeAnsweredWithAnError { operation in
+            var serializer = HTTPResponseSerializer()
+            serializer.acceptableStatusCodes = nil
+            operation.responseSerializer = serializer
+        }
+        #expect(probe.operation.error == nil)
+        #expect(probe.operation.statusCode == 500)
+        #expect(contents("out") == "out of order")
+    }
+
+    @Test func `an operation that does not fails, and its output has the part`() throws {
+        let probe = try resumeAnsweredWithAnError { _ in }
+        #expect(probe.operation.error != nil)
+        #expect(probe.operation.responseString == "out of order")
+        #expect(try Data(contentsOf: directory.file("out")).count == 50_000)
+    }
+
+    @Test func `a file is left alone until there is something for it`() throws {
+        server.route("GET", "/missing", .text("not here", status: 404))
+        server.route("GET", "/empty", .bytes(Data()))
+        _ = try directory.write(Data("old".utf8), to: "out")
+        func get(_ path: String) -> Probe {
+            let probe = Probe(server.url(path), output: FileOutputStream(fileURL: directory.file("out")))
+            probe.operation.start()
+            _ = probe.outcome()
+            return probe
+        }
+        #expect(get("/missing").operation.error != nil)
+        #expect(contents("out") == "old")
+        #expect(get("/empty").operation.error == nil)
+        #expect(contents("out") == "")
+    }
+
+    @Test func `a cancel while the request is prepared leaves the output alone`() throws {
+        server.route("GET", "/file", .text("new"))
+        _ = try directory.write(Data("old".utf8), to: "out")
+        let probe = Probe(server.url("/file"), output: FileOutputStream(fileURL: directory.file("out")))
+        let (isPreparing, goesOn) = (Signal(), Signal())
+        probe.operation.prepare = { _ in
+            isPreparing.fire()
+            _ = goesOn.wait()
+        }
+        probe.operation.start()
+        try #require(isPreparing.wait())
+        probe.operation.cancel()
+        goesOn.fire()
+        #expect(probe.outcome() == Probe.cancelled)
+        #expect(contents("out") == "old")
+        #expect(server.requests.isEmpty)
+    }
+
+    @Test func `a pipe that nobody reads holds up no other transfer, no timeout and no cancel`() throws {
+        server.route("GET", "/big", .pattern(count: 4 << 20))
+        server.route("GET", "/fine", .text("fine"))
+        let pipe = directory.file("pipe")
+        try #require(mkfifo(pipe.path, 0o600) == 0)
+        // Opening it waits for a reader.
+        let unopened = Probe(server.url("/big"), output: FileOutputStream(fileURL: pipe))
+        unopened.operation.start()
+        // With a reader that does not read, writing waits.
+        let other = directory.file("other")
+        try #require(mkfifo(other.path, 0o600) == 0)
+        let reader = open(other.path, O_RDONLY | O_NONBLOCK)
+        try #require(reader >= 0)
+        let unread = Probe(server.url("/big"), output: FileOutputStream(fileURL: other))
+        let hasBegun = Signal()
+        unread.operation.onFirstBytes { hasBegun.fire() }
+        unread.operation.start()
+
+        for _ in 0..<20 {
+            let fine = Probe(server.url("/fine"))
+            fine.operation.start()
+            #expect(fine.outcome() == Probe.succeeded)
+        }
+        let late = Probe(server.url("/stalls"), timeout: 0.2)
+        server.route("GET", "/stalls", .text("x").failing(.stallBeforeHead))
+        late.operation.start()
+        #expect(late.outcome() == ["failure \(URLError.timedOut.rawValue)", "completion"])
+
+        // What waits in the system comes back when there is somebody at the other end.
+        unread.operation.cancel()
+        unopened.operation.cancel()
+        close(reader)
+        let opener = open(pipe.path, O_RDONLY)
+        defer { close(opener) }
+        #expect(unread.outcome() == Probe.cancelled)
+        #expect(unopened.outcome() == Probe.cancelled)
+    }
+
+    @Test func `no code of a stream of the user's runs on the network thread`() throws {
+        server.servePattern(count: 300_000, at: "/file", etag: nil)
+        let stream = SlowOutputStream()
+        let probe = Probe(server.url("/file"), output: stream)
+        let paused = Signal()
+        let isFirst = Mutex(true)
+        probe.operation.downloadProgressHandler = { [operation = probe.operation] _, _, _ in
+            guard isFirst.withLock({ first in 
+            defer { first = false }
+            return first
+        }) else { return }
+            operation.pause()
+            paused.fire()
+        }
+        probe.operation.start()
+        try #require(paused.wait())
+        probe.operation.resume()
+        #expect(probe.outcome() == Probe.succeeded)
+        #expect(stream.written.count == 300_000)
+        #expect(stream.calls.contains("rewind") && stream.calls.contains("close") && stream.calls.contains("open"))
+        #expect(!stream.threads.contains("Convoy.Network"), "\(stream.threads)")
+    }
+
+    @Test func `no code of a serializer of the user's runs on the network thread`() throws {
+        server.route("GET", "/fine", .text("fine"))
+        let serializer = WatchedSerializer()
+        let probe = Probe(server.url("/fine"), output: FileOutputStream(fileURL: directory.file("out")))
+        probe.operation.responseSerializer = serializer
+        probe.operation.start()
+        #expect(probe.outcome() == Probe.succeeded)
+        #expect(!WatchedSerializer.threads.withLock { $0 }.contains("Convoy.Network"))
+        #expect(!WatchedSerializer.threads.withLock { $0 }.isEmpty)
+    }
+
+    @Test(arguments: [("HEAD", 200), ("GET", 304)])
+    func `a response without a body is not too long, whatever it announces`(method: String, status: Int) throws {
+        server.route(method, "/large", .raw("HTTP/1.1 \(status) X\r\nContent-Length: 1000000\r\n\r\n"))
+        let probe = Probe(server.url("/large"), method: method)
+        probe.operation.maximumBodySize = 1000
+        var serializer = HTTPResponseSerializer()
+        serializer.acceptableStatusCodes = nil
+        probe.operation.responseSerializer = serializer
+        probe.operation.start()
+        #expect(probe.outcome() == Probe.succeeded, "\(String(describing: probe.error))")
+    }
+}
+
+/// A stream of the user's that blocks a little in each call, and notes where it was called.
+private final class SlowOutputStream: OutputStream, RewindableOutputStream {
+    private struct State {
+        var written = Data()
+        var calls: Set<String> = []
+        var threads: Set<String> = []
+        var status = Stream.Status.notOpen
+    }
+
+    private let state = Mutex(State())
+
+    init() { super.init(toMemory: ()) }
+    required init(toMemory: ()) { super.init(toMemory: ()) }
+
+    var written: Data { state.withLock { $0.written } }
+    var calls: Set<String> { state.withLock { $0.calls } }
+    var threads: Set<String> { state.withLock { $0.threads } }
+
+    private func note(_ call: String) {
+        let thread = Thread.current.name ?? ""
+        state.withLock { state in
+            state.calls.insert(call)
+            state.threads.insert(thread)
+        }
+        usleep(200)
+    }
+
+    override var streamStatus: Stream.Status {
+        note("status")
+        return state.withLock { $0.status }
+    }
+
+    override func open() {
+        note("open")
+        state.withLock { $0.status = .open }
+    }
+
+    override func close() {
+        note("close")
+        state.withLock { $0.status = .closed }
+    }
+
+    override func write(_ buffer: UnsafePointer<UInt8>, maxLength length: Int) -> Int {
+        note("write")
+        let count = min(length, 10_000)
+        state.withLock { $0.written.append(buffer, count: count) }
+        return count
+    }
+
+    func rewind() {
+        note("rewind")
+        state.withLock { $0.written = Data() }
+    }
+}
+
+/// A serializer of the user's that notes where it is asked.
+private struct WatchedSerializer: HTTPResponseSerialization {
+    static let threads = Mutex<Set<String>>([])
+
+    private static func note() {
+        let thread = Thread.current.name ?? ""
+        threads.withLock { _ = $0.insert(thread) }
+    }
+
+    var http: HTTPResponseSerializer {
+        get {
+            Self.note()
+            return HTTPResponseSerializer()
+        }
+        set {}
+    }
+
+    func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
+        Self.note()
+        return data
+    }
+}

@@ -1,0 +1,123 @@
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyOperations
+
+/// What the answer to a range means for the bytes that are there.
+@Suite struct ResumptionTests {
+    static let place = "http://127.0.0.1/file"
+
+    private func head(
+        _ status: Int, _ headers: [(String, String)], at place: String = Self.place
+    ) throws -> ResponseHead {
+        ResponseHead(url: try #require(URL(string: place)), statusCode: status, headers: headers)
+    }
+
+    private static let date = ("Date", "Sat, 21 Nov 2026 19:00:00 GMT")
+    private static let old = "Wed, 21 Oct 2015 07:28:00 GMT"
+
+    /// After 500 bytes of a response with these fields.
+    private func resumption(_ headers: [(String, String)], total: Int64? = nil) throws -> Resumption? {
+        let request = URLRequest(url: try #require(URL(string: Self.place)))
+        return Resumption(after: try head(200, headers), of: request, offset: 500, total: total)
+    }
+
+    private func tagged(length: Int? = 1000) throws -> Resumption {
+        let length = length.map { [("Content-Length", "\($0)")] } ?? []
+        return try #require(try resumption([("ETag", "\"a\""), ("Last-Modified", Self.old)] + length))
+    }
+
+    private func part(
+        _ range: String = "bytes 500-999/1000", _ more: [(String, String)] = [("ETag", "\"a\"")],
+        at place: String = Self.place
+    ) throws -> ResponseHead {
+        try head(206, [("Content-Range", range)] + more, at: place)
+    }
+
+    @Test func `the rest of the same representation is appended`() throws {
+        #expect(try tagged().evaluate(try part()) == .append(total: 1000))
+        let withDate = try part("bytes 500-999/1000", [("ETag", "\"a\""), ("Last-Modified", Self.old)])
+        #expect(try tagged().evaluate(withDate) == .append(total: 1000))
+    }
+
+    @Test func `an answer with another validator, or without the one that was there, starts over`() throws {
+        let other = "Wed, 21 Oct 2015 07:29:00 GMT"
+        for fields in [
+            [("ETag", "\"b\"")], [("ETag", "W/\"a\"")], [], [("Last-Modified", Self.old)],
+            [("ETag", "\"a\""), ("Last-Modified", other)], [("ETag", "\"a\", \"a\"")],
+        ] {
+            #expect(try tagged().evaluate(try part("bytes 500-999/1000", fields)) == .askForWhole, "\(fields)")
+        }
+    }
+
+    @Test func `equal to Swift is not equal on the wire`() throws {
+        let composed = try #require(try resumption([("ETag", "\"\u{E9}\""), ("Content-Length", "1000")]))
+        #expect(try composed.evaluate(part("bytes 500-999/1000", [("ETag", "\"e\u{301}\"")])) == .askForWhole)
+    }
+
+    @Test func `a date that is the only validator must be there again`() throws {
+        let dated = try #require(try resumption([("Last-Modified", Self.old), Self.date, ("Content-Length", "1000")]))
+        #expect(try dated.evaluate(part("bytes 500-999/1000", [("Last-Modified", Self.old)])) == .append(total: 1000))
+        #expect(try dated.evaluate(part("bytes 500-999/1000", [])) == .askForWhole)
+        #expect(
+            try dated.evaluate(part("bytes 500-999/1000", [("Last-Modified", "Wed, 21 Oct 2015 07:29:00 GMT")]))
+                == .askForWhole)
+    }
+
+    @Test func `the range and the total of the answer count where the length was not known`() throws {
+        let unknown = try tagged(length: nil)
+        #expect(try unknown.evaluate(part()) == .append(total: 1000))
+        for range in [
+            "bytes 500-899/1000", "bytes 500-999/*", "bytes 500-700/*", "bytes 501-999/1000", "bytes 0-999/1000",
+            "bytes 500-999/999", "bytes 999-500/1000", "bytes */1000", "items 500-999/1000", "bytes 500-999",
+            "bytes 500-9223372036854775807/9223372036854775807", "bytes 500-9223372036854775808/9223372036854775809",
+            "bytes 500-999/1000, bytes 500-999/1000", "",
+        ] {
+            #expect(try unknown.evaluate(part(range)) == .askForWhole, "\(range)")
+        }
+    }
+
+    @Test func `a length that does not fit the range is not trusted`() throws {
+        for length in ["499", "501", "0"] {
+            let answer = try part("bytes 500-999/1000", [("ETag", "\"a\""), ("Content-Length", length)])
+            #expect(try tagged(length: nil).evaluate(answer) == .askForWhole, "\(length)")
+        }
+        let right = try part("bytes 500-999/1000", [("ETag", "\"a\""), ("Content-Length", "500")])
+        #expect(try tagged(length: nil).evaluate(right) == .append(total: 1000))
+    }
+
+    @Test func `a total that an earlier answer told holds for the next`() throws {
+        let later = try #require(try resumption([("ETag", "\"a\"")], total: 1000))
+        #expect(try later.evaluate(part("bytes 500-1999/2000")) == .askForWhole)
+        #expect(try later.evaluate(part()) == .append(total: 1000))
+    }
+
+    @Test func `validators belong to a place`() throws {
+        #expect(try tagged().evaluate(part(at: "http://127.0.0.1/other")) == .askForWhole)
+        #expect(try tagged().evaluate(part(at: "http://localhost/file")) == .askForWhole)
+        #expect(try tagged().evaluate(part(at: Self.place + "#fragment")) == .append(total: 1000))
+    }
+
+    @Test func `nothing behind the last byte is complete only where the length is known`() throws {
+        func unsatisfied(_ length: Int) throws -> ResponseHead { try head(416, [("Content-Range", "bytes */\(length)")]) }
+        #expect(try tagged(length: 500).evaluate(unsatisfied(500)) == .alreadyComplete)
+        #expect(try tagged(length: nil).evaluate(unsatisfied(500)) == .askForWhole)
+        #expect(try tagged(length: 500).evaluate(unsatisfied(400)) == .askForWhole)
+        #expect(try tagged(length: 1000).evaluate(unsatisfied(500)) == .askForWhole)
+        #expect(try tagged(length: 500).evaluate(head(416, [])) == .askForWhole)
+    }
+
+    @Test func `without a certain validator nothing is resumed`() throws {
+        for fields in [
+            [], [("ETag", "W/\"a\"")], [("ETag", "a")], [("ETag", "\"")],
+            [("Last-Modified", Self.old)],  // and no Date to compare it with
+            [("Last-Modified", "Sat, 21 Nov 2026 18:59:30 GMT"), Self.date],
+            [("ETag", "\"a\""), ("Content-Encoding", "gzip")],
+            [("Last-Modified", "Wed, 21 Oct -9223372036854775808 07:28:00 GMT"), Self.date],
+        ] {
+            #expect(try resumption(fields) == nil, "\(fields)")
+        }
+    }
+}
