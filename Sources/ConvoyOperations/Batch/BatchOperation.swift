@@ -5,7 +5,8 @@ import Synchronization
 /// The end of a batch: finishes when every member has finished, the members' own handlers have run, and the batch's
 /// completion has too. Operations that depend on it start after all of that.
 ///
-/// Cancelled, it finishes without having called the completion; the members go on.
+/// Cancelled, it finishes without having called the completion; the members go on. One that is in no queue finishes
+/// when it is started.
 public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
     /// How many members have finished and delivered, of how many. Each number comes once, in order.
     public typealias ProgressHandler = @Sendable (_ finished: Int, _ total: Int) -> Void
@@ -66,8 +67,9 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
             return true
         }
         guard isNew else { return }
+        // One that has not been started finishes in `start()`, which a `RequestOperationQueue` calls at once.
         super.cancel()
-        if isEnqueued || isExecuting { completeIfDone() } else { finish() }
+        completeIfDone()
     }
 
     private func memberDelivered() {

@@ -38,11 +38,15 @@ struct BarrierEpochs {
         return last - 1
     }
 
-    /// The barrier whose turn it is, taken out.
-    mutating func takeDueBarrier() -> Int32? {
+    /// The barrier whose turn it is.
+    var dueBarrier: Int32? {
         guard last > current, let epoch = epochs[current], epoch.remaining == 0, epoch.barrier >= 0 else { return nil }
-        epochs[current]?.barrier = -1
         return epoch.barrier
+    }
+
+    /// Takes the barrier out whose turn it is.
+    mutating func takeDueBarrier() {
+        epochs[current]?.barrier = -1
     }
 
     /// Begins the next stretch, after the barrier before it, and returns the operations held for it.

@@ -26,6 +26,16 @@ struct LinkTable {
         links[Int(index)].next
     }
 
+    func previous(before index: Int32) -> Int32 {
+        links[Int(index)].previous
+    }
+
+    mutating func prepend(_ index: Int32, to list: inout IndexList) {
+        links[Int(index)] = (-1, list.head)
+        if list.head < 0 { list.tail = index } else { links[Int(list.head)].previous = index }
+        list.head = index
+    }
+
     mutating func append(_ index: Int32, to list: inout IndexList) {
         links[Int(index)] = (list.tail, -1)
         if list.tail < 0 { list.head = index } else { links[Int(list.tail)].next = index }

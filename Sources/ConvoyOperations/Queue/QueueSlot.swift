@@ -11,7 +11,7 @@ struct QueueSlot {
         case held
         /// In the lanes: lacks only a slot.
         case ready
-        /// Takes no part in limits and suspension: it was refused or dropped, and only has to finish.
+        /// Takes no part in limits and suspension: it was cancelled, refused or dropped, and only has to finish.
         case exempt
         /// Has a slot, and waits for a worker.
         case granted
@@ -72,7 +72,8 @@ struct Examination {
         isCancelled = operation.isCancelled
         level = PriorityLevel.level(of: operation, inSerialQueue: isSerial)
         guard let scheduled = operation as? ScheduledOperation else { return }
-        isDirect = scheduled.isStartedDirectly
+        // One that is cancelled and not asynchronous finishes without running its work: it needs no worker for that.
+        isDirect = scheduled.isStartedDirectly || isCancelled && !scheduled.isAsynchronous
         // A cancelled operation only has to finish; no host is asked anything.
         host = isCancelled ? nil : scheduled.schedulingHost
     }

@@ -26,19 +26,31 @@ extension QueueState {
                 return (.scheduled(operation), workersToSpawn(), true)
             }
             slots[Int(index)].phase = .granted
-            links.append(index, to: &runnable)
+            // What only has to finish does not queue for a worker behind what may take long.
+            if slots[Int(index)].flags.contains(.exempt) {
+                links.prepend(index, to: &runnable)
+            } else {
+                links.append(index, to: &runnable)
+            }
             runnableCount += 1
         }
         return (nil, workersToSpawn(), true)
     }
 
+    /// Whether nothing is started now but what only has to finish.
+    private var isHeldBack: Bool { isSuspended || cancellations > 0 }
+
     private mutating func nextIndex(aging: UInt64?, clock: any SchedulingClock) -> Int32? {
         if let index = links.popFirst(&exempts) { return index }
-        guard !isSuspended else { return nil }
-        if let index = epochs.takeDueBarrier() {
-            running += 1
-            return index
+        if let barrier = epochs.dueBarrier {
+            let isExempt = slots[Int(barrier)].flags.contains(.exempt)
+            if isExempt || !isHeldBack {
+                epochs.takeDueBarrier()
+                if !isExempt { running += 1 }
+                return barrier
+            }
         }
+        guard !isHeldBack else { return nil }
         guard running < limit, lanes.count > 0 else { return nil }
         if let aging, lanes.isMixed { lanes.promote(now: clock.now, interval: aging) }
         guard let index = lanes.pop() else { return nil }

@@ -32,6 +32,8 @@ struct QueueState {
     var length = LengthBound()
     var limit = Int.max
     var isSuspended = false
+    /// How many calls are about to cancel everything. Until they are done no slot is given out.
+    var cancellations = 0
     var idleWaiters: [DispatchSemaphore] = []
     var running = 0
     var workers = 0
@@ -54,14 +56,15 @@ struct QueueState {
         return operations
     }
 
-    var operationsAndBarriers: [Operation] {
-        var operations: [Operation] = []
-        var index = all.head
+    /// Everything, barriers too, the newest first.
+    var slotsNewestFirst: [QueueSlot] {
+        var found: [QueueSlot] = []
+        var index = all.tail
         while index >= 0 {
-            if let operation = slots[Int(index)].operation { operations.append(operation) }
-            index = order.next(after: index)
+            found.append(slots[Int(index)])
+            index = order.previous(before: index)
         }
-        return operations
+        return found
     }
 
     // MARK: Coming and going
@@ -206,17 +209,13 @@ struct QueueState {
     // MARK: Changes
 
     /// Moves an operation that has become ready to where it waits for a slot.
+    ///
+    /// One that is cancelled only has to finish, and is taken out of all that could hold it back.
     mutating func makeReady(_ index: Int32, _ examination: Examination, now: UInt64) {
         guard index >= 0, examination.isReady else { return }
+        if examination.isCancelled { return exempt(index, isDirect: examination.isDirect) }
         let slot = slots[Int(index)]
-        switch slot.phase {
-        case .waiting: break
-        // A cancelled operation only has to finish: no barrier, gate or limit of a host holds it back.
-        case .held where examination.isCancelled: links.remove(index, from: &epochs[slot.epoch].held)
-        case .ready where examination.isCancelled && lanes.hasHost(index): lanes.remove(index)
-        default: return
-        }
-        guard !slot.flags.contains(.barrier) else { return }
+        guard slot.phase == .waiting, !slot.flags.contains(.barrier) else { return }
         if examination.isDirect { slots[Int(index)].flags.insert(.direct) }
         if slot.flags.contains(.exempt) {
             slots[Int(index)].phase = .exempt
@@ -224,7 +223,7 @@ struct QueueState {
             return
         }
         lanes.move(index, toHost: examination.host)
-        if slot.epoch > epochs.current, !examination.isCancelled {
+        if slot.epoch > epochs.current {
             slots[Int(index)].phase = .held
             lanes.setLevel(examination.level, of: index)
             links.append(index, to: &epochs[slot.epoch].held)
@@ -234,7 +233,26 @@ struct QueueState {
         }
     }
 
-    /// Changes the level of an operation that waits for a slot. True if it waits for one.
+    /// Lets an operation that is not running start outside all limits.
+    private mutating func exempt(_ index: Int32, isDirect: Bool) {
+        let slot = slots[Int(index)]
+        switch slot.phase {
+        case .free, .exempt, .running: return
+        case .granted where slot.flags.contains(.exempt): return
+        case .waiting where slot.flags.contains(.barrier):
+            // It still divides what is before it from what is behind it: it is only due in spite of all limits.
+            slots[Int(index)].flags.formUnion(isDirect ? [.exempt, .direct] : .exempt)
+            return
+        case .waiting, .held, .ready, .granted: break
+        }
+        unlink(index)
+        uncount(index)
+        slots[Int(index)].flags.formUnion(isDirect ? [.exempt, .direct] : .exempt)
+        slots[Int(index)].phase = .exempt
+        links.append(index, to: &exempts)
+    }
+
+    /// Changes the level of an operation that waits for a slot.
     mutating func setLevel(_ level: Int, of index: Int32, now: UInt64) {
         guard index >= 0 else { return }
         switch slots[Int(index)].phase {

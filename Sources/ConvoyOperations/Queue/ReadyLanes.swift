@@ -65,8 +65,6 @@ struct ReadyLanes {
 
     // MARK: Lanes
 
-    func hasHost(_ slot: Int32) -> Bool { entries[Int(slot)].host != 0 }
-
     func level(of slot: Int32) -> Int { Int(entries[Int(slot)].level) }
 
     /// Notes the level of an operation that is not in a lane.

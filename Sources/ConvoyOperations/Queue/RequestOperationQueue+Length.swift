@@ -15,8 +15,8 @@ extension RequestOperationQueue {
 
     /// How many operations may wait to be started; nil, the default, for any number.
     ///
-    /// Operations that run or are paused after a start do not count. A lower bound than there are
-    /// operations removes none.
+    /// Operations that run, are paused after a start or are cancelled do not count. A lower bound than there
+    /// are operations removes none.
     ///
     /// - Precondition: at least 1.
     public final var maximumLength: Int? {
@@ -46,7 +46,7 @@ extension RequestOperationQueue {
     @available(*, noasync, message: "use the asynchronous enqueue(_:), which blocks no thread")
     public final func enqueue(_ operation: Operation) throws(RequestOperationQueueError) {
         guard !operation.isFinished else { return }
-        switch admit() {
+        switch admit(operation) {
         case .admitted(let flags): insert(operation, flags: flags)
         case .refused(let error): throw error
         }
@@ -60,7 +60,7 @@ extension RequestOperationQueue {
     ///   task is cancelled while it waits. The operation is then left as it was.
     public final func enqueue(_ operation: Operation) async throws {
         guard !operation.isFinished else { return }
-        switch tryAdmit() {
+        switch tryAdmit(operation) {
         case .admitted(let flags): insert(operation, flags: flags)
         case .refused(let error): throw error
         case .full:
@@ -84,8 +84,8 @@ extension RequestOperationQueue {
     }
 
     /// Gets a place for one operation, by the policy. May block.
-    func admit() -> Admission {
-        switch tryAdmit() {
+    func admit(_ operation: Operation) -> Admission {
+        switch tryAdmit(operation) {
         case .admitted(let flags): return .admitted(flags)
         case .refused(let error): return .refused(error)
         case .full: break
@@ -97,7 +97,9 @@ extension RequestOperationQueue {
         return .admitted([.counted, .reserved])
     }
 
-    private func tryAdmit() -> Attempt {
+    private func tryAdmit(_ operation: Operation) -> Attempt {
+        // One that is cancelled only has to finish, and takes nobody's place.
+        guard !operation.isCancelled else { return .admitted(.exempt) }
         guard isBounded.load(ordering: .acquiring) else { return .admitted(.counted) }
         enum Outcome {
             case attempt(Attempt)

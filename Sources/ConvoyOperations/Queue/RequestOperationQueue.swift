@@ -18,6 +18,13 @@ import Synchronization
 /// At every moment at most ``maxConcurrentOperationCount`` operations hold a slot. A paused operation
 /// gives its slot back, and a resumed one waits for a slot again.
 ///
+/// ### Cancelling
+/// A ``ScheduledOperation`` (a request, a batch, a block that was added) that is cancelled before its start, or after
+/// it gave its slot back, finishes at once: it needs no slot, and no limit, gate, barrier or suspension holds it back.
+/// An operation of another class finishes at once too if it waits for dependencies when it is cancelled, if it was
+/// cancelled before it was added, or by ``cancelAllOperations()``. Cancelled by itself while it lacks only a slot, it
+/// finishes when it gets one: Foundation tells nobody.
+///
 /// ### Threads
 /// All members can be used from any thread. Request operations start in line, on the thread that made
 /// them ready; others start on ``underlyingQueue``, or on a concurrent dispatch queue of the queue's own.
@@ -73,7 +80,7 @@ open class RequestOperationQueue: OperationQueue, @unchecked Sendable {
     /// thread is blocked until there is a place; or the oldest operation that waits is cancelled.
     override open func addOperation(_ operation: Operation) {
         guard !operation.isFinished else { return }
-        switch admit() {
+        switch admit(operation) {
         case .admitted(let flags): insert(operation, flags: flags)
         case .refused(let error): insertCancelled(operation, because: error)
         }
@@ -194,11 +201,22 @@ open class RequestOperationQueue: OperationQueue, @unchecked Sendable {
     /// How many operations in the queue have not finished. Constant time.
     public final var queuedOperationCount: Int { state.withLock { $0.count } }
 
-    /// Cancels all operations, and all barriers. They still finish, each in its own time.
+    /// Cancels all operations, and all barriers. What has not been started finishes at once, what runs in its own time.
     override open func cancelAllOperations() {
-        // The newest first: the slot of a cancelled operation, or the turn of a barrier, must not go to one
-        // that is about to be cancelled too.
-        for operation in state.withLock({ $0.operationsAndBarriers }).reversed() { operation.cancel() }
+        // Until all are cancelled nothing is started: a slot that one of them gives back, or the turn of a barrier,
+        // must not go to one that is about to be cancelled too. The newest first, so that a dependent does not
+        // become ready by the end of what it depends on.
+        let slots = state.withLock { state in
+            state.cancellations += 1
+            return state.slotsNewestFirst
+        }
+        for slot in slots {
+            slot.operation?.cancel()
+            // Foundation tells nobody that an operation was cancelled which lacked only a slot.
+            if let member = slot.foreign, member.operation.isCancelled { member.repeatReadiness() }
+        }
+        state.withLock { $0.cancellations -= 1 }
+        startReady()
     }
 
     /// Pauses all operations in the queue that can be paused. Those added later are not paused.

@@ -146,8 +146,10 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
     /// Why the operation was cancelled, if a queue did that: a ``RequestOperationQueueError``.
     public final var cancellationReason: (any Error)? { reason.withLock { $0 } }
 
-    /// Cancels the operation. It no longer waits for its dependencies, and finishes without its work
-    /// as soon as it gets a slot of its queue.
+    /// Cancels the operation. It no longer waits for its dependencies, and finishes without its work.
+    ///
+    /// In a ``RequestOperationQueue`` one that has not been started, or that gave its slot back, finishes at once,
+    /// whatever holds the others back. One that is not asynchronous does so on the thread that calls this.
     override open func cancel() {
         super.cancel()
         queue?.readinessDidChange(of: self)

@@ -1,0 +1,281 @@
+import ConvoyTestServer
+@_spi(ConvoyInternals) import ConvoyTransport
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyOperations
+
+/// A cancelled operation finishes at once, whatever the queue holds the others back with.
+@Suite("Cancelling in RequestOperationQueue")
+struct QueueCancelTests {
+    /// What can hold an operation back that is ready.
+    enum Obstacle: String, CaseIterable, Sendable, CustomTestStringConvertible {
+        case limit, limitOfZero, limitOfTheHost, barrier, suspension, dependency, pause
+        var testDescription: String { rawValue }
+    }
+
+    private func queue(with obstacle: Obstacle) -> (queue: RequestOperationQueue, running: PausableTestOperation) {
+        let queue = RequestOperationQueue()
+        let running = PausableTestOperation(host: "a")
+        queue.addOperation(running)
+        switch obstacle {
+        case .limit: queue.maxConcurrentOperationCount = 1
+        case .limitOfZero: queue.maxConcurrentOperationCount = 0
+        case .limitOfTheHost: queue.maxConcurrentOperationCountPerHost = 1
+        case .barrier: queue.addBarrierBlock {}
+        case .suspension: queue.isSuspended = true
+        case .dependency, .pause: break
+        }
+        return (queue, running)
+    }
+
+    private func add(_ operation: PausableTestOperation, to queue: RequestOperationQueue, _ obstacle: Obstacle) {
+        if obstacle == .dependency { operation.addDependency(ScheduledBlockOperation {}) }
+        if obstacle == .pause { operation.pause() }
+        queue.addOperation(operation)
+    }
+
+    @Test("It finishes inside cancel(), and nothing else starts", arguments: Obstacle.allCases)
+    func atOnce(obstacle: Obstacle) {
+        let (queue, running) = queue(with: obstacle)
+        let (cancelled, other) = (PausableTestOperation(host: "a"), PausableTestOperation(host: "a"))
+        add(cancelled, to: queue, obstacle)
+        add(other, to: queue, obstacle)
+        #expect(cancelled.current != .executing && other.current != .executing)
+        cancelled.cancel()
+        #expect(cancelled.isFinished && cancelled.timesFinished == 1)
+        #expect(other.current != .executing && !other.isFinished)
+        other.cancel()
+        running.finish()
+        queue.isSuspended = false
+        #expect(drains(queue))
+    }
+
+    @Test("One that was cancelled before it was added finishes when it is added", arguments: Obstacle.allCases)
+    func beforeAdding(obstacle: Obstacle) {
+        let (queue, running) = queue(with: obstacle)
+        let cancelled = PausableTestOperation(host: "a")
+        cancelled.cancel()
+        add(cancelled, to: queue, obstacle)
+        #expect(cancelled.isFinished && cancelled.timesFinished == 1)
+        running.finish()
+        queue.isSuspended = false
+        #expect(drains(queue))
+    }
+
+    @Test("One that starts on the dispatch queue does not wait for a thread", arguments: [true, false])
+    func blockedThreads(isBlock: Bool) {
+        let queue = RequestOperationQueue()
+        let serial = DispatchQueue(label: "one thread")
+        queue.underlyingQueue = serial
+        let (begun, door) = (Door(), Door())
+        queue.addOperation {
+            begun.open()
+            door.wait()
+        }
+        #expect(begun.wait())
+        let (ran, goneBy) = (Gauge(), PausableTestOperation(direct: false))
+        let cancelled = isBlock ? ScheduledBlockOperation { ran.enter() } : goneBy
+        // It has a slot, and waits for the one thread.
+        queue.addOperation(cancelled)
+        cancelled.cancel()
+        // What overrides start() is started nowhere but there.
+        #expect(cancelled.isFinished == isBlock)
+        door.open()
+        #expect(drains(queue))
+        #expect(cancelled.isFinished && ran.total == 0)
+    }
+
+    @Test("One that resumes after a pause and lacks a slot finishes")
+    func resumed() {
+        let (queue, running) = queue(with: .limit)
+        let second = PausableTestOperation()
+        queue.addOperation(second)
+        running.pause()
+        #expect(second.isExecuting)
+        running.resume()
+        #expect(running.current == .ready)
+        running.cancel()
+        #expect(running.isFinished && second.isExecuting)
+        second.finish()
+        #expect(drains(queue))
+    }
+
+    @Test("A cancelled operation leaves its place in a full queue to the one that waits for it", arguments: Obstacle.allCases)
+    func length(obstacle: Obstacle) {
+        let (queue, running) = queue(with: obstacle)
+        queue.maximumLength = 2
+        queue.overflowPolicy = .wait
+        let waiting = (0..<2).map { _ in PausableTestOperation(host: "a") }
+        for operation in waiting { add(operation, to: queue, obstacle) }
+        let late = PausableTestOperation(host: "a")
+        let added = Door()
+        Thread {
+            queue.addOperation(late)
+            added.open()
+        }.start()
+        #expect(eventually { queue.state.withLock { $0.length.hasWaiters } })
+        waiting[0].cancel()
+        #expect(added.wait())
+        let counted = queue.state.withLock { $0.length.length }
+        // With no obstacle in its own way, the late one has been started and counts no more.
+        #expect(counted == ([.dependency, .pause].contains(obstacle) ? 1 : 2))
+        queue.cancelAllOperations()
+        running.finish()
+        #expect(queue.state.withLock { $0.length.length } == 0)
+        queue.isSuspended = false
+        #expect(drains(queue))
+    }
+
+    @Test("One that is cancelled before it is added takes no place in a full queue")
+    func noPlace() {
+        let (queue, running) = queue(with: .limit)
+        queue.maximumLength = 1
+        queue.overflowPolicy = .dropOldest
+        let waiting = PausableTestOperation()
+        queue.addOperation(waiting)
+        let cancelled = PausableTestOperation()
+        cancelled.cancel()
+        queue.addOperation(cancelled)
+        #expect(cancelled.isFinished && !waiting.isCancelled)
+        running.finish()
+        waiting.finish()
+        #expect(drains(queue))
+    }
+
+    @Test("Cancelling everything starts nothing, whatever the order of adding, priority and dependence")
+    func cancelAllStartsNothing() {
+        let queue = RequestOperationQueue()
+        queue.maxConcurrentOperationCount = 2
+        let gauge = Gauge()
+        let operations = (0..<40).map { number in
+            let operation = PausableTestOperation(host: "\(number % 3)", gauge: gauge)
+            if number > 30 { operation.queuePriority = .veryHigh }
+            return operation
+        }
+        // An older one depends on a newer one: the end of that must not start it.
+        for number in stride(from: 4, to: 30, by: 2) { operations[number].addDependency(operations[number + 1]) }
+        queue.isSuspended = true
+        queue.addOperations(operations, waitUntilFinished: false)
+        // The newest run.
+        queue.isSuspended = false
+        #expect(gauge.total == 2 && operations[31].isExecuting)
+        queue.cancelAllOperations()
+        #expect(gauge.total == 2)
+        #expect(operations.filter { $0.isFinished && $0.timesFinished == 1 }.count == 40)
+        #expect(queue.queuedOperationCount == 0)
+        // And afterwards it goes on as before.
+        let later = PausableTestOperation { $0.finish() }
+        queue.addOperation(later)
+        #expect(later.isFinished)
+    }
+
+    @Test("Cancelling everything empties a suspended queue, with its barriers and foreign operations")
+    func cancelAllSuspended() {
+        let queue = RequestOperationQueue()
+        queue.isSuspended = true
+        let (ran, never) = (Gauge(), ScheduledBlockOperation {})
+        for number in 0..<30 {
+            let operation: Operation =
+                switch number % 3 {
+                case 0: ScheduledBlockOperation { ran.enter() }
+                case 1: BlockOperation { ran.enter() }
+                default: PausableTestOperation(gauge: ran)
+                }
+            if number % 2 == 0 { operation.addDependency(never) }
+            queue.addOperation(operation)
+            if number % 10 == 9 { queue.addBarrierBlock { ran.enter() } }
+        }
+        queue.cancelAllOperations()
+        #expect(drains(queue))
+        #expect(ran.total == 0 && queue.isSuspended)
+    }
+
+    @Test("A cancelled foreign operation that waits for a dependency finishes at once", arguments: [true, false])
+    func foreign(isSuspended: Bool) {
+        let queue = RequestOperationQueue()
+        queue.maxConcurrentOperationCount = 1
+        let running = PausableTestOperation()
+        queue.addOperation(running)
+        queue.isSuspended = isSuspended
+        let (waiting, slotless) = (BlockOperation {}, BlockOperation {})
+        waiting.addDependency(BlockOperation {})
+        let early = BlockOperation {}
+        early.cancel()
+        queue.addOperations([waiting, slotless, early], waitUntilFinished: false)
+        waiting.cancel()
+        slotless.cancel()
+        #expect(returns { waiting.waitUntilFinished() })
+        #expect(returns { early.waitUntilFinished() })
+        // Of this one Foundation tells nobody; it gets its slot like the others.
+        #expect(!slotless.isFinished)
+        queue.isSuspended = false
+        running.finish()
+        #expect(drains(queue))
+    }
+
+    @Test("A cancelled batch in a suspended queue finishes at once, and one in no queue when it is started")
+    func batch() throws {
+        let queue = RequestOperationQueue()
+        queue.isSuspended = true
+        let request = URLRequest(url: try #require(URL(string: "http://127.0.0.1:1/")))
+        for isQueued in [true, false] {
+            let operations = URLConnectionOperation.batch(of: [HTTPRequestOperation(request: request)])
+            let batch = try #require(operations.last)
+            if isQueued { queue.addOperation(batch) }
+            batch.cancel()
+            #expect(batch.isFinished == isQueued && batch.isCancelled)
+            if !isQueued { batch.start() }
+            #expect(batch.isFinished)
+        }
+        #expect(queue.queuedOperationCount == 0)
+    }
+}
+
+/// A cancelled `await` returns at once.
+@Suite struct CancelledAwaitTests {
+    let server: TestServer
+    let manager: HTTPRequestOperationManager
+    let queue = RequestOperationQueue()
+
+    init() throws {
+        server = try TestServer()
+        server.route("GET", "/silent", .text("never").failing(.stallBeforeHead))
+        manager = HTTPRequestOperationManager(baseURL: server.url)
+        manager.operationQueue = queue
+    }
+
+    /// A task that waits for a response which cannot come, and whose operation is in the queue.
+    private func waitingTask() async -> Task<Int, any Error> {
+        let manager = self.manager
+        let before = queue.queuedOperationCount
+        let task = Task<Int, any Error> { try await manager.get("silent") }
+        while queue.queuedOperationCount == before { await Task.yield() }
+        return task
+    }
+
+    @Test func whileAllSlotsAreTakenByRequestsThatStall() async throws {
+        queue.maxConcurrentOperationCount = 3
+        let stalled = [await waitingTask(), await waitingTask(), await waitingTask()]
+        try await server.waitForRequests(count: 3, timeout: 100)
+        let task = await waitingTask()
+        task.cancel()
+        await #expect(throws: URLError.self) { try await task.value }
+        // Nothing has moved: it was not a slot that it waited for.
+        #expect(queue.queuedOperationCount == 3)
+        #expect(server.requests.count == 3)
+        for task in stalled { task.cancel() }
+        for task in stalled { await #expect(throws: URLError.self) { try await task.value } }
+        #expect(queue.queuedOperationCount == 0)
+    }
+
+    @Test func inASuspendedQueue() async throws {
+        queue.isSuspended = true
+        let task = await waitingTask()
+        task.cancel()
+        await #expect(throws: URLError.self) { try await task.value }
+        #expect(queue.queuedOperationCount == 0)
+        #expect(server.requests.isEmpty)
+    }
+}
