@@ -16,14 +16,17 @@ final class ForeignMember: @unchecked Sendable {
 
     let operation: Operation
     private let queue: RequestOperationQueue
+    /// Whether it needed no lobby when it was added.
+    private let wasReady: Bool
     private let hooks = Locked(Hooks())
 
     /// The place in the queue. Read and written by the queue only, under its lock.
     var queueIndex: Int32 = -1
 
-    init(_ operation: Operation, in queue: RequestOperationQueue) {
+    init(_ operation: Operation, in queue: RequestOperationQueue, isReady: Bool) {
         self.operation = operation
         self.queue = queue
+        wasReady = isReady
     }
 
     /// Starts to watch for the end of an operation that is ready.
@@ -35,9 +38,12 @@ final class ForeignMember: @unchecked Sendable {
 
     /// Lets an operation that is not ready wait, without a slot, until it is.
     func waitInLobby() {
+        makeLobby()?.enter(operation)
+    }
+
+    private func makeLobby() -> ForeignLobby? {
         let lobby = ForeignLobby(for: self, in: queue)
-        guard keep({ $0.lobby = lobby }) else { return }
-        lobby.enter(operation)
+        return keep({ $0.lobby = lobby }) ? lobby : nil
     }
 
     /// Starts the operation, which has got a slot.
@@ -45,8 +51,11 @@ final class ForeignMember: @unchecked Sendable {
         if operation.isFinished { return finish() }
         if let lobby = hooks.withLock({ $0.lobby }) { return lobby.open() }
         if operation.isReady { return queue.startInFoundation(operation) }
+        // In this order: once the slot is given back, whoever finds the operation must find the lobby too, and what
+        // the lobby announces must not come before.
+        let lobby = makeLobby()
         queue.giveBack(by: self)
-        waitInLobby()
+        lobby?.enter(operation)
     }
 
     /// Tells the queue that the operation is ready. Foundation starts it as soon as the lobby is opened.
@@ -54,9 +63,10 @@ final class ForeignMember: @unchecked Sendable {
         queue.foreignDidBecomeReady(self)
     }
 
-    /// Tells the queue again, after it has taken the operation out of its lanes.
+    /// Tells the queue again: after it has taken the operation out of its lanes, or when it was cancelled.
     func repeatReadiness() {
-        let isKnownReady = hooks.withLock { $0.lobby?.hasAnnounced ?? true }
+        // One that is only on its way into a lobby will be announced from there.
+        let isKnownReady = hooks.withLock { $0.lobby?.hasAnnounced ?? wasReady }
         if isKnownReady { becomeReady() }
     }
 

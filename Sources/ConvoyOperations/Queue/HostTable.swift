@@ -10,9 +10,18 @@ struct HostTable {
         var running = 0
         /// The turn at which it was served last: among equals the longest unserved goes first.
         var turn: UInt64 = 0
-        /// Until when nothing is started, in nanoseconds of the queue's clock; 0 for an open gate.
+        /// Until when those that wait at the gate are not started, in nanoseconds of the queue's clock; 0 for an
+        /// open gate.
         var gate: UInt64 = 0
+        /// Tells this closing of the gate from all others.
+        var gateNumber: UInt64 = 0
+        /// Of each level, ready operations that pass a closed gate.
         var lanes = InlineArray<5, IndexList>(repeating: IndexList())
+        /// Of each level, ready operations that wait at a closed gate.
+        var waitingLanes = InlineArray<5, IndexList>(repeating: IndexList())
+        /// Of each level, the first of those that wait and may not have been told so, or -1.
+        var untold = InlineArray<5, Int32>(repeating: -1)
+        var isToBeTold = false
         /// Its place in the heap of each level, or -1.
         var places = InlineArray<5, Int32>(repeating: -1)
     }
@@ -20,12 +29,15 @@ struct HostTable {
     private(set) var hosts: ContiguousArray<Host> = [Host()]
     private var indices: [String: Int32] = [:]
     private var free: [Int32] = []
-    private var gated: [Int32] = []
+    private var gateCount: UInt64 = 0
 
     subscript(index: Int32) -> Host {
         _read { yield hosts[Int(index)] }
         _modify { yield &hosts[Int(index)] }
     }
+
+    /// The index of a host, if the table has it.
+    func knownIndex(of name: String) -> Int32? { indices[name] }
 
     /// The index of a host, which is added if it is new.
     mutating func index(of name: String?) -> Int32 {
@@ -53,20 +65,24 @@ struct HostTable {
         free.append(index)
     }
 
-    /// Closes the gate of a host. A gate that is closed for longer stays so.
+    /// The hosts whose gate is closed.
+    var gated: [Int32] {
+        hosts.indices.lazy.map { Int32($0) }.filter { hosts[Int($0)].gate > 0 }
+    }
+
+    /// Closes the gate of a host. False if it was closed for as long or longer before.
     mutating func closeGate(of index: Int32, until deadline: UInt64) -> Bool {
         guard index > 0, deadline > hosts[Int(index)].gate else { return false }
-        if hosts[Int(index)].gate == 0 { gated.append(index) }
+        if hosts[Int(index)].gate == 0 {
+            gateCount += 1
+            hosts[Int(index)].gateNumber = gateCount
+        }
         hosts[Int(index)].gate = deadline
         return true
     }
 
-    /// Opens the gates that are due, and returns their hosts.
-    mutating func openGates(at now: UInt64) -> [Int32] {
-        guard !gated.isEmpty else { return [] }
-        let due = gated.filter { hosts[Int($0)].gate <= now }
-        gated.removeAll { hosts[Int($0)].gate <= now }
-        for index in due { hosts[Int(index)].gate = 0 }
-        return due
+    mutating func openGate(of index: Int32) {
+        hosts[Int(index)].gate = 0
+        hosts[Int(index)].untold = InlineArray(repeating: -1)
     }
 }

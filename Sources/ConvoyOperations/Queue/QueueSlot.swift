@@ -55,6 +55,7 @@ struct Examination {
     var isCancelled: Bool
     var isDirect: Bool
     var host: String?
+    var waitsAtGate: Bool
     var level: Int
 
     init(of operation: Operation, inSerialQueue isSerial: Bool) {
@@ -67,6 +68,7 @@ struct Examination {
         isCancelled = false
         isDirect = false
         host = nil
+        waitsAtGate = false
         level = 2
         guard isReady else { return }
         isCancelled = operation.isCancelled
@@ -75,6 +77,8 @@ struct Examination {
         // One that is cancelled and not asynchronous finishes without running its work: it needs no worker for that.
         isDirect = scheduled.isStartedDirectly || isCancelled && !scheduled.isAsynchronous
         // A cancelled operation only has to finish; no host is asked anything.
-        host = isCancelled ? nil : scheduled.schedulingHost
+        guard !isCancelled else { return }
+        host = scheduled.schedulingHost
+        waitsAtGate = host != nil && scheduled.waitsAtClosedGate
     }
 }

@@ -59,6 +59,15 @@ extension QueueState {
         return index
     }
 
+    /// The next operations to be told, outside the lock, that they wait at a closed gate.
+    mutating func nextGateNotices() -> [(operation: ScheduledOperation, deadline: UInt64)] {
+        var notices: [(operation: ScheduledOperation, deadline: UInt64)] = []
+        while notices.count < Self.mostGrantsAtOnce, let (index, deadline) = lanes.nextToBeTold() {
+            if let operation = slots[Int(index)].scheduled { notices.append((operation, deadline)) }
+        }
+        return notices
+    }
+
     private mutating func workersToSpawn() -> Int {
         let wanted = min(runnableCount - (workers - busyWorkers), Self.mostWorkers - workers)
         guard wanted > 0 else { return 0 }

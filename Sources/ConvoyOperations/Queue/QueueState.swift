@@ -223,6 +223,7 @@ struct QueueState {
             return
         }
         lanes.move(index, toHost: examination.host)
+        lanes.setWaitsAtGate(examination.waitsAtGate, of: index)
         if slot.epoch > epochs.current {
             slots[Int(index)].phase = .held
             lanes.setLevel(examination.level, of: index)

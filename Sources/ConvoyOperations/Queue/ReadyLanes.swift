@@ -4,23 +4,34 @@
 /// that was served longest ago; within a host first in, first out. So a slow host that holds many
 /// slots cannot keep a fast one waiting. Every call takes O(log hosts).
 ///
-/// Two lists go through each operation: the lane of its host and level, and the list of its level by
-/// age, whose head is what rises to the next level first.
+/// Two lists go through each operation: a lane of its host and level, and the list of its level by
+/// age, whose head is what rises to the next level first. A host has two lanes in each level: one for what
+/// waits at its gate while that is closed, one for what does not. The numbers of the entries keep both in one order.
+///
+/// What is not private is for `ReadyLanes+Gates.swift`.
 struct ReadyLanes {
-    private struct Entry {
+    struct Entry {
         var host: Int32 = 0
         var level: Int8 = 2
+        var waitsAtGate = false
         var since: UInt64 = 0
+        /// First in, first out within a host: the lower number.
+        var number: UInt64 = 0
+        /// Which closing of its host's gate it has been told of.
+        var toldOfGate: UInt64 = 0
     }
 
-    private var entries: ContiguousArray<Entry> = []
-    private var laneLinks = LinkTable()
+    var entries: ContiguousArray<Entry> = []
+    var laneLinks = LinkTable()
     private var ageLinks = LinkTable()
     private var ages = InlineArray<5, IndexList>(repeating: IndexList())
     private var heaps = InlineArray<5, [Int32]>(repeating: [])
     private var turn: UInt64 = 0
+    private var lastNumber: UInt64 = 0
 
-    private(set) var hosts = HostTable()
+    var hosts = HostTable()
+    /// The hosts with operations that wait at a closed gate and are to be told so.
+    var hostsToTell: [Int32] = []
     private(set) var count = 0
 
     /// How many operations of one host may run at a time.
@@ -76,7 +87,14 @@ struct ReadyLanes {
         entries[Int(slot)].level = Int8(level)
         entries[Int(slot)].since = now
         let host = entries[Int(slot)].host
-        laneLinks.append(slot, to: &hosts[host].lanes[level])
+        lastNumber += 1
+        entries[Int(slot)].number = lastNumber
+        if entries[Int(slot)].waitsAtGate {
+            laneLinks.append(slot, to: &hosts[host].waitingLanes[level])
+            noteUntold(slot, host: host, level: level)
+        } else {
+            laneLinks.append(slot, to: &hosts[host].lanes[level])
+        }
         ageLinks.append(slot, to: &ages[level])
         count += 1
         update(host, level: level)
@@ -84,20 +102,36 @@ struct ReadyLanes {
 
     mutating func remove(_ slot: Int32) {
         let (host, level) = (entries[Int(slot)].host, Int(entries[Int(slot)].level))
-        laneLinks.remove(slot, from: &hosts[host].lanes[level])
+        unlink(slot, host: host, level: level)
+        update(host, level: level)
+    }
+
+    private mutating func unlink(_ slot: Int32, host: Int32, level: Int) {
+        if entries[Int(slot)].waitsAtGate {
+            if hosts[host].untold[level] == slot { hosts[host].untold[level] = laneLinks.next(after: slot) }
+            laneLinks.remove(slot, from: &hosts[host].waitingLanes[level])
+        } else {
+            laneLinks.remove(slot, from: &hosts[host].lanes[level])
+        }
         ageLinks.remove(slot, from: &ages[level])
         count -= 1
-        update(host, level: level)
+    }
+
+    /// The operation of a host and level that was there first, of those that the gate lets pass; -1 for none.
+    private func head(ofHost host: Int32, level: Int) -> Int32 {
+        let passing = hosts[host].lanes[level].head
+        guard hosts[host].gate == 0 else { return passing }
+        let waiting = hosts[host].waitingLanes[level].head
+        guard passing >= 0, waiting >= 0 else { return max(passing, waiting) }
+        return entries[Int(passing)].number < entries[Int(waiting)].number ? passing : waiting
     }
 
     /// Takes out the next operation that its host lets start, and counts it as running.
     mutating func pop() -> Int32? {
         for level in 0..<PriorityLevel.count {
             guard let host = heaps[level].first else { continue }
-            let slot = hosts[host].lanes[level].head
-            laneLinks.remove(slot, from: &hosts[host].lanes[level])
-            ageLinks.remove(slot, from: &ages[level])
-            count -= 1
+            let slot = head(ofHost: host, level: level)
+            unlink(slot, host: host, level: level)
             turn += 1
             hosts[host].turn = turn
             hosts[host].running += 1
@@ -114,7 +148,7 @@ struct ReadyLanes {
         update(host)
     }
 
-    // MARK: Age and gates
+    // MARK: Age
 
     /// Whether operations of different levels wait, so that age could matter.
     var isMixed: Bool {
@@ -135,33 +169,16 @@ struct ReadyLanes {
         }
     }
 
-    /// False if the gate was closed for as long or longer before.
-    mutating func closeGate(forHost name: String, until deadline: UInt64) -> Bool {
-        let host = hosts.index(of: name)
-        guard hosts.closeGate(of: host, until: deadline) else { return false }
-        update(host)
-        return true
-    }
-
-    /// Opens the gates that are due.
-    mutating func openGates(at now: UInt64) {
-        for host in hosts.openGates(at: now) {
-            update(host)
-            hosts.releaseIfUnused(host)
-        }
-    }
-
     // MARK: The heap of each level
 
-    private mutating func update(_ host: Int32) {
+    mutating func update(_ host: Int32) {
         for level in 0..<PriorityLevel.count { update(host, level: level) }
     }
 
     private mutating func update(_ host: Int32, level: Int) {
         let place = Int(hosts[host].places[level])
         let mayStart =
-            !hosts[host].lanes[level].isEmpty
-            && (host == 0 || hosts[host].gate == 0 && hosts[host].running < limitPerHost)
+            head(ofHost: host, level: level) >= 0 && (host == 0 || hosts[host].running < limitPerHost)
         if mayStart {
             if place >= 0 {
                 siftDown(siftUp(place, level: level), level: level)

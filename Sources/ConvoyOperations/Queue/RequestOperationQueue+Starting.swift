@@ -22,8 +22,8 @@ extension RequestOperationQueue {
     }
 
     private func insertForeign(_ operation: Operation, flags: QueueSlot.Flags) {
-        let member = ForeignMember(operation, in: self)
         let examination = Examination(of: operation, inSerialQueue: isOneAtATime)
+        let member = ForeignMember(operation, in: self, isReady: examination.isReady)
         let (isNew, admitted) = state.withLock { state in
             if flags.contains(.reserved) { state.length.useReservation() }
             let isNew = state.insert(member, examination, flags: flags, now: stamp)
@@ -107,9 +107,10 @@ extension RequestOperationQueue {
 
     /// Starts one operation, or hands some to workers. False if there is nothing left to start.
     func startNext() -> Bool {
-        let (grant, spawn, again, admitted) = state.withLock { state in
+        let (grant, spawn, again, admitted, notices) = state.withLock { state in
             let (grant, spawn, again) = state.nextGrant(aging: aging, clock: clock)
-            return (grant, spawn, again, state.length.hasWaiters ? state.length.admit() : [])
+            let notices = state.nextGateNotices()
+            return (grant, spawn, again, state.length.hasWaiters ? state.length.admit() : [], notices)
         }
         for waiter in admitted { waiter.resume(admitted: true) }
         for _ in 0..<spawn { startInFoundation(QueueWorker(of: self)) }
@@ -118,7 +119,8 @@ extension RequestOperationQueue {
         case .foreign(let member): member.begin()
         case nil: break
         }
-        return again
+        for (operation, deadline) in notices { operation.willWaitAtGate(until: deadline) }
+        return again || !notices.isEmpty
     }
 
     /// The next operation for a worker.

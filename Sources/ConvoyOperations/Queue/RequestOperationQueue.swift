@@ -165,18 +165,6 @@ open class RequestOperationQueue: OperationQueue, @unchecked Sendable {
         }
     }
 
-    /// Holds back every operation for a host that has not been started, until the queue's clock shows
-    /// `deadline` (nanoseconds). A gate that is closed for longer stays so.
-    package final func closeGate(forHost host: String, until deadline: UInt64) {
-        guard state.withLock({ $0.lanes.closeGate(forHost: host, until: deadline) }) else { return }
-        clock.schedule(at: deadline) { [weak self] in
-            guard let self else { return }
-            let now = max(self.clock.now, deadline)
-            self.state.withLock { $0.lanes.openGates(at: now) }
-            self.startReady()
-        }
-    }
-
     /// The dispatch queue on which operations start that do not start in line; nil, the default, for one
     /// of the queue's own.
     ///

@@ -187,6 +187,17 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
     /// The host whose limit and gate apply to the operation; nil for none. Asked when the operation becomes ready.
     package var schedulingHost: String? { nil }
 
+    /// Whether the operation waits while the gate of its host is closed; false lets it pass. Asked when the operation
+    /// becomes ready.
+    package var waitsAtClosedGate: Bool { false }
+
+    /// Called when the operation, which is ready, is held back by the closed gate of its host: once for each wait, on
+    /// any thread, with no lock held.
+    ///
+    /// - Parameter deadline: when the gate opens, in nanoseconds of the queue's clock. It may be closed for longer
+    ///   meanwhile, or opened before.
+    package func willWaitAtGate(until deadline: UInt64) {}
+
     /// Whether the operation is in a queue, Convoy's or Foundation's, which will call `start()`.
     ///
     /// Slow (microseconds) if it is not in one of Convoy's. True if it cannot be found out.
@@ -197,7 +208,7 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
     /// Whether the operation is in a ``RequestOperationQueue``, which calls `start()` again after a pause.
     package final var isScheduled: Bool { queue != nil }
 
-    /// Lets the queue start nothing more for the operation's host until a time on its clock, in nanoseconds.
+    /// Lets the queue hold back what waits at the gate of the operation's host until a time on its clock, in nanoseconds.
     package final func closeHostGate(until deadline: UInt64) {
         guard let queue, let host = schedulingHost else { return }
         queue.closeGate(forHost: host, until: deadline)

@@ -215,6 +215,25 @@ struct QueueCancelTests {
         #expect(drains(queue))
     }
 
+    @Test("Foreign operations that are added while everything is cancelled are started once")
+    func foreignRaces() {
+        let queue = RequestOperationQueue()
+        let added = Door()
+        Thread {
+            for _ in 0..<3_000 {
+                let operation = BlockOperation {}
+                operation.addDependency(ScheduledBlockOperation {})
+                queue.addOperation(operation)
+            }
+            added.open()
+        }.start()
+        while queue.queuedOperationCount == 0 { usleep(10) }
+        while queue.queuedOperationCount > 0 { queue.cancelAllOperations() }
+        #expect(added.wait())
+        queue.cancelAllOperations()
+        #expect(drains(queue))
+    }
+
     @Test("A cancelled batch in a suspended queue finishes at once, and one in no queue when it is started")
     func batch() throws {
         let queue = RequestOperationQueue()

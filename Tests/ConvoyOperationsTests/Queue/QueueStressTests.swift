@@ -30,7 +30,7 @@ struct QueueStressTests {
             guard contents.withLock({ $0.open.count }) < 400 else { return }
             let operation = PausableTestOperation(
                 host: ["a", "b", "c", nil].randomElement(using: &random) ?? nil,
-                direct: Bool.random(using: &random), gauge: gauge)
+                direct: Bool.random(using: &random), waitsAtGate: Bool.random(using: &random), gauge: gauge)
             operation.queuePriority = [.veryLow, .low, .normal, .high, .veryHigh].randomElement(using: &random) ?? .normal
             if Int.random(in: 0..<3, using: &random) == 0, let other = any(&random) { operation.addDependency(other) }
             contents.withLock {
@@ -72,7 +72,17 @@ struct QueueStressTests {
             case 95: queue.maxConcurrentOperationCountPerHost = Int.random(in: 1...6, using: &random)
             case 96: queue.isSuspended.toggle()
             case 97: if let operation, let other = any(&random) { operation.removeDependency(other) }
-            case 98: queue.closeGate(forHost: "a", until: MonotonicClock().now + 200_000)
+            case 98:
+                switch Int.random(in: 0..<8, using: &random) {
+                case 0: queue.openGate(forHost: "a")
+                case 1: queue.openAllGates()
+                case 2: _ = queue.closedGates
+                case 3: queue.cancelAllOperations()
+                default:
+                    queue.closeGate(
+                        forHost: ["a", "b", "d"].randomElement(using: &random) ?? "a",
+                        until: MonotonicClock().now + .random(in: 50_000...2_000_000, using: &random))
+                }
             default: sweep()
             }
         }

@@ -134,15 +134,18 @@ final class PausableTestOperation: ScheduledOperation, PausableOperation, @unche
     private let finishes = Atomic<Int>(0)
     private let host: String?
     private let isDirect: Bool
+    private let waitsAtGate: Bool
+    private let toldOfGates = Locked<[UInt64]>([])
     private let gauge: Gauge
     private let whenStarted: (@Sendable (PausableTestOperation) -> Void)?
 
     init(
-        host: String? = nil, direct: Bool = true, gauge: Gauge = Gauge(),
+        host: String? = nil, direct: Bool = true, waitsAtGate: Bool = false, gauge: Gauge = Gauge(),
         whenStarted: (@Sendable (PausableTestOperation) -> Void)? = nil
     ) {
         self.host = host
         isDirect = direct
+        self.waitsAtGate = waitsAtGate
         self.gauge = gauge
         self.whenStarted = whenStarted
         super.init()
@@ -153,6 +156,10 @@ final class PausableTestOperation: ScheduledOperation, PausableOperation, @unche
 
     override var isStartedDirectly: Bool { isDirect }
     override var schedulingHost: String? { host }
+    override var waitsAtClosedGate: Bool { waitsAtGate }
+    override func willWaitAtGate(until deadline: UInt64) { toldOfGates.withLock { $0.append(deadline) } }
+    /// The deadlines that it was told of.
+    var gateDeadlines: [UInt64] { toldOfGates.withLock { $0 } }
     override var isAsynchronous: Bool { true }
     override var isExecuting: Bool { current == .executing }
     override var isFinished: Bool { current == .finished }

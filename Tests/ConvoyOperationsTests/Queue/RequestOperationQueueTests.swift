@@ -187,42 +187,6 @@ struct RequestOperationQueueTests {
         #expect(log.all == ["first", "urgent 0", "urgent 1", "urgent 2", "urgent 3", "urgent 4", "low", "urgent 5"])
     }
 
-    @Test("A closed gate holds what was not started for the host until its time, and nothing else")
-    func gate() {
-        let clock = ManualClock()
-        let queue = RequestOperationQueue(clock: clock)
-        queue.maxConcurrentOperationCount = 2
-        let first = PausableTestOperation(host: "a")
-        queue.addOperation(first)
-        queue.closeGate(forHost: "a", until: 2_000_000_000)
-        queue.closeGate(forHost: "a", until: 1_000_000_000)
-        let (held, cancelled, other) = (
-            PausableTestOperation(host: "a"), PausableTestOperation(host: "a"), PausableTestOperation(host: "b")
-        )
-        queue.addOperations([held, cancelled, other], waitUntilFinished: false)
-        #expect(first.isExecuting && !held.isExecuting && other.isExecuting)
-        first.finish()
-        #expect(!held.isExecuting)
-        cancelled.cancel()
-        #expect(cancelled.isFinished)
-        clock.advance(by: 1.5)
-        #expect(!held.isExecuting)
-        clock.advance(by: 0.5)
-        #expect(held.isExecuting)
-        held.finish()
-        other.finish()
-        #expect(drains(queue))
-    }
-
-    @Test("The system's clock opens a gate")
-    func realGate() {
-        let queue = RequestOperationQueue()
-        let operation = PausableTestOperation(host: "a") { $0.finish() }
-        queue.closeGate(forHost: "a", until: MonotonicClock().now + 20_000_000)
-        queue.addOperation(operation)
-        #expect(drains(queue))
-    }
-
     @Test("A cancelled operation behind a barrier does not wait for it")
     func cancelBehindBarrier() {
         let queue = RequestOperationQueue()

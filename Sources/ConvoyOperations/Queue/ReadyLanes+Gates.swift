@@ -1,0 +1,81 @@
+/// The gates of the hosts: who waits at a closed one, and who has not been told so yet.
+extension ReadyLanes {
+    /// Notes, before it is put into a lane, whether an operation waits at its host's gate while that is closed.
+    mutating func setWaitsAtGate(_ waits: Bool, of slot: Int32) {
+        entries[Int(slot)].waitsAtGate = waits
+        entries[Int(slot)].toldOfGate = 0
+    }
+
+    /// Closes a host's gate until a time. False if it was closed for as long or longer before.
+    mutating func closeGate(forHost name: String, until deadline: UInt64) -> Bool {
+        guard deadline > 0 else { return false }
+        let host = hosts.index(of: name)
+        let wasOpen = hosts[host].gate == 0
+        guard hosts.closeGate(of: host, until: deadline) else { return false }
+        if wasOpen {
+            for level in 0..<PriorityLevel.count {
+                noteUntold(hosts[host].waitingLanes[level].head, host: host, level: level)
+            }
+        }
+        update(host)
+        return true
+    }
+
+    /// Opens a host's gate if it is due by now; another closing than the one whose time has come may not be.
+    mutating func openGate(forHost name: String, dueAt now: UInt64) {
+        guard let host = hosts.knownIndex(of: name), hosts[host].gate > 0, hosts[host].gate <= now else { return }
+        openGate(host)
+    }
+
+    /// Opens a host's gate. False if it was open.
+    mutating func openGate(forHost name: String) -> Bool {
+        guard let host = hosts.knownIndex(of: name), hosts[host].gate > 0 else { return false }
+        openGate(host)
+        return true
+    }
+
+    mutating func openAllGates() {
+        for host in hosts.gated { openGate(host) }
+    }
+
+    /// The closed gates. Takes time in proportion to the number of hosts.
+    var closedGates: [(host: String, deadline: UInt64)] {
+        hosts.gated.compactMap { index in hosts[index].name.map { ($0, hosts[index].gate) } }
+    }
+
+    private mutating func openGate(_ host: Int32) {
+        hosts.openGate(of: host)
+        update(host)
+        hosts.releaseIfUnused(host)
+    }
+
+    // MARK: Telling those that wait
+
+    /// Notes that an operation in its lane, and those behind it, may have to be told that the gate is closed.
+    mutating func noteUntold(_ slot: Int32, host: Int32, level: Int) {
+        guard slot >= 0, hosts[host].gate > 0, hosts[host].untold[level] < 0 else { return }
+        hosts[host].untold[level] = slot
+        guard !hosts[host].isToBeTold else { return }
+        hosts[host].isToBeTold = true
+        hostsToTell.append(host)
+    }
+
+    /// The next operation that waits at a closed gate and has not been told so, with the time when the gate opens.
+    mutating func nextToBeTold() -> (slot: Int32, deadline: UInt64)? {
+        while let host = hostsToTell.last {
+            for level in 0..<PriorityLevel.count {
+                while hosts[host].untold[level] >= 0 {
+                    let slot = hosts[host].untold[level]
+                    hosts[host].untold[level] = laneLinks.next(after: slot)
+                    // It may have changed its level since.
+                    guard entries[Int(slot)].toldOfGate != hosts[host].gateNumber else { continue }
+                    entries[Int(slot)].toldOfGate = hosts[host].gateNumber
+                    return (slot, hosts[host].gate)
+                }
+            }
+            hostsToTell.removeLast()
+            hosts[host].isToBeTold = false
+        }
+        return nil
+    }
+}

@@ -1,0 +1,68 @@
+@_spi(ConvoyInternals) import ConvoyTransport
+import Foundation
+
+/// The gates of the hosts.
+///
+/// When a server answers 429 or 503 to a request that has a ``RetryPolicy``, the gate of its host closes: requests that
+/// have a policy, and could only fail in the same way, wait until it opens. All others pass it.
+extension RequestOperationQueue {
+    /// A host that has asked to be left alone, and for how long.
+    public struct ClosedGate: Sendable, Hashable {
+        /// The host's name in lower case, with its port where the URL names one: `example.com`, `127.0.0.1:8080`.
+        public let host: String
+        /// When the gate opens, unless it is closed for longer meanwhile or opened before.
+        public let opensAt: Date
+    }
+
+    /// The gates that are closed now, in the order of their hosts' names.
+    ///
+    /// A gate stays closed for as long as the response asked for in its `Retry-After`, but for no longer than the
+    /// policy's ``RetryPolicy/maximumGateDuration``.
+    public final var closedGates: [ClosedGate] {
+        state.withLock { $0.lanes.closedGates }
+            .map { ClosedGate(host: $0.host, opensAt: clock.date(of: $0.deadline)) }
+            .sorted { $0.host < $1.host }
+    }
+
+    /// Opens the gate of a host before its time. What waits at it can start at once; an operation that waits for its
+    /// own retry goes on waiting.
+    ///
+    /// - Parameter host: named as in ``closedGates``.
+    /// - Returns: whether the gate was closed.
+    @discardableResult
+    public final func openGate(forHost host: String) -> Bool {
+        let wasClosed = state.withLock { $0.lanes.openGate(forHost: host.lowercased()) }
+        startReady()
+        return wasClosed
+    }
+
+    /// Opens all gates before their time, as ``openGate(forHost:)`` does.
+    public final func openAllGates() {
+        state.withLock { $0.lanes.openAllGates() }
+        startReady()
+    }
+
+    /// Lets the operations for a host that wait at its gate not start until the queue's clock shows `deadline`
+    /// (nanoseconds). A gate that is closed for longer stays so.
+    package final func closeGate(forHost host: String, until deadline: UInt64) {
+        guard deadline > clock.now, state.withLock({ $0.lanes.closeGate(forHost: host, until: deadline) }) else {
+            return
+        }
+        clock.schedule(at: deadline) { [weak self] in
+            guard let self else { return }
+            let now = max(self.clock.now, deadline)
+            self.state.withLock { $0.lanes.openGate(forHost: host, dueAt: now) }
+            self.startReady()
+        }
+        // Who waits now is told.
+        startReady()
+    }
+}
+
+extension SchedulingClock {
+    /// The date at which the clock shows a time, in nanoseconds; now for one that is over.
+    func date(of deadline: UInt64) -> Date {
+        let now = self.now
+        return Date(timeIntervalSinceNow: deadline > now ? Double(deadline - now) / 1e9 : 0)
+    }
+}

@@ -1,0 +1,238 @@
+@_spi(ConvoyInternals) import ConvoyTransport
+import Foundation
+import Testing
+
+@testable import ConvoyOperations
+
+/// What a closed gate holds back, for how long, and who hears of it. In simulated time.
+@Suite("Gates of RequestOperationQueue")
+struct QueueGateTests {
+    let clock = ManualClock()
+    let queue: RequestOperationQueue
+
+    init() { queue = RequestOperationQueue(clock: clock) }
+
+    private func waiting(_ host: String = "a", _ started: (@Sendable (PausableTestOperation) -> Void)? = nil)
+        -> PausableTestOperation
+    {
+        PausableTestOperation(host: host, waitsAtGate: true, whenStarted: started)
+    }
+
+    private func close(_ host: String = "a", until seconds: Double) {
+        queue.closeGate(forHost: host, until: UInt64(seconds * 1e9))
+    }
+
+    /// The closed gates, each with the seconds until it opens.
+    private var closed: [String: Int] {
+        Dictionary(uniqueKeysWithValues: queue.closedGates.map {
+            ($0.host, Int($0.opensAt.timeIntervalSinceNow.rounded()))
+        })
+    }
+
+    @Test("A closed gate holds what waits at it until its time, and nothing else")
+    func holds() {
+        queue.maxConcurrentOperationCount = 3
+        let first = waiting()
+        queue.addOperation(first)
+        close(until: 2)
+        let (held, cancelled, passing, other) = (
+            waiting(), waiting(), PausableTestOperation(host: "a"), waiting("b")
+        )
+        queue.addOperations([held, cancelled, passing, other], waitUntilFinished: false)
+        #expect(first.isExecuting && !held.isExecuting && passing.isExecuting && other.isExecuting)
+        first.finish()
+        #expect(!held.isExecuting)
+        cancelled.cancel()
+        #expect(cancelled.isFinished)
+        clock.advance(by: 1.5)
+        #expect(!held.isExecuting)
+        clock.advance(by: 0.5)
+        #expect(held.isExecuting)
+        #expect(queue.closedGates.isEmpty)
+        for operation in [held, passing, other] { operation.finish() }
+        #expect(drains(queue))
+    }
+
+    @Test("Of two closings in a row the longer one counts, whichever comes first", arguments: [[3.0, 1.0], [1.0, 3.0]])
+    func longerWins(deadlines: [Double]) {
+        for deadline in deadlines { close(until: deadline) }
+        let operation = waiting()
+        queue.addOperation(operation)
+        clock.advance(by: 2)
+        #expect(!operation.isExecuting)
+        clock.advance(by: 1)
+        #expect(operation.isExecuting)
+        operation.finish()
+    }
+
+    @Test("The system's clock opens a gate")
+    func realClock() {
+        let queue = RequestOperationQueue()
+        let operation = waiting { $0.finish() }
+        queue.closeGate(forHost: "a", until: MonotonicClock().now + 20_000_000)
+        queue.addOperation(operation)
+        #expect(drains(queue))
+    }
+
+    @Test("The queue shows its closed gates, and opens one or all of them")
+    func shown() {
+        close("b", until: 60)
+        close("a", until: 30)
+        close("c", until: 10)
+        #expect(queue.closedGates.map(\.host) == ["a", "b", "c"])
+        #expect(closed == ["a": 30, "b": 60, "c": 10])
+        let operations = ["a", "b", "c"].map { waiting($0) }
+        queue.addOperations(operations, waitUntilFinished: false)
+        #expect(queue.openGate(forHost: "A") && !queue.openGate(forHost: "A") && !queue.openGate(forHost: "none"))
+        #expect(operations.map(\.isExecuting) == [true, false, false])
+        clock.advance(by: 10)
+        #expect(operations.map(\.isExecuting) == [true, false, true])
+        queue.openAllGates()
+        #expect(operations.map(\.isExecuting) == [true, true, true])
+        #expect(queue.closedGates.isEmpty)
+        for operation in operations { operation.finish() }
+        // Nothing is left of hosts that have no operation.
+        #expect(queue.state.withLock { $0.lanes.hosts.gated.isEmpty && $0.lanes.hosts.knownIndex(of: "b") == nil })
+    }
+
+    @Test("A gate that was opened by hand and closed again opens at its own time", arguments: [5.0, 20.0])
+    func closedAnew(second: Double) {
+        close(until: 10)
+        queue.openGate(forHost: "a")
+        close(until: second)
+        let operation = waiting()
+        queue.addOperation(operation)
+        clock.advance(by: min(second, 10) - 1)
+        #expect(!operation.isExecuting)
+        clock.advance(by: 1)
+        #expect(operation.isExecuting == (second < 10))
+        clock.advance(by: 10)
+        #expect(operation.isExecuting)
+        operation.finish()
+    }
+
+    @Test("A gate that opens in a suspended queue lets go on when the queue does")
+    func suspended() {
+        close(until: 1)
+        queue.isSuspended = true
+        let operations = [waiting(), PausableTestOperation(host: "a")]
+        queue.addOperations(operations, waitUntilFinished: false)
+        clock.advance(by: 1)
+        #expect(operations.map(\.isExecuting) == [false, false])
+        queue.isSuspended = false
+        #expect(operations.map(\.isExecuting) == [true, true])
+        for operation in operations { operation.finish() }
+    }
+
+    @Test("Behind an open gate it is first in, first out, whether they wait at closed ones or not")
+    func order() {
+        queue.maxConcurrentOperationCount = 1
+        let log = Log()
+        let blocker = PausableTestOperation()
+        queue.addOperation(blocker)
+        var expected: [String] = []
+        var random = SystemRandomNumberGenerator()
+        for number in 0..<100 {
+            let operation = PausableTestOperation(host: "a", waitsAtGate: Bool.random(using: &random)) {
+                log.add("\(number)")
+                $0.finish()
+            }
+            queue.addOperation(operation)
+            expected.append("\(number)")
+            // A gate that was closed for a while changes nothing in that.
+            if number == 50 { close(until: 1) }
+        }
+        clock.advance(by: 1)
+        blocker.finish()
+        #expect(log.all == expected)
+    }
+
+    @Test("Who passes a closed gate leaves the others in their order, and comes before them")
+    func orderWithAClosedGate() {
+        queue.maxConcurrentOperationCount = 1
+        let log = Log()
+        close(until: 1)
+        for number in 0..<10 {
+            queue.addOperation(
+                PausableTestOperation(host: "a", waitsAtGate: number % 2 == 0) {
+                    log.add("\(number)")
+                    $0.finish()
+                })
+        }
+        #expect(log.all == ["1", "3", "5", "7", "9"])
+        clock.advance(by: 1)
+        #expect(log.all == ["1", "3", "5", "7", "9", "0", "2", "4", "6", "8"])
+        #expect(drains(queue))
+    }
+
+    @Test("The limits hold behind a gate, and the slots of a host with a closed one go to others")
+    func limits() {
+        queue.maxConcurrentOperationCount = 2
+        close(until: 1)
+        let operations = (0..<4).map { _ in waiting() }
+        let others = (0..<3).map { _ in PausableTestOperation(host: "b") }
+        queue.addOperations(operations + others, waitUntilFinished: false)
+        #expect(others.filter(\.isExecuting).count == 2)
+        clock.advance(by: 1)
+        #expect(operations.filter(\.isExecuting).isEmpty)
+        for operation in others { operation.finish() }
+        // The third other one got a slot first: its host has nothing running, as has the first.
+        #expect(operations.filter(\.isExecuting).count == 2)
+        for operation in operations { operation.finish() }
+        for operation in operations { operation.finish() }
+        #expect(drains(queue))
+    }
+
+    // MARK: Telling
+
+    @Test("Who waits is told once, until when: those that are there, and those that come")
+    func told() {
+        queue.maxConcurrentOperationCount = 1
+        let blocker = PausableTestOperation()
+        let (there, passing) = (waiting(), PausableTestOperation(host: "a"))
+        let blocked = waiting()
+        blocked.addDependency(blocker)
+        queue.addOperations([blocker, there, passing, blocked], waitUntilFinished: false)
+        #expect(there.gateDeadlines.isEmpty)
+        close(until: 2)
+        let late = waiting()
+        queue.addOperation(late)
+        #expect(there.gateDeadlines == [2_000_000_000] && late.gateDeadlines == [2_000_000_000])
+        // Not before it could start but for the gate.
+        #expect(blocked.gateDeadlines.isEmpty)
+        // Longer, of another level, older: still the same wait.
+        close(until: 3)
+        there.queuePriority = .veryLow
+        late.queuePriority = .high
+        clock.advance(by: 2.5)
+        #expect(there.gateDeadlines.count == 1 && late.gateDeadlines.count == 1)
+        blocker.finish()
+        #expect(blocked.gateDeadlines == [3_000_000_000])
+        passing.finish()
+        #expect(passing.gateDeadlines.isEmpty)
+        clock.advance(by: 0.5)
+        #expect(late.isExecuting)
+        // Another closing is another wait for those that are left.
+        close(until: 9)
+        #expect(there.gateDeadlines == [2_000_000_000, 9_000_000_000] && late.gateDeadlines.count == 1)
+        queue.cancelAllOperations()
+        #expect(drains(queue))
+    }
+
+    @Test("However many wait, each is told, and a cancelled one is not")
+    func toldInMasses() {
+        let operations = (0..<1_000).map { number in
+            let operation = waiting()
+            operation.queuePriority = number % 3 == 0 ? .low : .normal
+            return operation
+        }
+        queue.isSuspended = true
+        queue.addOperations(operations, waitUntilFinished: false)
+        for operation in operations.prefix(10) { operation.cancel() }
+        close(until: 1)
+        #expect(operations.prefix(10).filter { !$0.gateDeadlines.isEmpty }.isEmpty)
+        #expect(operations.dropFirst(10).filter { $0.gateDeadlines == [1_000_000_000] }.count == 990)
+        queue.cancelAllOperations()
+        #expect(drains(queue))
+    }
+}
