@@ -183,16 +183,16 @@ extension URLConnectionOperation {
 
     /// Whether a response is one after which the request is tried again. Then nothing concludes the work.
     func retriesInstead(of head: ResponseHead?) -> Bool {
-        guard willRetry(after: nil, head: head) else { return false }
+        guard let next = retry(after: nil, head: head) else { return false }
         workSlot.withLock { $0 = .concluding }
-        happen(.workWillRetry)
+        happen(next)
         return true
     }
 
     /// The transfer has brought what it can. Any thread.
     func conclude(data: Data?, head: ResponseHead?, error: (any Error)?) {
         workSlot.withLock { $0 = .concluding }
-        if let error, willRetry(after: error, head: head) { return happen(.workWillRetry) }
+        if let error, let next = retry(after: error, head: head) { return happen(next) }
         if let error {
             results.withLock { results in
                 results.data = nil

@@ -82,6 +82,9 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         return url.port.map { "\(host):\($0)" } ?? host
     }
 
+    package override var waitsAtClosedGate: Bool { retryPolicy != nil }
+    package override func willWaitAtGate(until deadline: UInt64) { tellOfClosedGate(until: deadline) }
+
     /// Begins the operation, or goes on with it. A queue calls this. Called by hand, it does nothing for an
     /// operation that is not ready; it must not be called by hand for an operation in a queue.
     open override func start() {

@@ -7,8 +7,15 @@ import FoundationNetworking
 /// A try that failed with one of `statusCodes` or `errorCodes` is repeated after a delay that doubles from try to
 /// try and is spread at random, so that clients which failed together do not come back together. A `Retry-After`
 /// (RFC 9110, section 10.2.3) is the least delay. While an operation waits it holds no slot of a
-/// `RequestOperationQueue`; after a 429 or 503 the queue starts nothing else for that host until the time is over.
-/// A download goes on where it broke off, under the rules of `resume()`.
+/// `RequestOperationQueue`. A download goes on where it broke off, under the rules of `resume()`.
+///
+/// After a 429 or 503 the queue closes the gate of that host until the time is over, but for no longer than
+/// `maximumGateDuration`: other operations that have a retry policy wait, and hear so by their `retryHandler`.
+/// Operations without a policy pass.
+///
+/// A failure of which the transport proves that nothing of the request was sent (`URLError.nothingWasSentKey`) needs no
+/// policy: the request is sent again at once, three times in a row at most, whatever its method. Such retries count
+/// neither against `maximumRetryCount` nor against the budget: the server has seen nothing of them.
 public struct RetryPolicy: Sendable {
     /// How often at most, beside the first try.
     public var maximumRetryCount = 3
@@ -22,6 +29,10 @@ public struct RetryPolicy: Sendable {
     public var maximumDelay: TimeInterval = 60
     /// The longest `Retry-After` that is waited for, in seconds. A server that asks for more gets no retry.
     public var maximumRetryAfter: TimeInterval = 3600
+    /// The longest time, in seconds, for which a 429 or 503 closes the gate of its host, so that one response does not
+    /// hold up everything else for an hour; 0 closes none. The operation that got the response waits for all of its
+    /// `Retry-After` itself.
+    public var maximumGateDuration: TimeInterval = 60
     /// Statuses that may pass.
     public var statusCodes: Set<Int> = [408, 429, 500, 502, 503, 504]
     /// Failures of the transfer that may pass.
@@ -29,8 +40,9 @@ public struct RetryPolicy: Sendable {
         .timedOut, .networkConnectionLost, .cannotConnectToHost, .cannotFindHost, .dnsLookupFailed,
         .notConnectedToInternet,
     ]
-    /// Methods whose repetition does no harm (RFC 9110, section 9.2.2). Others are repeated only when no connection
-    /// could be made, so that nothing was sent.
+    /// Methods whose repetition does no harm (RFC 9110, section 9.2.2). Others are repeated only when nothing of the
+    /// request was sent: when no connection could be made, or the transport proves it. A request that a redirect has
+    /// led on has been sent.
     public var idempotentMethods: Set<String> = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"]
     /// What keeps retries from making an outage worse; nil is no limit.
     public var budget: RetryBudget? = .shared
@@ -47,13 +59,17 @@ public struct RetryPolicy: Sendable {
         var method: String
         var statusCode: Int?
         var error: URLError?
-        /// How many retries there have been.
+        /// How many retries there have been in all.
         var retryCount: Int
+        /// How many of them count against the policy's number.
+        var countedRetries: Int
         /// Seconds since the first try began.
         var elapsed: TimeInterval
         /// What the response asks for, in seconds from now.
         var retryAfter: TimeInterval?
         var canSendBodyAgain: Bool
+        /// Whether it is certain that nobody has seen anything of the request.
+        var nothingWasSent: Bool
     }
 
     /// Judges a failure; nil for one that is none of the policy's business.
@@ -72,14 +88,12 @@ public struct RetryPolicy: Sendable {
         func event(_ decision: RetryEvent.Decision) -> RetryEvent {
             RetryEvent(retryCount: failure.retryCount, reason: reason, decision: decision)
         }
-        guard failure.retryCount < maximumRetryCount else { return event(.giveUp(.tooManyRetries)) }
-        let nothingWasSent: Set<URLError.Code> = [.cannotConnectToHost, .cannotFindHost, .dnsLookupFailed]
-        guard
-            idempotentMethods.contains(failure.method)
-                || failure.error.map({ nothingWasSent.contains($0.code) }) ?? false
-        else { return event(.giveUp(.notIdempotent)) }
+        guard failure.countedRetries < maximumRetryCount else { return event(.giveUp(.tooManyRetries)) }
+        guard idempotentMethods.contains(failure.method) || failure.nothingWasSent else {
+            return event(.giveUp(.notIdempotent))
+        }
         guard failure.canSendBodyAgain else { return event(.giveUp(.bodyCannotBeSentAgain)) }
-        var delay = min(maximumDelay, initialDelay * pow(multiplier, Double(failure.retryCount))) * random
+        var delay = min(maximumDelay, initialDelay * pow(multiplier, Double(failure.countedRetries))) * random
         if let retryAfter = failure.retryAfter {
             guard retryAfter <= maximumRetryAfter else { return event(.giveUp(.askedToWaitTooLong)) }
             // A little spread on top, or all would come back at the same moment.
@@ -91,30 +105,6 @@ public struct RetryPolicy: Sendable {
         }
         return event(.retry(after: delay))
     }
-}
-
-/// What was decided about a failed try, and why.
-public struct RetryEvent: Sendable {
-    public enum Reason: Sendable {
-        case status(Int)
-        case error(URLError)
-    }
-
-    public enum Decision: Sendable, Equatable {
-        /// Tried again after so many seconds.
-        case retry(after: TimeInterval)
-        /// Not tried again: the failure is the operation's.
-        case giveUp(Refusal)
-    }
-
-    public enum Refusal: Sendable, Equatable {
-        case tooManyRetries, tookTooLong, notIdempotent, bodyCannotBeSentAgain, budgetExhausted, askedToWaitTooLong
-    }
-
-    /// How many retries there had been.
-    public let retryCount: Int
-    public let reason: Reason
-    public let decision: Decision
 }
 
 /// How many retries a host may see: a share of the requests that it gets, and a few.

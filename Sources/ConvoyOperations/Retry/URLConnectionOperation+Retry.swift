@@ -8,14 +8,15 @@ extension URLConnectionOperation {
     /// Hears of each decision about a failed try.
     public typealias RetryHandler = @Sendable (_ operation: URLConnectionOperation, _ event: RetryEvent) -> Void
 
-    /// Whether and when the request is tried again after a failure. nil, no retries, unless set.
+    /// Whether and when the request is tried again after a failure. nil, unless set: then only a request of which
+    /// provably nothing was sent is tried again.
     public final var retryPolicy: RetryPolicy? {
         get { settings.withLock { $0.retryPolicy } }
         set { settings.withLock { $0.retryPolicy = newValue } }
     }
 
-    /// Told why a failed try is repeated or not, on `completionQueue`, or on a queue of the library's own where
-    /// there is none.
+    /// Told why a failed try is repeated or not, and that the operation waits at the closed gate of its host, on
+    /// `completionQueue`, or on a queue of the library's own where there is none.
     public final var retryHandler: RetryHandler? {
         get { settings.withLock { $0.handlers.retry } }
         set { exchange(\.handlers.retry, newValue) }
@@ -24,8 +25,16 @@ extension URLConnectionOperation {
     /// How often the request has been tried again.
     public final var retryCount: Int { delivery.withLock { $0.retry.count } }
 
+    /// How often in a row a request of which nothing was sent is tried again at once.
+    private static let mostImmediateRetries = 3
+
     struct RetryRecord {
+        /// All retries.
         var count = 0
+        /// Those that the policy has decided on.
+        var counted = 0
+        /// Those at once, since something else happened.
+        var immediateInARow = 0
         var began: UInt64?
         /// When the next try is due, on the clock.
         var due: UInt64 = 0
@@ -42,29 +51,63 @@ extension URLConnectionOperation {
         if let host = schedulingHost { policy.budget?.deposit(forHost: host) }
     }
 
-    /// Decides about a try that has ended, and notes when the next is due.
-    func willRetry(after error: (any Error)?, head: ResponseHead?) -> Bool {
-        guard let policy = retryPolicy, let began = delivery.withLock({ $0.retry.began }) else { return false }
+    /// Decides about a try that has ended: the event to go on with where it is tried again, nil where it is not.
+    func retry(after error: (any Error)?, head: ResponseHead?) -> Lifecycle.Event? {
         let request = self.request
+        let failure = error as? URLError
+        let nothingWasSent = failure?.provesThatNothingWasSent(of: request) ?? false
+        let canSendBodyAgain = request.httpBodyStream == nil || request.httpBodyStream is any ReplayableBodyStream
+        if let failure, nothingWasSent, failure.isMarkedAsUnsent {
+            if canSendBodyAgain, let count = countImmediateRetry() {
+                tell(RetryEvent(retryCount: count, reason: .error(failure), decision: .retry(after: 0)))
+                return .workMustRepeat
+            }
+            if retryPolicy == nil {
+                let refusal = canSendBodyAgain ? RetryEvent.Refusal.tooManyRetries : .bodyCannotBeSentAgain
+                tell(RetryEvent(retryCount: retryCount, reason: .error(failure), decision: .giveUp(refusal)))
+            }
+        } else {
+            delivery.withLock { $0.retry.immediateInARow = 0 }
+        }
+        let record = delivery.withLock { $0.retry }
+        guard let policy = retryPolicy, let began = record.began, error == nil || failure != nil else { return nil }
         let now = retryClock.now
-        let failure = RetryPolicy.Failure(
-            host: schedulingHost, method: request.httpMethod ?? "GET", statusCode: head?.statusCode,
-            error: error as? URLError, retryCount: retryCount, elapsed: Double(now - began) / 1e9,
+        let facts = RetryPolicy.Failure(
+            host: schedulingHost, method: request.httpMethod ?? "GET", statusCode: head?.statusCode, error: failure,
+            retryCount: record.count, countedRetries: record.counted, elapsed: Double(now - began) / 1e9,
             retryAfter: error == nil ? head?["Retry-After"].flatMap(RetryAfter.seconds) : nil,
-            canSendBodyAgain: request.httpBodyStream == nil || request.httpBodyStream is any ReplayableBodyStream)
-        guard error == nil || failure.error != nil, let event = policy.judge(failure, random: .random(in: 0...1))
-        else { return false }
+            canSendBodyAgain: canSendBodyAgain, nothingWasSent: nothingWasSent)
+        guard let event = policy.judge(facts, random: .random(in: 0...1)) else { return nil }
         tell(event)
-        guard case .retry(let delay) = event.decision else { return false }
+        guard case .retry(let delay) = event.decision else { return nil }
         let due = now + UInt64(delay * 1e9)
         delivery.withLock { delivery in
             delivery.retry.count += 1
+            delivery.retry.counted += 1
             delivery.retry.due = due
         }
         if case .status(let status) = event.reason, status == 429 || status == 503 {
-            closeHostGate(until: now + UInt64((failure.retryAfter ?? delay) * 1e9))
+            let duration = min(facts.retryAfter ?? delay, max(0, policy.maximumGateDuration))
+            closeHostGate(until: now + UInt64(duration * 1e9))
         }
-        return true
+        return .workWillRetry
+    }
+
+    /// Counts one more retry at once, and returns how many retries there had been; nil if there were enough in a row.
+    private func countImmediateRetry() -> Int? {
+        delivery.withLock { delivery in
+            guard delivery.retry.immediateInARow < Self.mostImmediateRetries else { return nil }
+            delivery.retry.immediateInARow += 1
+            delivery.retry.count += 1
+            return delivery.retry.count - 1
+        }
+    }
+
+    /// Tells the handler that the gate of the host is closed. What `willWaitAtGate(until:)` does.
+    func tellOfClosedGate(until deadline: UInt64) {
+        guard retryHandler != nil, let host = schedulingHost else { return }
+        let date = retryClock.date(of: deadline)
+        tell(RetryEvent(retryCount: retryCount, reason: .closedGate(host: host), decision: .waitAtGate(until: date)))
     }
 
     private func tell(_ event: RetryEvent) {
@@ -95,6 +138,18 @@ extension URLConnectionOperation {
         }
         inputStream = fresh
         return self.request
+    }
+}
+
+extension URLError {
+    /// Whether the transport has proved that not a byte of the request was sent.
+    fileprivate var isMarkedAsUnsent: Bool { userInfo[URLError.nothingWasSentKey] as? Bool == true }
+
+    /// Whether nobody can have seen anything of a request that has failed so: it was not sent, or no connection was made.
+    fileprivate func provesThatNothingWasSent(of request: URLRequest) -> Bool {
+        // Where the failure is another URL's, a redirect came before: the request was sent and answered.
+        if let failed = userInfo[NSURLErrorFailingURLErrorKey] as? URL, failed != request.url { return false }
+        return isMarkedAsUnsent || [.cannotConnectToHost, .cannotFindHost, .dnsLookupFailed].contains(code)
     }
 }
 

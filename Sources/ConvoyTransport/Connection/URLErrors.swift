@@ -7,7 +7,8 @@ extension URLError {
     /// is libcurl's `CURLcode`.
     public static let libcurlErrorDomain = "libcurl"
 
-    /// The key in `userInfo` that stands for `true` where it is certain that not a byte of the request was sent.
+    /// The key in the `userInfo` of a `URLError` from this library whose value `true` says that not a byte of the request
+    /// was sent, so that it can be sent again whatever its method. Without it nothing is known.
     public static let nothingWasSentKey = "ConvoyNothingWasSent"
 
     /// An error about a URL, in words.

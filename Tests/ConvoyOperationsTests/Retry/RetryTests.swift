@@ -63,7 +63,7 @@ import Testing
 
     @Test func aBodyThatCanBeReadOnceIsSentOnce() throws {
         server.route("PUT", "/x", .status(503))
-        let events = Events()
+        let events = RetryEvents()
         let probe = Probe(server.url("/x"), method: "PUT")
         probe.operation.inputStream = InputStream(data: Data("once".utf8))
         probe.operation.retryPolicy = policy()
@@ -76,7 +76,7 @@ import Testing
 
     @Test func theHandlerHearsWhy() throws {
         server.route("GET", "/x", .status(502))
-        let events = Events()
+        let events = RetryEvents()
         let probe = Probe(server.url("/x"))
         probe.operation.retryPolicy = policy(1)
         probe.operation.retryHandler = { events.add($1) }
@@ -90,12 +90,6 @@ import Testing
         }
         #expect(delay >= 0 && delay <= 0.02)
         #expect(decisions.last == .giveUp(.tooManyRetries))
-    }
-
-    private final class Events: Sendable {
-        private let events = Mutex<[RetryEvent]>([])
-        func add(_ event: RetryEvent) { events.withLock { $0.append(event) } }
-        var decisions: [RetryEvent.Decision] { events.withLock { $0 }.map(\.decision) }
     }
 
     @Test func retryAfterIsTheLeastDelay() throws {

@@ -1,0 +1,97 @@
+@_spi(ConvoyInternals) import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+@testable import ConvoyOperations
+
+/// A network whose connections end as a script says, one after the other.
+final class ScriptedTransport: Transport {
+    enum End { case unsent, lost, refused, answer }
+
+    private struct State {
+        var script: [End]
+        var beforeTheEnd: (@Sendable () -> Void)?
+        var paths: [String] = []
+        var bodies: [Data] = []
+    }
+
+    private let state: Locked<State>
+    private let network = DispatchQueue(label: "scripted network")
+
+    init(_ script: [End]) { state = Locked(State(script: script)) }
+
+    /// Lets a block run, once, just before the next connection ends.
+    func beforeTheEnd(_ block: @escaping @Sendable () -> Void) { state.withLock { $0.beforeTheEnd = block } }
+
+    /// What was asked for, in turn.
+    var paths: [String] { state.withLock { $0.paths } }
+    var bodies: [Data] { state.withLock { $0.bodies } }
+
+    func connection(
+        for request: URLRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate
+    ) -> any Connection {
+        ScriptedConnection(request, delegate, self)
+    }
+
+    func perform(_ block: @escaping @Sendable () -> Void) { network.async(execute: block) }
+
+    func end(of request: URLRequest) -> End {
+        state.withLock { $0.beforeTheEnd.take() }?()
+        let body = request.httpBodyStream.map(Self.contents)
+        return state.withLock { state in
+            state.paths.append(request.url?.path ?? "")
+            if let body { state.bodies.append(body) }
+            return state.script.isEmpty ? .answer : state.script.removeFirst()
+        }
+    }
+
+    private static func contents(of stream: InputStream) -> Data {
+        stream.open()
+        defer { stream.close() }
+        var buffer = [UInt8](repeating: 0, count: 4096)
+        let count = stream.read(&buffer, maxLength: buffer.count)
+        return Data(buffer.prefix(max(0, count)))
+    }
+}
+
+final class ScriptedConnection: Connection, @unchecked Sendable {
+    let originalRequest: URLRequest
+    private let delegate: any URLConnectionDelegate
+    private let network: ScriptedTransport
+    /// On the network's queue.
+    private var isOver = false
+
+    init(_ request: URLRequest, _ delegate: any URLConnectionDelegate, _ network: ScriptedTransport) {
+        (originalRequest, self.delegate, self.network) = (request, delegate, network)
+    }
+
+    func start() { network.perform { self.run() } }
+    func cancel() {
+        network.perform {
+            guard !self.isOver else { return }
+            self.isOver = true
+            self.delegate.connectionDidCancel(self)
+        }
+    }
+    func suspendReceiving() {}
+    func resumeReceiving() {}
+
+    private func run() {
+        guard !isOver, let url = originalRequest.url else { return }
+        var userInfo: [String: Any] = [NSURLErrorFailingURLErrorKey: url]
+        let end = network.end(of: originalRequest)
+        isOver = true
+        switch end {
+        case .answer:
+            delegate.connection(self, didReceive: ResponseHead(url: url, statusCode: 200, headers: []))
+            delegate.connectionDidFinish(self)
+        case .unsent:
+            userInfo[URLError.nothingWasSentKey] = true
+            fallthrough
+        case .lost:
+            delegate.connection(self, didFailWith: URLError(.networkConnectionLost, userInfo: userInfo))
+        case .refused:
+            delegate.connection(self, didFailWith: URLError(.cannotConnectToHost, userInfo: userInfo))
+        }
+    }
+}
