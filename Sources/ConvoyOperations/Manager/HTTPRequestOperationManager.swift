@@ -4,10 +4,29 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// Makes and enqueues HTTP request operations that have much in common: `AFHTTPRequestOperationManager`'s place.
+/// Makes and enqueues HTTP request operations that have much in common: the counterpart of
+/// `AFHTTPRequestOperationManager`.
+///
+/// It runs at most 256 operations at a time, and 64 for one host, unless `operationQueue` is given other limits; the
+/// others wait.
 ///
 /// All members can be used from any thread. What is changed applies to operations made afterwards.
 open class HTTPRequestOperationManager: @unchecked Sendable {
+    /// How many operations a manager's own queue runs at a time: 256.
+    ///
+    /// Over HTTP/1.1 each needs a connection, and a download a file too: 512 descriptors of the 1,024 that a process
+    /// usually may have (`ulimit -n`). Without a limit a burst of a few thousand requests fails for want of descriptors.
+    /// Browsers keep to 256 connections, too.
+    public static let defaultMaxConcurrentOperationCount = 256
+
+    /// How many operations a manager's own queue runs at a time for one host, by name and port: 64.
+    ///
+    /// Enough to keep a fast server busy, and below the 100 streams that HTTP/2 servers commonly allow on a connection
+    /// (RFC 9113, section 6.5.2); and a host that does not answer takes a quarter of the slots at most. Others take 5
+    /// (OkHttp, with 64 in all), 6 (`URLSession` and browsers) or 8 (AsyncHTTPClient): set such a limit for a
+    /// server over HTTP/1.1 that is not one's own.
+    public static let defaultMaxConcurrentOperationCountPerHost = 64
+
     private struct Settings {
         var requestSerializer: any URLRequestSerialization = HTTPRequestSerializer()
         var responseSerializer: any URLResponseSerialization = JSONResponseSerializer()
@@ -35,6 +54,8 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         basePrefix = self.baseURL.flatMap(Self.prefix)
         let queue = RequestOperationQueue()
         queue.name = "Convoy.Operations"
+        queue.maxConcurrentOperationCount = Self.defaultMaxConcurrentOperationCount
+        queue.maxConcurrentOperationCountPerHost = Self.defaultMaxConcurrentOperationCountPerHost
         settings = Locked(Settings(operationQueue: queue))
     }
 
@@ -84,7 +105,12 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         }
     }
 
-    /// Where the operations run. A `RequestOperationQueue`, unless set.
+    /// Where the operations run. Unless set, a `RequestOperationQueue` of the manager's own, which lets
+    /// `defaultMaxConcurrentOperationCount` (256) operations run at a time, and
+    /// `defaultMaxConcurrentOperationCountPerHost` (64) for one host.
+    ///
+    /// Its `maxConcurrentOperationCount` can be changed at any time. For another limit per host, set a
+    /// `RequestOperationQueue` with that limit; a queue made by hand has none, as Foundation's has none.
     public final var operationQueue: OperationQueue {
         get { settings.withLock { $0.operationQueue } }
         set { settings.withLock { $0.operationQueue = newValue } }
@@ -156,7 +182,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     /// Adds operations to `operationQueue`, in this order.
     public final func enqueue(_ operations: [Operation]) {
         for case let operation as URLConnectionOperation in operations { operation.enterCompletionGroup() }
-        // One that was cancelled before has finished: a queue of Foundation's would stop the program.
+        // Given a finished one, a queue of Foundation's would stop the program.
         operationQueue.addOperations(operations.filter { !$0.isFinished }, waitUntilFinished: false)
     }
 

@@ -14,7 +14,10 @@ struct TransferRun {
         self.display = display
         self.printsJSON = printsJSON
         manager = HTTPRequestOperationManager()
-        manager.operationQueue.maxConcurrentOperationCount = jobs
+        // The one limit that the user has set, also where all goes to one host.
+        let queue = RequestOperationQueue()
+        queue.maxConcurrentOperationCount = jobs
+        manager.operationQueue = queue
         manager.completionQueue = DispatchQueue(label: "convoy.completion")
         manager.completionGroup = DispatchGroup()
     }

@@ -1,0 +1,44 @@
+import ConvoySerialization
+import ConvoyTestServer
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyOperations
+
+/// How many requests a manager lets run at a time when nobody has said anything.
+@Suite struct ManagerLimitTests {
+    @Test func aBurstOfThousandsToOneHostUsesNoMoreThanAFewConnectionsAndSucceeds() async throws {
+        let server = try TestServer()
+        server.route("GET", "/x", .json(text: "7").delayed(0.001))
+        let manager = HTTPRequestOperationManager(baseURL: server.url)
+        let sum = try await withThrowingTaskGroup(of: Int.self) { group in
+            for _ in 0..<3_000 { group.addTask { try await manager.get("x") } }
+            return try await group.reduce(0, +)
+        }
+        #expect(sum == 21_000)
+        #expect(server.peakActiveRequestCount <= HTTPRequestOperationManager.defaultMaxConcurrentOperationCountPerHost)
+    }
+
+    @Test func theLimitsHoldForOneHostAndForAll() throws {
+        let servers = try (0..<6).map { _ in try TestServer() }
+        let manager = HTTPRequestOperationManager()
+        for server in servers { server.route("GET", "/x", .text("never").failing(.stallBeforeHead)) }
+        let operations = try servers.map { server in
+            try (0..<100).map { _ in try manager.makeOperation(.get, server.url("/x").absoluteString) }
+        }
+        manager.enqueue(operations[0])
+        #expect(operations[0].filter(\.isExecuting).count == 64)
+        manager.enqueue(operations.dropFirst().flatMap { $0 })
+        #expect(operations.joined().filter(\.isExecuting).count == 256)
+        #expect(operations.allSatisfy { $0.filter(\.isExecuting).count <= 64 })
+        manager.operationQueue.cancelAllOperations()
+        #expect(drains(manager.operationQueue))
+    }
+
+    @Test func aQueueMadeByHandHasNoLimits() {
+        let queue = RequestOperationQueue()
+        #expect(queue.maxConcurrentOperationCount == OperationQueue.defaultMaxConcurrentOperationCount)
+        #expect(queue.maxConcurrentOperationCountPerHost == .max)
+    }
+}
