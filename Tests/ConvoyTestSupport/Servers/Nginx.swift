@@ -9,6 +9,8 @@ import Foundation
 /// | `/small` | 11 bytes, "hello world" |
 /// | `/json` | 1,024 bytes of JSON |
 /// | `/empty` | 204 |
+/// | `/moved` | 302 to `/small` |
+/// | `/credentials` | `[Authorization][Proxy-Authorization]` as they came in the request |
 /// | `/upload` | reads a body of any size and method to its end, throws it away, answers 204 |
 /// | `/dav/NAME` | WebDAV PUT and DELETE into `uploads`, if the nginx has the module (`hasDAV`) |
 ///

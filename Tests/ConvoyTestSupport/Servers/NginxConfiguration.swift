@@ -70,6 +70,8 @@ struct NginxConfiguration {
                 location = /small { default_type text/plain; return 200 "hello world"; }
                 location = /json { default_type application/json; return 200 '\(Self.json)'; }
                 location = /empty { return 204; }
+                location = /moved { return 302 /small; }
+                location = /credentials { return 200 "[$http_authorization][$http_proxy_authorization]"; }
                 location = /upload {
                     client_body_buffer_size 256k;
                     proxy_method GET;

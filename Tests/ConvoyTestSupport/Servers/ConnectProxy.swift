@@ -1,0 +1,224 @@
+import CEpoll
+import Foundation
+import Synchronization
+
+/// A proxy on 127.0.0.1 that answers CONNECT (RFC 9110, section 9.3.6) as it is told, honestly or not.
+///
+/// Each connection has a thread of its own, which ends with it. What is set here holds for the connections that come
+/// after it; what they are to wait for can be released at any time. Whoever makes one stops it.
+public final class ConnectProxy: Sendable {
+    /// What a connection gets.
+    public enum Behaviour: Sendable {
+        /// These bytes, when the head of the request has come, and the end of the connection.
+        case says(String)
+        /// These bytes, and then neither more nor the end.
+        case fallsSilent(after: String)
+        /// The first bytes, and the others again and again, until the client goes away.
+        case saysForever(String, String)
+        /// These bytes, and from then on a tunnel to this port of 127.0.0.1, whatever host was asked for.
+        case tunnels(to: UInt16, saying: String = ConnectProxy.established)
+        /// Every byte goes to another proxy on this port and back: only to hold it up, or to cut it short.
+        case passes(to: UInt16)
+    }
+
+    /// What an honest proxy answers to CONNECT.
+    public static let established = "HTTP/1.1 200 Connection established\r\n\r\n"
+
+    private struct State {
+        var behaviour: Behaviour
+        var heads: [String] = []
+        var holdsAfter = Int.max
+        var cutsAfter = Int.max
+        var open: Set<Int32> = []
+        var isStopped = false
+    }
+
+    /// The port.
+    public let port: UInt16
+    /// "http://127.0.0.1:PORT", as the variable `https_proxy` takes it.
+    public let address: String
+    private let listener: Int32
+    private let state: Mutex<State>
+    private let threads = DispatchGroup()
+
+    /// Starts it. It accepts connections when this returns.
+    public init(_ behaviour: Behaviour) throws {
+        (listener, port) = try LoopbackPort.listener()
+        address = "http://127.0.0.1:\(port)"
+        state = Mutex(State(behaviour: behaviour))
+        threads.enter()
+        let (listener, group) = (listener, threads)
+        let thread = Thread { [weak self] in
+            while true {
+                let client = accept4(listener, nil, nil, Int32(SOCK_CLOEXEC.rawValue))
+                if client >= 0 { self?.begin(client) } else if errno != EINTR, errno != ECONNABORTED { break }
+            }
+            close(listener)
+            group.leave()
+        }
+        thread.start()
+    }
+
+    deinit { endAll() }
+
+    /// What the connections from now on get.
+    public var behaviour: Behaviour {
+        get { state.withLock { $0.behaviour } }
+        set { state.withLock { $0.behaviour = newValue } }
+    }
+
+    /// The heads of the requests that have come, each as it was sent. Those that were passed on are not among them.
+    public var heads: [String] { state.withLock { $0.heads } }
+
+    /// Lets no more than so many bytes of each tunnel's answers through until `release()`.
+    public func hold(afterBytes count: Int) { state.withLock { $0.holdsAfter = count } }
+
+    /// Lets everything through, for the tunnels that wait too.
+    public func release() { state.withLock { $0.holdsAfter = .max } }
+
+    /// Closes each tunnel after so many bytes of its answers; nil for never.
+    public func cut(afterBytes count: Int?) { state.withLock { $0.cutsAfter = count ?? .max } }
+
+    /// Ends all connections, and returns when no thread is left.
+    public func stop() {
+        endAll()
+        threads.wait()
+    }
+
+    private func endAll() {
+        let isFirst = state.withLock { state in
+            defer { state.isStopped = true }
+            for descriptor in state.open { shutdown(descriptor, Int32(SHUT_RDWR)) }
+            return !state.isStopped
+        }
+        // Wakes the thread that accepts, which closes it.
+        if isFirst { shutdown(listener, Int32(SHUT_RDWR)) }
+    }
+
+    // MARK: One connection
+
+    private func begin(_ client: Int32) {
+        let isOpen = state.withLock { state in
+            if !state.isStopped { state.open.insert(client) }
+            return !state.isStopped
+        }
+        guard isOpen else { close(client); return }
+        threads.enter()
+        let group = threads
+        let thread = Thread { [self] in
+            serve(client)
+            forget(client)
+            group.leave()
+        }
+        thread.stackSize = 1 << 19
+        thread.start()
+    }
+
+    /// Closes a descriptor that `stop` could reach.
+    private func forget(_ descriptor: Int32) {
+        state.withLock { _ = $0.open.remove(descriptor) }
+        close(descriptor)
+    }
+
+    private func serve(_ client: Int32) {
+        let behaviour = behaviour
+        if case .passes(let port) = behaviour { return relay(client, to: port) }
+        guard let head = readHead(client) else { return }
+        state.withLock { $0.heads.append(head) }
+        switch behaviour {
+        case .says(let text):
+            _ = send(text, to: client)
+            shutdown(client, Int32(SHUT_WR))
+            // To the client's end: closing with bytes unread would reset what was said.
+            waitForEnd(client)
+        case .fallsSilent(let text):
+            _ = send(text, to: client)
+            waitForEnd(client)
+        case .saysForever(let first, let again):
+            guard send(first, to: client) else { return }
+            let block = String(repeating: again, count: 1 + (64 << 10) / max(1, again.utf8.count))
+            while send(block, to: client) {}
+        case .tunnels(let port, let text):
+            if send(text, to: client) { relay(client, to: port) }
+        case .passes: break
+        }
+    }
+
+    private func readHead(_ client: Int32) -> String? {
+        var head: [UInt8] = []
+        // One at a time: what follows the head belongs to the tunnel.
+        var byte: UInt8 = 0
+        while head.count < 64 << 10 {
+            let count = recv(client, &byte, 1, 0)
+            if count < 0, errno == EINTR { continue }
+            guard count == 1 else { return nil }
+            head.append(byte)
+            if head.suffix(4) == [13, 10, 13, 10] { return String(decoding: head, as: UTF8.self) }
+        }
+        return nil
+    }
+
+    private func waitForEnd(_ client: Int32) {
+        var bytes = [UInt8](repeating: 0, count: 4096)
+        while true {
+            let count = recv(client, &bytes, bytes.count, 0)
+            if count == 0 || (count < 0 && errno != EINTR) { return }
+        }
+    }
+
+    private func send(_ text: String, to descriptor: Int32) -> Bool {
+        let bytes = Array(text.utf8)
+        return bytes.withUnsafeBytes { send($0, to: descriptor) }
+    }
+
+    private func send(_ bytes: UnsafeRawBufferPointer, to descriptor: Int32) -> Bool {
+        var rest = bytes
+        while !rest.isEmpty {
+            let count = Glibc.send(descriptor, rest.baseAddress, rest.count, Int32(MSG_NOSIGNAL))
+            if count > 0 {
+                rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(count))
+            } else if errno != EINTR {
+                return false
+            }
+        }
+        return true
+    }
+
+    // MARK: Tunnels
+
+    private func relay(_ client: Int32, to port: UInt16) {
+        guard let origin = try? RawClient(port: port, timeout: 60) else { return }
+        let descriptor = origin.descriptor
+        let isOpen = state.withLock { state in
+            if !state.isStopped { state.open.insert(descriptor) }
+            return !state.isStopped
+        }
+        guard isOpen else { return }
+        // Only out of `stop`'s reach: the client object closes it.
+        defer { state.withLock { _ = $0.open.remove(descriptor) } }
+        var passed = 0
+        var bytes = [UInt8](repeating: 0, count: 16 << 10)
+        while true {
+            let limit = state.withLock { min($0.cutsAfter, $0.holdsAfter) - passed }
+            let isCut = state.withLock { passed >= $0.cutsAfter }
+            if isCut { return }
+            var watched = [
+                pollfd(fd: client, events: Int16(POLLIN), revents: 0),
+                pollfd(fd: limit > 0 ? descriptor : -1, events: Int16(POLLIN), revents: 0),
+            ]
+            // Nothing signals that a tunnel was released.
+            poll(&watched, 2, limit > 0 ? -1 : 2)
+            if watched[0].revents != 0, !pass(&bytes, bytes.count, client, descriptor, nil) { return }
+            if watched[1].revents != 0, !pass(&bytes, min(limit, bytes.count), descriptor, client, &passed) { return }
+        }
+    }
+
+    private func pass(
+        _ bytes: inout [UInt8], _ limit: Int, _ source: Int32, _ target: Int32, _ total: UnsafeMutablePointer<Int>?
+    ) -> Bool {
+        let count = recv(source, &bytes, limit, 0)
+        guard count > 0 else { return count < 0 && errno == EINTR }
+        total?.pointee += count
+        return bytes.withUnsafeBytes { send(UnsafeRawBufferPointer(rebasing: $0[..<count]), to: target) }
+    }
+}
