@@ -105,7 +105,8 @@ let package = Package(
             ],
             swiftSettings: swiftSettings),
         .testTarget(
-            name: "ConvoyToolTests", dependencies: ["ConvoyTool", "Convoy", "ConvoyTestServer"],
+            name: "ConvoyToolTests",
+            dependencies: ["ConvoyTool", "Convoy", "ConvoyTestServer", "ConvoyTestSupport"],
             swiftSettings: swiftSettings),
     ]
 )

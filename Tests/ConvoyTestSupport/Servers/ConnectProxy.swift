@@ -4,8 +4,7 @@ import Synchronization
 
 /// A proxy on 127.0.0.1 that answers CONNECT (RFC 9110, section 9.3.6) as it is told, honestly or not.
 ///
-/// Each connection has a thread of its own, which ends with it. What is set here holds for the connections that come
-/// after it; what they are to wait for can be released at any time. Whoever makes one stops it.
+/// Each connection has a thread of its own, which ends with it. Whoever makes a proxy stops it.
 public final class ConnectProxy: Sendable {
     /// What a connection gets.
     public enum Behaviour: Sendable {
@@ -25,8 +24,9 @@ public final class ConnectProxy: Sendable {
     public static let established = "HTTP/1.1 200 Connection established\r\n\r\n"
 
     private struct State {
-        var behaviour: Behaviour
+        var behaviours: [Behaviour]
         var heads: [String] = []
+        var passedBytes = 0
         var holdsAfter = Int.max
         var cutsAfter = Int.max
         var open: Set<Int32> = []
@@ -42,10 +42,12 @@ public final class ConnectProxy: Sendable {
     private let threads = DispatchGroup()
 
     /// Starts it. It accepts connections when this returns.
-    public init(_ behaviour: Behaviour) throws {
+    ///
+    /// - Parameter behaviours: What one connection after the other gets; all that come later get the last.
+    public init(_ behaviours: Behaviour...) throws {
         (listener, port) = try LoopbackPort.listener()
         address = "http://127.0.0.1:\(port)"
-        state = Mutex(State(behaviour: behaviour))
+        state = Mutex(State(behaviours: behaviours))
         threads.enter()
         let (listener, group) = (listener, threads)
         let thread = Thread { [weak self] in
@@ -61,14 +63,11 @@ public final class ConnectProxy: Sendable {
 
     deinit { endAll() }
 
-    /// What the connections from now on get.
-    public var behaviour: Behaviour {
-        get { state.withLock { $0.behaviour } }
-        set { state.withLock { $0.behaviour = newValue } }
-    }
-
     /// The heads of the requests that have come, each as it was sent. Those that were passed on are not among them.
     public var heads: [String] { state.withLock { $0.heads } }
+
+    /// How many bytes all tunnels together have carried to the client.
+    public var passedBytes: Int { state.withLock { $0.passedBytes } }
 
     /// Lets no more than so many bytes of each tunnel's answers through until `release()`.
     public func hold(afterBytes count: Int) { state.withLock { $0.holdsAfter = count } }
@@ -121,7 +120,8 @@ public final class ConnectProxy: Sendable {
     }
 
     private func serve(_ client: Int32) {
-        let behaviour = behaviour
+        let behaviour = state.withLock { $0.behaviours.count > 1 ? $0.behaviours.removeFirst() : $0.behaviours.first }
+        guard let behaviour else { return }
         if case .passes(let port) = behaviour { return relay(client, to: port) }
         guard let head = readHead(client) else { return }
         state.withLock { $0.heads.append(head) }
@@ -209,7 +209,10 @@ public final class ConnectProxy: Sendable {
             // Nothing signals that a tunnel was released.
             poll(&watched, 2, limit > 0 ? -1 : 2)
             if watched[0].revents != 0, !pass(&bytes, bytes.count, client, descriptor, nil) { return }
-            if watched[1].revents != 0, !pass(&bytes, min(limit, bytes.count), descriptor, client, &passed) { return }
+            guard watched[1].revents != 0 else { continue }
+            let before = passed
+            guard pass(&bytes, min(limit, bytes.count), descriptor, client, &passed) else { return }
+            state.withLock { $0.passedBytes += passed - before }
         }
     }
 
