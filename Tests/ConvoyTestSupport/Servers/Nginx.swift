@@ -13,6 +13,7 @@ import Foundation
 /// | `/credentials` | `[Authorization][Proxy-Authorization]` as they came in the request |
 /// | `/upload` | reads a body of any size and method to its end, throws it away, answers 204 |
 /// | `/dav/NAME` | WebDAV PUT and DELETE into `uploads`, if the nginx has the module (`hasDAV`) |
+/// | `/forward/PATH` | `/PATH` of another server on this machine, unbuffered; the client's protocol as `X-Server-Protocol` |
 ///
 /// The answer of `/upload` has the announced length as `X-Content-Length`, and as `X-Request-Length` what was counted,
 /// the head included.
@@ -49,8 +50,9 @@ public final class Nginx: Sendable {
 
     /// Starts nginx and returns when it answers. Takes some tens of milliseconds.
     ///
+    /// - Parameter forwardedPort: The port on 127.0.0.1 of the server behind `/forward/`; without it there is none.
     /// - Throws: `ProcessError`: `.notInstalled` with the line that installs it, `.didNotStart` with its messages.
-    public init() throws {
+    public init(forwardingTo forwardedPort: UInt16? = nil) throws {
         guard let path = Spawn.find("nginx") else { throw ProcessError.notInstalled(Self.installHint) }
         directory = try TemporaryDirectory(prefix: "convoy-nginx")
         for name in ["files", "dav"] {
@@ -64,7 +66,7 @@ public final class Nginx: Sendable {
             let token = UUID().uuidString
             let configuration = NginxConfiguration(
                 directory: directory.url, port: ports.0, securePort: ports.1, certificates: certificates, hasDAV: hasDAV,
-                token: token)
+                forwardedPort: forwardedPort, token: token)
             try directory.write(Data(configuration.text.utf8), to: "nginx.conf")
             let error = directory.file("error.log")
             try? FileManager.default.removeItem(at: error)

@@ -7,6 +7,8 @@ struct NginxConfiguration {
     var securePort: UInt16
     var certificates: TestCertificates
     var hasDAV: Bool
+    /// The port of the server behind `/forward/`.
+    var forwardedPort: UInt16?
     /// What tells our server from another one that was quicker to take the port.
     var token: String
 
@@ -84,6 +86,25 @@ struct NginxConfiguration {
                 }
                 location /gzip/ { alias \(directory.path)/files/; gzip on; gzip_min_length 0; gzip_types *; }
                 \(dav)
+                \(forwarding)
+            """
+    }
+
+    /// Nothing is buffered or kept: what the server behind does to a response, the client sees.
+    private var forwarding: String {
+        guard let forwardedPort else { return "" }
+        return """
+            location /forward/ {
+                proxy_pass http://127.0.0.1:\(forwardedPort)/;
+                proxy_http_version 1.1;
+                proxy_set_header Connection close;
+                proxy_buffering off;
+                proxy_request_buffering off;
+                proxy_max_temp_file_size 0;
+                proxy_redirect off;
+                proxy_pass_header Date;
+                add_header X-Server-Protocol $server_protocol always;
+            }
             """
     }
 }

@@ -1,0 +1,118 @@
+import Foundation
+
+/// A resource that is served with a `ServerBehaviour`, and what a client may have of it.
+///
+/// Made by `TestServer.route(_:behaving:size:seed:)`. All of it may be used from any thread.
+public final class BehavingResource: Sendable {
+    /// A request for the resource, and how it was answered.
+    public struct Answer: Hashable, Sendable {
+        /// The `Range` field of the request.
+        public var range: String?
+        /// The status; 0 where what was sent was not a response.
+        public var status: Int
+    }
+
+    private struct State {
+        var answers: [Answer] = []
+        var entities: [Int: Data] = [:]
+        var acceptable: [Int: [Data]] = [:]
+    }
+
+    /// How it is served.
+    public let behaviour: ServerBehaviour
+    /// Bytes of the first version.
+    public let size: Int
+    /// Where it is.
+    public let path: String
+    private let seed: UInt64
+    private let script: BehaviourScript
+    private let pace: TestServer.Effects.Pace
+    private let adjust: (@Sendable (RecordedRequest, TestServer.Response) -> TestServer.Response)?
+    private let state = Guarded(State())
+
+    init(
+        _ behaviour: ServerBehaviour, path: String, size: Int, seed: UInt64, pace: TestServer.Effects.Pace,
+        adjust: (@Sendable (RecordedRequest, TestServer.Response) -> TestServer.Response)?
+    ) {
+        self.behaviour = behaviour
+        self.path = path
+        self.size = max(0, size)
+        self.seed = seed
+        self.pace = pace
+        self.adjust = adjust
+        script = behaviour.script
+    }
+
+    /// Every request so far with the status of its answer, in order.
+    public var answers: [Answer] { state.withLock { $0.answers } }
+
+    /// The bodies that a client may end with when it ends with this status: for 200, every whole representation that
+    /// was current at one of the requests; for another status, the bodies that came with it. A 206 is no end.
+    public func acceptableBodies(status: Int = 200) -> [Data] {
+        state.withLock { $0.acceptable[status] ?? [] }
+    }
+
+    /// Whether these bytes are one of `acceptableBodies(status:)`.
+    public func accepts(_ body: Data, status: Int = 200) -> Bool {
+        acceptableBodies(status: status).contains(body)
+    }
+
+    func response(to request: RecordedRequest, isElsewhere: Bool) -> TestServer.Response {
+        // The number is taken now and the answer logged at its place: two requests may be answered at once.
+        let range = request.headers["Range"]
+        let number = state.withLock { state in
+            state.answers.append(Answer(range: range, status: 0))
+            return state.answers.count - 1
+        }
+        let version = script.version(number, isElsewhere)
+        let exchange = BehaviourExchange(
+            number: number, isElsewhere: isElsewhere, version: version, entity: entity(version),
+            asked: Self.offset(range), name: path.split(separator: "/").last.map(String.init) ?? "", seed: seed)
+        var response = script.answer(exchange, ifRange: request.headers["If-Range"])
+        if script.sendsDate, response.headers["Date"] == nil {
+            response.headers.add("Date", HTTPDate.string(Date()))
+        }
+        response.effects.pace = pace
+        if let adjust { response = adjust(request, response) }
+        note(response, number, exchange.entity)
+        return response
+    }
+
+    private static func offset(_ range: String?) -> Int? {
+        guard let range, case .from(let first, last: nil)? = ByteRange.single(range) else { return nil }
+        return first
+    }
+
+    private func entity(_ version: Int) -> Data {
+        if let entity = state.withLock({ $0.entities[version] }) { return entity }
+        let count = script.shrinks ? size >> min(version, 62) : size
+        let entity = EntityBytes.data(seed: seed, version: version, count: count)
+        state.withLock { $0.entities[version] = entity }
+        return entity
+    }
+
+    /// Keeps what a client that understands the answer may end with.
+    private func note(_ response: TestServer.Response, _ number: Int, _ entity: Data) {
+        var bodies = [(200, entity)]
+        var isHTTP = true
+        switch response.body {
+        case .raw: isHTTP = false
+        case .data(let body):
+            if response.status == 200, response.framing == .closeDelimited,
+                case .close(let count) = response.effects.fault {
+                bodies.append((200, Data(body.prefix(count))))
+            }
+            // A server may say anything in a 200; that it is the whole is what a client has to go by.
+            if response.status == 200, body.isEmpty { bodies.append((200, Data())) }
+            if response.status != 200, response.status != 206 { bodies.append((response.status, Data(body))) }
+        default:
+            if response.status != 206 { bodies.append((response.status, Data())) }
+        }
+        state.withLock { state in
+            state.answers[number].status = isHTTP ? response.status : 0
+            for (status, body) in bodies where state.acceptable[status]?.contains(body) != true {
+                state.acceptable[status, default: []].append(body)
+            }
+        }
+    }
+}

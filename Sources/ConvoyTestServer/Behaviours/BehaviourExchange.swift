@@ -1,0 +1,113 @@
+import Foundation
+
+/// One request to a `BehavingResource`, and what its answer is made of.
+struct BehaviourExchange: Sendable {
+    /// How many requests came before.
+    let number: Int
+    /// Whether it was redirected here.
+    let isElsewhere: Bool
+    /// Which representation is current.
+    let version: Int
+    /// Its bytes.
+    let entity: Data
+    /// The first byte that is asked for, of a request for a range that reaches to the end; else nil.
+    let asked: Int?
+    /// The path of the resource without its directories.
+    let name: String
+    /// The validators that an answer has, unless it is a part and the behaviour has others for parts.
+    var validators: TestServer.Headers = [:]
+    /// Two random numbers from 0 to 1, the same for the same seed and number.
+    let chance: Double
+    let point: Double
+    private let seed: UInt64
+
+    init(
+        number: Int, isElsewhere: Bool, version: Int, entity: Data, asked: Int?, name: String, seed: UInt64
+    ) {
+        self.number = number
+        self.isElsewhere = isElsewhere
+        self.version = version
+        self.entity = entity
+        self.asked = asked
+        self.name = name
+        self.seed = seed
+        var generator = SeededGenerator(seed, UInt64(truncatingIfNeeded: number), 0x5EED)
+        chance = Double.random(in: 0..<1, using: &generator)
+        point = Double.random(in: 0..<1, using: &generator)
+    }
+
+    var size: Int { entity.count }
+    var offset: Int { min(asked ?? 0, size) }
+    var last: Int { size - 1 }
+    /// The last byte of the first half of the range that was asked for.
+    var middle: Int { (offset + last) / 2 }
+    /// The entity as gzip.
+    var encoded: Data { StoredGzip.member(entity) }
+
+    /// What names the representation, without quotes.
+    func opaqueTag(_ version: Int? = nil) -> String {
+        var generator = SeededGenerator(seed, UInt64(truncatingIfNeeded: version ?? self.version), 0x7A6)
+        return String(generator.next(), radix: 16)
+    }
+
+    var tag: String { "\"\(opaqueTag())\"" }
+    /// An entity tag that is the same for every version.
+    var constantTag: String { "\"\(opaqueTag(0))\"" }
+    /// A date years ago, a minute later with each version.
+    var modified: String { HTTPDate.string(Date(timeIntervalSince1970: 1_445_412_000 + 60 * Double(version))) }
+    var constantModified: String { HTTPDate.string(Date(timeIntervalSince1970: 1_445_412_000)) }
+
+    func bytes(_ first: Int, _ last: Int) -> Data { first <= last ? entity[first...last] : Data() }
+
+    // MARK: Answers
+
+    /// 200 with these bytes, or the entity.
+    func whole(_ body: Data? = nil, status: Int = 200) -> TestServer.Response {
+        answer(status, [("Accept-Ranges", "bytes")], body ?? entity)
+    }
+
+    /// 206 with the bytes from one to another, both included, under the `Content-Range` that is theirs; unless
+    /// said otherwise, with the range that was asked for.
+    func part(
+        _ first: Int? = nil, through last: Int? = nil, of total: String? = nil, body: Data? = nil
+    ) -> TestServer.Response {
+        let (first, last) = (first ?? offset, last ?? self.last)
+        return part("bytes \(first)-\(last)/\(total ?? String(size))", body: body ?? bytes(first, last))
+    }
+
+    /// 206 with this `Content-Range`, and these bytes or those that were asked for.
+    func part(_ contentRange: String?, body: Data? = nil) -> TestServer.Response {
+        answer(206, contentRange.map { [("Content-Range", $0)] } ?? [], body ?? bytes(offset, last))
+    }
+
+    /// 206 of the encoded bytes, or 416.
+    func encodedPart() -> TestServer.Response {
+        let encoded = self.encoded, first = asked ?? 0
+        guard first < encoded.count else { return unsatisfiable(encoded.count) }
+        return part("bytes \(first)-\(encoded.count - 1)/\(encoded.count)", body: encoded[first...])
+            .header("Content-Encoding", "gzip")
+    }
+
+    /// 416, with a complete length if there is one, and a body that nobody may take for the resource's.
+    func unsatisfiable(_ length: Int?) -> TestServer.Response {
+        let range = length.map { [("Content-Range", "bytes */\($0)")] } ?? []
+        return answer(416, range, Data("no such range".utf8))
+    }
+
+    /// An answer with another status, with the validators, and a short body where the status has one.
+    func status(_ status: Int) -> TestServer.Response {
+        answer(status, [], status == 204 || status == 304 ? nil : Data("status \(status)".utf8))
+    }
+
+    /// 302 to the resource's other URL, as a reference that holds behind a reverse proxy too.
+    func redirect() -> TestServer.Response {
+        TestServer.Response.redirect(to: "\(name)/elsewhere")
+    }
+
+    private func answer(_ status: Int, _ fields: [(String, String)], _ body: Data?) -> TestServer.Response {
+        var response = TestServer.Response(status: status, body: body.map { .data($0) } ?? .none)
+        for (name, value) in fields { response.headers.add(name, value) }
+        for field in validators.fields { response.headers.add(field.name, field.value) }
+        return response
+    }
+}
