@@ -1,0 +1,68 @@
+import ConvoyOperations
+import Foundation
+
+/// A user's stream that takes its time, takes less than it is offered, and cannot start over.
+class SlowStream: OutputStream {
+    private struct State {
+        var data = Data()
+        var status = Stream.Status.notOpen
+        var opened = 0
+        var closed = 0
+    }
+
+    private let state = Guarded(State())
+    private let delay: UInt32
+
+    /// - Parameter delay: microseconds for each write.
+    init(delay: UInt32) {
+        self.delay = delay
+        super.init(toMemory: ())
+    }
+
+    /// Foundation demands it.
+    required init(toMemory: ()) {
+        delay = 0
+        super.init(toMemory: ())
+    }
+
+    /// What it was given.
+    var data: Data { state.withLock { $0.data } }
+
+    /// Whether it was opened and closed once, or neither.
+    var isBalanced: Bool { state.withLock { $0.opened == $0.closed && $0.opened <= 1 } }
+
+    override var streamStatus: Stream.Status { state.withLock { $0.status } }
+    override var streamError: (any Error)? { nil }
+    override var hasSpaceAvailable: Bool { true }
+
+    override func open() {
+        state.withLock { state in
+            state.opened += 1
+            state.status = .open
+        }
+    }
+
+    override func close() {
+        state.withLock { state in
+            state.closed += 1
+            state.status = .closed
+        }
+    }
+
+    override func write(_ buffer: UnsafePointer<UInt8>, maxLength len: Int) -> Int {
+        if delay > 0 { usleep(delay) }
+        return state.withLock { state in
+            guard state.status == .open else { return -1 }
+            let count = max(1, len * 2 / 3)
+            state.data.append(buffer, count: count)
+            return count
+        }
+    }
+
+    func forget() { state.withLock { $0.data = Data() } }
+}
+
+/// The same, able to start over.
+final class SlowRewindableStream: SlowStream, RewindableOutputStream {
+    func rewind() throws { forget() }
+}

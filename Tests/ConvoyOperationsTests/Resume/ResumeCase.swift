@@ -1,0 +1,112 @@
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+
+/// A download with everything that is done to it: the same for the same seed and number.
+struct ResumeCase: Sendable, CustomStringConvertible {
+    enum Kind: String, CaseIterable, Sendable {
+        /// `HTTPRequestOperation` as it is.
+        case http
+        /// The same, whose serializer accepts every status.
+        case anyStatus
+        /// `URLConnectionOperation`, which knows no statuses.
+        case plain
+    }
+
+    enum Start: String, CaseIterable, Sendable { case requestQueue, foundationQueue, byHand }
+
+    /// A pause and a resume from a thread of their own, in microseconds.
+    struct Knock: Sendable {
+        var wait: UInt32
+        var gap: UInt32
+    }
+
+    let seed: UInt64
+    let number: Int
+    let behaviour: ServerBehaviour
+    let usesHTTP2: Bool
+    let size: Int
+    let slice: Int
+    let delay: TimeInterval
+    let sink: ResumeSink
+    let sinkDelay: UInt32
+    let kind: Kind
+    let start: Start
+    let retries: Bool
+    let coalesces: Bool
+    let startsPaused: Bool
+    /// Byte counts at which the progress handler pauses, and microseconds until the resume; 0 is at once.
+    let pauses: [(offset: Int64, gap: Int)]
+    /// Whether the last of these pauses ends in a cancel.
+    let cancelsInLastPause: Bool
+    let knocks: [Knock]
+    /// When it is cancelled after the last knock, in microseconds.
+    let cancelDelay: UInt32?
+
+    init(seed: UInt64, number: Int, behaviours: [ServerBehaviour], sharesHTTP2: Bool) {
+        var random = SplitMix64(seed: seed &+ UInt64(truncatingIfNeeded: number) &* 0xA24B_AED4_963E_E407)
+        _ = random.next()
+        self.seed = seed
+        self.number = number
+        behaviour = behaviours[number % max(1, behaviours.count)]
+        // Drawn also where it cannot be, so that the rest of the case is the same on every machine.
+        let drawsHTTP2 = Int.random(in: 0..<3, using: &random) == 0
+        usesHTTP2 = sharesHTTP2 && drawsHTTP2 && behaviour.passesNginx
+        size = Self.pick([0, 1, 2, 700, 5_000, 60_000, 150_000, 400_000], &random)
+        // At most some forty slices, so that a case ends soon.
+        slice = max(Self.pick([1_000, 4_096, 16_384], &random), size / 40)
+        delay = Self.pick([0, 0, 0.0005, 0.002], &random)
+        sink = Self.pick([.memory, .memory, .file, .slowStream, .streamWithoutRewind, .foundationFile], &random)
+        sinkDelay = UInt32.random(in: 0...400, using: &random)
+        kind = Self.pick([.http, .http, .http, .anyStatus, .plain], &random)
+        start = Self.pick(Start.allCases, &random)
+        retries = Bool.random(using: &random)
+        coalesces = Int.random(in: 0..<4, using: &random) == 0
+        startsPaused = Int.random(in: 0..<4, using: &random) == 0
+        let size = size
+        var offsets = (0..<Int.random(in: 0...4, using: &random)).map { _ in
+            Int64.random(in: 0...Int64(max(1, size)), using: &random)
+        }.sorted()
+        if Int.random(in: 0..<5, using: &random) == 0 { offsets.append(Int64(size)) }
+        pauses = offsets.map { ($0, Self.pick([0, 0, 500, 3_000, 15_000], &random)) }
+        cancelsInLastPause = Int.random(in: 0..<12, using: &random) == 0
+        let knockCount = Bool.random(using: &random) ? Int.random(in: 1...8, using: &random) : 0
+        knocks = (0..<knockCount).map { _ in
+            Knock(
+                wait: UInt32.random(in: 0...8_000, using: &random),
+                gap: Bool.random(using: &random) ? 0 : UInt32.random(in: 1...2_000, using: &random))
+        }
+        cancelDelay = Int.random(in: 0..<8, using: &random) == 0 ? UInt32.random(in: 0...30_000, using: &random) : nil
+    }
+
+    private static func pick<Value>(_ values: [Value], _ random: inout SplitMix64) -> Value {
+        values[Int.random(in: 0..<values.count, using: &random)]
+    }
+
+    /// Seconds without a byte until the request gives up; short only where the server stalls.
+    var timeout: TimeInterval { behaviour.stalls ? 0.3 : 60 }
+
+    /// Whether an error, other than of a cancel, is a mistake of the client's.
+    var mustSucceed: Bool {
+        guard sink.canForget || behaviour.outcomes == [.appended] else { return false }
+        let isUnavailable = behaviour == .unavailableAtFirst || behaviour == .unavailableOnResume
+        return behaviour.isHonest || isUnavailable && retries && kind == .http
+    }
+
+    var description: String {
+        "case \(number): \(behaviour)\(usesHTTP2 ? " over HTTP/2" : ""), \(size) bytes by \(slice) each \(delay) s, "
+            + "\(sink), \(kind), \(start)\(retries ? ", retries" : "")\(coalesces ? ", coalesces" : "")"
+            + "\(startsPaused ? ", starts paused" : ""), pauses \(pauses.map { "\($0.offset)+\($0.gap)" })"
+            + "\(cancelsInLastPause ? ", cancels in the last" : ""), \(knocks.count) knocks"
+            + "\(cancelDelay.map { ", cancels after \($0)" } ?? "") "
+            + "(CONVOY_SEED=\(seed) CONVOY_RESUME=\(number))"
+    }
+}
+
+extension ServerBehaviour {
+    /// Whether only a timeout ends it.
+    var stalls: Bool { self == .stalls || self == .answersLikeHEAD }
+
+    /// Whether nginx hands it on as it is; the others are for HTTP/1.1 alone.
+    var passesNginx: Bool { true }
+}

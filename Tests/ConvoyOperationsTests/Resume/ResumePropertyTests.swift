@@ -1,0 +1,89 @@
+import ConvoyTestServer
+import ConvoyTestSupport
+import ConvoyTransport
+import Foundation
+import Testing
+
+@testable import ConvoyOperations
+
+/// Whatever a server does, and whatever is done to an operation meanwhile: the right bytes or an error, once.
+///
+/// Every case is made from a seed that is printed. `CONVOY_SEED` repeats a run, `CONVOY_RESUME` one case of it.
+/// `CONVOY_RESUMES` says how many cases there are (2,000), `CONVOY_BEHAVIOURS` takes only those behaviours.
+@Suite struct ResumePropertyTests {
+    private static let environment = ProcessInfo.processInfo.environment
+    /// Cases at once: most of them wait for a slice, a pause or a timeout.
+    private static let width = 16
+
+    @Test func theBytesAreRightOrTheOperationFailsOnce() throws {
+        let seed = Self.environment["CONVOY_SEED"].flatMap { UInt64($0) } ?? UInt64.random(in: 0...0xFFFF_FFFF)
+        let count = Self.environment["CONVOY_RESUMES"].flatMap { Int($0) } ?? 2_000
+        let names = Self.environment["CONVOY_BEHAVIOURS"].map { Set($0.split(separator: ",").map(String.init)) }
+        let behaviours = ServerBehaviour.allCases.filter { names?.contains($0.rawValue) ?? true }
+        let numbers = Self.environment["CONVOY_RESUME"].flatMap { Int($0) }.map { [$0] } ?? Array(0..<count)
+        print("resumes: \(numbers.count) cases, CONVOY_SEED=\(seed)")
+        if !Nginx.isInstalled { print("resumes: no case over HTTP/2, which needs \(Nginx.installHint)") }
+        try #require(!behaviours.isEmpty)
+
+        let before = try Self.descriptorsAtRest(seed)
+        let report = try Self.report(
+            of: numbers.map {
+                ResumeCase(seed: seed, number: $0, behaviours: behaviours, sharesHTTP2: Nginx.isInstalled)
+            })
+        print("resumes: \(report)")
+        #expect(report.runs == numbers.count)
+        #expect(report.faults == 0, "CONVOY_SEED=\(seed): \(report)")
+        try eventually(timeout: 30, "descriptors: \(before) before, then \(ProcessMeters.descriptorTargets)") {
+            ProcessMeters.openDescriptors <= before
+        }
+    }
+
+    /// Descriptors when the first cases are over: by then what is made once for the process is there.
+    private static func descriptorsAtRest(_ seed: UInt64) throws -> Int {
+        _ = try report(of: (0..<width).map { ResumeCase(seed: seed, number: $0, behaviours: [.honest], sharesHTTP2: true) })
+        var last = -1
+        // Those that belong to the server, nginx and the network thread go a moment after these.
+        try eventually("a number of descriptors that stays") {
+            usleep(50_000)
+            defer { last = ProcessMeters.openDescriptors }
+            return last == ProcessMeters.openDescriptors
+        }
+        return last
+    }
+
+    private static func report(of cases: [ResumeCase]) throws -> ResumeReport {
+        var configuration = TestServer.Configuration()
+        configuration.recordingLimit = 0
+        let server = try TestServer(configuration)
+        let nginx = cases.contains(where: \.usesHTTP2) ? try Nginx(forwardingTo: server.port) : nil
+        let ground = ResumeGround(
+            server: server, nginx: nginx, directory: try TemporaryDirectory(prefix: "convoy-resumes"),
+            thread: NetworkThread())
+        let next = Guarded(0)
+        let results = Guarded<[(run: ResumeRun, verdict: ResumeRun.Verdict)]>([])
+        let threads = DispatchGroup()
+        for _ in 0..<min(width, cases.count) {
+            threads.enter()
+            Thread {
+                let handlers = DispatchQueue(label: "Convoy.Tests.handlers")
+                while true {
+                    let index = next.withLock { next in
+                        defer { next += 1 }
+                        return next
+                    }
+                    guard index < cases.count else { return threads.leave() }
+                    let run = ResumeRun(cases[index], on: ground, handlers: handlers)
+                    let verdict = run.run()
+                    results.withLock { $0.append((run, verdict)) }
+                }
+            }.start()
+        }
+        threads.wait()
+        var report = ResumeReport()
+        for (run, verdict) in results.withLock({ $0 }) {
+            report.add(verdict, of: run.test)
+            if verdict.fault == nil, let fault = run.lateFault { report.add(fault, "later", of: run.test) }
+        }
+        return report
+    }
+}

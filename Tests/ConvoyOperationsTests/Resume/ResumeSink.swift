@@ -1,0 +1,45 @@
+import ConvoyOperations
+import ConvoyTestSupport
+import Foundation
+
+/// Where the body of a generated case goes.
+enum ResumeSink: String, CaseIterable, Sendable {
+    case memory, file, foundationFile, slowStream, streamWithoutRewind
+
+    /// Whether it can start over with a shorter body, so that an honest server's resource always fits.
+    var canForget: Bool { self == .memory || self == .file || self == .slowStream }
+}
+
+/// A sink of one case, and what it holds.
+final class OpenedSink {
+    private let kind: ResumeSink
+    private let file: URL
+    private var foreign: SlowStream?
+
+    init(_ kind: ResumeSink, for operation: URLConnectionOperation, in directory: TemporaryDirectory, delay: UInt32) {
+        self.kind = kind
+        file = directory.file(UUID().uuidString)
+        switch kind {
+        case .memory: break
+        case .file: operation.outputStream = FileOutputStream(fileURL: file)
+        case .foundationFile: operation.outputStream = OutputStream(toFileAtPath: file.path, append: false)
+        case .slowStream: foreign = SlowRewindableStream(delay: delay)
+        case .streamWithoutRewind: foreign = SlowStream(delay: delay)
+        }
+        if let foreign { operation.outputStream = foreign }
+    }
+
+    deinit { try? FileManager.default.removeItem(at: file) }
+
+    /// The body that a success has left.
+    func body(of operation: URLConnectionOperation) -> Data {
+        switch kind {
+        case .memory: operation.responseData ?? Data()
+        case .file, .foundationFile: (try? Data(contentsOf: file)) ?? Data()
+        case .slowStream, .streamWithoutRewind: foreign?.data ?? Data()
+        }
+    }
+
+    /// Whether a user's stream was closed as often as it was opened.
+    var isBalanced: Bool { foreign?.isBalanced ?? true }
+}

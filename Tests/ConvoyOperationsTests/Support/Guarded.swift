@@ -1,0 +1,15 @@
+import Foundation
+
+/// A value behind an `NSLock`, whose waiting the thread sanitizer understands; that of a `Mutex` it does not.
+final class Guarded<Value>: @unchecked Sendable {
+    private let lock = NSLock()
+    private var value: Value
+
+    init(_ value: Value) { self.value = value }
+
+    func withLock<Result>(_ body: (inout Value) throws -> Result) rethrows -> Result {
+        lock.lock()
+        defer { lock.unlock() }
+        return try body(&value)
+    }
+}
