@@ -44,15 +44,17 @@ let package = Package(
             name: "CGdkPixbuf", pkgConfig: "gdk-pixbuf-2.0",
             providers: [.apt(["libgdk-pixbuf-2.0-dev"]), .yum(["gdk-pixbuf2-devel"]), .brew(["gdk-pixbuf"])]),
 
+        // What several others need and nobody outside sees: no product, and `package` at most.
+        .target(name: "ConvoySupport", swiftSettings: swiftSettings),
         .target(name: "ConvoySecurity", dependencies: ["COpenSSL"], swiftSettings: swiftSettings),
         .target(
             name: "ConvoyTransport",
-            dependencies: ["CCurl", "CEpoll", "CZlib", "CBrotli", "CZstd", "ConvoySecurity"],
+            dependencies: ["CCurl", "CEpoll", "CZlib", "CBrotli", "CZstd", "ConvoySecurity", "ConvoySupport"],
             swiftSettings: swiftSettings),
-        .target(name: "ConvoySerialization", dependencies: ["CZlib"], swiftSettings: swiftSettings),
+        .target(name: "ConvoySerialization", dependencies: ["CZlib", "ConvoySupport"], swiftSettings: swiftSettings),
         .target(
             name: "ConvoyOperations",
-            dependencies: ["CEpoll", "ConvoyTransport", "ConvoySerialization", "ConvoySecurity"],
+            dependencies: ["CEpoll", "ConvoyTransport", "ConvoySerialization", "ConvoySecurity", "ConvoySupport"],
             swiftSettings: swiftSettings),
         .target(
             name: "Convoy",
@@ -63,9 +65,9 @@ let package = Package(
             name: "ConvoyImage",
             dependencies: ["ConvoySerialization", .target(name: "CGdkPixbuf", condition: .when(traits: ["Images"]))],
             swiftSettings: swiftSettings),
-        .target(name: "ConvoyTestServer", dependencies: ["CEpoll"], swiftSettings: swiftSettings),
+        .target(name: "ConvoyTestServer", dependencies: ["CEpoll", "ConvoySupport"], swiftSettings: swiftSettings),
         .executableTarget(
-            name: "ConvoyTool", dependencies: ["Convoy", "ConvoyTestServer"],
+            name: "ConvoyTool", dependencies: ["Convoy", "ConvoySupport", "ConvoyTestServer"],
             swiftSettings: swiftSettings),
 
         // Makes the bodies that the decoder's tests decode. In the same Debian package as CBrotli.
@@ -80,13 +82,15 @@ let package = Package(
             swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoyTestSupportTests", dependencies: ["ConvoyTestSupport"], swiftSettings: swiftSettings),
+        .testTarget(name: "ConvoySupportTests", dependencies: ["ConvoySupport"], swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoySerializationTests", dependencies: ["ConvoySerialization", "CZlib"],
             swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoyTransportTests",
             dependencies: [
-                "ConvoyTransport", "CCurl", "CZlib", "CZstd", "CBrotliEncoder", "ConvoyTestServer", "ConvoyTestSupport",
+                "ConvoyTransport", "ConvoySupport", "CCurl", "CZlib", "CZstd", "CBrotliEncoder", "ConvoyTestServer",
+                "ConvoyTestSupport",
             ],
             swiftSettings: swiftSettings),
         .testTarget(

@@ -138,15 +138,20 @@ extension BombTests {
     }
 
     /// A directory and one strip of nothing.
-    private func tiff(width: UInt32, height: UInt32) -> Data {
+    private func tiff(width: UInt32, height: UInt32, samples: UInt32 = 1, depth: UInt32 = 8) -> Data {
         let fields: [(UInt16, UInt32)] = [
-            (256, width), (257, height), (258, 8), (259, 1), (262, 1), (273, 8), (277, 1), (278, height), (279, 1),
+            (256, width), (257, height), (258, depth), (259, 1), (262, 1), (273, 8), (277, samples), (278, height), (279, 1),
         ]
         var data = Data([0x49, 0x49, 0x2A, 0, 8, 0, 0, 0, UInt8(fields.count), 0])
         for (tag, value) in fields {
             data += Data([UInt8(tag & 255), UInt8(tag >> 8), 4, 0, 1, 0, 0, 0]) + Samples.littleEndian(value)
         }
         return data + Data(count: 4)
+    }
+
+    @Test func `A TIFF whose numbers have a product that cannot be counted is an error`() throws {
+        #expect(failure(tiff(width: 1, height: 1, samples: .max, depth: .max)) != nil)
+        #expect(failure(tiff(width: 1, height: 1, samples: 1 << 31, depth: 1 << 31)) != nil)
     }
 
     /// So many zeros, compressed as zlib does: blocks with fixed codes that repeat 258 bytes at a time.

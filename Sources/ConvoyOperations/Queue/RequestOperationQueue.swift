@@ -1,3 +1,4 @@
+import ConvoySupport
 @_spi(ConvoyInternals) import ConvoyTransport
 import Foundation
 import Synchronization
@@ -144,15 +145,15 @@ open class RequestOperationQueue: OperationQueue, @unchecked Sendable {
     }
 
     /// After how many seconds a waiting operation rises to the next higher priority, so that none
-    /// waits for ever while more urgent ones keep coming. 30 by default; nil for never.
+    /// waits for ever while more urgent ones keep coming. 30 by default; nil, or no number, for never.
     public final var priorityAgingInterval: TimeInterval? {
         get {
             let nanoseconds = agingNanoseconds.load(ordering: .relaxed)
             return nanoseconds == 0 ? nil : Double(nanoseconds) / 1e9
         }
         set {
-            let nanoseconds = newValue.map { max(1, min($0 * 1e9, 1e18)) } ?? 0
-            agingNanoseconds.store(UInt64(nanoseconds), ordering: .relaxed)
+            let nanoseconds = newValue.flatMap { $0.isNaN ? nil : max(1, Nanoseconds.clamping(seconds: $0)) } ?? 0
+            agingNanoseconds.store(nanoseconds, ordering: .relaxed)
         }
     }
 

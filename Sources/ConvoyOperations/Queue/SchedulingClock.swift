@@ -1,3 +1,4 @@
+import ConvoySupport
 import Dispatch
 
 /// Time as a queue sees it: monotonic, in nanoseconds. Replaced in tests.
@@ -16,6 +17,7 @@ package struct MonotonicClock: SchedulingClock {
     package var now: UInt64 { DispatchTime.now().uptimeNanoseconds }
 
     package func schedule(at deadline: UInt64, _ block: @escaping @Sendable () -> Void) {
-        DispatchQueue.global().asyncAfter(deadline: DispatchTime(uptimeNanoseconds: deadline), execute: block)
+        let time = DispatchTime(uptimeNanoseconds: min(deadline, Nanoseconds.latestDispatchTime))
+        DispatchQueue.global().asyncAfter(deadline: time, execute: block)
     }
 }

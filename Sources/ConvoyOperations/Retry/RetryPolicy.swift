@@ -16,10 +16,12 @@ import FoundationNetworking
 /// A failure of which the transport proves that nothing of the request was sent (`URLError.nothingWasSentKey`) needs no
 /// policy: the request is sent again at once, three times in a row at most, whatever its method. Such retries count
 /// neither against `maximumRetryCount` nor against the budget: the server has seen nothing of them.
+///
+/// A delay or a multiplier that is negative or no number (NaN) counts as 0; no limit can be told as `.infinity`.
 public struct RetryPolicy: Sendable {
     /// How often at most, beside the first try.
     public var maximumRetryCount = 3
-    /// How many seconds after the first try began no further one may begin; nil is no limit.
+    /// How many seconds after the first try began no further one may begin; nil, or no number, is no limit.
     public var maximumDuration: TimeInterval?
     /// The longest delay before the first retry, in seconds.
     public var initialDelay: TimeInterval = 0.5
@@ -93,7 +95,7 @@ public struct RetryPolicy: Sendable {
             return event(.giveUp(.notIdempotent))
         }
         guard failure.canSendBodyAgain else { return event(.giveUp(.bodyCannotBeSentAgain)) }
-        var delay = min(maximumDelay, initialDelay * pow(multiplier, Double(failure.countedRetries))) * random
+        var delay = longestDelay(before: failure.countedRetries) * random
         if let retryAfter = failure.retryAfter {
             guard retryAfter <= maximumRetryAfter else { return event(.giveUp(.askedToWaitTooLong)) }
             // A little spread on top, or all would come back at the same moment.
@@ -104,6 +106,13 @@ public struct RetryPolicy: Sendable {
             return event(.giveUp(.budgetExhausted))
         }
         return event(.retry(after: delay))
+    }
+
+    /// The delay that is spread at random: a number of seconds, whatever the settings are.
+    private func longestDelay(before retry: Int) -> TimeInterval {
+        func amount(_ value: Double) -> Double { value > 0 ? min(value, 1e9) : 0 }
+        // A delay of 0 that grows without end is no number.
+        return min(amount(maximumDelay), amount(amount(initialDelay) * pow(amount(multiplier), Double(retry))))
     }
 }
 
@@ -119,10 +128,10 @@ public final class RetryBudget: Sendable {
     private let balances = Locked<[String: Double]>([:])
 
     /// - Parameters:
-    ///   - share: how many retries each request earns its host.
+    ///   - share: how many retries each request earns its host; a negative share is none.
     ///   - reserve: how many each host may see at once, at first and at most.
     public init(share: Double = 0.2, reserve: Int = 10) {
-        self.share = share
+        self.share = share > 0 ? share : 0
         self.reserve = Double(reserve)
     }
 

@@ -1,4 +1,5 @@
 import ConvoySerialization
+import ConvoySupport
 @_spi(ConvoyInternals) import ConvoyTransport
 import Foundation
 import FoundationNetworking
@@ -74,13 +75,13 @@ extension URLConnectionOperation {
         let now = retryClock.now
         let facts = RetryPolicy.Failure(
             host: schedulingHost, method: request.httpMethod ?? "GET", statusCode: head?.statusCode, error: failure,
-            retryCount: record.count, countedRetries: record.counted, elapsed: Double(now - began) / 1e9,
+            retryCount: record.count, countedRetries: record.counted, elapsed: Nanoseconds.seconds(from: began, to: now),
             retryAfter: error == nil ? head?["Retry-After"].flatMap(RetryAfter.seconds) : nil,
             canSendBodyAgain: canSendBodyAgain, nothingWasSent: nothingWasSent)
         guard let event = policy.judge(facts, random: .random(in: 0...1)) else { return nil }
         tell(event)
         guard case .retry(let delay) = event.decision else { return nil }
-        let due = now + UInt64(delay * 1e9)
+        let due = Nanoseconds.deadline(delay, after: now)
         delivery.withLock { delivery in
             delivery.retry.count += 1
             delivery.retry.counted += 1
@@ -88,7 +89,7 @@ extension URLConnectionOperation {
         }
         if case .status(let status) = event.reason, status == 429 || status == 503 {
             let duration = min(facts.retryAfter ?? delay, max(0, policy.maximumGateDuration))
-            closeHostGate(until: now + UInt64(duration * 1e9))
+            closeHostGate(until: Nanoseconds.deadline(duration, after: now))
         }
         return .workWillRetry
     }
@@ -155,9 +156,12 @@ extension URLError {
 
 /// The header field of the same name: seconds, or a date (RFC 9110, section 10.2.3).
 enum RetryAfter {
+    /// Seconds from now; nil for what is neither. A number that is too large to be counted is the largest.
     static func seconds(_ text: String) -> TimeInterval? {
         let text = text.trimmingCharacters(in: .whitespaces)
-        if let seconds = UInt32(text) { return TimeInterval(seconds) }
+        if !text.isEmpty, text.utf8.allSatisfy({ $0 >= UInt8(ascii: "0") && $0 <= UInt8(ascii: "9") }) {
+            return TimeInterval(Int64(text) ?? .max)
+        }
         guard let date = HTTPDate.parse(text) else { return nil }
         return max(0, TimeInterval(date) - Date().timeIntervalSince1970)
     }

@@ -36,6 +36,10 @@ final class CoalescingTransport: Transport {
         let key = Key(
             url: url, headers: request.allHTTPHeaderFields ?? [:], timeout: request.timeoutInterval,
             cachePolicy: request.cachePolicy.rawValue, configuration: configuration)
+        // With a NaN in it a key does not equal itself: its flight could not be found again, nor forgotten.
+        guard key == key else {
+            return base.connection(for: request, configuration: configuration, delegate: delegate)
+        }
         return Passenger(request: request, delegate: delegate, base: base) { [self] passenger in
             board(passenger, key: key, configuration: configuration)
         }

@@ -7,9 +7,9 @@ public struct StatusCodeSet: Sendable, Hashable, ExpressibleByArrayLiteral {
     /// The codes of a range.
     public init(_ codes: Range<Int>) { insert(codes) }
     /// The codes of a range with both ends.
-    public init(_ codes: ClosedRange<Int>) { insert(Range(codes)) }
+    public init(_ codes: ClosedRange<Int>) { insert(codes) }
     /// The given codes.
-    public init(_ codes: some Sequence<Int>) { for code in codes { insert(code..<(code + 1)) } }
+    public init(_ codes: some Sequence<Int>) { for code in codes { insert(code...code) } }
     public init(arrayLiteral elements: Int...) { self.init(elements) }
 
     /// 200 to 299, what AFNetworking accepts.
@@ -28,6 +28,11 @@ public struct StatusCodeSet: Sendable, Hashable, ExpressibleByArrayLiteral {
         var result = self
         for range in other.ranges { result.insert(range) }
         return result
+    }
+
+    /// No status is as great as the last number, behind which no range can end.
+    private mutating func insert(_ codes: ClosedRange<Int>) {
+        insert(codes.lowerBound..<(codes.upperBound == .max ? .max : codes.upperBound + 1))
     }
 
     /// Adds the codes of a range.

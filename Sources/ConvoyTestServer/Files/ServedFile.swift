@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 extension TestServer {
@@ -62,8 +63,8 @@ struct ServedFile: Sendable {
             let (sum, overflow) = range.lowerBound.addingReportingOverflow(shift)
             let start = overflow ? 0 : min(max(0, sum), length - 1)
             range = start..<max(range.upperBound, start + 1)
-        case .wrongTotal: total += 1
-        case .atMost(let count): range = range.lowerBound..<min(range.upperBound, range.lowerBound + max(1, count))
+        case .wrongTotal: total += total < .max ? 1 : 0
+        case .atMost(let count): range = range.prefix(max(1, count))
         default: break
         }
         var response = TestServer.Response(
@@ -81,7 +82,8 @@ struct ServedFile: Sendable {
     private func part(_ range: Range<Int>) -> TestServer.Response.Body {
         switch content {
         case .data(let data): .data(data.dropFirst(range.lowerBound).prefix(range.count))
-        case .pattern(_, let offset): .pattern(count: range.count, offset: offset + range.lowerBound)
+        case .pattern(_, let offset):
+            .pattern(count: range.count, offset: PatternBytes.reduced(offset) + PatternBytes.reduced(range.lowerBound))
         case .none, .chunks, .raw: content
         }
     }

@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 extension TestServer {
@@ -55,7 +56,7 @@ extension TestServer {
     public func wait(
         timeout: TimeInterval = 10, until condition: (Statistics) -> Bool
     ) throws(TestServerError) -> Statistics {
-        let deadline = DispatchTime.now() + timeout
+        let deadline = DispatchTime.now() + .nanoseconds(Int(Nanoseconds.clamping(seconds: timeout)))
         while true {
             let generation = state.changes.generation
             let (statistics, isStopped) = state.read { ($0.statistics, $0.isStopped) }
@@ -76,7 +77,7 @@ extension TestServer {
     public func wait(
         timeout: TimeInterval = 10, until condition: @Sendable (Statistics) -> Bool
     ) async throws -> Statistics {
-        let deadline = Sockets.now() &+ UInt64(min(max(timeout, 0), 1e9) * 1e9)
+        let deadline = Nanoseconds.deadline(timeout, after: Sockets.now())
         while true {
             let generation = state.changes.generation
             let (statistics, isStopped) = state.read { ($0.statistics, $0.isStopped) }

@@ -25,7 +25,7 @@ struct BodySource {
         case .none: parts = []
         case .data(let data), .raw(let data): parts = [.data(data)]
         case .chunks(let chunks): parts = chunks.map { .data($0) }
-        case .pattern(let count, let offset): parts = [.pattern(count: max(0, count), offset: max(0, offset))]
+        case .pattern(let count, let offset): parts = [.pattern(count: max(0, count), offset: PatternBytes.reduced(offset))]
         }
         parts.removeAll { $0.count == 0 }
     }
@@ -49,7 +49,7 @@ struct BodySource {
         case .data(let data):
             data.withUnsafeBytes { output.append(contentsOf: $0[offset..<(offset + count)]) }
         case .pattern(_, let start):
-            PatternBytes.append(count: count, offset: start + offset, to: &output)
+            PatternBytes.append(count: count, offset: start + PatternBytes.reduced(offset), to: &output)
         }
         offset += count
         position += count

@@ -11,10 +11,13 @@ public enum PatternBytes {
 
     /// The byte at this offset. A negative offset gives 0.
     public static func byte(at offset: Int) -> UInt8 {
-        offset < 0 ? 0 : UInt8(offset % period)
+        UInt8(reduced(offset))
     }
 
-    /// `count` bytes beginning at `offset`.
+    /// The first offset at which the pattern goes on in the same way; 0 for a negative one.
+    static func reduced(_ offset: Int) -> Int { max(0, offset) % period }
+
+    /// `count` bytes beginning at `offset`; a negative offset is 0.
     public static func data(count: Int, offset: Int = 0) -> Data {
         var bytes: [UInt8] = []
         append(count: count, offset: offset, to: &bytes)
@@ -27,7 +30,7 @@ public enum PatternBytes {
         return table.withUnsafeBytes { table in
             var done = 0
             while done < bytes.count {
-                let start = (offset + done) % period
+                let start = (reduced(offset) + done) % period
                 let part = min(bytes.count - done, table.count - start)
                 guard let a = bytes.baseAddress, let b = table.baseAddress,
                     memcmp(a + done, b + start, part) == 0
@@ -41,7 +44,7 @@ public enum PatternBytes {
     static func append(count: Int, offset: Int, to output: inout [UInt8]) {
         var done = 0
         while done < count {
-            let start = (offset + done) % period
+            let start = (reduced(offset) + done) % period
             let part = min(count - done, table.count - start)
             output.append(contentsOf: table[start..<(start + part)])
             done += part

@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// Turns a response into bytes, pauses and an end: a plain value that does no I/O and knows no clock but the one it
@@ -60,7 +61,7 @@ struct ResponseWriter {
         switch phase {
         case .headDelay:
             phase = .headGate
-            return effects.headDelay > 0 ? .wait(until: later(now, effects.headDelay)) : .more
+            return effects.headDelay > 0 ? .wait(until: Nanoseconds.deadline(effects.headDelay, after: now)) : .more
         case .headGate:
             phase = .head
             if let gate = effects.headGate { return .hold(gate) }
@@ -77,7 +78,7 @@ struct ResponseWriter {
             return .more
         case .bodyDelay:
             phase = .body
-            return effects.bodyDelay > 0 ? .wait(until: later(now, effects.bodyDelay)) : .more
+            return effects.bodyDelay > 0 ? .wait(until: Nanoseconds.deadline(effects.bodyDelay, after: now)) : .more
         case .body:
             return fillBody(&output, room: room, now: now)
         case .trailers:
@@ -126,9 +127,9 @@ struct ResponseWriter {
         }
         switch effects.pace {
         case .drip(_, let interval) where interval > 0 && !body.isAtEnd:
-            pauseUntil = later(now, interval)
+            pauseUntil = Nanoseconds.deadline(interval, after: now)
         case .betweenChunks(let interval) where interval > 0 && endsPart && !body.isAtEnd:
-            pauseUntil = later(now, interval)
+            pauseUntil = Nanoseconds.deadline(interval, after: now)
         default: break
         }
         return .more
@@ -188,13 +189,9 @@ struct ResponseWriter {
             let count = earned + unit - Double(body.position)
             if count >= min(unit, Double(body.restOfPart)) { return (Int(min(count, 1e9)), now) }
             let missing = (min(unit, Double(body.restOfPart)) - count) / rate
-            return (0, later(now, max(missing, 0.001)))
+            return (0, Nanoseconds.deadline(max(missing, 0.001), after: now))
         case .unlimited, .betweenChunks:
             return nil
         }
-    }
-
-    private func later(_ now: UInt64, _ seconds: TimeInterval) -> UInt64 {
-        now &+ UInt64(min(max(seconds, 0), 1e9) * 1e9)
     }
 }

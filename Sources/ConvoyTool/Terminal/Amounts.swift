@@ -12,6 +12,9 @@ enum Amounts {
         return String(format: "%.1f ", value) + units[unit]
     }
 
+    /// Bytes in a second: "34.5 MB/s". As the quotient of next to no time it can be any number.
+    static func speed(_ value: Double) -> String { bytes(value > 0 ? Int64(min(value, 9e18)) : 0) + "/s" }
+
     /// Seconds of something that has ended: "0.034 s", "1.24 s", "2:05".
     static func seconds(_ value: Double) -> String {
         switch value {

@@ -27,7 +27,7 @@ struct ProgressBar {
     private var figures: String {
         var text = fraction.map { padded("\(Int($0 * 100))%", 4) } ?? "    "
         text += padded(Amounts.bytes(done), 10)
-        text += padded(speed.map { Amounts.bytes(Int64($0)) + "/s" } ?? "", 12)
+        text += padded(speed.map(Amounts.speed) ?? "", 12)
         if let speed, speed > 0, let total, total > done {
             text += padded(Amounts.clock(Double(total - done) / speed), 8)
         } else {

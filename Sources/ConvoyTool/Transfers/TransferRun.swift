@@ -91,9 +91,9 @@ struct TransferRun {
         var text = display.isLive ? display.paint(Display.hasUnicode ? "✓ " : "* ", .green) : ""
         text += Printable.line(outcome.file ?? name)
         if let id = outcome.id, outcome.file != nil { text = "\(Printable.line(id)): \(text)" }
-        let speed = outcome.seconds > 0 ? Int64(Double(outcome.bytes) / outcome.seconds) : 0
+        let speed = outcome.seconds > 0 ? Double(outcome.bytes) / outcome.seconds : 0
         var figures = [Amounts.bytes(outcome.bytes), "in \(Amounts.seconds(outcome.seconds))"]
-        if outcome.bytes >= 100_000 { figures.append("(\(Amounts.bytes(speed))/s)") }
+        if outcome.bytes >= 100_000 { figures.append("(\(Amounts.speed(speed)))") }
         if outcome.id != nil, let status = outcome.status { figures.insert("\(status),", at: 0) }
         display.say("\(text): \(figures.joined(separator: " "))")
     }

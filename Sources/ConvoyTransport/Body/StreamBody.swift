@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 import Synchronization
 
@@ -103,7 +104,7 @@ final class StreamBody: BodySource {
                 self?.whenReady?()
             }
         pause = timer
-        if !timer.isScheduled { runLoop.schedule(timer, at: runLoop.turnTime + UInt64(throttle.delay * 1e9)) }
+        if !timer.isScheduled { runLoop.schedule(timer, at: Nanoseconds.deadline(throttle.delay, after: runLoop.turnTime)) }
         return .notNow
     }
 

@@ -119,7 +119,7 @@ struct HeadParser {
     /// Two different lengths are how requests are smuggled (RFC 9112, section 6.3): no guess is safe.
     private mutating func noteLength(_ values: Slice<UnsafeRawBufferPointer>) -> Step {
         for value in values.split(separator: UInt8(ascii: ","), omittingEmptySubsequences: false) {
-            guard let length = Self.number(value) else { return .refused("The Content-Length is not a number.") }
+            guard let length = Self.number(value) else { return .refused("The Content-Length is not a number, or too large for one.") }
             if let earlier = announcedLength, earlier != length {
                 return .refused("The response announces two different lengths, \(earlier) and \(length).")
             }
@@ -151,18 +151,21 @@ struct HeadParser {
 
     private static func number(_ text: Slice<UnsafeRawBufferPointer>) -> Int64? {
         var value: Int64 = 0
-        var digits = 0
+        var hasBegun = false
         var hasEnded = false
         for byte in text {
             if ASCII.isWhitespace(byte) {
-                hasEnded = digits > 0
+                hasEnded = hasBegun
                 continue
             }
-            guard !hasEnded, byte >= UInt8(ascii: "0"), byte <= UInt8(ascii: "9"), digits < 18 else { return nil }
-            value = value * 10 + Int64(byte - UInt8(ascii: "0"))
-            digits += 1
+            guard !hasEnded, byte >= UInt8(ascii: "0"), byte <= UInt8(ascii: "9") else { return nil }
+            let (tens, isTooLarge) = value.multipliedReportingOverflow(by: 10)
+            let (sum, overflow) = tens.addingReportingOverflow(Int64(byte - UInt8(ascii: "0")))
+            guard !isTooLarge, !overflow else { return nil }
+            value = sum
+            hasBegun = true
         }
-        return digits > 0 ? value : nil
+        return hasBegun ? value : nil
     }
 
     private static func statusCode(of line: UnsafeRawBufferPointer) -> Int? {

@@ -95,6 +95,8 @@ import Testing
         #expect(StatusCodeSet(200..<300) == StatusCodeSet(200...299))
         #expect(StatusCodeSet(200..<250).union(StatusCodeSet(240..<300)) == .successful)
         #expect([201, 200, 202] as StatusCodeSet == StatusCodeSet(200...202))
+        let every = StatusCodeSet(Int.min...Int.max).union([.min, .max])
+        #expect(every.contains(599) && every.contains(.min))
         let set = StatusCodeSet.successful.union([404, 304])
         #expect(set.contains(200) && set.contains(404) && set.contains(304))
         #expect(!set.contains(199) && !set.contains(300) && !set.contains(405) && !([] as StatusCodeSet).contains(200))

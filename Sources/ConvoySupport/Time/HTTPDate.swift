@@ -1,0 +1,155 @@
+import Foundation
+
+/// Reads and writes the dates of HTTP (RFC 9110, section 5.6.7).
+///
+/// No text makes it trap or wrap: each field is bounded before it is used, and years have at most four digits. It is
+/// lenient where that cannot make a date another one: names may be in any case (the RFC wants one), the name of the
+/// day need not fit the date, the day of the month may lack its zero, `UTC` may stand for `GMT`, the form with dashes
+/// may have a year of four digits, and there may be more spaces. Another time zone is refused.
+package enum HTTPDate {
+    /// The seconds since 1970 that a text stands for, in one of the three forms; nil for any other text.
+    ///
+    ///     Sun, 06 Nov 1994 08:49:37 GMT     IMF-fixdate
+    ///     Sunday, 06-Nov-94 08:49:37 GMT    RFC 850
+    ///     Sun Nov  6 08:49:37 1994          asctime
+    ///
+    /// - Parameter now: what a year of two digits is measured by, in seconds since 1970.
+    package static func parse(_ text: String, now: Int64 = Int64(time(nil))) -> Int64? {
+        guard text.utf8.count <= longestText else { return nil }
+        let words = text.utf8.split(separator: UInt8(ascii: " "))
+        switch words.count {
+        case 6:
+            guard isDayName(words[0], endsInComma: true), isGreenwich(words[5]) else { return nil }
+            return seconds(words[1], words[2], year: words[3], words[4], now)
+        case 4:
+            let date = words[1].split(separator: UInt8(ascii: "-"), omittingEmptySubsequences: false)
+            guard date.count == 3, isDayName(words[0], endsInComma: true), isGreenwich(words[3]) else { return nil }
+            return seconds(date[0], date[1], year: date[2], words[2], now)
+        case 5:
+            guard isDayName(words[0], endsInComma: false), words[4].count == 4 else { return nil }
+            return seconds(words[2], words[1], year: words[4], words[3], now)
+        default: return nil
+        }
+    }
+
+    /// The IMF-fixdate of a time in seconds since 1970: `Sun, 06 Nov 1994 08:49:37 GMT`.
+    ///
+    /// Its year has four digits: a time before the year 0 or after 9999 is written as the first or last that has them.
+    package static func string(_ seconds: Int64) -> String {
+        var time = time_t(min(max(seconds, firstSecond), lastSecond))
+        var fields = tm()
+        guard gmtime_r(&time, &fields) != nil else { return string(0) }
+        let day = days[Int(fields.tm_wday)].prefix(3)
+        let clock = [fields.tm_hour, fields.tm_min, fields.tm_sec].map { digits($0, 2) }.joined(separator: ":")
+        let year = digits(fields.tm_year + 1900, 4)
+        return "\(day), \(digits(fields.tm_mday, 2)) \(months[Int(fields.tm_mon)]) \(year) \(clock) GMT"
+    }
+
+    // MARK: Foundation's type
+
+    /// The same as a `Date`.
+    package static func date(_ text: String) -> Date? {
+        parse(text).map { Date(timeIntervalSince1970: TimeInterval($0)) }
+    }
+
+    /// The same of a `Date`, whose fraction of a second is cut off.
+    package static func string(_ date: Date) -> String {
+        let seconds = date.timeIntervalSince1970.rounded(.down)
+        guard seconds > TimeInterval(firstSecond) else { return string(firstSecond) }
+        return string(seconds < TimeInterval(lastSecond) ? Int64(seconds) : lastSecond)
+    }
+
+    // MARK: Reading
+
+    private typealias Word = Substring.UTF8View
+
+    /// Twice what the longest form needs.
+    private static let longestText = 64
+    /// The first second of the year 0, and the last of 9999.
+    private static let (firstSecond, lastSecond): (Int64, Int64) = (-62_167_219_200, 253_402_300_799)
+
+    private static let days = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"]
+    private static let months = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ]
+
+    private static func seconds(_ day: Word, _ month: Word, year: Word, _ clock: Word, _ now: Int64) -> Int64? {
+        let time = clock.split(separator: UInt8(ascii: ":"), omittingEmptySubsequences: false)
+        guard time.count == 3,
+            let month = months.firstIndex(where: { isName(month, $0) }),
+            let day = number(day, digits: 1...2), (1...31).contains(day),
+            let hour = number(time[0], digits: 2...2), hour <= 23,
+            let minute = number(time[1], digits: 2...2), minute <= 59,
+            // 60 is a leap second.
+            let second = number(time[2], digits: 2...2), second <= 60,
+            let number = number(year, digits: year.count == 2 ? 2...2 : 4...4)
+        else { return nil }
+        func inYear(_ year: Int32) -> Int64? {
+            midnight(day, month, year).map { $0 + Int64(hour) * 3600 + Int64(minute) * 60 + Int64(second) }
+        }
+        return year.count == 2 ? latest(number, before: limit(now), inYear) : inYear(number)
+    }
+
+    /// When a day begins; nil for one that the month does not have, which `timegm` takes for one of the next month.
+    private static func midnight(_ day: Int32, _ month: Int, _ year: Int32) -> Int64? {
+        var fields = tm()
+        fields.tm_mday = day
+        fields.tm_mon = Int32(month)
+        fields.tm_year = year - 1900
+        let midnight = timegm(&fields)
+        return fields.tm_mday == day && fields.tm_mon == month ? Int64(midnight) : nil
+    }
+
+    // MARK: Years of two digits
+
+    /// The latest time in a year with these last two digits that is not after the limit.
+    private static func latest(
+        _ digits: Int32, before limit: (time: Int64, year: Int32), _ inYear: (Int32) -> Int64?
+    ) -> Int64? {
+        let century = limit.year / 100 * 100
+        for year in [century + digits, century - 100 + digits] {
+            if let time = inYear(year), time <= limit.time { return time }
+        }
+        return nil
+    }
+
+    /// Fifty years from now: what seems to be later is of the century before.
+    private static func limit(_ now: Int64) -> (time: Int64, year: Int32) {
+        var time = time_t(min(max(now, 0), lastSecond))
+        var fields = tm()
+        guard gmtime_r(&time, &fields) != nil else { return (Int64(time), 1970) }
+        fields.tm_year += 50
+        let limit = Int64(timegm(&fields))
+        return (limit, fields.tm_year + 1900)
+    }
+
+    // MARK: Words
+
+    private static func number(_ word: Word, digits: ClosedRange<Int>) -> Int32? {
+        guard digits.contains(word.count) else { return nil }
+        var value: Int32 = 0
+        for byte in word {
+            guard byte >= UInt8(ascii: "0"), byte <= UInt8(ascii: "9") else { return nil }
+            value = value * 10 + Int32(byte - UInt8(ascii: "0"))
+        }
+        return value
+    }
+
+    private static func isDayName(_ word: Word, endsInComma: Bool) -> Bool {
+        guard endsInComma == (word.last == UInt8(ascii: ",")) else { return false }
+        let name = endsInComma ? word.dropLast() : word
+        return days.contains { isName(name, $0) || isName(name, String($0.prefix(3))) }
+    }
+
+    private static func isGreenwich(_ word: Word) -> Bool { isName(word, "GMT") || isName(word, "UTC") }
+
+    private static func isName(_ word: Word, _ name: String) -> Bool {
+        // A letter and its capital differ in this bit; a name has letters only.
+        word.count == name.utf8.count && zip(word, name.utf8).allSatisfy { $0 | 0x20 == $1 | 0x20 }
+    }
+
+    private static func digits(_ number: Int32, _ count: Int) -> String {
+        let digits = String(number)
+        return String(repeating: "0", count: max(0, count - digits.count)) + digits
+    }
+}
