@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// An HTTP/1.1 server on 127.0.0.1 that does what a test tells it to, right or wrong.
@@ -70,12 +71,10 @@ public final class TestServer: Sendable {
     /// "http://127.0.0.1:PORT".
     public var url: URL { url("") }
 
-    /// The URL of a path, which may have a query. Characters that a URL cannot have are percent-encoded.
+    /// The URL of a path, which may have a query. Characters that a URL cannot have are percent-encoded; what is
+    /// encoded already stays as it is.
     public func url(_ path: String) -> URL {
-        let base = "http://127.0.0.1:\(port)"
-        if let url = URL(string: base + path) { return url }
-        let encoded = path.addingPercentEncoding(withAllowedCharacters: .urlPathAllowed) ?? ""
-        return URL(string: base + encoded) ?? URL(fileURLWithPath: "/")
+        URLReference.url("http://127.0.0.1:\(port)\(path)") ?? URL(fileURLWithPath: "/")
     }
 
     /// Closes the port and every connection, ends the thread and lets go of all routes. Requests stay readable.

@@ -1,4 +1,5 @@
 import ConvoySerialization
+import ConvoySupport
 @_spi(ConvoyInternals) import ConvoyTransport
 import Foundation
 import FoundationNetworking
@@ -132,16 +133,17 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
 
     /// The URL that a string stands for under `baseURL` (RFC 3986, section 5.2).
     ///
-    /// - Throws: `URLError.badURL` for a string that is no URL, or a relative one without a base.
+    /// The string may have characters that a URL cannot have, such as spaces and letters beyond ASCII: they are
+    /// percent-encoded, each in its part of the URL, and what is encoded already (`%20`) stays as it is. A `\` is
+    /// encoded too and never taken for a `/`.
+    ///
+    /// - Throws: `URLError.badURL` for a string that is no URL, has no host or not one that can be told for certain,
+    ///   or is relative without a base.
     public final func url(for string: String) throws(URLError) -> URL {
-        // The empty reference is the base itself (RFC 3986, section 5.2.2); Foundation takes it for no URL.
-        if string.isEmpty, let baseURL { return baseURL }
         if let prefix = basePrefix, Self.isPlainPath(string), let url = URL(string: prefix + string) { return url }
-        guard let url = URL(string: string, relativeTo: baseURL)?.absoluteURL else {
-            throw URLError(.badURL, url: nil, "\(string.debugDescription) is not a URL.")
-        }
-        guard url.scheme != nil else {
-            throw URLError(.badURL, url: url, "\(string.debugDescription) is relative, and the manager has no base URL.")
+        guard let url = URLReference.url(string, relativeTo: baseURL) else {
+            let reason = baseURL == nil ? "is not a URL, or a relative one without a base URL." : "is not a URL."
+            throw URLError(.badURL, url: nil, "\(string.debugDescription) \(reason)")
         }
         return url
     }

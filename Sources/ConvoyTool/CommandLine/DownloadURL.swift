@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// URLs as they are given on a command line.
@@ -7,11 +8,12 @@ enum DownloadURL {
         guard !text.unicodeScalars.contains(where: { $0.value < 0x20 || $0.value == 0x7F }) else {
             throw .usage("bad URL '\(shown)': it holds a control character")
         }
-        guard let url = URL(string: text) else { throw .usage("bad URL '\(shown)'") }
-        guard let scheme = url.scheme?.lowercased(), scheme == "http" || scheme == "https" else {
+        guard ["http://", "https://"].contains(where: text.lowercased().hasPrefix) else {
             throw .usage("bad URL '\(shown)': it must begin with http:// or https://")
         }
-        guard let host = url.host, !host.isEmpty else { throw .usage("bad URL '\(shown)': it has no host") }
+        guard let url = URLReference.url(text) else {
+            throw .usage("bad URL '\(shown)': it has no host, or no such host or port can be")
+        }
         if let port = url.port, !(1...65535).contains(port) { throw .usage("bad URL '\(shown)': no such port") }
         return url
     }

@@ -1,4 +1,5 @@
 import Convoy
+import ConvoySupport
 import Foundation
 import FoundationNetworking
 
@@ -46,7 +47,7 @@ private struct ManifestReader {
         let members = try object(root, "the manifest", knowing: ["baseURL", "requests"])
         if let base = members["baseURL"] {
             let text = try string(base, "baseURL")
-            let url = URL(string: text)
+            let url = URLReference.url(text)
             guard let url, Self.isWhole(url) else {
                 throw base.problem("bad URL in baseURL: it must be a whole http or https URL")
             }

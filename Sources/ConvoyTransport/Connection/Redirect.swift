@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 import FoundationNetworking
 
@@ -26,7 +27,9 @@ public struct Redirect: Sendable {
         guard followed < Self.limit else {
             throw URLError(.httpTooManyRedirects, url: base, "More than \(Self.limit) redirects.")
         }
-        guard !location.isEmpty, let target = URL(string: location, relativeTo: base)?.absoluteURL else {
+        guard !location.isEmpty,
+            let target = URLReference.url(response.bytes(of: "Location") ?? [], relativeTo: base)
+        else {
             throw URLError(.badServerResponse, url: base, "The redirect's Location \(location.debugDescription) is not a URL.")
         }
         do {
@@ -36,7 +39,7 @@ public struct Redirect: Sendable {
         }
         var next = request
         // RFC 9110, section 10.2.2: a fragment is inherited where the new reference has none.
-        next.url = target.fragment == nil ? base.fragment.flatMap { Self.adding($0, to: target) } ?? target : target
+        next.url = target.fragment == nil ? base.fragment.flatMap { URLReference.url("#\($0)", relativeTo: target) } ?? target : target
         let method = request.httpMethod ?? "GET"
         let becomesGet =
             response.statusCode == 303 ? method != "HEAD" : response.statusCode < 303 && method == "POST"
@@ -58,10 +61,6 @@ public struct Redirect: Sendable {
         }
         self.response = response
         self.request = next
-    }
-
-    private static func adding(_ fragment: String, to url: URL) -> URL? {
-        URL(string: "\(url.absoluteString)#\(fragment)")
     }
 }
 

@@ -1,0 +1,41 @@
+import ConvoyOperations
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Testing
+
+/// What a manager asks for when it is given a string: that resource, and none of another host.
+@Suite struct ManagerURLTests {
+    let server: TestServer
+    let manager: HTTPRequestOperationManager
+
+    init() throws {
+        server = try TestServer()
+        manager = HTTPRequestOperationManager(baseURL: server.url("/dir/"))
+        manager.completionQueue = testQueue
+    }
+
+    @Test(arguments: ReferenceCase.all) func aStringIsAskedForAsItIs(given: ReferenceCase) throws {
+        let reference = given.reference(to: "127.0.0.1:\(server.port)")
+        guard let target = given.target else {
+            let error = #expect(throws: URLError.self) { try manager.url(for: reference) }
+            #expect(error?.code == .badURL)
+            return
+        }
+        let probe = Probe(try manager.url(for: reference))
+        probe.operation.start()
+        _ = try #require(probe.outcome())
+        #expect(server.requests.last?.target == target)
+    }
+
+    @Test(arguments: ["", "#x", "?", "a\nb", "a\rb", "a\u{0}b", "\n//evil.invalid/", "\r\nHost: evil.invalid"])
+    func whatAHeaderCannotSayStaysWithTheBase(reference: String) throws {
+        let url = try manager.url(for: reference)
+        #expect(url.host == "127.0.0.1" && url.port == Int(server.port) && url.absoluteString.hasPrefix(server.url("/dir/").absoluteString))
+        let probe = Probe(url)
+        probe.operation.start()
+        _ = try #require(probe.outcome())
+        #expect(server.requests.last?.target.hasPrefix("/dir/") == true)
+    }
+}

@@ -1,0 +1,143 @@
+import CCurl
+import ConvoySupport
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyTransport
+
+/// Where a `Location` leads: what is sent is what it says, and nobody is asked whom it does not name.
+@Suite struct ReferenceTests {
+    let server: TestServer
+    var host: String { "127.0.0.1:\(server.port)" }
+
+    init() throws { server = try TestServer() }
+
+    /// What is requested after a redirect from `/dir/?start`, with the error that there was instead.
+    private func follow(_ location: [UInt8]) throws -> (target: String?, error: URLError?) {
+        var response = Data("HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: ".utf8)
+        response += location + Data("\r\n\r\n".utf8)
+        let redirect = TestServer.Response.raw(response)
+        server.route("/dir/") { request in request.query == "start" ? redirect : .text("there") }
+        let before = server.requests.count
+        let heard = try #require(load(server.url("/dir/?start")))
+        let requests = server.requests.dropFirst(before)
+        #expect(requests.first?.target == "/dir/?start" && requests.count <= 2)
+        return (requests.count == 2 ? requests.last?.target : nil, heard.error)
+    }
+
+    @Test(arguments: ReferenceCase.all) func aLocationLeadsWhereItSays(given: ReferenceCase) throws {
+        let (target, error) = try follow(Array(given.reference(to: host).utf8))
+        #expect(target == given.target)
+        #expect((error == nil) == (given.target != nil), "\(String(describing: error))")
+        if given.target == nil { #expect(error?.code == .badServerResponse) }
+    }
+
+    @Test(arguments: [
+        ("a\u{FF}b", "/dir/a%FFb"), ("?\u{E9}=%20 ", "/dir/?%E9=%20"), ("\u{E2}\u{98}\u{83}", "/dir/%E2%98%83"),
+        ("\u{E2}\u{98} \u{FF}%e2", "/dir/%E2%98%20%FF%e2"),
+    ])
+    func bytesThatAreNotUTF8AreSentAsTheyAre(location: String, target: String) throws {
+        #expect(try follow(location.unicodeScalars.map { UInt8(truncatingIfNeeded: $0.value) }).target == target)
+    }
+
+    @Test(arguments: ["#x", "", "?start#é"]) func aLocationThatLeadsToItselfEndsAtTheLimit(location: String) throws {
+        server.route("/dir/", .redirect(to: location))
+        let code = load(server.url("/dir/?start"))?.error?.code
+        #expect(code == (location.isEmpty ? .badServerResponse : .httpTooManyRedirects))
+        #expect(server.requests.allSatisfy { $0.target == "/dir/?start" })
+    }
+
+    @Test func aFragmentIsInheritedAsItIs() throws {
+        server.redirect("/a", to: "/b?%20 ")
+        server.route("/b", .text("there"))
+        let heard = try #require(load(server.url("/a#%20é%")))
+        #expect(heard.heads.first?.url.absoluteString == "http://\(host)/b?%20#%20%C3%A9%25")
+    }
+
+    // MARK: libcurl
+
+    /// The host that libcurl would ask; nil for a URL that it refuses.
+    private func hostOfCurl(_ url: String) -> String? {
+        let handle = curl_url()
+        defer { curl_url_cleanup(handle) }
+        guard curl_url_set(handle, CURLUPART_URL, url, 0) == CURLUE_OK else { return nil }
+        var part: UnsafeMutablePointer<CChar>?
+        guard curl_url_get(handle, CURLUPART_HOST, &part, 0) == CURLUE_OK, let part else { return nil }
+        defer { curl_free(part) }
+        return String(cString: part)
+    }
+
+    @Test(arguments: [
+        "http://bücher.example/ä%20 b", "http://b%C3%BCcher.example", "http://a%2Eb", "http://u:p@h:80/x", "http://u@v@h/",
+        "http://[::1]:80/", "http://h:/x", "http://h?@x/", "http://h#@x/", "http://h/@x", "http://h/\\@x/", "http://日本。jp/a",
+        "//h/x", "/x", "x", "\\\\evil.example/", "/\\evil.example/", "?//evil.example", "http://a_b/", "http://faß.de",
+    ])
+    func libcurlSeesTheSameHost(reference: String) throws {
+        let url = try #require(URLReference.url(reference, relativeTo: URL(string: "http://base.example/a/b")))
+        let bracketed = try #require(url.host).contains(":") ? "[\(url.host ?? "")]" : url.host
+        #expect(hostOfCurl(url.absoluteString) == bracketed)
+    }
+
+    @Test func libcurlSeesTheSameHostInRandomReferences() throws {
+        let pieces = [
+            "http:", "https:", "//", "/", "\\", "..", ".", "a", "é", "%", "%41", "%2e", "%2F", "?", "#", "@", ":", "80",
+            "[", "]", "[::1]", "evil.example", " ", "\t", "\n", "\u{7F}", "|", "{", "\"", ";", "&", "．", "／", "＠",
+        ]
+        let base = URL(string: "http://base.example/a/b")
+        for _ in 0..<5_000 {
+            let reference = (0..<Int.random(in: 1...8)).map { _ in pieces.randomElement() ?? "" }.joined()
+            // What libcurl refuses is asked of nobody.
+            guard let url = URLReference.url(reference, relativeTo: base), let scheme = url.scheme?.lowercased(),
+                ["http", "https"].contains(scheme), let host = hostOfCurl(url.absoluteString)
+            else { continue }
+            #expect(host.trimmingCharacters(in: ["[", "]"]) == url.host, "\(reference.debugDescription): \(url)")
+        }
+    }
+
+    // MARK: Web platform tests
+
+    private struct Suite: Decodable {
+        struct Escape: Decodable {
+            struct Case: Decodable {
+                var location: String
+                var urlEndsWith: String
+            }
+            var cases: [Case]
+        }
+        struct Location: Decodable {
+            var status: Int
+            var location: String?
+            var expect: String
+        }
+        var escape: Escape
+        var location: [Location]
+        var emptyLocation: [Location?]
+    }
+
+    @Test(.enabled(if: ConformanceSuite.directory("redirects") != nil, "\(ConformanceSuite.hint("redirects"))"))
+    func theLocationsOfTheWebPlatformTestsLeadWhereBrowsersGo() throws {
+        let directory = try #require(ConformanceSuite.directory("redirects"))
+        let suite = try JSONDecoder().decode(
+            Suite.self, from: Data(contentsOf: directory.appendingPathComponent("wpt-fetch.json")))
+        for given in suite.escape.cases {
+            let bytes = given.location.unicodeScalars.map { UInt8(truncatingIfNeeded: $0.value) }
+            // Browsers leave a % that encodes nothing as it is. Then servers reject it or guess.
+            let expected = given.urlEndsWith.split(separator: "%%", omittingEmptySubsequences: false).joined(separator: "%25%")
+            #expect(try follow(bytes).target == "/dir/\(expected)")
+        }
+        for given in suite.location {
+            guard let location = given.location else {
+                server.route("/none", .status(given.status))
+                #expect(load(server.url("/none"))?.heads.map(\.statusCode) == [given.status])
+                continue
+            }
+            let (target, error) = try follow(Array(location.utf8))
+            #expect(target == (given.expect == "error" ? nil : "/dir/\(location)"))
+            #expect((error != nil) == (given.expect == "error"), "\(location)")
+        }
+        #expect(try follow([]).error?.code == .badServerResponse)
+    }
+}
