@@ -1,75 +1,110 @@
 import Foundation
-import Synchronization
 
-/// Threads for calls that may block: reading a user's stream, writing to one.
+/// Threads for calls that may block: a user's streams, a user's `prepare`.
 ///
 /// They are not libdispatch's, which gives a program four and would be stuck when four streams are slow. A thread
 /// is made when work comes and none is idle, and ends after it had nothing to do for a while.
-package final class BlockingWorkers: Sendable {
-    package static let shared = BlockingWorkers(limit: 64)
+package final class BlockingWorkers: @unchecked Sendable {
+    package typealias Job = @Sendable () -> Void
+
+    /// At most 1,024 threads: under the usual limit of 1,024 open files no more transfers can be under way, so each
+    /// may have one that blocks, and it is well below what a system gives to one program. A thread that only waits
+    /// costs some 20 KB.
+    package static let shared = BlockingWorkers(limit: 1024)
 
     private struct State {
-        var jobs: [@Sendable () -> Void] = []
-        var next = 0
+        var jobs = Backlog<Job>()
+        /// All that there are, the one that is being made included.
         var threads = 0
         var idle = 0
-        var isEmpty: Bool { next == jobs.count }
+        /// Whether a thread is on its way. It starts the next one, if there is need, before it does anything else.
+        var isStarting = false
     }
 
-    private let state = Locked(State())
+    /// Makes a thread that runs the closure; throws if the system refuses.
+    typealias ThreadMaker = @Sendable (@escaping Job) throws -> Void
+
     private let condition = NSCondition()
+    // Guarded by the condition.
+    private var state = State()
     private let limit: Int
+    private let makeThread: ThreadMaker
 
-    init(limit: Int) { self.limit = limit }
-
-    /// Runs the block on one of the threads; later, if all of them are busy.
-    package func perform(_ job: @escaping @Sendable () -> Void) {
-        let needsThread = state.withLock { state in
-            state.jobs.append(job)
-            let isShort = state.idle < state.jobs.count - state.next && state.threads < limit
-            if isShort { state.threads += 1 }
-            return isShort
+    init(
+        limit: Int,
+        makeThread: @escaping ThreadMaker = {
+            // As much stack as Apple's systems give to a secondary thread.
+            try SystemThread.start(name: "Convoy.Worker", stackSize: 512 << 10, $0)
         }
-        if needsThread {
-            let thread = Thread { self.work() }
-            thread.stackSize = 1 << 19
-            thread.start()
-        } else {
+    ) {
+        self.limit = limit
+        self.makeThread = makeThread
+    }
+
+    /// Runs the block on one of the threads; later, if all of them are busy and there can be no further one.
+    package func perform(_ job: @escaping Job) {
+        condition.lock()
+        state.jobs.append(job)
+        let needsThread = reserveThread()
+        if !needsThread { condition.signal() }
+        condition.unlock()
+        if needsThread { startThread() }
+    }
+
+    /// Whether the caller must start a thread, which is counted already. Under the lock.
+    private func reserveThread() -> Bool {
+        guard state.jobs.count > state.idle, !state.isStarting, state.threads < limit else { return false }
+        state.threads += 1
+        state.isStarting = true
+        return true
+    }
+
+    private func startThread() {
+        do {
+            try makeThread {
+                self.condition.lock()
+                self.state.isStarting = false
+                self.condition.unlock()
+                self.work(waits: true)
+            }
+        } catch {
+            // The other threads do the work, and try for another one whenever they take some. If there is no other,
+            // one of libdispatch's must help out this once: nothing that was handed in is lost.
             condition.lock()
-            condition.signal()
+            state.isStarting = false
+            state.threads -= 1
+            let isAlone = state.threads == 0
+            if isAlone { state.threads = 1 }
             condition.unlock()
+            if isAlone { DispatchQueue.global().async { self.work(waits: false) } }
         }
     }
 
-    private func work() {
-        Thread.current.name = "Convoy.Worker"
-        while let job = nextJob() { job() }
+    private func work(waits: Bool) {
+        while let (job, needsThread) = nextJob(waits: waits) {
+            if needsThread { startThread() }
+            job()
+        }
     }
 
-    /// The next job, or nil when none came for ten seconds and the thread is to end.
-    private func nextJob() -> (@Sendable () -> Void)? {
+    /// The next job, or nil when none has come for ten seconds and the thread is to end.
+    private func nextJob(waits: Bool) -> (job: Job, needsThread: Bool)? {
         condition.lock()
         defer { condition.unlock() }
-        let deadline = Date(timeIntervalSinceNow: 10)
-        var isLate = false
+        var deadline: Date?
         while true {
-            let job: (@Sendable () -> Void)? = state.withLock { state in
-                guard !state.isEmpty else {
-                    if isLate { state.threads -= 1 } else { state.idle += 1 }
-                    return nil
-                }
-                let job = state.jobs[state.next]
-                state.next += 1
-                if state.isEmpty {
-                    state.jobs = []
-                    state.next = 0
-                }
-                return job
+            if let job = state.jobs.popFirst() {
+                return (job, reserveThread())
             }
-            if let job { return job }
-            if isLate { return nil }
-            isLate = !condition.wait(until: deadline)
-            state.withLock { $0.idle -= 1 }
+            let end = deadline ?? Date(timeIntervalSinceNow: 10)
+            guard waits, Date() < end else {
+                state.threads -= 1
+                return nil
+            }
+            deadline = end
+            state.idle += 1
+            _ = condition.wait(until: end)
+            state.idle -= 1
         }
     }
 }

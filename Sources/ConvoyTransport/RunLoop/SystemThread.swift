@@ -1,0 +1,46 @@
+import Foundation
+
+/// Threads of the library's own, and the system's refusal to make one.
+///
+/// Foundation's `Thread.start()` says nothing when there is no thread: what it was to run is lost.
+enum SystemThread {
+    private final class Start {
+        let name: String
+        let body: @Sendable () -> Void
+        init(name: String, body: @escaping @Sendable () -> Void) {
+            self.name = name
+            self.body = body
+        }
+    }
+
+    /// Runs the body on a new thread, which ends with it.
+    ///
+    /// - Parameters:
+    ///   - name: at most 15 bytes, which is what Linux takes.
+    ///   - stackSize: in bytes.
+    /// - Throws: `RunLoopError` when the system makes no further thread; the body is let go of then.
+    static func start(
+        name: String, stackSize: Int, _ body: @escaping @Sendable () -> Void
+    ) throws(RunLoopError) {
+        var attributes = pthread_attr_t()
+        pthread_attr_init(&attributes)
+        defer { pthread_attr_destroy(&attributes) }
+        pthread_attr_setdetachstate(&attributes, Int32(PTHREAD_CREATE_DETACHED))
+        pthread_attr_setstacksize(&attributes, stackSize)
+        let start = Unmanaged.passRetained(Start(name: name, body: body))
+        var thread = pthread_t()
+        let failure = pthread_create(
+            &thread, &attributes,
+            { context in
+                guard let context else { return nil }
+                let start = Unmanaged<Start>.fromOpaque(context).takeRetainedValue()
+                // Foundation forgets a name that is set from outside.
+                Thread.current.name = start.name
+                start.body()
+                return nil
+            }, start.toOpaque())
+        guard failure != 0 else { return }
+        start.release()
+        throw RunLoopError(call: "pthread_create", number: failure)
+    }
+}

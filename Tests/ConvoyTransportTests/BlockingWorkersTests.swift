@@ -1,0 +1,135 @@
+import ConvoyTestSupport
+import Foundation
+import Synchronization
+import Testing
+
+@testable import ConvoyTransport
+
+/// The threads for calls that may block.
+@Suite struct BlockingWorkersTests {
+    /// Counts those of a kind that there are.
+    private final class Token: Sendable {
+        private let count: Counter
+        init(_ count: Counter) {
+            self.count = count
+            count.value.add(1, ordering: .sequentiallyConsistent)
+        }
+        deinit { count.value.subtract(1, ordering: .sequentiallyConsistent) }
+        func use() {}
+    }
+
+    private final class Counter: Sendable { let value = Atomic<Int>(0) }
+
+    @Test func sixtyFourCallsThatBlockDoNotHoldUpTheSixtyFifth() {
+        let workers = BlockingWorkers.shared
+        let (blocked, goOn, ran) = (
+            DispatchSemaphore(value: 0), DispatchSemaphore(value: 0), DispatchSemaphore(value: 0)
+        )
+        for _ in 0..<100 {
+            workers.perform {
+                blocked.signal()
+                goOn.wait()
+            }
+        }
+        for _ in 0..<100 { #expect(blocked.wait(timeout: .now() + 100) == .success) }
+        workers.perform { ran.signal() }
+        #expect(ran.wait(timeout: .now() + 100) == .success)
+        for _ in 0..<100 { goOn.signal() }
+    }
+
+    @Test func aCallThatIsOverIsForgottenThoughOthersAlwaysWait() {
+        let workers = BlockingWorkers(limit: 1)
+        let counter = Counter()
+        let steps = DispatchSemaphore(value: 0)
+        let most = Mutex(0)
+        // Each has the next two behind it, so that the list is never empty until the end.
+        @Sendable func add(_ left: Int) {
+            let token = Token(counter)
+            workers.perform {
+                token.use()
+                let now = counter.value.load(ordering: .sequentiallyConsistent)
+                most.withLock { $0 = max($0, now) }
+                if left > 0 { add(left - 1) } else { steps.signal() }
+            }
+        }
+        for _ in 0..<3 { add(20_000) }
+        for _ in 0..<3 { #expect(steps.wait(timeout: .now() + 100) == .success) }
+        #expect(most.withLock { $0 } < 10)
+    }
+
+    // MARK: Where the system makes no thread
+
+    /// Makes so many threads and then no more, until it is allowed to again.
+    private final class Threads: Sendable {
+        let left: Mutex<Int>
+        init(_ count: Int) { left = Mutex(count) }
+
+        func make(_ body: @escaping @Sendable () -> Void) throws {
+            let isAllowed = left.withLock { left in
+                left -= 1
+                return left >= 0
+            }
+            guard isAllowed else { throw RunLoopError(call: "pthread_create", number: EAGAIN) }
+            try SystemThread.start(name: "Convoy.Worker", stackSize: 1 << 19, body)
+        }
+    }
+
+    @Test func withoutFurtherThreadsTheOnesThatThereAreDoAllWork() {
+        let threads = Threads(2)
+        let workers = BlockingWorkers(limit: 100) { try threads.make($0) }
+        let ran = DispatchSemaphore(value: 0)
+        for _ in 0..<1000 { workers.perform { ran.signal() } }
+        for _ in 0..<1000 { #expect(ran.wait(timeout: .now() + 100) == .success) }
+    }
+
+    @Test func withoutAnyThreadNothingIsLost() {
+        let workers = BlockingWorkers(limit: 100) { _ in throw RunLoopError(call: "pthread_create", number: EAGAIN) }
+        let ran = DispatchSemaphore(value: 0)
+        for _ in 0..<1000 { workers.perform { ran.signal() } }
+        for _ in 0..<1000 { #expect(ran.wait(timeout: .now() + 100) == .success) }
+    }
+
+    @Test func threadsThatThereCanBeAgainAreMadeAgain() {
+        let threads = Threads(1)
+        let workers = BlockingWorkers(limit: 100) { try threads.make($0) }
+        let (begun, goOn) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        for _ in 0..<3 {
+            workers.perform {
+                begun.signal()
+                goOn.wait()
+            }
+        }
+        #expect(begun.wait(timeout: .now() + 100) == .success)
+        threads.left.withLock { $0 = 100 }
+        // The first ends, and whoever takes the second starts a thread for the third.
+        goOn.signal()
+        for _ in 0..<2 { #expect(begun.wait(timeout: .now() + 100) == .success) }
+        for _ in 0..<2 { goOn.signal() }
+    }
+
+    @Test func aThreadThatTheSystemRefusesIsAnError() {
+        final class Flag: Sendable { let isSet = Atomic<Bool>(false) }
+        let flag = Flag()
+        // More stack than there is address space.
+        let failure = #expect(throws: RunLoopError.self) {
+            try SystemThread.start(name: "Convoy.Test", stackSize: 1 << 50) { flag.isSet.store(true, ordering: .relaxed) }
+        }
+        #expect(failure?.call == "pthread_create" && !flag.isSet.load(ordering: .relaxed))
+    }
+
+    // MARK: How many
+
+    @Test func manyShortCallsTakeFewThreads() {
+        let made = Counter()
+        let workers = BlockingWorkers(limit: 1024) {
+            made.value.add(1, ordering: .relaxed)
+            try SystemThread.start(name: "Convoy.Worker", stackSize: 1 << 19, $0)
+        }
+        let ran = DispatchSemaphore(value: 0)
+        for _ in 0..<1000 {
+            workers.perform { ran.signal() }
+            #expect(ran.wait(timeout: .now() + 100) == .success)
+        }
+        #expect(made.value.load(ordering: .relaxed) < 50)
+    }
+}
