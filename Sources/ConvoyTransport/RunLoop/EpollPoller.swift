@@ -4,10 +4,17 @@
 
     /// A poller on Linux's `epoll(7)`, level-triggered as libcurl expects it.
     final class EpollPoller: Poller {
+        /// What a descriptor is watched for.
+        private struct Watch {
+            var events: FileEvents = []
+            /// Tells what is watched from what was watched earlier under the same number.
+            var generation: UInt32 = 0
+        }
+
         private let epoll: Int32
         private let ready: UnsafeMutableBufferPointer<epoll_event>
-        /// What each descriptor is watched for, by its number, so that a change is told from an addition.
-        private var watched: [FileEvents] = []
+        /// By the descriptors' numbers.
+        private var watched: [Watch] = []
 
         init() throws {
             epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
@@ -23,27 +30,39 @@
         func watch(_ descriptor: Int32, for events: FileEvents) throws {
             let index = Int(descriptor)
             if index >= watched.count {
-                watched.append(contentsOf: repeatElement([], count: index + 1 - watched.count))
+                watched.append(contentsOf: repeatElement(Watch(), count: index + 1 - watched.count))
             }
-            var event = epoll_event()
-            event.data.fd = descriptor
-            event.events =
-                (events.contains(.readable) ? EPOLLIN.rawValue | EPOLLRDHUP.rawValue : 0)
-                | (events.contains(.writable) ? EPOLLOUT.rawValue : 0)
-            var operation = watched[index].isEmpty ? EPOLL_CTL_ADD : EPOLL_CTL_MOD
-            if events.isEmpty { operation = EPOLL_CTL_DEL }
-            var result = epoll_ctl(epoll, operation, descriptor, &event)
-            if result != 0, operation == EPOLL_CTL_MOD, errno == ENOENT {
+            let isNew = watched[index].events.isEmpty
+            watched[index].events = events
+            guard !events.isEmpty else {
+                // Where it is closed already there is nothing to forget.
+                _ = control(EPOLL_CTL_DEL, descriptor)
+                return
+            }
+            if isNew { watched[index].generation &+= 1 }
+            var failure = control(isNew ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, descriptor)
+            if failure == ENOENT {
                 // The descriptor was closed and its number given out again: epoll forgot it, we did not.
-                result = epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, &event)
-            } else if result != 0, operation == EPOLL_CTL_ADD, errno == EEXIST {
-                result = epoll_ctl(epoll, EPOLL_CTL_MOD, descriptor, &event)
-            } else if operation == EPOLL_CTL_DEL {
-                result = 0  // closed already: nothing to forget
+                watched[index].generation &+= 1
+                failure = control(EPOLL_CTL_ADD, descriptor)
+            } else if failure == EEXIST {
+                failure = control(EPOLL_CTL_MOD, descriptor)
             }
-            let failure = errno
-            watched[index] = events
-            if result != 0 { throw RunLoopError(call: "epoll_ctl", number: failure) }
+            guard failure != 0 else { return }
+            watched[index].events = []
+            _ = control(EPOLL_CTL_DEL, descriptor)
+            throw RunLoopError(call: "epoll_ctl", number: failure)
+        }
+
+        /// Tells the system what is watched. 0, or the number of the error.
+        private func control(_ operation: Int32, _ descriptor: Int32) -> Int32 {
+            let watch = watched[Int(descriptor)]
+            var event = epoll_event()
+            event.data.u64 = UInt64(watch.generation) << 32 | UInt64(UInt32(bitPattern: descriptor))
+            event.events =
+                (watch.events.contains(.readable) ? EPOLLIN.rawValue | EPOLLRDHUP.rawValue : 0)
+                | (watch.events.contains(.writable) ? EPOLLOUT.rawValue : 0)
+            return epoll_ctl(epoll, operation, descriptor, &event) == 0 ? 0 : errno
         }
 
         func wait(milliseconds: Int32, _ report: (Int32, FileEvents) -> Void) {
@@ -51,12 +70,17 @@
             guard count > 0 else { return }
             for index in 0..<Int(count) {
                 let event = ready[index]
+                let descriptor = Int32(truncatingIfNeeded: event.data.u64)
+                // What an earlier report has led to may have changed what this one is about.
+                let watch = watched[Int(descriptor)]
+                guard watch.generation == UInt32(truncatingIfNeeded: event.data.u64 >> 32) else { continue }
                 let bits = event.events
                 var events: FileEvents = []
                 if bits & (EPOLLIN.rawValue | EPOLLRDHUP.rawValue) != 0 { events.insert(.readable) }
                 if bits & EPOLLOUT.rawValue != 0 { events.insert(.writable) }
                 if bits & (EPOLLERR.rawValue | EPOLLHUP.rawValue) != 0 { events.insert(.failed) }
-                report(event.data.fd, events)
+                events.formIntersection(watch.events.reported)
+                if !events.isEmpty { report(descriptor, events) }
             }
         }
     }

@@ -2,40 +2,50 @@ import Foundation
 
 /// A poller on `poll(2)`, for systems without epoll. Its cost grows with the number of watched descriptors.
 final class PollPoller: Poller {
+    private struct Watch {
+        var position: Int
+        var events: FileEvents
+        /// In which call of `wait` it was watched last. What that call reports may be from before.
+        var call: Int
+    }
+
     private var entries: [pollfd] = []
-    private var positions: [Int32: Int] = [:]
+    private var watched: [Int32: Watch] = [:]
+    private var calls = 0
 
     func watch(_ descriptor: Int32, for events: FileEvents) throws {
         if events.isEmpty {
-            guard let position = positions.removeValue(forKey: descriptor) else { return }
+            guard let position = watched.removeValue(forKey: descriptor)?.position else { return }
             let last = entries.removeLast()
             if position < entries.count {
                 entries[position] = last
-                positions[last.fd] = position
+                watched[last.fd]?.position = position
             }
             return
         }
         let bits =
             (events.contains(.readable) ? Int16(POLLIN) : 0) | (events.contains(.writable) ? Int16(POLLOUT) : 0)
-        if let position = positions[descriptor] {
-            entries[position].events = bits
-        } else {
-            positions[descriptor] = entries.count
-            entries.append(pollfd(fd: descriptor, events: bits, revents: 0))
-        }
+        let position = watched[descriptor]?.position ?? entries.count
+        let entry = pollfd(fd: descriptor, events: bits, revents: 0)
+        if position < entries.count { entries[position] = entry } else { entries.append(entry) }
+        watched[descriptor] = Watch(position: position, events: events, call: calls)
     }
 
     func wait(milliseconds: Int32, _ report: (Int32, FileEvents) -> Void) {
+        calls += 1
         guard poll(&entries, nfds_t(entries.count), milliseconds) > 0 else { return }
         // A report may change what is watched, so the ready ones are taken out first.
         let ready = entries.filter { $0.revents != 0 }
         for entry in ready {
+            // The system does not say whether the number still stands for the same: what is ready stays ready, and
+            // the next call tells.
+            guard let watch = watched[entry.fd], watch.call < calls else { continue }
             let bits = entry.revents
             var events: FileEvents = []
             if bits & Int16(POLLIN) != 0 { events.insert(.readable) }
             if bits & Int16(POLLOUT) != 0 { events.insert(.writable) }
             if bits & Int16(POLLERR | POLLHUP | POLLNVAL) != 0 { events.insert(.failed) }
-            report(entry.fd, events)
+            report(entry.fd, events.intersection(watch.events.reported))
         }
     }
 }

@@ -9,6 +9,9 @@ package struct FileEvents: OptionSet, Sendable, Hashable {
     package static let writable = FileEvents(rawValue: 2)
     /// The other side hung up, or the descriptor is in error. Always reported, never asked for.
     package static let failed = FileEvents(rawValue: 4)
+
+    /// What is reported of a descriptor that is watched for these: nothing if there are none.
+    var reported: FileEvents { isEmpty ? [] : union(.failed) }
 }
 
 /// A system call that the run loop cannot do without refused.
@@ -21,10 +24,14 @@ package struct RunLoopError: Error, CustomStringConvertible {
 
 /// Waits for many file descriptors at once. One thread uses it.
 package protocol Poller: AnyObject {
-    /// Watches a descriptor for exactly these events; none means: no longer.
+    /// Watches a descriptor, whose number is not negative, for exactly these events; none means: no longer.
     func watch(_ descriptor: Int32, for events: FileEvents) throws
 
-    /// Waits until a descriptor is ready or the time is over, and reports each that is.
+    /// Waits until a descriptor is ready or the time is over, and reports each that is. It may also return early.
+    ///
+    /// A report may change what is watched. What it has changed is not reported any more in the same call, unless it
+    /// is still watched for that; a descriptor that it has watched anew is not mistaken for the one of that number
+    /// before.
     ///
     /// - Parameter milliseconds: how long at most; 0 does not wait, a negative number waits without end.
     func wait(milliseconds: Int32, _ report: (_ descriptor: Int32, _ events: FileEvents) -> Void)

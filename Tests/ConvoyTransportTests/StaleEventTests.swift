@@ -1,0 +1,107 @@
+import Foundation
+import Synchronization
+import Testing
+
+@testable import ConvoyTransport
+
+/// What a poller has reported of a descriptor counts for that descriptor, and not for the next of the same number.
+@Suite struct StaleEventTests {
+    private final class Handler: FileEventHandler {
+        let handle: (Int32, FileEvents) -> Void
+        init(_ handle: @escaping (Int32, FileEvents) -> Void) { self.handle = handle }
+        func fileDescriptor(_ descriptor: Int32, isReadyFor events: FileEvents) { handle(descriptor, events) }
+    }
+
+    private struct Pair {
+        var near: Int32 = -1
+        var far: Int32 = -1
+
+        init() throws {
+            var ends: [Int32] = [-1, -1]
+            try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0)
+            (near, far) = (ends[0], ends[1])
+        }
+
+        func closeBoth() {
+            close(near)
+            close(far)
+        }
+    }
+
+    /// What a handler does to another descriptor that is ready in the same batch.
+    enum Change: CaseIterable {
+        /// No longer watches it, and gives its number to a quiet socket.
+        case unwatchedAndReplaced
+        /// The same, and whoever closed it has told nobody.
+        case replaced
+        /// Watches it for something else.
+        case changed
+        case unwatched
+    }
+
+    /// Runs a loop on this thread, one of the steps in each turn.
+    private func run(_ loop: NetworkRunLoop, _ steps: [() -> Void]) {
+        struct Script: @unchecked Sendable {
+            let loop: NetworkRunLoop
+            let steps: [() -> Void]
+        }
+        let script = Script(loop: loop, steps: steps)
+        @Sendable func takeStep(_ index: Int) {
+            guard index < script.steps.count else { return script.loop.stop() }
+            script.steps[index]()
+            script.loop.perform { takeStep(index + 1) }
+        }
+        loop.perform { takeStep(0) }
+        loop.run()
+    }
+
+    @Test(arguments: PollerKind.allCases, Change.allCases)
+    func anEventOfADescriptorThatIsNoLongerTheSameIsNotReported(kind: PollerKind, change: Change) throws {
+        let loop = try NetworkRunLoop(poller: kind)
+        let (one, two, quiet) = (try Pair(), try Pair(), try Pair())
+        defer { for pair in [one, two, quiet] { pair.closeBoth() } }
+        // Both are ready before the loop first looks: one batch.
+        #expect(write(one.far, "x", 1) == 1 && write(two.far, "x", 1) == 1)
+        var first: [Int32] = []
+        var wrong: [FileEvents] = []
+        let late = Handler { _, events in wrong.append(events) }
+        let handler = Handler { descriptor, _ in
+            first.append(descriptor)
+            var byte: UInt8 = 0
+            _ = read(descriptor, &byte, 1)
+            guard first.count == 1 else { return }
+            let other = descriptor == one.near ? two.near : one.near
+            switch change {
+            case .unwatchedAndReplaced:
+                try? loop.unwatch(other)
+                dup2(quiet.near, other)
+                try? loop.watch(other, for: .readable, handler: late)
+            case .replaced:
+                dup2(quiet.near, other)
+                try? loop.watch(other, for: .readable, handler: late)
+            case .changed:
+                // Its buffer is full: it is not ready for this.
+                var flags = fcntl(other, F_GETFL)
+                flags |= O_NONBLOCK
+                _ = fcntl(other, F_SETFL, flags)
+                let block = [UInt8](repeating: 0, count: 1 << 16)
+                while write(other, block, block.count) > 0 {}
+                try? loop.watch(other, for: .writable, handler: late)
+            case .unwatched: try? loop.unwatch(other)
+            }
+        }
+        try loop.watch(one.near, for: .readable, handler: handler)
+        try loop.watch(two.near, for: .readable, handler: handler)
+        var wrongAtFirst = -1
+        run(
+            loop,
+            [
+                {}, {}, { wrongAtFirst = wrong.count },
+                // What the number stands for now is heard.
+                { #expect(write(quiet.far, "x", 1) == 1) }, {}, {},
+            ])
+        #expect(first.count == 1)
+        #expect(wrongAtFirst == 0)
+        if change == .unwatchedAndReplaced || change == .replaced { #expect(!wrong.isEmpty) }
+    }
+}
