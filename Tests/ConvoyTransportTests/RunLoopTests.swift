@@ -1,4 +1,5 @@
 import ConvoyTestServer
+import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
 import Synchronization
@@ -73,6 +74,152 @@ import Testing
         }
         #expect(done.wait(timeout: .now() + 100) == .success)
         #expect(fired.withLock { $0 } == (0..<200).filter { $0 % 10 != 3 })
+        #expect(running.stop())
+    }
+
+    @Test(arguments: PollerKind.allCases)
+    func aTimerThatSetsItselfAgainAtOnceKeepsNothingFromItsTurn(kind: PollerKind) throws {
+        let running = try Running(kind)
+        let loop = running.loop
+        let ran = DispatchSemaphore(value: 0)
+        loop.perform {
+            final class Again {
+                var timer: RunLoopTimer?
+                var isOver = false
+            }
+            let again = Again()
+            again.timer = RunLoopTimer {
+                if let timer = again.timer, !again.isOver { loop.schedule(timer, at: 1) }
+            }
+            struct Box: @unchecked Sendable { let again: Again }
+            let box = Box(again: again)
+            if let timer = again.timer { loop.schedule(timer, at: 1) }
+            // After the timer has begun.
+            loop.perform {
+                loop.perform {
+                    box.again.isOver = true
+                    box.again.timer = nil
+                    ran.signal()
+                }
+            }
+        }
+        #expect(ran.wait(timeout: .now() + 100) == .success)
+        #expect(running.stop())
+    }
+
+    @Test(arguments: PollerKind.allCases)
+    func aTimerForTheEndOfTimeKeepsTheLoopAsleepAndWakeable(kind: PollerKind) throws {
+        let running = try Running(kind)
+        let loop = running.loop
+        let ran = DispatchSemaphore(value: 0)
+        loop.perform { loop.schedule(RunLoopTimer {}, at: .max) }
+        for _ in 0..<10 {
+            loop.perform { ran.signal() }
+            #expect(ran.wait(timeout: .now() + 100) == .success)
+        }
+        #expect(running.stop())
+    }
+
+    @Test(arguments: PollerKind.allCases)
+    func aHandlerMayStopWatchingItsOwnDescriptorAndCloseIt(kind: PollerKind) throws {
+        let running = try Running(kind)
+        let loop = running.loop
+        for _ in 0..<20 {
+            var ends: [Int32] = [-1, -1]
+            try #require(pipe(&ends) == 0)
+            let (readEnd, writeEnd) = (ends[0], ends[1])
+            let calls = Mutex(0)
+            let ended = DispatchSemaphore(value: 0)
+            loop.perform {
+                let reader = Reader { descriptor, _ in
+                    calls.withLock { $0 += 1 }
+                    try? loop.unwatch(descriptor)
+                    close(descriptor)
+                    // Whatever else this turn and the next would report of it comes before that.
+                    loop.perform { loop.perform { ended.signal() } }
+                }
+                try? loop.watch(readEnd, for: .readable, handler: reader)
+            }
+            write(writeEnd, "x", 1)
+            #expect(ended.wait(timeout: .now() + 100) == .success)
+            #expect(calls.withLock { $0 } == 1)
+            close(writeEnd)
+        }
+        #expect(running.stop())
+    }
+
+    @Test(arguments: PollerKind.allCases)
+    func aNumberThatIsNoDescriptorIsAnErrorAndWatchesNothing(kind: PollerKind) throws {
+        let running = try Running(kind)
+        let loop = running.loop
+        let failures = Mutex(0)
+        let done = DispatchSemaphore(value: 0)
+        loop.perform {
+            do {
+                try loop.watch(-1, for: .readable, handler: Reader { _, _ in })
+            } catch {
+                failures.withLock { $0 += 1 }
+            }
+            try? loop.unwatch(-1)
+            try? loop.unwatch(1 << 20)
+            done.signal()
+        }
+        #expect(done.wait(timeout: .now() + 100) == .success)
+        #expect(failures.withLock { $0 } == 1)
+        #expect(running.stop())
+    }
+
+    @Test func moreReadyDescriptorsThanOneCallReportsAreAllHeard() throws {
+        let count = 400
+        ProcessMeters.raiseDescriptorLimit()
+        let running = try Running(.best)
+        let loop = running.loop
+        let pipes = try (0..<count).map { _ in
+            var ends: [Int32] = [-1, -1]
+            try #require(pipe(&ends) == 0)
+            return ends
+        }
+        defer { for end in pipes.joined() { close(end) } }
+        let heard = Mutex<Set<Int32>>([])
+        let done = DispatchSemaphore(value: 0)
+        for ends in pipes { write(ends[1], "x", 1) }
+        loop.perform {
+            for ends in pipes {
+                let reader = Reader { descriptor, _ in
+                    var byte: UInt8 = 0
+                    _ = read(descriptor, &byte, 1)
+                    let number = heard.withLock { heard in
+                        heard.insert(descriptor)
+                        return heard.count
+                    }
+                    if number == count { done.signal() }
+                }
+                try? loop.watch(ends[0], for: .readable, handler: reader)
+            }
+        }
+        #expect(done.wait(timeout: .now() + 100) == .success)
+        #expect(running.stop())
+    }
+
+    /// A signal ends the system's wait early, and nothing more.
+    @Test(arguments: PollerKind.allCases)
+    func aSignalDoesNotEndTheLoopNorLoseAnEvent(kind: PollerKind) throws {
+        signal(SIGUSR2) { _ in }
+        let running = try Running(kind)
+        let loop = running.loop
+        let identity = Mutex<pthread_t?>(nil)
+        let ran = DispatchSemaphore(value: 0)
+        loop.perform {
+            identity.withLock { $0 = pthread_self() }
+            ran.signal()
+        }
+        #expect(ran.wait(timeout: .now() + 100) == .success)
+        let thread = try #require(identity.withLock { $0 })
+        for _ in 0..<200 {
+            #expect(pthread_kill(thread, SIGUSR2) == 0)
+            loop.perform { ran.signal() }
+            #expect(ran.wait(timeout: .now() + 100) == .success)
+        }
         #expect(running.stop())
     }
 

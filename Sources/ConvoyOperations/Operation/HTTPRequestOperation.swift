@@ -93,7 +93,7 @@ open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
         if let head, let plain, plain.acceptsWithoutHeaders(statusCode: head.statusCode) {
             return done(Results.Processed(object: ObjectBox(object: isHead ? nil : data), error: nil))
         }
-        PostsOfTurn.post(to: OperationQueues.processing) {
+        CompletionOutbox.post(to: OperationQueues.processing) {
             do {
                 let object = try serializer.responseObject(for: head?.urlResponse, data: isHead ? nil : data)
                 done(Results.Processed(object: ObjectBox(object: object), error: nil))

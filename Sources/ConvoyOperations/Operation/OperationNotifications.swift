@@ -1,8 +1,10 @@
+import ConvoyTransport
 import Foundation
 import Synchronization
 
 extension Notification.Name {
-    /// An operation has begun its work; `object` is the operation. Posted on a queue of the library's own.
+    /// An operation has begun its work; `object` is the operation. Posted on a serial queue of the library's own,
+    /// before the end of the same operation, and after the end of all that it depends on.
     ///
     /// Operations post nothing until a program has asked for this name, or for the other one, here.
     public static var networkingOperationDidStart: Notification.Name {
@@ -10,8 +12,8 @@ extension Notification.Name {
         return NotificationInterest.didStart
     }
 
-    /// An operation has finished, its results and its error are final; `object` is the operation. Posted where its
-    /// handlers run, before them; on a queue of the library's own if it has none.
+    /// An operation has finished, its results and its error are final; `object` is the operation. Posted on the same
+    /// serial queue as its start, in the order in which the operations finished. Its handlers may run before or after.
     public static var networkingOperationDidFinish: Notification.Name {
         NotificationInterest.exists.store(true, ordering: .relaxed)
         return NotificationInterest.didFinish
@@ -26,4 +28,11 @@ enum NotificationInterest {
     static let didFinish = Notification.Name("com.alamofire.networking.operation.finish")
 
     static var isThere: Bool { exists.load(ordering: .relaxed) }
+
+    /// Posts a notification of an operation after those that were posted before.
+    static func post(_ name: Notification.Name, of operation: URLConnectionOperation) {
+        CompletionOutbox.post(to: OperationQueues.notifications) {
+            NotificationCenter.default.post(name: name, object: operation)
+        }
+    }
 }

@@ -70,7 +70,7 @@ extension URLConnectionOperation {
         }
         if let preset { return conclude(data: nil, head: nil, error: preset) }
         guard let prepare else { return connect() }
-        OperationQueues.processing.async { [self] in
+        BlockingWorkers.shared.perform { [self] in
             do {
                 var request = self.request
                 try prepare(&request)
@@ -213,7 +213,9 @@ extension URLConnectionOperation {
     private func finish() {
         // Its sink holds an open file.
         delivery.withLock { $0.transfer.take() }?.discard()
-        executionDidFinish()
+        // In this order: what the end leads to must not be told before it.
         deliver()
+        executionDidFinish()
+        deliveryDidPostEnd()
     }
 }

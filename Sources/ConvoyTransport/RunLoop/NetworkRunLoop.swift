@@ -30,7 +30,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
     private var lingerUntil: MonotonicTime = 0
     private var handlers: [(any FileEventHandler)?] = []
     private var spare: [Block] = []
-    private let posts = PostsOfTurn()
+    private let outbox = OutboxTurn()
     /// Runs at the end of each turn, before the thread may sleep. Whether there is work that will wake the thread.
     package var endOfTurn: (() -> Bool)?
 
@@ -77,21 +77,32 @@ package final class NetworkRunLoop: @unchecked Sendable {
 
     /// No longer watches a descriptor.
     package func unwatch(_ descriptor: Int32) throws {
+        guard descriptor >= 0 else { return }
         if Int(descriptor) < handlers.count { handlers[Int(descriptor)] = nil }
         try poller.watch(descriptor, for: [])
     }
 
     /// Watches a descriptor for these events; none means: no longer.
+    ///
+    /// - Throws: `RunLoopError` when the system refuses. The descriptor is not watched then.
     package func watch(_ descriptor: Int32, for events: FileEvents, handler: any FileEventHandler) throws {
+        guard !events.isEmpty else { return try unwatch(descriptor) }
+        guard descriptor >= 0 else { throw RunLoopError(call: "watch", number: EBADF) }
         let index = Int(descriptor)
         if index >= handlers.count {
             handlers.append(contentsOf: repeatElement(nil, count: index + 1 - handlers.count))
         }
-        handlers[index] = events.isEmpty ? nil : handler
-        try poller.watch(descriptor, for: events)
+        do {
+            try poller.watch(descriptor, for: events)
+            handlers[index] = handler
+        } catch {
+            handlers[index] = nil
+            throw error
+        }
     }
 
-    /// Lets a timer fire once, at a time on the monotonic clock. A timer that is set already is moved.
+    /// Lets a timer fire once, at a time on the monotonic clock. A timer that is set already is moved. One that is
+    /// set for a time that has passed fires soon, and not before the loop has looked for other events.
     package func schedule(_ timer: RunLoopTimer, at deadline: MonotonicTime) {
         timers.schedule(timer, at: deadline)
     }
@@ -103,9 +114,11 @@ package final class NetworkRunLoop: @unchecked Sendable {
     /// Runs turn after turn until `stop()`.
     package func run() {
         thread.store(UInt(pthread_self()), ordering: .relaxed)
-        posts.adoptThread()
+        outbox.adoptThread()
         while turn() {}
-        posts.leaveThread()
+        outbox.leaveThread()
+        // Its identity may be given to another thread.
+        thread.store(0, ordering: .relaxed)
     }
 
     /// Whether the caller is on the loop's thread.
@@ -117,17 +130,14 @@ package final class NetworkRunLoop: @unchecked Sendable {
         poller.wait(milliseconds: mayBlock ? millisecondsToNextTimer() : 0) { descriptor, events in
             if descriptor == wakeUp.readEnd {
                 wakeUp.drain()
-            } else if let handler = handlers[Int(descriptor)] {
+            } else if Int(descriptor) < handlers.count, let handler = handlers[Int(descriptor)] {
                 handler.fileDescriptor(descriptor, isReadyFor: events)
             }
         }
         runInbox()
-        if timers.nextDeadline != nil {
-            let now = turnTime
-            while let timer = timers.popDue(now: now) { timer.fire() }
-        }
+        fireTimers()
         let isBusy = endOfTurn?() ?? false
-        if posts.flush(), !isBusy { lingerUntil = turnTime + Self.lingering }
+        if outbox.flush(), !isBusy { lingerUntil = turnTime + Self.lingering }
         return true
     }
 
@@ -169,11 +179,22 @@ package final class NetworkRunLoop: @unchecked Sendable {
         spare = blocks
     }
 
+    private func fireTimers() {
+        guard timers.nextDeadline != nil else { return }
+        let now = turnTime
+        // One that sets itself again for now, or for the past, must not keep everything else from its turn.
+        for _ in 0..<timers.count {
+            guard let timer = timers.popDue(now: now) else { return }
+            timer.fire()
+        }
+    }
+
     private func millisecondsToNextTimer() -> Int32 {
         guard let deadline = timers.nextDeadline else { return -1 }
         let now = Self.now
         guard deadline > now else { return 0 }
         // Rounded up: a timer that fires a little late is right, a loop that spins until it is due is not.
-        return Int32(clamping: (deadline - now + 999_999) / 1_000_000)
+        let (rounded, isEndless) = (deadline - now).addingReportingOverflow(999_999)
+        return isEndless ? -1 : Int32(clamping: rounded / 1_000_000)
     }
 }

@@ -20,6 +20,7 @@ struct TimerHeap {
     private var timers: [RunLoopTimer] = []
 
     var nextDeadline: MonotonicTime? { timers.first?.deadline }
+    var count: Int { timers.count }
 
     mutating func schedule(_ timer: RunLoopTimer, at deadline: MonotonicTime) {
         let earlier = timer.deadline

@@ -1,0 +1,52 @@
+import ConvoyTestServer
+@_spi(ConvoyInternals) import ConvoyTransport
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyOperations
+
+/// Closures of a user's that block hold up nobody but their own operation.
+@Suite struct BlockingClosureTests {
+    let server: TestServer
+    let queue = RequestOperationQueue()
+
+    init() throws {
+        server = try TestServer()
+        server.route("GET", "/quick", .text("quick"))
+        server.redirect("/moved", to: "/quick")
+    }
+
+    /// As many as no pool of libdispatch's has threads.
+    @Test func threeHundredPreparationsThatWaitForEachOtherAllRun() {
+        let meeting = Meeting(of: 300)
+        queue.maxConcurrentOperationCount = 300
+        let probes = (0..<300).map { _ in Probe(server.url("/quick")) }
+        for probe in probes {
+            probe.operation.prepare = { _ in
+                #expect(meeting.arrive())
+                throw URLError(.cancelled)
+            }
+        }
+        queue.addOperations(probes.map(\.operation), waitUntilFinished: false)
+        for probe in probes { #expect(probe.outcome() == Probe.cancelled) }
+    }
+
+    @Test func tenDecisionsAboutRedirectsThatWaitForEachOtherAllAreMade() async throws {
+        let meeting = Meeting(of: 10)
+        let operations = (0..<10).map { _ in HTTPRequestOperation(request: URLRequest(url: server.url("/moved"))) }
+        for operation in operations {
+            operation.redirectHandler = { _, request, _ in
+                #expect(meeting.arrive())
+                // Not one of libdispatch's threads, of which there are few.
+                #expect((try? String(contentsOfFile: "/proc/thread-self/comm", encoding: .utf8)) == "Convoy.Worker\n")
+                return request
+            }
+            queue.addOperation(operation)
+        }
+        for operation in operations {
+            try await operation.finished()
+            #expect(operation.responseString == "quick")
+        }
+    }
+}

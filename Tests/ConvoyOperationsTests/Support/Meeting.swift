@@ -1,0 +1,28 @@
+import Foundation
+import Synchronization
+
+/// A place where as many threads wait for each other as must be able to block at the same time.
+final class Meeting: Sendable {
+    private let count: Int
+    private let arrived = Mutex(0)
+    private let everybody = DispatchSemaphore(value: 0)
+    private let isOver = DispatchSemaphore(value: 0)
+
+    init(of count: Int) { self.count = count }
+
+    /// Blocks until everybody is there. False if somebody has not come within a hundred seconds.
+    func arrive() -> Bool {
+        let number = arrived.withLock { arrived in
+            arrived += 1
+            return arrived
+        }
+        if number == count {
+            for _ in 0..<count { everybody.signal() }
+            isOver.signal()
+        }
+        return everybody.wait(timeout: .now() + 100) == .success
+    }
+
+    /// Blocks until all have met.
+    func wait() -> Bool { isOver.wait(timeout: .now() + 100) == .success }
+}

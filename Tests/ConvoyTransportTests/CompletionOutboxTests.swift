@@ -1,0 +1,258 @@
+import ConvoyTestSupport
+import Foundation
+import Synchronization
+import Testing
+
+@testable import ConvoyTransport
+
+/// In which order blocks of many threads run on a queue.
+@Suite struct CompletionOutboxTests {
+    private final class Log: Sendable {
+        private let entries = Mutex<[Int]>([])
+        private let done = DispatchSemaphore(value: 0)
+        private let expected: Int
+
+        init(expecting count: Int) { expected = count }
+
+        func note(_ number: Int) {
+            let count = entries.withLock { entries in
+                entries.append(number)
+                return entries.count
+            }
+            if count == expected { done.signal() }
+        }
+
+        /// What was noted, once all of it was.
+        func wait() -> [Int]? {
+            guard done.wait(timeout: .now() + 100) == .success else { return nil }
+            return entries.withLock { $0 }
+        }
+    }
+
+    /// A loop on a thread of its own.
+    private final class Running: Sendable {
+        let loop: NetworkRunLoop
+        private let ended = DispatchSemaphore(value: 0)
+
+        init() throws {
+            loop = try NetworkRunLoop()
+            let (loop, ended) = (self.loop, self.ended)
+            Thread {
+                loop.run()
+                ended.signal()
+            }.start()
+        }
+
+        func stop() {
+            loop.stop()
+            #expect(ended.wait(timeout: .now() + 100) == .success)
+        }
+    }
+
+    private func wait(_ semaphore: DispatchSemaphore) -> Bool { semaphore.wait(timeout: .now() + 100) == .success }
+
+    // MARK: Order
+
+    @Test func tenThousandBlocksRunInTheirOrderOnASerialQueue() throws {
+        let queue = DispatchQueue(label: "Convoy.Tests.Serial")
+        let log = Log(expecting: 10_000)
+        for number in 0..<10_000 { CompletionOutbox.post(to: queue) { log.note(number) } }
+        #expect(log.wait() == Array(0..<10_000))
+    }
+
+    @Test func blocksThatThreadsPostInTurnsRunInTheOrderOfTheTurns() throws {
+        let queue = DispatchQueue(label: "Convoy.Tests.Serial")
+        let loops = [try Running(), try Running(), try Running()]
+        let log = Log(expecting: 3000)
+        let posted = DispatchSemaphore(value: 0)
+        for number in 0..<3000 {
+            let post: @Sendable () -> Void = {
+                CompletionOutbox.post(to: queue) { log.note(number) }
+                posted.signal()
+            }
+            // Every fourth comes from a thread that has no turns.
+            if number % 4 == 3 { post() } else { loops[number % 4].loop.perform(post) }
+            #expect(wait(posted))
+        }
+        #expect(log.wait() == Array(0..<3000))
+        for running in loops { running.stop() }
+    }
+
+    @Test func whatATurnHasPostedRunsBeforeItsEndWhenAnotherThreadWakesTheQueue() throws {
+        let queue = DispatchQueue(label: "Convoy.Tests.Serial")
+        let running = try Running()
+        let log = Log(expecting: 3)
+        let (begun, told) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        let isToldInTime = Mutex(false)
+        running.loop.perform {
+            CompletionOutbox.post(to: queue) { log.note(0) }
+            begun.signal()
+            // The turn is not over, and the other thread's block has run.
+            let isTold = told.wait(timeout: .now() + 100) == .success
+            isToldInTime.withLock { $0 = isTold }
+            CompletionOutbox.post(to: queue) { log.note(2) }
+        }
+        #expect(wait(begun))
+        CompletionOutbox.post(to: queue) {
+            log.note(1)
+            told.signal()
+        }
+        #expect(log.wait() == [0, 1, 2])
+        #expect(isToldInTime.withLock { $0 })
+        running.stop()
+    }
+
+    @Test func whatTheLastTurnHasPostedRunsThoughTheLoopHasEnded() throws {
+        for _ in 0..<50 {
+            let queue = DispatchQueue(label: "Convoy.Tests.Serial")
+            let running = try Running()
+            let log = Log(expecting: 2)
+            running.loop.perform {
+                running.loop.stop()
+                CompletionOutbox.post(to: queue) { log.note(0) }
+                CompletionOutbox.post(to: queue) { log.note(1) }
+            }
+            running.stop()
+            #expect(log.wait() == [0, 1])
+        }
+    }
+
+    /// Each `DispatchQueue.main` is another object on Linux.
+    @Test func theMainQueueIsOneQueue() throws {
+        let running = try Running()
+        for _ in 0..<50 {
+            let log = Log(expecting: 2)
+            let (posted, isOver) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+            running.loop.perform {
+                CompletionOutbox.post(to: .main) { log.note(0) }
+                posted.signal()
+                isOver.wait()
+            }
+            #expect(wait(posted))
+            CompletionOutbox.post(to: .main) { log.note(1) }
+            // The turn goes on, so only the second can have woken the queue for both.
+            #expect(log.wait() == [0, 1])
+            isOver.signal()
+        }
+        running.stop()
+    }
+
+    @Test func aQueueWithATargetKeepsTheOrderToo() throws {
+        let target = DispatchQueue(label: "Convoy.Tests.Target", attributes: .concurrent)
+        let queue = DispatchQueue(label: "Convoy.Tests.Serial", target: target)
+        let log = Log(expecting: 500)
+        for number in 0..<500 { CompletionOutbox.post(to: queue) { log.note(number) } }
+        #expect(log.wait() == Array(0..<500))
+    }
+
+    // MARK: Beside other work of the queue
+
+    @Test func aBlockDoesNotComeBeforeWhatTheQueueWasGivenBeforeIt() throws {
+        let queue = DispatchQueue(label: "Convoy.Tests.Serial")
+        let log = Log(expecting: 4)
+        let (begun, goOn) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        CompletionOutbox.post(to: queue) {
+            begun.signal()
+            goOn.wait()
+            log.note(0)
+        }
+        #expect(wait(begun))
+        CompletionOutbox.post(to: queue) { log.note(1) }
+        queue.async { log.note(2) }
+        CompletionOutbox.post(to: queue) { log.note(3) }
+        goOn.signal()
+        #expect(log.wait() == [0, 1, 2, 3])
+    }
+
+    @Test func manyBlocksLetOtherWorkOfTheQueueHaveItsTurn() throws {
+        let queue = DispatchQueue(label: "Convoy.Tests.Serial")
+        let running = try Running()
+        let log = Log(expecting: 1001)
+        running.loop.perform {
+            for number in 0..<1000 {
+                CompletionOutbox.post(to: queue) {
+                    if number == 0 { queue.async { log.note(-1) } }
+                    log.note(number)
+                }
+            }
+        }
+        let order = try #require(log.wait())
+        #expect(try #require(order.firstIndex(of: -1)) < 200)
+        #expect(order.filter { $0 >= 0 } == Array(0..<1000))
+        running.stop()
+    }
+
+    // MARK: Width
+
+    @Test func aBlockThatWaitsHoldsUpNoOtherOnAConcurrentQueue() throws {
+        let queue = DispatchQueue(label: "Convoy.Tests.Wide", attributes: .concurrent)
+        let running = try Running()
+        let log = Log(expecting: 60)
+        running.loop.perform {
+            for group in 0..<20 {
+                let (one, two) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+                // Three that cannot end one after the other.
+                CompletionOutbox.post(to: queue) {
+                    log.note(one.wait(timeout: .now() + 100) == .success ? group : -1)
+                }
+                CompletionOutbox.post(to: queue) {
+                    log.note(two.wait(timeout: .now() + 100) == .success ? group : -1)
+                    one.signal()
+                }
+                CompletionOutbox.post(to: queue) {
+                    two.signal()
+                    log.note(group)
+                }
+            }
+        }
+        #expect(log.wait()?.contains(-1) == false)
+        running.stop()
+    }
+
+    @Test func blocksOfManyThreadsAllRunOnceOnAConcurrentQueue() throws {
+        let queue = DispatchQueue(label: "Convoy.Tests.Wide", attributes: .concurrent)
+        let loops = try (0..<3).map { _ in try Running() }
+        let log = Log(expecting: 9000)
+        for (index, running) in loops.enumerated() {
+            running.loop.perform {
+                for number in 0..<1500 { CompletionOutbox.post(to: queue) { log.note(index * 3000 + number) } }
+            }
+            Thread {
+                for number in 1500..<3000 { CompletionOutbox.post(to: queue) { log.note(index * 3000 + number) } }
+            }.start()
+        }
+        #expect(log.wait()?.sorted() == Array(0..<9000))
+        for running in loops { running.stop() }
+    }
+
+    // MARK: Leftovers
+
+    @Test func nothingIsKeptOfAQueueNorOfItsBlocksWhenTheyHaveRun() throws {
+        final class Token: Sendable { func use() {} }
+        weak var queue: DispatchQueue?
+        weak var token: Token?
+        let running = try Running()
+        do {
+            let (own, held) = (DispatchQueue(label: "Convoy.Tests.Own"), Token())
+            (queue, token) = (own, held)
+            let log = Log(expecting: 200)
+            running.loop.perform {
+                for number in 0..<100 {
+                    CompletionOutbox.post(to: own) {
+                        held.use()
+                        log.note(number)
+                    }
+                }
+            }
+            for number in 0..<100 {
+                CompletionOutbox.post(to: own) {
+                    held.use()
+                    log.note(number)
+                }
+            }
+            #expect(log.wait()?.count == 200)
+        }
+        try eventually(timeout: 20, "the queue and the blocks to be let go of") { queue == nil && token == nil }
+        running.stop()
+    }
+}
