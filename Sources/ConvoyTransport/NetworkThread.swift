@@ -1,5 +1,6 @@
 import CCurl
 import Foundation
+import Synchronization
 
 /// The thread on which transfers run: one run loop that drives libcurl.
 ///
@@ -9,75 +10,106 @@ public final class NetworkThread: Sendable {
     /// The thread that everything uses unless told otherwise. It starts with its first use and never ends.
     public static let shared = NetworkThread()
 
-    private let start: Result<Engine, URLError>
-
     /// What runs on the thread.
-    private struct Engine: @unchecked Sendable {
+    private final class Engine: @unchecked Sendable {
         let runLoop: NetworkRunLoop
         let multi: MultiHandle
-    }
 
-    /// Starts a thread of its own, with its own connections. It ends when nothing refers to it any more.
-    public convenience init() { self.init(poller: .best) }
-
-    package init(poller: PollerKind) {
-        do {
-            let runLoop = try NetworkRunLoop(poller: poller)
-            let multi = try MultiHandle(runLoop: runLoop)
-            let engine = Engine(runLoop: runLoop, multi: multi)
-            let thread = Thread {
-                // Foundation forgets a name that is set from outside, and Linux refuses one of more than 15 bytes.
-                Thread.current.name = "Convoy.Network"
-                engine.runLoop.run()
-                engine.multi.close()
-            }
-            thread.stackSize = 1 << 20
-            thread.start()
-            start = .success(engine)
-        } catch {
-            start = .failure(
-                URLError(
-                    .cannotLoadFromNetwork,
-                    userInfo: [NSLocalizedDescriptionKey: "The network thread could not start: \(error)"]))
+        init(runLoop: NetworkRunLoop, multi: MultiHandle) {
+            self.runLoop = runLoop
+            self.multi = multi
         }
     }
 
-    deinit {
-        if case .success(let engine) = start { engine.runLoop.stop() }
+    private struct Start {
+        /// Held here, once there is one, as long as the thread's object is there.
+        var engine: Engine?
+        /// Why the last attempt without success had none. Stays: whoever failed by it may ask later.
+        var failure: URLError?
     }
+
+    private let poller: PollerKind
+    private let start = Locked(Start())
+    /// The same engine, for those who come later: a request costs them one atomic read.
+    private let running = Atomic<UInt>(0)
+
+    /// What a higher layer keeps for the thread, and which holds the thread.
+    package let companion = Locked(WeakCompanion())
+
+    package struct WeakCompanion: Sendable {
+        package weak var object: (any AnyObject & Sendable)?
+    }
+
+    /// A thread of its own, with its own connections. It starts with its first use, and ends when nothing refers to
+    /// it any more.
+    public convenience init() { self.init(poller: .best) }
+
+    package init(poller: PollerKind) { self.poller = poller }
+
+    deinit { engine?.runLoop.stop() }
 
     /// Runs a block on the thread, after those handed over before it. Callable from any thread. The block must not
     /// wait for anything: every transfer waits with it.
     ///
-    /// - Returns: false when the system could not give the thread what it needs (descriptors, memory), in which
-    ///   case every connection fails with `URLError.cannotLoadFromNetwork`.
+    /// - Returns: false when the system does not give the thread what it needs (descriptors, memory, a thread), in
+    ///   which case a connection fails with `URLError.cannotLoadFromNetwork`. The next use tries again.
     @discardableResult
     public func perform(_ block: @escaping @Sendable () -> Void) -> Bool {
-        guard case .success(let engine) = start else { return false }
+        guard let engine = engine ?? startedEngine() else { return false }
         engine.runLoop.perform(block)
         return true
     }
 
     /// Whether the caller is on the thread, and may call libcurl: not from within one of its callbacks.
     var isFreeHere: Bool {
-        guard case .success(let engine) = start else { return false }
+        guard let engine else { return false }
         return engine.runLoop.isCurrent && !engine.multi.isInLibcurl
     }
 
     /// The driver of libcurl, for code that already runs on the thread.
-    var multi: MultiHandle? {
-        guard case .success(let engine) = start else { return nil }
-        return engine.multi
+    var multi: MultiHandle? { engine?.multi }
+
+    var runLoop: NetworkRunLoop? { engine?.runLoop }
+
+    /// Why the thread could not start when that was last tried in vain.
+    package var failure: URLError? { start.withLock { $0.failure } }
+
+    // MARK: Starting
+
+    private var engine: Engine? {
+        UnsafeRawPointer(bitPattern: running.load(ordering: .acquiring))
+            .map { Unmanaged<Engine>.fromOpaque($0).takeUnretainedValue() }
     }
 
-    var runLoop: NetworkRunLoop? {
-        guard case .success(let engine) = start else { return nil }
-        return engine.runLoop
+    private func startedEngine() -> Engine? {
+        start.withLock { start in
+            if let engine = start.engine { return engine }
+            do {
+                let engine = try Self.startEngine(poller: poller)
+                start.engine = engine
+                running.store(UInt(bitPattern: Unmanaged.passUnretained(engine).toOpaque()), ordering: .releasing)
+                return engine
+            } catch {
+                start.failure = URLError(
+                    .cannotLoadFromNetwork,
+                    userInfo: [NSLocalizedDescriptionKey: "The network thread could not start: \(error)"])
+                return nil
+            }
+        }
     }
 
-    /// Why the thread could not start, if it could not.
-    var failure: URLError? {
-        guard case .failure(let error) = start else { return nil }
-        return error
+    private static func startEngine(poller: PollerKind) throws -> Engine {
+        let runLoop = try NetworkRunLoop(poller: poller)
+        let engine = Engine(runLoop: runLoop, multi: try MultiHandle(runLoop: runLoop))
+        do {
+            try SystemThread.start(name: "Convoy.Network", stackSize: 1 << 20) {
+                engine.runLoop.run()
+                engine.multi.close()
+            }
+        } catch {
+            engine.multi.close()
+            throw error
+        }
+        return engine
     }
 }

@@ -6,10 +6,9 @@ import FoundationNetworking
 ///
 /// Every operation has a connection of its own as far as it knows; the one that goes out is shared. One who joins
 /// late is told first what the others have heard. Whoever cancels leaves; the transfer ends with the last.
+///
+/// Each network thread has its own, which holds the thread and is held by the operations that use it.
 final class CoalescingTransport: Transport {
-    /// For all operations on the shared network thread.
-    static let shared = CoalescingTransport(base: NetworkThread.shared)
-
     /// What makes two requests the same.
     private struct Key: Hashable {
         let url: URL
@@ -47,6 +46,8 @@ final class CoalescingTransport: Transport {
 
     func perform(_ block: @escaping @Sendable () -> Void) { base.perform(block) }
 
+    func performOrFail(_ block: @escaping @Sendable () -> Void) throws(URLError) { try base.performOrFail(block) }
+
     /// On the network thread.
     private func board(_ passenger: Passenger, key: Key, configuration: ConnectionConfiguration) {
         if let flight = flights.withLock({ $0[key] }), flight.take(passenger) { return }
@@ -82,8 +83,13 @@ private final class Passenger: Connection, @unchecked Sendable {
     }
 
     func start() {
-        base.perform { [self] in
-            if isCancelled { end { $0.connectionDidCancel(self) } } else { onStart(self) }
+        do throws(URLError) {
+            try base.performOrFail { [self] in
+                if isCancelled { end { $0.connectionDidCancel(self) } } else { onStart(self) }
+            }
+        } catch {
+            // There is no network thread to say so on.
+            end { $0.connection(self, didFailWith: error) }
         }
     }
 

@@ -1,4 +1,4 @@
-import ConvoyTransport
+@_spi(ConvoyInternals) import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
@@ -14,16 +14,28 @@ package protocol Transport: Sendable {
     /// Runs a block where the delegates are called.
     func perform(_ block: @escaping @Sendable () -> Void)
 
-    /// The same, with one transfer for identical requests.
+    /// The same, or nothing: then this says why.
+    func performOrFail(_ block: @escaping @Sendable () -> Void) throws(URLError)
+
+    /// The same transport, with one transfer for identical requests.
     var coalescing: any Transport { get }
 }
 
 extension Transport {
     package var coalescing: any Transport { self }
+
+    package func performOrFail(_ block: @escaping @Sendable () -> Void) throws(URLError) { perform(block) }
 }
 
 extension NetworkThread: Transport {
-    package var coalescing: any Transport { CoalescingTransport.shared }
+    package var coalescing: any Transport {
+        companion.withLock { companion in
+            if let transport = companion.object as? CoalescingTransport { return transport }
+            let transport = CoalescingTransport(base: self)
+            companion.object = transport
+            return transport
+        }
+    }
 
     package func connection(
         for request: URLRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate
@@ -33,5 +45,10 @@ extension NetworkThread: Transport {
 
     package func perform(_ block: @escaping @Sendable () -> Void) {
         let _: Bool = perform(block)
+    }
+
+    package func performOrFail(_ block: @escaping @Sendable () -> Void) throws(URLError) {
+        let isPerformed: Bool = perform(block)
+        if !isPerformed { throw failure ?? URLError(.cannotLoadFromNetwork) }
     }
 }

@@ -1,5 +1,6 @@
 import ConvoySerialization
 import ConvoyTestServer
+import ConvoyTransport
 import Foundation
 import FoundationNetworking
 import Testing
@@ -93,6 +94,31 @@ import Testing
         let post = try manager.makeOperation(.post, "data")
         _ = try? await manager.enqueue(post).finished()
         #expect(server.requests.count == 4)
+    }
+
+    @Test func operationsShareATransferOnTheNetworkThreadOfTheirChoice() async throws {
+        server.route("GET", "/quick", .text("quick"))
+        func operation(_ thread: NetworkThread, _ path: String, coalesces: Bool) -> HTTPRequestOperation {
+            let operation = HTTPRequestOperation(request: URLRequest(url: server.url(path)), thread: thread)
+            operation.coalescesIdenticalRequests = coalesces
+            manager.enqueue([operation])
+            return operation
+        }
+        do {
+            let thread = NetworkThread()
+            try await operation(thread, "/quick", coalesces: false).finished()
+            // They find the connection that this thread has kept, and no other thread has.
+            let shared = (0..<5).map { _ in operation(thread, "/data", coalesces: true) }
+            try await server.waitForRequests(count: 2, timeout: 100)
+            gate.open()
+            for operation in shared {
+                try await operation.finished()
+                #expect(isWhole(operation))
+            }
+            #expect(server.requests.count == 2 && server.totalConnectionCount == 1)
+        }
+        // The thread has gone, and its connection with it: nothing that was shared holds it.
+        try await server.wait(timeout: 100) { $0.openConnectionCount == 0 }
     }
 
     @Test func aFailureIsEverybodysFailure() async throws {
