@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// A resource that is served with a `ServerBehaviour`, and what a client may have of it.

@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// One request to a `BehavingResource`, and what its answer is made of.

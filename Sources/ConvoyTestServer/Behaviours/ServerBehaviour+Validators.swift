@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// Behaviours with wrong or misleading validators.
