@@ -222,8 +222,13 @@ final class EasyHandle {
             // Rather wait for a connection that can carry many streams than open one for each.
             try check(convoy_easy_set_long(easy, CURLOPT_PIPEWAIT, options.isSecure && options.usesHTTP2 ? 1 : 0))
         }
-        if options.receiveBufferSize != before.receiveBufferSize {
-            try check(convoy_easy_set_long(easy, CURLOPT_BUFFERSIZE, options.receiveBufferSize))
+        var options = options
+        if options.receiveBufferSize != before.receiveBufferSize,
+            convoy_easy_set_long(easy, CURLOPT_BUFFERSIZE, options.receiveBufferSize) != CURLE_OK
+        {
+            // A handle that was taken away in the middle of a transfer keeps its buffer until its next one has ended.
+            // Only the speed depends on it.
+            options.receiveBufferSize = before.receiveBufferSize
         }
         if options.idleConnectionAge != before.idleConnectionAge {
             try check(convoy_easy_set_long(easy, CURLOPT_MAXAGE_CONN, options.idleConnectionAge))
