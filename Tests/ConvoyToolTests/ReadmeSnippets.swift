@@ -94,6 +94,22 @@ private func form(_ manager: HTTPRequestOperationManager, _ photo: URL) throws -
     return upload
 }
 
+private func behaviours(_ download: (URL) throws -> (Data, Int)) throws {
+    // README: behaviours
+    let server = try TestServer()
+    for behaviour in ServerBehaviour.allCases where !behaviour.isUndetectable {
+        let resource = server.route("/\(behaviour)", behaving: behaviour, size: 100_000, seed: 7)
+        do {
+            // Yours: it breaks off in the middle and resumes, and gives up where nothing comes.
+            let (body, status) = try download(server.url(resource.path))
+            #expect(resource.accepts(body, status: status), "\(behaviour)")
+        } catch {
+            #expect(!behaviour.isHonest, "\(behaviour): \(error)")
+        }
+    }
+    // README: end
+}
+
 // README: async
 struct User: Codable, Sendable {
     var name: String
@@ -119,7 +135,7 @@ struct User: Codable, Sendable {
                 regions[regions.count - 1].append(line)
             }
         }
-        #expect(regions.count == 9)
+        #expect(regions.count == 10)
         for region in regions {
             let indent = region.first?.prefix { $0 == " " }.count ?? 0
             let code = region.map { $0.dropFirst(min(indent, $0.count)) }.joined(separator: "\n")

@@ -104,9 +104,25 @@ struct ResumeCase: Sendable, CustomStringConvertible {
 }
 
 extension ServerBehaviour {
+    /// Those that `CONVOY_BEHAVIOURS` names, separated by commas; without it, all.
+    static let chosen: [ServerBehaviour] = {
+        let names = ProcessInfo.processInfo.environment["CONVOY_BEHAVIOURS"]?.split(separator: ",").map(String.init)
+        return allCases.filter { names?.contains($0.rawValue) ?? true }
+    }()
+
     /// Whether only a timeout ends it.
     var stalls: Bool { self == .stalls || self == .answersLikeHEAD }
 
-    /// Whether nginx hands it on as it is; the others are for HTTP/1.1 alone.
-    var passesNginx: Bool { true }
+    /// Whether nginx hands it on as it is, so that it can be met over HTTP/2; the others are for HTTP/1.1 alone.
+    ///
+    /// nginx 1.22 answers 502 by itself where no head comes or another protocol does, knows no interim responses but
+    /// 100, takes a `Transfer-Encoding` off without decoding it, and adds a `Date` where there is none.
+    var passesNginx: Bool {
+        switch self {
+        case .closesBeforeHead, .resetsBeforeHead, .cutInHead, .switchesProtocols, .notHTTP,
+            .misleadingInterimResponses, .gzipTransferCoding, .lastModifiedWithoutDate:
+            false
+        default: true
+        }
+    }
 }

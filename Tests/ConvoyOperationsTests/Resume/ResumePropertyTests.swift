@@ -18,17 +18,15 @@ import Testing
     @Test func theBytesAreRightOrTheOperationFailsOnce() throws {
         let seed = Self.environment["CONVOY_SEED"].flatMap { UInt64($0) } ?? UInt64.random(in: 0...0xFFFF_FFFF)
         let count = Self.environment["CONVOY_RESUMES"].flatMap { Int($0) } ?? 2_000
-        let names = Self.environment["CONVOY_BEHAVIOURS"].map { Set($0.split(separator: ",").map(String.init)) }
-        let behaviours = ServerBehaviour.allCases.filter { names?.contains($0.rawValue) ?? true }
         let numbers = Self.environment["CONVOY_RESUME"].flatMap { Int($0) }.map { [$0] } ?? Array(0..<count)
         print("resumes: \(numbers.count) cases, CONVOY_SEED=\(seed)")
         if !Nginx.isInstalled { print("resumes: no case over HTTP/2, which needs \(Nginx.installHint)") }
-        try #require(!behaviours.isEmpty)
+        try #require(!ServerBehaviour.chosen.isEmpty)
 
         let before = try Self.descriptorsAtRest(seed)
         let report = try Self.report(
             of: numbers.map {
-                ResumeCase(seed: seed, number: $0, behaviours: behaviours, sharesHTTP2: Nginx.isInstalled)
+                ResumeCase(seed: seed, number: $0, behaviours: ServerBehaviour.chosen, sharesHTTP2: Nginx.isInstalled)
             })
         print("resumes: \(report)")
         #expect(report.runs == numbers.count)
