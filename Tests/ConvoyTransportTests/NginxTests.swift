@@ -75,6 +75,48 @@ struct NginxTests {
         }
     }
 
+    /// libcurl 7.88 keeps what a paused transfer has not taken where another transfer is on its connection.
+    @Test func whatACancelledTransferHeldBackIsNotGivenToTheNext() throws {
+        let (old, new) = (Data(repeating: 0x41, count: 300_000), Data(repeating: 0x42, count: 300_000))
+        _ = try nginx.add(old, as: "old.bin")
+        _ = try nginx.add(new, as: "new.bin")
+        let configuration = ConnectionConfiguration(certificateAuthorities: nginx.certificateAuthority)
+        let thread = NetworkThread()
+        func connect(_ name: String, _ delegate: Collector) -> URLConnection {
+            let connection = URLConnection(
+                request: URLRequest(url: nginx.secureURL(name)), configuration: configuration, delegate: delegate,
+                thread: thread)
+            connection.start()
+            return connection
+        }
+        let begun = DispatchSemaphore(value: 0)
+        let holding: @Sendable (any Connection) -> Void = { connection in
+            connection.suspendReceiving()
+            begun.signal()
+        }
+        let keeper = connect("old.bin", Collector(onData: holding))
+        try begun.waitOrThrow()
+        for _ in 0..<10 {
+            let cancelled = Collector(onData: holding)
+            let first = connect("old.bin", cancelled)
+            try begun.waitOrThrow()
+            // On the same connection: when this is there, more of the other is too.
+            let between = Collector()
+            _ = connect("text.txt", between)
+            #expect(try #require(between.wait()).body == text)
+            first.cancel()
+            _ = try #require(cancelled.wait())
+            let second = Collector(onData: { connection in
+                connection.suspendReceiving()
+                connection.resumeReceiving()
+            })
+            _ = connect("new.bin", second)
+            let heard = try #require(second.wait())
+            #expect(heard.isFinished && heard.body == new, "\(heard.ends) \(heard.body.count)")
+        }
+        keeper.cancel()
+    }
+
     @Test func aCertificateThatNobodyTrustsIsRefused() throws {
         let heard = try #require(load(nginx.secureURL("text.txt")))
         #expect(heard.error?.code == .serverCertificateUntrusted, "\(heard.ends)")

@@ -9,7 +9,7 @@ extension ServerBehaviour {
         case .gzipPart: return BehaviourScript(.startedOver).with(\.part, { $0.encodedPart() })
         case .identityPartOfGzip: return BehaviourScript(.startedOver).with(\.whole, gzip)
         case .gzipThenIdentity:
-            return BehaviourScript(.startedOver, .failed).with(
+            return BehaviourScript(.appended, .startedOver, .failed).with(
                 \.whole, { gzip($0).header("Content-Encoding", "identity").framed(.chunked) })
         case .gzipTransferCoding:
             return BehaviourScript(.appended, .startedOver, .failed).with(

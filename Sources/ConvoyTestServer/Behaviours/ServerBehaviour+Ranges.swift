@@ -35,7 +35,7 @@ extension ServerBehaviour {
         case .multipartByteranges:
             return BehaviourScript(.startedOver).with(\.part, { Self.multipart($0, contentRange: nil) })
         case .multipartByterangesWithContentRange:
-            return BehaviourScript(.startedOver).with(
+            return BehaviourScript(.startedOver, .failed).with(
                 \.part, { Self.multipart($0, contentRange: "bytes \($0.offset)-\($0.last)/\($0.size)") })
         case .wholeAsPart: return BehaviourScript(.startedOver).with(\.part, { $0.part(0) })
         case .unaskedPart:

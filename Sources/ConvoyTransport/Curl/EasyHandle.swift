@@ -32,9 +32,15 @@ final class EasyHandle {
     /// Whose transfer it is. Held, so that no callback finds it gone; let go when the handle is given back.
     var owner: (any EasyHandleOwner)?
 
-    /// Whether it has no further use: libcurl refused one of its options, or sent a request of it twice. (libcurl 7.88
-    /// counts what it sends again over the life of a handle, and fails transfers once that is five.)
-    private(set) var isWornOut = false
+    /// Whether it has no further use: libcurl refused one of its options, sent a request of it twice (7.88 counts that
+    /// over the life of a handle, and fails transfers once it is five), or keeps bytes that were not taken.
+    var isWornOut: Bool { wasRefused || sendCount > 1 || holdsBytes }
+    private var wasRefused = false
+    /// Whether libcurl keeps bytes that the owner did not take yet.
+    ///
+    /// libcurl 7.88 does not free them when the transfer is stopped while others are on its HTTP/2 connection, and
+    /// would give them to the next transfer of the handle: bytes of another resource, and a success.
+    var holdsBytes = false
     private var applied = Options()
     private var headers = HeaderList()
     private var proxyHeaders = HeaderList()
@@ -104,7 +110,6 @@ final class EasyHandle {
             }
             handle.sendCount += 1
             guard handle.sendCount > 1 else { return Int32(CURL_PREREQFUNC_OK) }
-            handle.isWornOut = true
             return Int32(owner.easyHandleMaySendAgain(handle) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT)
         }
         convoy_easy_set_data_callback(easy, CURLOPT_HEADERFUNCTION) { bytes, size, count, context in
@@ -117,7 +122,9 @@ final class EasyHandle {
             let block = UnsafeRawBufferPointer(start: bytes, count: size * count)
             switch owner.easyHandle(handle, didReceive: block) {
             case .taken: return block.count
-            case .notNow: return Int(CURL_WRITEFUNC_PAUSE)
+            case .notNow:
+                handle.holdsBytes = true
+                return Int(CURL_WRITEFUNC_PAUSE)
             case .abort: return block.count == 0 ? 1 : 0
             }
         }
@@ -160,7 +167,7 @@ final class EasyHandle {
             return CURLE_OK
         } catch {
             // Some options are set and some are not: nobody shall build on that.
-            isWornOut = true
+            wasRefused = true
             return error.code
         }
     }

@@ -128,6 +128,8 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
 
     /// Goes on with what a callback has put off, or holds the transfer back. libcurl may call back from here.
     func setPaused(_ handle: EasyHandle, sending: Bool) {
+        // What is still not taken says so again.
+        handle.holdsBytes = false
         depth += 1
         curl_easy_pause(handle.easy, sending ? CURLPAUSE_SEND : CURLPAUSE_CONT)
         depth -= 1
