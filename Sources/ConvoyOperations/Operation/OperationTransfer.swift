@@ -99,8 +99,12 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     func connection(_ connection: any Connection, didReceive response: ResponseHead) {
         guard let operation, afterCancel == nil else { return connection.cancel() }
         switch resumption?.evaluate(response) ?? .startOver {
-        case .append(let whole): total = whole  // the head stays that of the whole
-        case .alreadyComplete: stop(connection, then: .succeed)
+        case .append(let whole):
+            total = whole
+            noteHeadOfWhole(operation)
+        case .alreadyComplete:
+            noteHeadOfWhole(operation)
+            stop(connection, then: .succeed)
         case .askForWhole: stop(connection, then: .askForWhole)
         case .unrelated:
             aside = MemorySink()
@@ -115,6 +119,11 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
                 aside = MemorySink()
             }
         }
+    }
+
+    /// The response is that of the whole body, also where an error's came in between.
+    private func noteHeadOfWhole(_ operation: URLConnectionOperation) {
+        if let head { operation.note(head) }
     }
 
     private func startOver(with response: ResponseHead, _ connection: any Connection) {

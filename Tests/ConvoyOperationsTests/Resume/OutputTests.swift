@@ -92,6 +92,24 @@ import Testing
         #expect(try Data(contentsOf: directory.file("out")).count == 50_000)
     }
 
+    @Test func `after an error and a retry, the response is that of the whole body`() throws {
+        let whole = Data(repeating: 7, count: 100_000)
+        server.route(
+            "GET", "/file", inTurn: [
+                .bytes(whole).header("ETag", "\"v1\"").truncated(afterBytes: 50_000), .text("busy", status: 503),
+                .bytes(whole[50_000...], status: 206).header("ETag", "\"v1\"")
+                    .header("Content-Range", "bytes 50000-99999/100000"),
+            ])
+        let probe = Probe(server.url("/file"))
+        var policy = RetryPolicy()
+        policy.initialDelay = 0.01
+        probe.operation.retryPolicy = policy
+        probe.operation.start()
+        #expect(probe.outcome() == Probe.succeeded)
+        #expect(probe.operation.statusCode == 200)
+        #expect(probe.operation.responseData == whole)
+    }
+
     @Test func `a file is left alone until there is something for it`() throws {
         server.route("GET", "/missing", .text("not here", status: 404))
         server.route("GET", "/empty", .bytes(Data()))
