@@ -31,24 +31,28 @@ final class TunnelResumeTests: XCTestCase {
         return nginx
     }
 
-    private func probe(_ url: URL, _ nginx: Nginx, http2: Bool, file: URL?) -> Probe {
+    private func probe(_ url: URL, _ nginx: Nginx, http2: Bool, file: URL?) -> (Probe, NetworkThread) {
         let probe = Probe(url, output: file.map { FileOutputStream(fileURL: $0) })
         probe.operation.connectionConfiguration = ConnectionConfiguration(
             certificateAuthorities: nginx.certificateAuthority, usesHTTP2: http2)
         // With connections of its own.
-        probe.operation.settings.withLock { $0.transport = NetworkThread() }
-        return probe
+        let thread = NetworkThread()
+        probe.operation.settings.withLock { $0.transport = thread }
+        return (probe, thread)
     }
 
     /// Runs it, pauses it when more than half of the body is there and the proxy lets no more through, and resumes it.
-    private func run(_ probe: Probe, pausingBehind proxy: ConnectProxy) throws -> [String] {
+    private func run(_ probe: Probe, on thread: NetworkThread, pausingBehind proxy: ConnectProxy) throws -> [String] {
         proxy.hold(afterBytes: Self.size * 3 / 4)
         let isFirst = Mutex(true)
         probe.operation.downloadProgressHandler = { [operation = probe.operation] _, total, _ in
             guard total > Self.size / 2, isFirst.withLock({ $0.take() }) else { return }
             operation.pause()
-            proxy.release()
-            operation.resume()
+            // After the transfer was stopped, and not a byte sooner.
+            let _: Bool = thread.perform {
+                proxy.release()
+                operation.resume()
+            }
         }
         return try withEnvironment(["https_proxy": proxy.address]) {
             probe.operation.start()
@@ -60,8 +64,8 @@ final class TunnelResumeTests: XCTestCase {
         let directory = try TemporaryDirectory()
         for (http2, file) in [(false, nil), (true, nil), (false, directory.file("a")), (true, directory.file("b"))] {
             let before = proxy.passedBytes
-            let probe = probe(nginx.secureURL("file.bin"), nginx, http2: http2, file: file)
-            let outcome = try run(probe, pausingBehind: proxy)
+            let (probe, thread) = probe(nginx.secureURL("file.bin"), nginx, http2: http2, file: file)
+            let outcome = try run(probe, on: thread, pausingBehind: proxy)
             XCTAssertEqual(outcome, Probe.succeeded, "\(name): \(String(describing: probe.operation.error))")
             let body = try file.map { try Data(contentsOf: $0) } ?? probe.operation.responseData
             XCTAssertEqual(body?.count, Self.size, name)
@@ -112,8 +116,8 @@ final class TunnelResumeTests: XCTestCase {
                 let proxy = try ConnectProxy(.tunnels(to: nginx.securePort), .says(lie))
                 defer { proxy.stop() }
                 // HTTP/2 would keep its tunnel.
-                let probe = probe(nginx.secureURL("file.bin"), nginx, http2: false, file: file)
-                let outcome = try run(probe, pausingBehind: proxy)
+                let (probe, thread) = probe(nginx.secureURL("file.bin"), nginx, http2: false, file: file)
+                let outcome = try run(probe, on: thread, pausingBehind: proxy)
                 XCTAssertNotEqual(outcome, Probe.succeeded, lie)
                 XCTAssertTrue(probe.operation.error is URLError, "\(lie) \(String(describing: probe.operation.error))")
                 let status = probe.operation.response?.statusCode
@@ -135,7 +139,7 @@ final class TunnelResumeTests: XCTestCase {
                     "HTTP/1.1 \(status)\r\nLocation: \(nginx.url("small").absoluteString)\r\nContent-Length: 6\r\n\r\nforged"))
             defer { proxy.stop() }
             let file = directory.file(status)
-            let probe = probe(nginx.secureURL("file.bin"), nginx, http2: true, file: file)
+            let (probe, _) = probe(nginx.secureURL("file.bin"), nginx, http2: true, file: file)
             // Its own answer to every status is success.
             var serializer = HTTPResponseSerializer()
             serializer.acceptableStatusCodes = nil
@@ -157,7 +161,7 @@ final class TunnelResumeTests: XCTestCase {
             .says("HTTP/1.1 503 Service Unavailable\r\nRetry-After: 3600\r\nContent-Length: 0\r\n\r\n"),
             .tunnels(to: nginx.securePort))
         defer { proxy.stop() }
-        let probe = probe(nginx.secureURL("file.bin"), nginx, http2: true, file: nil)
+        let (probe, _) = probe(nginx.secureURL("file.bin"), nginx, http2: true, file: nil)
         probe.operation.retryPolicy = RetryPolicy(maximumRetryCount: 2)
         let outcome = try withEnvironment(["https_proxy": proxy.address]) {
             probe.operation.start()

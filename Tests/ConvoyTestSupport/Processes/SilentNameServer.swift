@@ -1,0 +1,78 @@
+import CEpoll
+import Foundation
+import Synchronization
+
+/// A name server that takes queries and answers none, and a place where it is the only one there is: a mount and a
+/// network namespace of their own, for one child process (namespaces(7)).
+public final class SilentNameServer: Sendable {
+    private let descriptor: Int32
+    private let count = Mutex(0)
+
+    // MARK: Outside
+
+    /// The arguments of `unshare` that the system allows here, or nil.
+    private static let unshare: [String]? = [["--mount", "--net"], ["--map-root-user", "--mount", "--net"]].first {
+        (try? ProcessRunner.run("unshare", $0 + ["mount", "--bind", "/dev/null", "/etc/resolv.conf"]))?.status == 0
+    }
+
+    /// Whether there can be such a place here.
+    public static var isPossible: Bool { unshare != nil }
+    /// For the reason of a skipped test.
+    public static let hint = "unshare and mount, and the right to make namespaces: CAP_SYS_ADMIN, or user namespaces"
+
+    /// Runs a program there. Its resolver asks 127.0.0.1, and asks again after `retryInterval` seconds, once.
+    ///
+    /// - Throws: `ProcessError`.
+    public static func run(
+        _ program: String, _ arguments: [String], environment: [String: String], retryInterval: Int, timeout: TimeInterval
+    ) throws -> ProcessRunner.Result {
+        guard let unshare else { throw ProcessError.notInstalled(hint) }
+        let directory = try TemporaryDirectory(prefix: "convoy-names")
+        let resolver = try directory.write(
+            Data("nameserver 127.0.0.1\noptions timeout:\(retryInterval) attempts:2\n".utf8), to: "resolv.conf")
+        // Nothing but DNS: a system's own service would be asked by a socket that is in no network.
+        let order = try directory.write(Data("hosts: dns\n".utf8), to: "nsswitch.conf")
+        let script = """
+            mount --bind "$1" /etc/resolv.conf && mount --bind "$2" /etc/nsswitch.conf && shift 2 && exec "$@"
+            """
+        return try ProcessRunner.run(
+            "unshare", unshare + ["/bin/sh", "-c", script, "sh", resolver.path, order.path, program] + arguments,
+            environment: environment, timeout: timeout)
+    }
+
+    // MARK: Inside
+
+    /// Brings the loopback interface up and begins to swallow queries.
+    public init() throws {
+        let descriptor = socket(AF_INET, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { throw ProcessError.system("socket", errno) }
+        self.descriptor = descriptor
+        // A struct ifreq: 16 bytes of name, then the flags.
+        var request = [UInt8](repeating: 0, count: 40)
+        request.replaceSubrange(0..<2, with: "lo".utf8)
+        let flags = UInt16(truncatingIfNeeded: IFF_UP | IFF_RUNNING)
+        request[16] = UInt8(truncatingIfNeeded: flags)
+        request[17] = UInt8(truncatingIfNeeded: flags >> 8)
+        guard ioctl(descriptor, UInt(SIOCSIFFLAGS), &request) == 0 else { throw ProcessError.system("ioctl", errno) }
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = UInt16(53).bigEndian
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        let result = withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+        guard result == 0 else { throw ProcessError.system("bind", errno) }
+        let thread = Thread { [weak self] in
+            var bytes = [UInt8](repeating: 0, count: 512)
+            while recv(descriptor, &bytes, bytes.count, 0) > 0 { self?.note() }
+        }
+        thread.start()
+    }
+
+    private func note() { count.withLock { $0 += 1 } }
+
+    /// How many queries have come.
+    public var queries: Int { count.withLock { $0 } }
+}
