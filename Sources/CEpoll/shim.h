@@ -3,6 +3,7 @@
 /* Linux calls that Swift's Glibc module leaves out. Headers only: nothing is linked. */
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/epoll.h>
@@ -34,5 +35,11 @@ static inline int cepoll_unacknowledged_bytes(int fd) {
 static inline unsigned long cepoll_file_system_type(int fd) {
     struct statfs information;
     return fstatfs(fd, &information) == 0 ? (unsigned long)information.f_type : 0;
+}
+
+/* Bytes that are allocated and not freed, in all arenas. What threads keep for themselves counts as allocated. */
+static inline size_t cepoll_bytes_in_use(void) {
+    struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
 }
 #endif
