@@ -14,13 +14,18 @@ package struct AtomicLifecycle: ~Copyable, Sendable {
         package let old: Lifecycle
         package let new: Lifecycle
         package let action: Lifecycle.Action
-        package let number: UInt32
+        /// The number of the change: one more than that of the change before. Nil where nothing has changed and
+        /// only the action counts.
+        package let number: UInt32?
     }
 
     package var value: Lifecycle { Lifecycle(bits: UInt32(truncatingIfNeeded: word.load(ordering: .acquiring))) }
 
-    /// The number of the last change.
-    package var number: UInt32 { UInt32(truncatingIfNeeded: word.load(ordering: .sequentiallyConsistent) >> 32) }
+    /// The life, and the number of the change that made it so.
+    package var current: (life: Lifecycle, number: UInt32) {
+        let word = word.load(ordering: .sequentiallyConsistent)
+        return (Lifecycle(bits: UInt32(truncatingIfNeeded: word)), UInt32(truncatingIfNeeded: word >> 32))
+    }
 
     /// Lets an event happen; nil when it changes nothing and asks for nothing.
     package borrowing func handle(_ event: Lifecycle.Event) -> Transition? {
@@ -31,9 +36,9 @@ package struct AtomicLifecycle: ~Copyable, Sendable {
             let action = new.handle(event)
             if new == old {
                 guard action != .nothing else { return nil }
-                return Transition(old: old, new: new, action: action, number: UInt32(current >> 32))
+                return Transition(old: old, new: new, action: action, number: nil)
             }
-            let number = UInt32(current >> 32) &+ 1
+            let number = UInt32(truncatingIfNeeded: current >> 32) &+ 1
             let (exchanged, original) = word.compareExchange(
                 expected: current, desired: UInt64(number) << 32 | UInt64(new.bits),
                 ordering: .sequentiallyConsistent)

@@ -16,12 +16,19 @@ public enum OperationState: UInt8, Sendable, CaseIterable {
 ///
 /// | from \ to | ready | executing | paused | finished |
 /// |---|---|---|---|---|
-/// | ready | | start | pause | cancel |
-/// | executing | retry | | pause | done, failed, cancelled |
-/// | paused | resume | | | cancel |
+/// | ready | | start | pause | cancel, expire |
+/// | executing | retry | | pause | done, failed, cancelled, expired |
+/// | paused | resume | | | cancel, expire |
 /// | finished | | | | |
+///
+/// A change and the action that it asks for are two steps, and other threads may make any number of changes in
+/// between. So each try at the request has a number. Whoever begins or stops the work says which try is meant, and
+/// so does the work when it ends: what comes too late, or too early, finds out and does no harm.
 package struct Lifecycle: Hashable, Sendable {
     package typealias State = OperationState
+
+    /// The number of a try at the request. Each time work begins it is a higher one, modulo 65,536.
+    package typealias TryNumber = UInt16
 
     /// What goes on beneath the state. Work is one try at the request: preparing, transferring and processing it.
     package enum Work: UInt8, Sendable, CaseIterable {
@@ -35,33 +42,32 @@ package struct Lifecycle: Hashable, Sendable {
         case complete
     }
 
-    package enum Event: Hashable, Sendable, CaseIterable {
+    package enum Event: Hashable, Sendable {
         /// The queue, or a caller, starts the operation: for the first time, or again after a pause.
         case start
         case pause
         case resume
-        /// Cancelled while a queue holds the operation, which will start it.
-        case cancelInQueue
-        /// Cancelled while nobody is known who would start it.
-        case cancelAlone
+        case cancel
+        /// The time that the whole operation may take is over.
+        case expire
         /// The work has stopped because it was asked to, without an outcome.
-        case workStopped
+        case workStopped(TryNumber)
         /// The work has an outcome, good or bad, and it is stored.
-        case workCompleted
+        case workCompleted(TryNumber)
         /// The work has stopped by itself and must be done anew: what came was of no use.
-        case workMustRepeat
+        case workMustRepeat(TryNumber)
         /// The work has failed and shall be tried again later.
-        case workWillRetry
-        /// It is later.
-        case retryDue
+        case workWillRetry(TryNumber)
+        /// It is later: what the wait after that try was for.
+        case retryDue(TryNumber)
     }
 
     package enum Action: Hashable, Sendable {
         case nothing
-        /// Begin the work.
-        case begin
-        /// Ask the work to stop.
-        case stop
+        /// Begin the work of that try.
+        case begin(TryNumber)
+        /// Ask the work of that try to stop.
+        case stop(TryNumber)
         /// The state is `finished`: post it, and deliver.
         case finish
         /// Whether the operation is ready to be started has changed: tell its queue.
@@ -70,24 +76,32 @@ package struct Lifecycle: Hashable, Sendable {
         case restart
         /// A queue has started an operation that was paused meanwhile: its slot is free.
         case slotFreed
-        /// A running operation was paused: ask the work to stop, and give the slot back.
-        case stopAndFreeSlot
+        /// A running operation was paused: ask the work of that try to stop, and give the slot back.
+        case stopAndFreeSlot(TryNumber)
         /// Give the slot back, and let `retryDue` come when it is time.
-        case awaitRetry
+        case awaitRetry(TryNumber)
     }
 
     package private(set) var state = State.ready
     package private(set) var work = Work.none
     package private(set) var isCancelled = false
+    /// Whether the time for the whole operation was over before it had an outcome, and before it was cancelled.
+    package private(set) var isExpired = false
     /// Whether `start` has ever come. Until then a Foundation queue must not see the operation finish.
     package private(set) var wasStarted = false
-    /// Whether it finished because it was cancelled: whatever outcome there is does not count.
-    package private(set) var endedByCancel = false
     /// Whether it is ready but for the time that must pass before it is tried again.
     package private(set) var isBackingOff = false
+    /// The try that is under way, or the last one; 0 before the first.
+    package private(set) var tryNumber: TryNumber = 0
 
     /// Whether, as far as its own life goes, it may be started now.
     package var isStartable: Bool { state == .ready && !isBackingOff }
+
+    /// Whether all that is left for it is to finish, without an outcome.
+    package var isEnding: Bool { isCancelled || isExpired }
+
+    /// Whether it finished with what the work has brought. What came before an end of another kind does not count.
+    package var hasOutcome: Bool { state == .finished && !isEnding }
 
     package init() {}
 
@@ -97,14 +111,25 @@ package struct Lifecycle: Hashable, Sendable {
         case .start: return start()
         case .pause: return pause()
         case .resume: return resume()
-        case .cancelInQueue: return cancel(willBeStarted: true)
-        case .cancelAlone: return cancel(willBeStarted: false)
-        case .workStopped: return workStopped()
-        case .workCompleted: return workCompleted()
-        case .workWillRetry: return workWillRetry()
-        case .retryDue: return retryDue()
-        case .workMustRepeat: return work == .running ? .begin : workStopped()
+        case .cancel: return cancel()
+        case .expire: return expire()
+        case .workStopped(let number): return isUnderWay(number) ? workStopped() : .nothing
+        case .workCompleted(let number): return isUnderWay(number) ? workCompleted() : .nothing
+        case .workMustRepeat(let number): return isUnderWay(number) ? workMustRepeat() : .nothing
+        case .workWillRetry(let number): return isUnderWay(number) ? workWillRetry() : .nothing
+        case .retryDue(let number): return number == tryNumber ? retryDue() : .nothing
         }
+    }
+
+    /// Whether work is being done, and it is that of the given try.
+    package func isUnderWay(_ number: TryNumber) -> Bool {
+        number == tryNumber && (work == .running || work == .stopping)
+    }
+
+    private mutating func begin() -> Action {
+        work = .running
+        tryNumber &+= 1
+        return .begin(tryNumber)
     }
 
     private mutating func start() -> Action {
@@ -115,29 +140,21 @@ package struct Lifecycle: Hashable, Sendable {
             return .slotFreed
         case .ready:
             wasStarted = true
-            if isCancelled {
-                // Work that is still stopping ends the operation when it has stopped.
-                return work == .stopping ? .nothing : finish(byCancel: true)
-            }
+            // Work that is still stopping ends the operation when it has stopped.
+            if isEnding { return work == .stopping ? .nothing : finish() }
             guard !isBackingOff else { return .slotFreed }
+            state = .executing
             switch work {
-            case .none:
-                state = .executing
-                work = .running
-                return .begin
-            case .complete:
-                state = .executing
-                return finish(byCancel: false)
-            case .running, .stopping:
-                // Resumed before the stop was done: it begins anew once it is.
-                state = .executing
-                return .nothing
+            case .none: return begin()
+            case .complete: return finish()
+            // Resumed before the stop was done: it begins anew once it is.
+            case .running, .stopping: return .nothing
             }
         }
     }
 
     private mutating func pause() -> Action {
-        guard !isCancelled else { return .nothing }
+        guard !isEnding else { return .nothing }
         switch state {
         case .ready:
             state = .paused
@@ -146,32 +163,40 @@ package struct Lifecycle: Hashable, Sendable {
         case .executing:
             state = .paused
             if work == .running { work = .stopping }
-            return .stopAndFreeSlot
+            return .stopAndFreeSlot(tryNumber)
         case .paused, .finished: return .nothing
         }
     }
 
     private mutating func resume() -> Action {
-        guard state == .paused, !isCancelled else { return .nothing }
+        guard state == .paused, !isEnding else { return .nothing }
         state = .ready
         return .restart
     }
 
-    private mutating func cancel(willBeStarted: Bool) -> Action {
+    private mutating func cancel() -> Action {
         guard !isCancelled else { return .nothing }
         isCancelled = true
+        isExpired = false
+        return end()
+    }
+
+    private mutating func expire() -> Action {
+        guard !isEnding else { return .nothing }
+        isExpired = true
+        return end()
+    }
+
+    private mutating func end() -> Action {
         switch state {
         case .finished: return .nothing
         case .executing:
             guard work == .running else { return .nothing }
             work = .stopping
-            return .stop
+            return .stop(tryNumber)
         case .ready, .paused:
-            if wasStarted {
-                return work == .stopping ? .nothing : finish(byCancel: true)
-            }
-            guard willBeStarted else { return finish(byCancel: true) }
-            // The queue starts what is ready, and start finishes what is cancelled.
+            if wasStarted { return work == .stopping ? .nothing : finish() }
+            // Whoever starts it, now or later, finishes it: a queue starts what is ready.
             state = .ready
             return .readinessChanged
         }
@@ -180,28 +205,27 @@ package struct Lifecycle: Hashable, Sendable {
     private mutating func workStopped() -> Action {
         guard work == .stopping else { return .nothing }
         work = .none
-        if isCancelled { return finish(byCancel: true) }
-        guard state == .executing else { return .nothing }
-        work = .running
-        return .begin
+        if isEnding { return finish() }
+        return state == .executing ? begin() : .nothing
     }
 
     private mutating func workCompleted() -> Action {
-        guard work == .running || work == .stopping else { return .nothing }
         work = .complete
-        if isCancelled { return finish(byCancel: true) }
-        return state == .executing ? finish(byCancel: false) : .nothing
+        return isEnding || state == .executing ? finish() : .nothing
+    }
+
+    private mutating func workMustRepeat() -> Action {
+        work == .running ? begin() : workStopped()
     }
 
     private mutating func workWillRetry() -> Action {
-        guard work == .running || work == .stopping else { return .nothing }
         work = .none
-        if isCancelled { return finish(byCancel: true) }
+        if isEnding { return finish() }
         // Paused meanwhile: the resume is the next try.
         guard state == .executing else { return .nothing }
         state = .ready
         isBackingOff = true
-        return .awaitRetry
+        return .awaitRetry(tryNumber)
     }
 
     private mutating func retryDue() -> Action {
@@ -210,10 +234,9 @@ package struct Lifecycle: Hashable, Sendable {
         return .restart
     }
 
-    private mutating func finish(byCancel: Bool) -> Action {
+    private mutating func finish() -> Action {
         state = .finished
         isBackingOff = false
-        endedByCancel = byCancel
         return .finish
     }
 }
@@ -221,11 +244,11 @@ package struct Lifecycle: Hashable, Sendable {
 // MARK: - In one word
 
 extension Lifecycle {
-    /// The whole life in a few bits, for an atomic.
+    /// The whole life in one word, for an atomic.
     package var bits: UInt32 {
         UInt32(state.rawValue) | UInt32(work.rawValue) << 2 | (isCancelled ? 1 << 4 : 0)
-            | (wasStarted ? 1 << 5 : 0) | (endedByCancel ? 1 << 6 : 0)
-            | (isBackingOff ? 1 << 7 : 0)
+            | (wasStarted ? 1 << 5 : 0) | (isExpired ? 1 << 6 : 0) | (isBackingOff ? 1 << 7 : 0)
+            | UInt32(tryNumber) << 16
     }
 
     package init(bits: UInt32) {
@@ -233,7 +256,8 @@ extension Lifecycle {
         work = Work(rawValue: UInt8(bits >> 2 & 3)) ?? .none
         isCancelled = bits & 1 << 4 != 0
         wasStarted = bits & 1 << 5 != 0
-        endedByCancel = bits & 1 << 6 != 0
+        isExpired = bits & 1 << 6 != 0
         isBackingOff = bits & 1 << 7 != 0
+        tryNumber = TryNumber(truncatingIfNeeded: bits >> 16)
     }
 }

@@ -33,6 +33,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         var responseSerializer: any URLResponseSerialization = JSONResponseSerializer()
         var connectionConfiguration = ConnectionConfiguration()
         var retryPolicy: RetryPolicy?
+        var timeoutIntervalForResource: TimeInterval?
         var coalesces = false
         var threads = [NetworkThread.shared]
         var nextThread = 0
@@ -82,6 +83,13 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     public final var retryPolicy: RetryPolicy? {
         get { settings.withLock { $0.retryPolicy } }
         set { settings.withLock { $0.retryPolicy = newValue } }
+    }
+
+    /// How many seconds each operation may take in all, retries and pauses included. No limit, unless set. See
+    /// `URLConnectionOperation.timeoutIntervalForResource`.
+    public final var timeoutIntervalForResource: TimeInterval? {
+        get { settings.withLock { $0.timeoutIntervalForResource } }
+        set { settings.withLock { $0.timeoutIntervalForResource = newValue } }
     }
 
     /// Whether the operations may share one transfer with identical GETs that are in flight. False, unless set.
@@ -160,6 +168,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         operation.settings.withLock { own in
             own.configuration = settings.connectionConfiguration
             own.retryPolicy = settings.retryPolicy
+            own.timeoutIntervalForResource = settings.timeoutIntervalForResource
             own.coalesces = settings.coalesces
             own.completionQueue = settings.completionQueue
             own.completionGroup = settings.completionGroup
@@ -184,7 +193,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     /// Adds operations to `operationQueue`, in this order.
     public final func enqueue(_ operations: [Operation]) {
         for case let operation as URLConnectionOperation in operations { operation.enterCompletionGroup() }
-        // Given a finished one, a queue of Foundation's would stop the program.
+        // One that was started by hand may have finished: a queue of Foundation's would stop the program.
         operationQueue.addOperations(operations.filter { !$0.isFinished }, waitUntilFinished: false)
     }
 

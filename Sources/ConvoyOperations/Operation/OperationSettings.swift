@@ -36,6 +36,7 @@ extension URLConnectionOperation {
         var dependencyFailurePolicy = DependencyFailurePolicy.run
         var postsNotifications = true
         var retryPolicy: RetryPolicy?
+        var timeoutIntervalForResource: TimeInterval?
         var coalesces = false
         var maximumBodySize = 256 << 20
         var responseStringEncoding: String.Encoding?

@@ -10,6 +10,9 @@ import FoundationNetworking
 final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     /// Held while a try is under way, and not in a pause: a paused operation may be let go of.
     private var operation: URLConnectionOperation?
+    /// The try that is under way, and its connection. What another connection still has to say does not count.
+    private var number: Lifecycle.TryNumber = 0
+    private var connection: ObjectIdentifier?
     private let sink: any BodySink
     let isInMemory: Bool
     /// The body of a response that does not belong into the output stream, or not to what is in the sink.
@@ -53,15 +56,17 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     /// - Parameter then: hears of the request to send, at once or on a worker's thread, where no network is held up by
     ///   a stream of the user's.
     func prepareForTry(
-        of operation: URLConnectionOperation, then: @escaping @Sendable (Result<URLRequest, URLError>) -> Void
+        _ number: Lifecycle.TryNumber, of operation: URLConnectionOperation,
+        then: @escaping @Sendable (Result<URLRequest, URLError>) -> Void
     ) {
         let isFirst = request == nil
+        let next = OperationTry(operation: operation, number: number)
         guard !isFirst, operation.request.httpBodyStream != nil else {
-            return openSink(for: operation, sending: operation.request, then: then)
+            return openSink(for: next, sending: operation.request, then: then)
         }
         BlockingWorkers.shared.perform { [self] in
             do throws(URLError) {
-                openSink(for: operation, sending: try operation.replayedRequest(), then: then)
+                openSink(for: next, sending: try operation.replayedRequest(), then: then)
             } catch {
                 then(.failure(error))
             }
@@ -69,20 +74,29 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     }
 
     private func openSink(
-        for operation: URLConnectionOperation, sending request: URLRequest,
+        for next: OperationTry, sending request: URLRequest,
         then: @escaping @Sendable (Result<URLRequest, URLError>) -> Void
     ) {
         sink.open { [self] failure in
             if let failure { return then(.failure(failure)) }
-            self.operation = operation
+            operation = next.operation
+            number = next.number
             self.request = request
-            memoryLimit = Int64(operation.memoryLimit)
+            memoryLimit = Int64(next.operation.memoryLimit)
             resumption =
                 asksForWhole ? nil : Resumption(after: head, of: request, offset: sink.offset, total: total)
             aside = nil
             afterCancel = nil
             then(.success(resumption?.request(request) ?? request))
         }
+    }
+
+    /// Says whose callbacks count, before the connection is started.
+    func expectCallbacks(of connection: any Connection) { self.connection = ObjectIdentifier(connection) }
+
+    /// The operation, for the connection of the present try.
+    private func operation(for connection: any Connection) -> URLConnectionOperation? {
+        self.connection == ObjectIdentifier(connection) ? operation : nil
     }
 
     /// The try does not begin after all.
@@ -97,7 +111,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     // MARK: The connection's delegate
 
     func connection(_ connection: any Connection, didReceive response: ResponseHead) {
-        guard let operation, afterCancel == nil else { return connection.cancel() }
+        guard let operation = operation(for: connection), afterCancel == nil else { return connection.cancel() }
         switch resumption?.evaluate(response) ?? .startOver {
         case .append(let whole):
             total = whole
@@ -137,7 +151,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     }
 
     func connection(_ connection: any Connection, didReceive data: UnsafeRawBufferPointer) {
-        guard afterCancel == nil, let operation else { return }
+        guard afterCancel == nil, let operation = operation(for: connection) else { return }
         let received = (aside ?? sink).offset + Int64(data.count)
         if isInMemory || aside != nil, received > memoryLimit {
             return stop(connection, then: .fail(tooLarge))
@@ -157,7 +171,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     func connection(
         _ connection: any Connection, didSendBodyData count: Int, total: Int64, totalExpected: Int64?
     ) {
-        guard let operation else { return }
+        guard let operation = operation(for: connection) else { return }
         operation.progressReport.noteUpload(Int64(count), total: total, expected: totalExpected, of: operation)
     }
 
@@ -165,7 +179,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         _ connection: any Connection, willFollow redirect: Redirect,
         decide: @escaping @Sendable (URLRequest?) -> Void
     ) {
-        guard let operation else { return decide(nil) }
+        guard let operation = operation(for: connection) else { return decide(nil) }
         let proposed = redirect.request
         let handler = operation.redirectHandler
         guard handler != nil || proposed.httpBodyStream is any ReplayableBodyStream else { return decide(proposed) }
@@ -184,19 +198,21 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         }
     }
 
-    func connectionDidFinish(_ connection: any Connection) { end { $0.succeed() } }
+    func connectionDidFinish(_ connection: any Connection) { end(connection) { $0.succeed() } }
 
-    func connection(_ connection: any Connection, didFailWith error: URLError) { end { $0.fail(error) } }
+    func connection(_ connection: any Connection, didFailWith error: URLError) { end(connection) { $0.fail(error) } }
 
     func connectionDidCancel(_ connection: any Connection) {
-        end { $0.takeOperation()?.transferDidStop() }
+        end(connection) { $0.takeOperation()?.transferDidStop() }
     }
 
     // MARK: Ending
 
     /// The connection has ended. What was decided before counts, even where its end came first. The sink finishes
     /// what it was asked for: the offset is read after that.
-    private func end(_ otherwise: @escaping (OperationTransfer) -> Void) {
+    private func end(_ connection: any Connection, _ otherwise: @escaping (OperationTransfer) -> Void) {
+        guard self.connection == ObjectIdentifier(connection) else { return }
+        self.connection = nil
         let conclusion = { [self] in
             switch afterCancel {
             case nil: otherwise(self)
@@ -210,7 +226,10 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         if sink.isBusy { endsAfterSink = conclusion } else { conclusion() }
     }
 
-    private func takeOperation() -> URLConnectionOperation? { operation.take() }
+    /// Whom to tell of the end of the try. Once.
+    private func takeOperation() -> OperationTry? {
+        operation.take().map { OperationTry(operation: $0, number: number) }
+    }
 
     private func stop(_ connection: any Connection, then: AfterCancel) {
         guard afterCancel == nil else { return }
@@ -224,32 +243,32 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
                 URLError(
                     .networkConnectionLost, url: request?.url, "\(sink.offset) of \(total) bytes have arrived."))
         }
-        guard let operation = takeOperation() else { return }
-        let head = aside == nil ? self.head : operation.currentHead
+        guard let current = takeOperation() else { return }
+        let head = aside == nil ? self.head : current.operation.currentHead
         // While the sink is open: a try that follows goes on with it.
-        if operation.retriesInstead(of: head) { return }
-        guard let aside, !isInMemory, let head, operation.belongsIntoOutput(head) else {
-            return close(operation, head, data: aside?.data ?? sink.data)
+        if current.retriesInstead(of: head) { return }
+        guard let aside, !isInMemory, let head, current.operation.belongsIntoOutput(head) else {
+            return close(current, head, data: aside?.data ?? sink.data)
         }
         // The operation takes any status: the error's body is its response, and not behind a part of another.
         let body = aside.data ?? Data()
         sink.rewind { [self] failure in
-            if let failure { return operation.conclude(data: nil, head: nil, error: failure) }
+            if let failure { return current.conclude(data: nil, head: nil, error: failure) }
             body.withUnsafeBytes { bytes in
                 sink.write(bytes) { [self] failure in
-                    if let failure { return operation.conclude(data: nil, head: nil, error: failure) }
-                    close(operation, head, data: nil)
+                    if let failure { return current.conclude(data: nil, head: nil, error: failure) }
+                    close(current, head, data: nil)
                 }
             }
         }
     }
 
-    private func close(_ operation: URLConnectionOperation, _ head: ResponseHead?, data: Data?) {
+    private func close(_ current: OperationTry, _ head: ResponseHead?, data: Data?) {
         sink.close { failure in
             if let failure {
-                operation.conclude(data: nil, head: nil, error: failure)
+                current.conclude(data: nil, head: nil, error: failure)
             } else {
-                operation.conclude(data: data, head: head, error: nil)
+                current.conclude(data: data, head: head, error: nil)
             }
         }
     }

@@ -71,7 +71,6 @@ extension URLConnectionOperation {
             defer { settings.handlers = Handlers() }
             return settings.handlers
         }
-        observationCenter.finish()
         withExtendedLifetime(handlers) {}
         advanceDelivery(\.areHandlersDone)
     }

@@ -19,9 +19,13 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     let settings: Locked<Settings>
     let results = Locked(Results())
     let delivery = Locked(Delivery())
-    let workSlot = Locked(WorkSlot.idle)
+    let workSlot = Locked(WorkSlot())
     let observationCenter = ObservationCenter()
     let progressReport = ProgressReport()
+    /// When the time for the whole operation is over, on its clock; 0 until that time runs.
+    let resourceDeadline = Atomic<UInt64>(0)
+    /// Whether somebody awaits the operation's end, and relies on its being started when it is cancelled.
+    private let isAwaited = Atomic<Bool>(false)
 
     /// What came of the request. Final before `isFinished` is true.
     package struct Results {
@@ -68,14 +72,19 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// Whether `pause()` holds the operation back.
     public final var isPaused: Bool { state == .paused }
 
-    open override var isReady: Bool { super.isReady && lifecycle.value.isStartable }
+    open override var isReady: Bool { answer(isHeldByNobody && lifecycle.value.isStartable) }
     open override var isExecuting: Bool { state == .executing }
     open override var isFinished: Bool { state == .finished }
     open override var isCancelled: Bool { lifecycle.value.isCancelled }
     open override var isAsynchronous: Bool { true }
 
+    package override var endsWithoutWork: Bool { lifecycle.value.isEnding }
     package override func didJoinQueue() { enterCompletionGroup() }
-    package override var isStartedDirectly: Bool { true }
+    /// A user's subclass may have a `start()` of its own, and the network thread, on which operations become ready,
+    /// runs no code of a user's.
+    package override var isStartedDirectly: Bool {
+        type(of: self) == HTTPRequestOperation.self || type(of: self) == URLConnectionOperation.self
+    }
     /// With the port, where the URL names one: two services on one machine are two hosts.
     package override var schedulingHost: String? {
         guard let url = request.url, let host = url.host?.lowercased() else { return nil }
@@ -83,41 +92,59 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     }
 
     package override var waitsAtClosedGate: Bool { retryPolicy != nil }
-    package override func willWaitAtGate(until deadline: UInt64) { tellOfClosedGate(until: deadline) }
+    package override func willWaitAtGate(until deadline: UInt64) {
+        beginResourceTimeout()
+        tellOfClosedGate(until: deadline)
+    }
 
-    /// Begins the operation, or goes on with it. A queue calls this. Called by hand, it does nothing for an
-    /// operation that is not ready; it must not be called by hand for an operation in a queue.
+    /// Begins the operation, or goes on with it; finishes it, if it was cancelled. A queue calls this.
+    ///
+    /// Called by hand, it does nothing for an operation that waits for its dependencies, is paused or waits for a
+    /// retry. It must not be called by hand for an operation in a queue.
     open override func start() {
-        guard isReady || isPaused || isCancelled else {
+        // Dependencies that are added after the first start have no effect.
+        guard isHeldByNobody || lifecycle.value.wasStarted else {
             // A queue that saw it ready a moment ago has its slot back.
-            if state == .ready { slotDidFree() }
-            return
+            return slotDidFree()
         }
         enterCompletionGroup()
-        happen(.start)
+        handle(.start)
     }
 
     /// Stops the flow and keeps what has arrived; the operation gives its slot in a `RequestOperationQueue` back.
     ///
     /// An operation that has not begun is held back until `resume()`. Does nothing when finished or cancelled.
-    open func pause() { happen(.pause) }
+    open func pause() { handle(.pause) }
 
     /// Goes on after `pause()`. A GET goes on where it stopped if the server can do that and the resource is
     /// provably the same; else it starts over, and the bytes of the first try are forgotten.
-    open func resume() { happen(.resume) }
+    open func resume() { handle(.resume) }
 
-    /// Finishes the operation with `URLError.cancelled`. Does nothing when it is finished.
+    /// Cancels the operation: it finishes with `URLError.cancelled`, calls its failure handler once, and lets its
+    /// dependents run. Does nothing when it is finished.
     ///
-    /// An operation in a queue finishes as soon as the queue starts it, one that nobody has enqueued at once; such
-    /// an operation can no longer be added to Foundation's `OperationQueue`, which stops the program when it is
-    /// given a finished one.
+    /// An operation that was started finishes as soon as its transfer has stopped; one that is paused, or waits for a
+    /// retry, at once. One that was never started is marked, as Foundation's operations are: it finishes without its
+    /// work when it is started. A `RequestOperationQueue` starts it at once, whatever holds the others back;
+    /// Foundation's `OperationQueue` when its turn comes, no longer waiting for its dependencies or a resume. It can
+    /// still be added to a queue. In no queue, it finishes when it is started by hand or awaited by `finished()`.
     open override func cancel() {
-        let willBeStarted = lifecycle.value.wasStarted || isEnqueued
-        enterCompletionGroup()
-        guard let transition = lifecycle.handle(willBeStarted ? .cancelInQueue : .cancelAlone) else { return }
-        // Foundation's part: a cancelled operation waits for no dependency.
-        super.cancel()
-        carryOut(transition)
+        handle(.cancel)
+        // Foundation's part, `super.cancel()`, is left out: it would let the operation pass a barrier of Foundation's
+        // queue, but stops the thread for ever that adds a cancelled operation behind one.
+        if isAwaited.load(ordering: .sequentiallyConsistent) { startIfCancelledAlone() }
+    }
+
+    /// Notes that somebody awaits the operation's end, and will do so in vain if nobody starts it.
+    final func beAwaited() {
+        isAwaited.store(true, ordering: .sequentiallyConsistent)
+        atomicMemoryFence(ordering: .sequentiallyConsistent)
+        startIfCancelledAlone()
+    }
+
+    private func startIfCancelledAlone() {
+        let life = lifecycle.value
+        if life.isCancelled, !life.wasStarted, !mayBeEnqueued { start() }
     }
 
     // MARK: Results
@@ -153,16 +180,15 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// the URL and libcurl's words; what `prepare` threw; or the serializer's error.
     public final var error: (any Error)? {
         if hasOutcome { return results.withLock { $0.error } }
-        guard isFinished else { return nil }
+        let life = lifecycle.value
+        guard life.state == .finished else { return nil }
+        if life.isExpired { return resourceTimeoutError }
         return URLError(
             .cancelled, url: request.url, "The operation was cancelled.", underlying: cancellationReason)
     }
 
-    /// Whether it has finished, and not by being cancelled. An outcome that came in a pause does not show before.
-    final var hasOutcome: Bool {
-        let life = lifecycle.value
-        return life.state == .finished && !life.endedByCancel
-    }
+    /// Whether it has finished with what its work has brought. An outcome that came in a pause does not show before.
+    final var hasOutcome: Bool { lifecycle.value.hasOutcome }
 
     // MARK: Completion
 
@@ -200,6 +226,12 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
             + "request: \(request.httpMethod ?? "GET") \(request.url?.absoluteString ?? "none"), "
             + "status: \(statusCode.map(String.init) ?? "none")>"
     }
+
+    // MARK: For tests
+
+    /// What stands between a change of the operation's life and the action that the change asks for. Tests override
+    /// it, to let other threads in between.
+    func proceed(after transition: AtomicLifecycle.Transition) { carryOut(transition) }
 
     // MARK: For HTTPRequestOperation
 

@@ -71,7 +71,7 @@ struct Examination {
         waitsAtGate = false
         level = 2
         guard isReady else { return }
-        isCancelled = operation.isCancelled
+        isCancelled = (operation as? ScheduledOperation)?.endsWithoutWork ?? operation.isCancelled
         level = PriorityLevel.level(of: operation, inSerialQueue: isSerial)
         guard let scheduled = operation as? ScheduledOperation else { return }
         // One that is cancelled and not asynchronous finishes without running its work: it needs no worker for that.

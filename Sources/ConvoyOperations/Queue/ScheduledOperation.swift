@@ -33,6 +33,7 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
     private let work = Atomic<UInt8>(Work.idle)
     private let priority = Atomic<Int>(QueuePriority.normal.rawValue)
     private let reason = Locked<(any Error)?>(nil)
+    private let inquiries = ReadinessInquiries()
 
     /// The place in the queue. Read and written by the queue only, under its lock.
     var queueIndex: Int32 = -1
@@ -125,10 +126,28 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
     ///
     /// A subclass that has more conditions asks `super.isReady && …`, and calls
     /// ``readinessDidChange()`` when one of them changes.
-    override open var isReady: Bool {
-        // Foundation's own count matters too: its queues hold an operation behind a barrier with it.
-        (areDependenciesFinished || isCancelled) && super.isReady
+    override open var isReady: Bool { answer(isHeldByNobody) }
+
+    /// Passes the answer to `isReady` on to whoever asks, and keeps a note of it. To be called by each `isReady` of the
+    /// library's own that does not ask its superclass.
+    package final func answer(_ isReady: @autoclosure () -> Bool) -> Bool {
+        inquiries.begin()
+        let isReady = isReady()
+        if inquiries.end(isReady), !isScheduled {
+            DispatchQueue.global().async { self.didChangeValue(forKey: "isReady") }
+        }
+        return isReady
     }
+
+    /// Whether no dependency and no barrier holds the operation back. Unlike `isReady`, nobody takes note of the question.
+    package final var isHeldByNobody: Bool {
+        // Foundation's own count matters too: its queues hold an operation behind a barrier with it.
+        (areDependenciesFinished || endsWithoutWork) && super.isReady
+    }
+
+    /// Whether all that the operation still has to do is to finish. Dependencies, barriers, limits and gates hold up
+    /// work, and not this.
+    package var endsWithoutWork: Bool { isCancelled }
 
     override open var isExecuting: Bool { work.load(ordering: .sequentiallyConsistent) == Work.executing }
     override open var isFinished: Bool { work.load(ordering: .sequentiallyConsistent) == Work.finished }
@@ -198,12 +217,10 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
     ///   meanwhile, or opened before.
     package func willWaitAtGate(until deadline: UInt64) {}
 
-    /// Whether the operation is in a queue, Convoy's or Foundation's, which will call `start()`.
-    ///
-    /// Slow (microseconds) if it is not in one of Convoy's. True if it cannot be found out.
-    package final var isEnqueued: Bool {
-        isScheduled || OperationReflection.isInFoundationQueue(self) ?? true
-    }
+    /// Whether the operation may be in a queue, Convoy's or Foundation's, which will call `start()`. True where it
+    /// cannot be found out, because somebody has evaluated `isReady`: to start by hand what a queue of Foundation's holds
+    /// would corrupt that queue's memory.
+    package final var mayBeEnqueued: Bool { isScheduled || inquiries.wereMade }
 
     /// Whether the operation is in a ``RequestOperationQueue``, which calls `start()` again after a pause.
     package final var isScheduled: Bool { queue != nil }
@@ -249,7 +266,7 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
         if let queue {
             queue.readinessDidChange(of: self)
         } else {
-            didChangeValue(forKey: "isReady")
+            inquiries.post(self)
         }
     }
 
@@ -267,7 +284,7 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
         if let queue {
             queue.slotDidFree(by: self)
         } else {
-            didChangeValue(forKey: "isReady")
+            inquiries.post(self)
         }
     }
 

@@ -39,8 +39,23 @@ extension URLConnectionOperation {
         var began: UInt64?
         /// When the next try is due, on the clock.
         var due: UInt64 = 0
-        /// Tells the wait that counts from those that a pause or a cancel has made void.
-        var wait = 0
+        /// Keeps the operation alive while it waits: by the try after which it does.
+        var waiting: [Lifecycle.TryNumber: URLConnectionOperation] = [:]
+    }
+
+    /// When a request is tried again.
+    enum NextTry {
+        /// In the same slot of the queue.
+        case atOnce
+        /// When the time for it has come.
+        case later
+
+        func event(after number: Lifecycle.TryNumber) -> Lifecycle.Event {
+            switch self {
+            case .atOnce: .workMustRepeat(number)
+            case .later: .workWillRetry(number)
+            }
+        }
     }
 
     private var retryClock: any SchedulingClock { settings.withLock { $0.clock } }
@@ -52,8 +67,8 @@ extension URLConnectionOperation {
         if let host = schedulingHost { policy.budget?.deposit(forHost: host) }
     }
 
-    /// Decides about a try that has ended: the event to go on with where it is tried again, nil where it is not.
-    func retry(after error: (any Error)?, head: ResponseHead?) -> Lifecycle.Event? {
+    /// Decides about a try that has ended: when it is tried again, nil where it is not.
+    func retry(after error: (any Error)?, head: ResponseHead?) -> NextTry? {
         let request = self.request
         let failure = error as? URLError
         let nothingWasSent = failure?.provesThatNothingWasSent(of: request) ?? false
@@ -61,7 +76,7 @@ extension URLConnectionOperation {
         if let failure, nothingWasSent, failure.isMarkedAsUnsent {
             if canSendBodyAgain, let count = countImmediateRetry() {
                 tell(RetryEvent(retryCount: count, reason: .error(failure), decision: .retry(after: 0)))
-                return .workMustRepeat
+                return .atOnce
             }
             if retryPolicy == nil {
                 let refusal = canSendBodyAgain ? RetryEvent.Refusal.tooManyRetries : .bodyCannotBeSentAgain
@@ -91,7 +106,7 @@ extension URLConnectionOperation {
             let duration = min(facts.retryAfter ?? delay, max(0, policy.maximumGateDuration))
             closeHostGate(until: Nanoseconds.deadline(duration, after: now))
         }
-        return .workWillRetry
+        return .later
     }
 
     /// Counts one more retry at once, and returns how many retries there had been; nil if there were enough in a row.
@@ -116,16 +131,21 @@ extension URLConnectionOperation {
         (completionQueue ?? OperationQueues.processing).async { [self] in handler(self, event) }
     }
 
-    /// Lets the retry be due when its time has come.
-    func awaitRetry() {
-        let (due, wait) = delivery.withLock { delivery in
-            delivery.retry.wait += 1
-            return (delivery.retry.due, delivery.retry.wait)
+    /// Lets the retry after a try be due when its time has come.
+    func awaitRetry(after number: Lifecycle.TryNumber) {
+        let due = delivery.withLock { delivery in
+            delivery.retry.waiting[number] = self
+            return delivery.retry.due
         }
-        retryClock.schedule(at: due) { [weak self] in
-            guard let self, self.delivery.withLock({ $0.retry.wait == wait }) else { return }
-            self.happen(.retryDue)
-        }
+        let life = lifecycle.current.life
+        guard life.isBackingOff, life.tryNumber == number else { return endRetryWait(after: number) }
+        retryClock.schedule(at: due) { [weak self] in self?.handle(.retryDue(number)) }
+    }
+
+    /// The wait is over, or nobody waits any more.
+    func endRetryWait(after number: Lifecycle.TryNumber) {
+        let kept = delivery.withLock { $0.retry.waiting.removeValue(forKey: number) }
+        withExtendedLifetime(kept) {}
     }
 
     /// The request of a further try. A body from a stream is there once; it must be replayable. Calls the user's stream.

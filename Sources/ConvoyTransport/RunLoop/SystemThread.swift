@@ -34,6 +34,12 @@ enum SystemThread {
             { context in
                 guard let context else { return nil }
                 let start = Unmanaged<Start>.fromOpaque(context).takeRetainedValue()
+                // Writing to a pipe or a TLS connection that the other side has closed is an error of that write, and
+                // must not end the program.
+                var signals = sigset_t()
+                sigemptyset(&signals)
+                sigaddset(&signals, SIGPIPE)
+                pthread_sigmask(SIG_BLOCK, &signals, nil)
                 // Foundation forgets a name that is set from outside.
                 Thread.current.name = start.name
                 start.body()

@@ -32,7 +32,22 @@ import Testing
         let failures = Atomic<Int>(0)
     }
 
-    @Test func whateverComesWhenTheOperationFinishesOnceAndItsBytesAreRight() throws {
+    /// Actions that are held back, for a test to carry out in any order.
+    private final class HeldActions: Sendable {
+        private let actions = Mutex<[@Sendable () -> Void]>([])
+        var count: Int { actions.withLock { $0.count } }
+        func add(_ action: @escaping @Sendable () -> Void) { actions.withLock { $0.append(action) } }
+        /// Carries one out; false if there is none.
+        func carryOutOne(pick: (Int) -> Int) -> Bool {
+            let index = count == 0 ? 0 : pick(count)
+            let action = actions.withLock { $0.isEmpty ? nil : $0.remove(at: index) }
+            action?()
+            return action != nil
+        }
+    }
+
+    @Test(arguments: [false, true])
+    func whateverComesWhenTheOperationFinishesOnceAndItsBytesAreRight(whereActionsComeLate isLate: Bool) throws {
         let queue = DispatchQueue(label: "completion")
         for seed in 0..<20_000 {
             var choices = Choices(state: UInt64(seed))
@@ -42,9 +57,17 @@ import Testing
             if choices.pick(6) == 0 { resource.tag = nil }
             let network = SimulatedTransport(resource)
             var bodies: Set<Data> = [resource.body]
-            let operation = HTTPRequestOperation(request: URLRequest(url: Self.url), transport: network)
+            let clock = ManualClock()
+            let operation = InterruptedOperation(
+                request: URLRequest(url: Self.url), transport: network, clock: clock)
+            let held = HeldActions()
+            if isLate { operation.interrupt { _, proceed in held.add(proceed) } }
             operation.postsNotifications = false
             operation.completionQueue = queue
+            if choices.pick(3) == 0 {
+                operation.retryPolicy = RetryPolicy()
+                operation.retryPolicy?.budget = nil
+            }
             let counts = Counts()
             operation.completionBlock = { counts.completions.add(1, ordering: .relaxed) }
             operation.setCompletionHandler(
@@ -53,7 +76,7 @@ import Testing
 
             var hasFailed = false
             for _ in 0..<choices.pick(60) {
-                switch choices.pick(13) {
+                switch choices.pick(isLate ? 18 : 14) {
                 case 0: operation.start()
                 case 1: operation.pause()
                 case 2: operation.resume()
@@ -68,14 +91,18 @@ import Testing
                 case 5 where choices.pick(12) == 0:
                     hasFailed = true
                     _ = network.step(pick: { choices.pick($0) }, fails: true)
+                case 6: clock.advance(by: 10)
+                case 14...: _ = held.carryOutOne(pick: { choices.pick($0) })
                 default: _ = network.step(pick: { choices.pick($0) })
                 }
                 #expect(network.open.count <= 1, "seed \(seed): two connections at once")
                 #expect(operation.isFinished || (operation.responseData == nil && operation.error == nil))
             }
             // What anybody would do who wants it to end.
-            for _ in 0..<2_000 where !operation.isFinished {
+            for _ in 0..<4_000 where !operation.isFinished || held.count > 0 {
+                if held.carryOutOne(pick: { choices.pick($0) }) { continue }
                 operation.resume()
+                clock.advance(by: 1_000)
                 operation.start()
                 _ = network.step(pick: { choices.pick($0) })
             }

@@ -4,14 +4,26 @@ import Testing
 
 /// The state machine under every sequence of its events, up to a length.
 ///
-/// What can follow depends on the lifecycle and on what the environment knows (whether a queue holds the operation,
-/// how much work is under way), so sequences that lead to the same of both are walked on from once.
+/// What can follow depends on the lifecycle and on how much work is under way, so sequences that lead to the same of
+/// both are walked on from once.
 @Suite struct LifecycleTests {
     /// All that decides how a sequence can go on, and all that a promise has been kept so far.
     private struct Point: Hashable {
         var life = Lifecycle()
         var works = 0
         var finishes = 0
+
+        /// Every event, with the try that is under way and with the one before.
+        var events: [Lifecycle.Event] {
+            let numbers = [life.tryNumber, life.tryNumber &- 1]
+            return [.start, .pause, .resume, .cancel, .expire]
+                + numbers.flatMap { number -> [Lifecycle.Event] in
+                    [
+                        .workStopped(number), .workCompleted(number), .workMustRepeat(number),
+                        .workWillRetry(number), .retryDue(number),
+                    ]
+                }
+        }
     }
 
     private static let allowed: [OperationState: Set<OperationState>] = [
@@ -21,35 +33,53 @@ import Testing
         .finished: [],
     ]
 
+    /// The try that an event of the work names.
+    private func number(of event: Lifecycle.Event) -> Lifecycle.TryNumber? {
+        switch event {
+        case .start, .pause, .resume, .cancel, .expire: nil
+        case .workStopped(let number), .workCompleted(let number), .workMustRepeat(let number),
+            .workWillRetry(let number), .retryDue(let number):
+            number
+        }
+    }
+
     private func step(_ point: Point, _ event: Lifecycle.Event) -> Point {
         var next = point
         let action = next.life.handle(event)
         let (old, new) = (point.life, next.life)
+        if let number = number(of: event), number != old.tryNumber {
+            #expect(new == old && action == .nothing, "an older try changed something: \(old) \(event)")
+        }
         if old.state != new.state {
             // Within one event a started operation may run through executing: a stored outcome is delivered.
             let isAllowed =
                 Self.allowed[old.state, default: []].contains(new.state)
                 || (old.state == .ready && new.state == .finished)
             #expect(isAllowed, "\(old) \(event) \(new)")
-            #expect(old.state != .executing || new.state != .ready || event == .workWillRetry)
+            let isRetry = if case .workWillRetry = event { true } else { false }
+            #expect(old.state != .executing || new.state != .ready || isRetry)
         }
         #expect((action == .finish) == (old.state != .finished && new.state == .finished), "\(old) \(event)")
         if action == .finish { next.finishes += 1 }
-        if action == .begin {
-            #expect(new.state == .executing && new.work == .running && !new.isCancelled, "\(old) \(event)")
-            // A repeated work is the same one over again.
-            if event != .workMustRepeat || old.work != .running { next.works += 1 }
+        if case .begin(let number) = action {
+            #expect(new.state == .executing && new.work == .running && !new.isEnding, "\(old) \(event)")
+            #expect(number == new.tryNumber && number == old.tryNumber + 1)
+            // The try before has ended with this event, or long before.
+            next.works = 1
+        } else {
+            #expect(new.tryNumber == old.tryNumber)
+            if old.isUnderWay(old.tryNumber), !new.isUnderWay(old.tryNumber) { next.works -= 1 }
         }
-        let ends = [.running, .stopping].contains(old.work) && new.work != old.work && new.work != .stopping
-        if ends { next.works -= 1 }
+        switch action {
+        case .stop(let number), .stopAndFreeSlot(let number), .awaitRetry(let number):
+            #expect(number == old.tryNumber, "\(old) \(event)")
+        default: break
+        }
         #expect(next.works >= 0 && next.works <= 1, "two works at once: \(old) \(event)")
         #expect(next.finishes <= 1)
-        if new.state == .finished {
-            #expect(new.wasStarted || event == .cancelAlone || old.state == .finished,
-                "finished before anybody started it: \(old) \(event)")
-            #expect(new.endedByCancel == new.isCancelled || !new.endedByCancel)
-        }
+        #expect(new.state != .finished || new.wasStarted, "finished before anybody started it: \(old) \(event)")
         #expect(!old.isCancelled || new.isCancelled)
+        #expect(!new.isCancelled || !new.isExpired)
         #expect(Lifecycle(bits: new.bits) == new)
         return next
     }
@@ -60,7 +90,7 @@ import Testing
         for _ in 1...8 {
             var next: [Point: Int] = [:]
             for (point, count) in frontier {
-                for event in Lifecycle.Event.allCases {
+                for event in point.events {
                     next[step(point, event), default: 0] += count
                     sequences += count
                 }
@@ -68,7 +98,7 @@ import Testing
             for point in next.keys { expectItCanArrive(from: point) }
             frontier = next
         }
-        let events = Lifecycle.Event.allCases.count
+        let events = Point().events.count
         #expect(sequences == (1...8).reduce(0) { sum, length in sum + (0..<length).reduce(1) { n, _ in n * events } })
     }
 
@@ -76,11 +106,12 @@ import Testing
     private func expectItCanArrive(from start: Point) {
         var point = start
         for _ in 0..<6 where point.life.state != .finished {
+            let number = point.life.tryNumber
             switch (point.life.work, point.life.state) {
-            case (.stopping, _): point = step(point, .workStopped)
-            case (.running, _): point = step(point, .workCompleted)
+            case (.stopping, _): point = step(point, .workStopped(number))
+            case (.running, _): point = step(point, .workCompleted(number))
             case (_, .paused): point = step(point, .resume)
-            case (_, .ready) where point.life.isBackingOff: point = step(point, .retryDue)
+            case (_, .ready) where point.life.isBackingOff: point = step(point, .retryDue(number))
             default: point = step(point, .start)
             }
         }
@@ -92,28 +123,52 @@ import Testing
         (.executing, [.start]),
         (.paused, [.start, .pause]),
         (.paused, [.pause]),
-    ] as [(OperationState, [Lifecycle.Event])])
-    func cancelLeadsToFinishedFromEveryState(state: OperationState, before: [Lifecycle.Event]) {
+    ] as [(OperationState, [Lifecycle.Event])], [Lifecycle.Event.cancel, .expire])
+    func cancelAndExpireLeadToFinishedFromEveryState(
+        point: (state: OperationState, before: [Lifecycle.Event]), event: Lifecycle.Event
+    ) {
         var life = Lifecycle()
-        for event in before { _ = life.handle(event) }
-        #expect(life.state == state)
-        var actions = [life.handle(.cancelInQueue)]
-        if life.work == .stopping { actions.append(life.handle(.workStopped)) }
+        for event in point.before { _ = life.handle(event) }
+        #expect(life.state == point.state)
+        var actions = [life.handle(event)]
+        if life.work == .stopping { actions.append(life.handle(.workStopped(1))) }
         if life.state != .finished { actions.append(life.handle(.start)) }
         #expect(life.state == .finished)
-        #expect(life.endedByCancel)
+        #expect(!life.hasOutcome)
+        #expect(life.isCancelled == (event == .cancel) && life.isExpired == (event == .expire))
         #expect(actions.last == .finish)
+    }
+
+    @Test func anUnstartedOperationThatIsCancelledIsMarkedAndFinishesInStart() {
+        for before in [[], [Lifecycle.Event.pause]] {
+            var life = Lifecycle()
+            for event in before { _ = life.handle(event) }
+            #expect(life.handle(.cancel) == .readinessChanged)
+            #expect(life.isCancelled && life.isStartable && life.state == .ready)
+            #expect(life.handle(.cancel) == .nothing)
+            #expect(life.handle(.start) == .finish)
+        }
+    }
+
+    @Test func anExpiredOperationCanStillBeCancelled() {
+        var life = Lifecycle()
+        _ = life.handle(.start)
+        #expect(life.handle(.expire) == .stop(1))
+        #expect(life.handle(.cancel) == .nothing)
+        #expect(life.handle(.expire) == .nothing)
+        #expect(life.handle(.workStopped(1)) == .finish)
+        #expect(life.isCancelled && !life.isExpired)
     }
 
     @Test func anOutcomeThatComesInAPauseWaitsForTheResume() {
         var life = Lifecycle()
         _ = life.handle(.start)
-        #expect(life.handle(.pause) == .stopAndFreeSlot)
-        #expect(life.handle(.workCompleted) == .nothing)
+        #expect(life.handle(.pause) == .stopAndFreeSlot(1))
+        #expect(life.handle(.workCompleted(1)) == .nothing)
         #expect(life.state == .paused)
         #expect(life.handle(.resume) == .restart)
         #expect(life.handle(.start) == .finish)
-        #expect(!life.endedByCancel)
+        #expect(life.hasOutcome)
     }
 
     @Test func aResumeBeforeTheStopIsDoneBeginsAnewOnlyAfterIt() {
@@ -123,7 +178,38 @@ import Testing
         _ = life.handle(.resume)
         #expect(life.handle(.start) == .nothing)
         #expect(life.state == .executing)
-        #expect(life.handle(.workStopped) == .begin)
+        #expect(life.handle(.workStopped(1)) == .begin(2))
+    }
+
+    @Test func aRetryThatWasDueBeforeAPauseDoesNotEndALaterWait() {
+        var life = Lifecycle()
+        for event in [Lifecycle.Event.start, .workWillRetry(1), .pause, .resume, .start, .workWillRetry(2)] {
+            _ = life.handle(event)
+        }
+        #expect(life.isBackingOff)
+        #expect(life.handle(.retryDue(1)) == .nothing)
+        #expect(life.handle(.retryDue(2)) == .restart)
+    }
+
+    @Test func theNumberOfATryBeginsAgainAfterTheLast() {
+        var life = Lifecycle()
+        var slot = WorkSlot()
+        for _ in 0..<70_000 {
+            guard case .begin(let number) = life.handle(life.work == .none ? .start : .workMustRepeat(life.tryNumber))
+            else {
+                Issue.record("no try began")
+                return
+            }
+            slot.begin(number)
+            let isStopped = slot.endIfStopped(number)
+            guard !isStopped else {
+                Issue.record("try \(number) was stopped by nobody")
+                return
+            }
+        }
+        _ = slot.stop(life.tryNumber)
+        let isStopped = slot.endIfStopped(life.tryNumber)
+        #expect(isStopped)
     }
 
     @Test func transitionsOfManyThreadsAreNumberedWithoutGaps() async {
@@ -132,16 +218,22 @@ import Testing
             for _ in 0..<4 {
                 group.addTask {
                     (0..<5_000).compactMap { index in
-                        life.value.handle(index % 2 == 0 ? .pause : .resume).flatMap {
-                            $0.old == $0.new ? nil : $0.number
-                        }
+                        life.value.handle(index % 2 == 0 ? .pause : .resume).flatMap(\.number)
                     }
                 }
             }
             return await group.reduce(into: []) { $0 += $1 }
         }
         #expect(numbers.sorted() == Array(1...UInt32(numbers.count)))
-        #expect(life.value.number == UInt32(numbers.count))
+        #expect(life.value.current.number == UInt32(numbers.count))
+    }
+
+    @Test func aTransitionThatChangesNothingHasNoNumber() {
+        let life = AtomicLifecycle()
+        _ = life.handle(.pause)
+        #expect(life.handle(.start)?.number == 2)  // it notes that it was started
+        let again = life.handle(.start)
+        #expect(again?.action == .slotFreed && again?.number == nil)
     }
 
     private final class Shared: Sendable { let value = AtomicLifecycle() }

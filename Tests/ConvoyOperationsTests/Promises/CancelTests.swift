@@ -43,6 +43,8 @@ import Testing
         let probe = Probe(server.url("/quick"))
         let ran = dependent(on: probe.operation)
         probe.operation.cancel()
+        #expect(probe.operation.isCancelled && !probe.operation.isFinished)
+        probe.operation.start()
         expectCancelled(probe, ran)
         #expect(server.requests.isEmpty)
     }
@@ -144,6 +146,8 @@ import Testing
         let probe = Probe(server.url("/quick"))
         probe.operation.pause()
         probe.operation.cancel()
+        #expect(probe.operation.isReady && !probe.operation.isFinished)
+        probe.operation.start()
         #expect(probe.outcome() == Probe.cancelled)
     }
 

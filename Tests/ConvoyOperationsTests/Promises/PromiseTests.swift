@@ -209,6 +209,10 @@ import Testing
             { self.queue.addOperation($0) },
             { $0.cancel() },
             {
+                $0.cancel()
+                $0.start()
+            },
+            {
                 self.queue.addOperation($0)
                 $0.cancel()
             },
@@ -264,7 +268,8 @@ import Testing
                 delivered.fire()
             }
         }
-        if ending == "cancelled" { operation.cancel() } else { queue.addOperation(operation) }
+        if ending == "cancelled" { operation.cancel() }
+        queue.addOperation(operation)
         #expect(delivered.wait())
         try eventually(timeout: 10, "the closures to be let go of") { left == nil }
         #expect(operation.isFinished && operation.completionBlock == nil && operation.dependencies.isEmpty)

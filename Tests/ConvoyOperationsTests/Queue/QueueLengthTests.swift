@@ -32,7 +32,7 @@ struct QueueLengthTests {
         #expect(refused.cancellationReason as? RequestOperationQueueError == .refused(maximumLength: 2))
         let untouched = PausableTestOperation()
         #expect(throws: RequestOperationQueueError.refused(maximumLength: 2)) { try queue.enqueue(untouched) }
-        #expect(!untouched.isCancelled && !untouched.isEnqueued)
+        #expect(!untouched.isCancelled && !untouched.isScheduled)
         let foreign = BlockOperation {}
         queue.addOperation(foreign)
         #expect(returns { foreign.waitUntilFinished() })
@@ -96,7 +96,7 @@ struct QueueLengthTests {
         while queue.state.withLock({ !$0.length.hasWaiters }) { await Task.yield() }
         cancelled.cancel()
         await #expect(throws: CancellationError.self) { try await cancelled.value }
-        #expect(!given.isEnqueued)
+        #expect(!given.isScheduled)
         let task = Task { try await queue.enqueue(late) }
         while queue.state.withLock({ !$0.length.hasWaiters }) { await Task.yield() }
         running.finish()

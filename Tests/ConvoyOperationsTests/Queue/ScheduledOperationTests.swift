@@ -1,5 +1,6 @@
 @_spi(ConvoyInternals) import ConvoyTransport
 import Foundation
+import FoundationNetworking
 import Synchronization
 import Testing
 
@@ -127,28 +128,49 @@ struct ScheduledOperationTests {
         #expect(!operation.isFinished && !operation.isExecuting)
     }
 
-    @Test("Reflection tells whether Foundation's queue has the operation, on this toolchain")
-    func reflection() {
-        let operation = ScheduledBlockOperation {}
-        #expect(OperationReflection.isInFoundationQueue(operation) == false)
-        #expect(!operation.isEnqueued)
+    @Test("Foundation's queue evaluates isReady while it adds, and so is noticed", arguments: ["one", "several", "behind a barrier"])
+    func examination(way: String) {
         let queue = OperationQueue()
         queue.isSuspended = true
-        queue.addOperation(operation)
-        #expect(OperationReflection.isInFoundationQueue(operation) == true)
-        #expect(operation.isEnqueued && !operation.isScheduled)
+        if way == "behind a barrier" {
+            queue.addOperation {}
+            queue.addBarrierBlock {}
+        }
+        let operation = ScheduledBlockOperation {}
+        operation.addDependency(BlockOperation {})
+        operation.dependencies.forEach(operation.removeDependency)
+        #expect(!operation.mayBeEnqueued)
+        if way == "several" {
+            queue.addOperations([BlockOperation {}, operation], waitUntilFinished: false)
+        } else {
+            queue.addOperation(operation)
+        }
+        #expect(operation.mayBeEnqueued && !operation.isScheduled)
         queue.isSuspended = false
         #expect(drains(queue))
-        #expect(!operation.isEnqueued)
+    }
 
-        let own = RequestOperationQueue()
-        own.isSuspended = true
-        let second = ScheduledBlockOperation {}
-        own.addOperation(second)
-        #expect(second.isEnqueued && second.isScheduled)
-        own.isSuspended = false
-        #expect(drains(own))
-        #expect(eventually { !second.isScheduled })
+    @Test("Nobody else evaluates isReady: not dependents, not a barrier, not the operation itself")
+    func noExamination() {
+        let queue = OperationQueue()
+        let operation = HTTPRequestOperation(request: URLRequest(url: URL(fileURLWithPath: "/")))
+        let dependency = BlockOperation {}
+        operation.addDependency(dependency)
+        let dependents = [BlockOperation {}, ScheduledBlockOperation {}]
+        for dependent in dependents { dependent.addDependency(operation) }
+        queue.addOperations(dependents, waitUntilFinished: false)
+        queue.addBarrierBlock {}
+        operation.start()
+        dependency.start()
+        #expect(operation.areDependenciesFinished)
+        operation.pause()
+        operation.queuePriority = .high
+        operation.resume()
+        operation.cancel()
+        _ = operation.description
+        #expect(!operation.mayBeEnqueued)
+        operation.start()
+        #expect(drains(queue))
     }
 
     @Test("An operation that is dropped before its dependency finishes is not touched by it", arguments: [true, false])

@@ -216,6 +216,21 @@ import Testing
         #expect(!WatchedSerializer.threads.withLock { $0 }.isEmpty)
     }
 
+    @Test func `no code of a subclass of the user's runs on the network thread`() throws {
+        server.route("GET", "/fine", .text("fine"))
+        let queue = RequestOperationQueue()
+        queue.maxConcurrentOperationCount = 1
+        let operations = (0..<20).map { _ in
+            let operation = WatchedOperation(request: URLRequest(url: server.url("/fine")))
+            operation.completionQueue = testQueue
+            return operation
+        }
+        // All but the first are started when the one before has finished, which is on the network thread.
+        queue.addOperations(operations, waitUntilFinished: true)
+        #expect(operations.allSatisfy { $0.error == nil })
+        #expect(operations.count { $0.thread.withLock { $0 } == "Convoy.Network" } == 0)
+    }
+
     @Test(arguments: [("HEAD", 200), ("GET", 304)])
     func `a response without a body is not too long, whatever it announces`(method: String, status: Int) throws {
         server.route(method, "/large", .raw("HTTP/1.1 \(status) X\r\nContent-Length: 1000000\r\n\r\n"))
@@ -281,6 +296,17 @@ private final class SlowOutputStream: OutputStream, RewindableOutputStream {
     func rewind() {
         note("rewind")
         state.withLock { $0.written = Data() }
+    }
+}
+
+/// An operation of the user's that notes where it is started.
+private final class WatchedOperation: HTTPRequestOperation, @unchecked Sendable {
+    let thread = Mutex("")
+
+    override func start() {
+        let name = Thread.current.name ?? ""
+        thread.withLock { $0 = name }
+        super.start()
     }
 }
 

@@ -1,0 +1,104 @@
+@_spi(ConvoyInternals) import ConvoyTransport
+import Foundation
+import Synchronization
+
+/// Tells observers of an operation's changes: every one, once, in the order in which they were made, the last one too.
+///
+/// Changes are made by many threads and reported here in any order; their numbers put them right. When the last
+/// one, that to `finished`, has been handed to the observers' queues, all observers are let go of. An operation that
+/// nobody observes pays for one atomic read a change.
+final class ObservationCenter: Sendable {
+    typealias Handler = @Sendable (URLConnectionOperation, Lifecycle, Lifecycle) -> Void
+
+    private struct State {
+        var observers: [Int: Observer] = [:]
+        var nextKey = 0
+        /// The number of the last change that was told; nil until there is an observer.
+        var told: UInt32?
+        /// Changes that were reported before one that was made before them.
+        var waiting: [UInt32: AtomicLifecycle.Transition] = [:]
+    }
+
+    private let isObserved = Atomic<Bool>(false)
+    private let state = Locked(State())
+
+    /// Whether it holds an observer.
+    var isHolding: Bool { state.withLock { !$0.observers.isEmpty } }
+
+    func add(
+        to operation: URLConnectionOperation, queue: DispatchQueue?, _ handler: @escaping Handler
+    ) -> OperationObservation {
+        // From here on every change is reported.
+        isObserved.store(true, ordering: .sequentiallyConsistent)
+        atomicMemoryFence(ordering: .sequentiallyConsistent)
+        let serial = DispatchQueue(label: "Convoy.Observation", target: queue)
+        let key: Int? = state.withLock { state in
+            let (life, number) = operation.lifecycle.current
+            // Nothing follows.
+            guard life.state != .finished else { return nil }
+            if state.told == nil { state.told = number }
+            state.nextKey += 1
+            state.observers[state.nextKey] = Observer(handler, on: serial, after: number)
+            return state.nextKey
+        }
+        guard let key else { return OperationObservation {} }
+        return OperationObservation { [weak self] in
+            let removed = self?.state.withLock { $0.observers.removeValue(forKey: key) }
+            removed?.invalidate()
+        }
+    }
+
+    func note(_ transition: AtomicLifecycle.Transition, of operation: URLConnectionOperation) {
+        guard let number = transition.number, isObserved.load(ordering: .sequentiallyConsistent) else { return }
+        let released = state.withLock { state in
+            // Made before there was an observer.
+            guard let told = state.told, number > told else { return [Int: Observer]() }
+            state.waiting[number] = transition
+            return Self.tell(&state, of: operation)
+        }
+        withExtendedLifetime(released) {}
+    }
+
+    /// Tells what can be told. Returns the observers after the last change.
+    private static func tell(_ state: inout State, of operation: URLConnectionOperation) -> [Int: Observer] {
+        while let told = state.told, let next = state.waiting.removeValue(forKey: told &+ 1) {
+            state.told = told &+ 1
+            // Handed to the queues under the lock, which keeps the order; the handlers run later, without it.
+            for observer in state.observers.values { observer.tell(next, number: told &+ 1, of: operation) }
+            guard next.new.state != .finished else {
+                defer { state.observers = [:] }
+                return state.observers
+            }
+        }
+        return [:]
+    }
+
+    /// A handler, and the queue that it is called on.
+    private final class Observer: Sendable {
+        private let queue: DispatchQueue
+        private let first: UInt32
+        private let handler: Locked<Stored?>
+
+        /// A closure that is stored as such would be wrapped once more each time that it is read.
+        private struct Stored { let call: Handler }
+
+        init(_ handler: @escaping Handler, on queue: DispatchQueue, after number: UInt32) {
+            self.handler = Locked(Stored(call: handler))
+            self.queue = queue
+            first = number
+        }
+
+        func tell(_ transition: AtomicLifecycle.Transition, number: UInt32, of operation: URLConnectionOperation) {
+            guard number > first else { return }
+            queue.async { [self] in
+                handler.withLock { $0 }?.call(operation, transition.old, transition.new)
+            }
+        }
+
+        /// What is on the queue already is not told either.
+        func invalidate() {
+            let released = handler.withLock { $0.take() }
+            withExtendedLifetime(released) {}
+        }
+    }
+}

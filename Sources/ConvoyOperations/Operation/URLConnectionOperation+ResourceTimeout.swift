@@ -1,0 +1,47 @@
+import ConvoySupport
+@_spi(ConvoyInternals) import ConvoyTransport
+import Foundation
+
+/// The time that the whole operation may take.
+extension URLConnectionOperation {
+    /// How many seconds the operation may take in all, with its retries, its waiting for them and its pauses. No
+    /// limit, unless set; nor with zero, a negative number, infinity or NaN.
+    ///
+    /// The time runs from the first start of its work, or from when its queue first holds it back at the closed gate
+    /// of a host, until it finishes; it does not stop in a pause. `URLSession` counts its `timeoutIntervalForResource`
+    /// in the same way. (`timeoutInterval` of the request is another: how long a transfer may be without a byte.) When
+    /// the time is over, the operation finishes with `URLError.timedOut`: at once, or when its transfer has stopped. It
+    /// is not cancelled, and its dependents run. What is set after the time has begun to run does not change it.
+    public final var timeoutIntervalForResource: TimeInterval? {
+        get { settings.withLock { $0.timeoutIntervalForResource } }
+        set { settings.withLock { $0.timeoutIntervalForResource = newValue } }
+    }
+
+    /// Lets the time for the whole operation run, if it has a limit. Only the first call counts.
+    package final func beginResourceTimeout() {
+        let (interval, clock) = settings.withLock { ($0.timeoutIntervalForResource, $0.clock) }
+        guard let interval, interval > 0, interval.isFinite else { return }
+        let deadline = Nanoseconds.deadline(interval, after: clock.now)
+        guard resourceDeadline.compareExchange(expected: 0, desired: deadline, ordering: .relaxed).exchanged
+        else { return }
+        awaitExpiry(at: deadline, on: clock)
+    }
+
+    /// In steps of a minute: a clock's timer cannot be taken back, and what it holds of an operation that has finished
+    /// is to be let go of soon.
+    private func awaitExpiry(at deadline: UInt64, on clock: any SchedulingClock) {
+        let now = clock.now
+        let step = now &+ min(deadline > now ? deadline - now : 0, 60_000_000_000)
+        clock.schedule(at: step) { [weak self] in
+            guard let self, !self.isFinished else { return }
+            if clock.now >= deadline { self.handle(.expire) } else { self.awaitExpiry(at: deadline, on: clock) }
+        }
+    }
+
+    /// What an operation that has run out of time finishes with.
+    var resourceTimeoutError: URLError {
+        URLError(
+            .timedOut, url: request.url,
+            "The operation has not finished within the time that it may take in all (timeoutIntervalForResource).")
+    }
+}

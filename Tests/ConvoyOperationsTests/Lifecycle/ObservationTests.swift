@@ -1,0 +1,165 @@
+import ConvoyTestSupport
+@_spi(ConvoyInternals) import ConvoyTransport
+import Foundation
+import FoundationNetworking
+import Synchronization
+import Testing
+
+@testable import ConvoyOperations
+
+/// Promise 4: every change is told, in order, once, the last one too; then the observers are let go of.
+@Suite struct ObservationTests {
+    private final class Told: Sendable {
+        private let changes = Locked<[[OperationState]]>([])
+        var all: [[OperationState]] { changes.withLock { $0 } }
+        func add(_ change: OperationChange<OperationState>) {
+            changes.withLock { $0.append([change.oldValue, change.newValue]) }
+        }
+
+        /// Whether each change begins where the one before ended, from the first state to the last.
+        var isChain: Bool {
+            let all = all
+            guard all.first?.first == .ready, all.last?.last == .finished else { return false }
+            return zip(all, all.dropFirst()).allSatisfy { $0.last == $1.first }
+        }
+    }
+
+    private let network = ThreadedTransport()
+    private let queue = DispatchQueue(label: "observer")
+
+    private func operation() -> InterruptedOperation {
+        let operation = InterruptedOperation(
+            request: URLRequest(url: URL(fileURLWithPath: "/simulated")), transport: network)
+        operation.postsNotifications = false
+        operation.completionQueue = testQueue
+        return operation
+    }
+
+    @Test func theLastChangeIsToldThoughAnEarlierOneIsReportedAfterIt() {
+        let operation = operation()
+        let told = Told()
+        operation.observe(.state, on: queue) { _, change in told.add(change) }
+        operation.pause()
+        let held = HeldEvents(of: operation)
+        held.begin { operation.resume() }
+        operation.start()
+        network.serve()
+        let delivered = Signal()
+        operation.whenDelivered { delivered.fire() }
+        #expect(delivered.wait())
+        queue.sync {}
+        #expect(operation.isFinished && told.all == [[.ready, .paused]])
+        held.release(0)
+        #expect(held.wait(for: 0))
+        queue.sync {}
+        #expect(told.all == [[.ready, .paused], [.paused, .ready], [.ready, .executing], [.executing, .finished]])
+        #expect(!operation.observationCenter.isHolding)
+    }
+
+    @Test func whatChangesNothingDoesNotStandInTheWayOfAChange() {
+        let operation = operation()
+        let told = Told()
+        operation.observe(.state, on: queue) { _, change in told.add(change) }
+        operation.pause()
+        // Each asks for an action. The first one notes the start, and the others change nothing.
+        for _ in 0..<3 { operation.start() }
+        operation.resume()
+        network.serve()
+        #expect(eventually { operation.isFinished && !operation.observationCenter.isHolding })
+        queue.sync {}
+        #expect(told.isChain && told.all.count == 4, "\(told.all)")
+    }
+
+    @Test func observersThatComeWhileOthersAreThereHearWhatFollows() {
+        let operation = operation()
+        let (early, late) = (Told(), Told())
+        operation.observe(.state, on: queue) { _, change in early.add(change) }
+        operation.pause()
+        let held = HeldEvents(of: operation)
+        held.begin { operation.resume() }
+        operation.observe(.state, on: queue) { _, change in late.add(change) }
+        operation.pause()
+        held.release(0)
+        #expect(held.wait(for: 0))
+        queue.sync {}
+        #expect(early.all == [[.ready, .paused], [.paused, .ready], [.ready, .paused]])
+        #expect(late.all == [[.ready, .paused]])
+    }
+
+    @Test func anObservationThatHasEndedHearsNothingThatWasOnItsWay() {
+        let operation = operation()
+        let told = Told()
+        queue.suspend()
+        let observation = operation.observe(.state, on: queue) { _, change in told.add(change) }
+        operation.pause()
+        observation.invalidate()
+        queue.resume()
+        queue.sync {}
+        #expect(told.all.isEmpty && !operation.observationCenter.isHolding)
+    }
+
+    @Test func aFinishedOperationKeepsNoObserver() {
+        let operation = operation()
+        operation.cancel()
+        operation.start()
+        operation.observe(.state) { _, _ in Issue.record("nothing follows") }
+        #expect(!operation.observationCenter.isHolding)
+    }
+
+    @Test func aCancelIsToldOnce() {
+        let operation = operation()
+        let told = Locked<[Bool]>([])
+        let finished = Signal()
+        operation.observe(.isCancelled, on: queue) { _, change in told.withLock { $0.append(change.newValue) } }
+        operation.observe(.isFinished, on: queue) { _, _ in finished.fire() }
+        operation.start()
+        for _ in 0..<3 { operation.cancel() }
+        #expect(finished.wait())
+        queue.sync {}
+        #expect(told.withLock { $0 } == [true])
+    }
+
+    /// Fifteen hundred operations, which four threads push through all their states.
+    @Test func inAStormTheChangesToldAreAChainFromTheFirstToTheLast() {
+        network.serve()
+        let all = (0..<1_500).map { number in
+            let operation = operation()
+            if number % 3 == 0 {
+                // What is between a change and its report takes its time, now and then.
+                operation.interrupt { transition, proceed in
+                    if (transition.number ?? 0) % 2 == 0 { sched_yield() }
+                    proceed()
+                }
+            }
+            return (operation: operation, told: Told())
+        }
+        for (operation, told) in all { operation.observe(.state) { _, change in told.add(change) } }
+        let threads = DispatchGroup()
+        for number in 0..<4 {
+            threads.enter()
+            Thread {
+                var random = SplitMix64(seed: UInt64(number))
+                for (operation, _) in all {
+                    for _ in 0..<6 {
+                        switch Int.random(in: 0..<16, using: &random) {
+                        case 0..<5: operation.pause()
+                        case 5..<10: operation.resume()
+                        case 10..<15: operation.start()
+                        default: operation.cancel()
+                        }
+                    }
+                }
+                threads.leave()
+            }.start()
+        }
+        #expect(threads.wait(timeout: .now() + patience) == .success)
+        for (operation, told) in all {
+            let isOver = eventually {
+                operation.resume()
+                operation.start()
+                return operation.isFinished && !operation.observationCenter.isHolding && told.all.last?.last == .finished
+            }
+            #expect(isOver && told.isChain, "\(operation): \(told.all)")
+        }
+    }
+}

@@ -1,0 +1,71 @@
+@_spi(ConvoyInternals) import ConvoyTransport
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyOperations
+
+/// A queue of Foundation's takes the answer of `isReady` and stores it later. What changes in between must not be lost.
+@Suite struct ReadinessTests {
+    /// Lets something happen between its answer and the storing of the answer, once.
+    private final class ChangingOperation: HTTPRequestOperation, @unchecked Sendable {
+        private struct Stored { let call: @Sendable () -> Void }
+        private let change = Locked<Stored?>(nil)
+
+        func whenRefused(_ change: @escaping @Sendable () -> Void) {
+            self.change.withLock { $0 = Stored(call: change) }
+        }
+
+        override var isReady: Bool {
+            let isReady = super.isReady
+            if !isReady { change.withLock { $0.take() }?.call() }
+            return isReady
+        }
+    }
+
+    private let network = ThreadedTransport()
+
+    private func operation() -> ChangingOperation {
+        network.serve()
+        let operation = ChangingOperation(
+            request: URLRequest(url: URL(fileURLWithPath: "/simulated")), transport: network)
+        operation.completionQueue = testQueue
+        return operation
+    }
+
+    @Test(arguments: QueueKind.allCases, [false, true])
+    func aResumeIsNotLostThatComesWhileAQueueTakesTheOperationIn(kind: QueueKind, isSuspended: Bool) {
+        let queue = kind.make()
+        queue.isSuspended = isSuspended
+        let operation = operation()
+        operation.pause()
+        operation.whenRefused { [weak operation] in operation?.resume() }
+        queue.addOperation(operation)
+        queue.isSuspended = false
+        #expect(drains(queue))
+        #expect(operation.isFinished && operation.error == nil)
+    }
+
+    @Test(arguments: QueueKind.allCases)
+    func aCancelIsNotLostThatComesWhileAQueueTakesThePausedOperationIn(kind: QueueKind) {
+        let queue = kind.make()
+        let operation = operation()
+        operation.pause()
+        operation.whenRefused { [weak operation] in operation?.cancel() }
+        queue.addOperation(operation)
+        #expect(drains(queue))
+        #expect(operation.isFinished && operation.isCancelled)
+    }
+
+    @Test(arguments: QueueKind.allCases)
+    func theEndOfADependencyIsNotLostThatComesWhileAQueueTakesTheOperationIn(kind: QueueKind) {
+        let queue = kind.make()
+        let operation = operation()
+        let dependency = ScheduledBlockOperation {}
+        operation.addDependency(dependency)
+        operation.whenRefused { dependency.start() }
+        queue.addOperation(operation)
+        #expect(drains(queue))
+        #expect(operation.isFinished && operation.error == nil)
+    }
+}

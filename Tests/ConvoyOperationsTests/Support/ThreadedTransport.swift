@@ -1,0 +1,122 @@
+@_spi(ConvoyInternals) import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+@testable import ConvoyOperations
+
+/// A network on a queue of its own, whose transfers end when a test says so, on the thread that says it.
+final class ThreadedTransport: Transport, Sendable {
+    static let body = Data("the body".utf8)
+
+    private struct State {
+        var connections: [ThreadedConnection] = []
+        var isServing = false
+        var isSlowToCancel = false
+    }
+
+    let queue = DispatchQueue(label: "network")
+    private let state = Locked(State())
+
+    func connection(
+        for request: URLRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate
+    ) -> any Connection {
+        let connection = ThreadedConnection(request: request, delegate: delegate, network: self)
+        state.withLock { $0.connections.append(connection) }
+        return connection
+    }
+
+    func perform(_ block: @escaping @Sendable () -> Void) { queue.async(execute: block) }
+
+    /// Ends the transfer that is under way, if there is one, and returns when its delegate has been told.
+    func end(with error: URLError? = nil) {
+        queue.sync {
+            for connection in state.withLock({ $0.connections }) { connection.finish(with: error) }
+        }
+    }
+
+    /// Ends a transfer as if it had been cancelled, which nobody has asked for.
+    func cancelUnasked() {
+        queue.sync {
+            for connection in state.withLock({ $0.connections }) { connection.finishAsCancelled() }
+        }
+    }
+
+    /// From now on, each transfer succeeds by itself.
+    func serve() {
+        queue.sync {
+            state.withLock { $0.isServing = true }
+            for connection in state.withLock({ $0.connections }) { connection.goOn() }
+        }
+    }
+
+    /// Transfers that are cancelled go on to be so only when everything is served.
+    func beSlowToCancel() { state.withLock { $0.isSlowToCancel = true } }
+
+    fileprivate var isServing: Bool { state.withLock { $0.isServing } }
+    fileprivate var isSlowToCancel: Bool { state.withLock { $0.isSlowToCancel } }
+
+    /// How many transfers are under way.
+    var openCount: Int { queue.sync { state.withLock { $0.connections }.filter(\.isOpen).count } }
+    var connectionCount: Int { state.withLock { $0.connections.count } }
+}
+
+final class ThreadedConnection: Connection, @unchecked Sendable {
+    // All that changes belongs to the network's queue.
+    let originalRequest: URLRequest
+    private var delegate: (any URLConnectionDelegate)?
+    private let network: ThreadedTransport
+    private var isStarted = false
+    private var isCancelled = false
+    private var isEnded = false
+
+    init(request: URLRequest, delegate: any URLConnectionDelegate, network: ThreadedTransport) {
+        originalRequest = request
+        self.delegate = delegate
+        self.network = network
+    }
+
+    var isOpen: Bool { isStarted && !isEnded }
+
+    func start() {
+        network.queue.async { [self] in
+            isStarted = true
+            goOn()
+        }
+    }
+
+    func cancel() {
+        network.queue.async { [self] in
+            isCancelled = true
+            goOn()
+        }
+    }
+
+    func suspendReceiving() {}
+    func resumeReceiving() {}
+
+    func goOn() {
+        if isCancelled, !network.isSlowToCancel || network.isServing { return finishAsCancelled() }
+        if network.isServing { finish(with: nil) }
+    }
+
+    func finishAsCancelled() { end { $0.connectionDidCancel(self) } }
+
+    func finish(with error: URLError?) {
+        guard isOpen else { return }
+        if let error { return end { $0.connection(self, didFailWith: error) } }
+        let url = originalRequest.url ?? URL(fileURLWithPath: "/")
+        let body = ThreadedTransport.body
+        delegate?.connection(
+            self, didReceive: ResponseHead(url: url, statusCode: 200, headers: [("Content-Length", "\(body.count)")]))
+        body.withUnsafeBytes { delegate?.connection(self, didReceive: $0) }
+        end { $0.connectionDidFinish(self) }
+    }
+
+    private func end(_ tell: (any URLConnectionDelegate) -> Void) {
+        guard isOpen else { return }
+        isEnded = true
+        let told = delegate
+        delegate = nil
+        if let told { tell(told) }
+    }
+}
