@@ -29,6 +29,7 @@ public final class NetworkThread: Sendable {
     }
 
     private let poller: PollerKind
+    private let stackSize: Int
     private let start = Locked(Start())
     /// The same engine, for those who come later: a request costs them one atomic read.
     private let running = Atomic<UInt>(0)
@@ -44,7 +45,10 @@ public final class NetworkThread: Sendable {
     /// it any more.
     public convenience init() { self.init(poller: .best) }
 
-    package init(poller: PollerKind) { self.poller = poller }
+    package init(poller: PollerKind, stackSize: Int = 1 << 20) {
+        self.poller = poller
+        self.stackSize = stackSize
+    }
 
     deinit { engine?.runLoop.stop() }
 
@@ -85,7 +89,7 @@ public final class NetworkThread: Sendable {
         start.withLock { start in
             if let engine = start.engine { return engine }
             do {
-                let engine = try Self.startEngine(poller: poller)
+                let engine = try startEngine()
                 start.engine = engine
                 running.store(UInt(bitPattern: Unmanaged.passUnretained(engine).toOpaque()), ordering: .releasing)
                 return engine
@@ -98,11 +102,11 @@ public final class NetworkThread: Sendable {
         }
     }
 
-    private static func startEngine(poller: PollerKind) throws -> Engine {
+    private func startEngine() throws -> Engine {
         let runLoop = try NetworkRunLoop(poller: poller)
         let engine = Engine(runLoop: runLoop, multi: try MultiHandle(runLoop: runLoop))
         do {
-            try SystemThread.start(name: "Convoy.Network", stackSize: 1 << 20) {
+            try SystemThread.start(name: "Convoy.Network", stackSize: stackSize) {
                 engine.runLoop.run()
                 engine.multi.close()
             }

@@ -1,6 +1,5 @@
 import ConvoyTestSupport
 import Foundation
-import Synchronization
 import Testing
 
 @testable import ConvoyTransport
@@ -8,7 +7,7 @@ import Testing
 /// In which order blocks of many threads run on a queue.
 @Suite struct CompletionOutboxTests {
     private final class Log: Sendable {
-        private let entries = Mutex<[Int]>([])
+        private let entries = Locked<[Int]>([])
         private let done = DispatchSemaphore(value: 0)
         private let expected: Int
 
@@ -83,7 +82,7 @@ import Testing
         let running = try Running()
         let log = Log(expecting: 3)
         let (begun, told) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
-        let isToldInTime = Mutex(false)
+        let isToldInTime = Locked(false)
         running.loop.perform {
             CompletionOutbox.post(to: queue) { log.note(0) }
             begun.signal()

@@ -48,6 +48,19 @@ final class NetworkThreadStartTests: XCTestCase {
         }
     }
 
+    func testWithoutAThreadAConnectionFailsAndNothingIsKept() throws {
+        // More stack than there is address space.
+        let thread = NetworkThread(poller: .best, stackSize: 1 << 50)
+        let request = URLRequest(url: try XCTUnwrap(URL(string: "http://127.0.0.1:1/")))
+        let descriptors = ProcessMeters.openDescriptors
+        for _ in 0..<3 {
+            let heard = load(request, thread: thread)
+            XCTAssertEqual(heard?.error?.code, .cannotLoadFromNetwork)
+            XCTAssertEqual(heard?.ends.count, 1)
+        }
+        XCTAssertEqual(ProcessMeters.openDescriptors, descriptors)
+    }
+
     func testAThreadTakesNothingBeforeItsFirstUse() throws {
         let before = ProcessMeters.openDescriptors
         let threads = (0..<50).map { _ in NetworkThread() }

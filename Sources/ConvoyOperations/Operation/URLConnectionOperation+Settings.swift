@@ -66,6 +66,9 @@ extension URLConnectionOperation {
     }
 
     /// Where the handlers run; nil, as in AFNetworking, is the main queue.
+    ///
+    /// On one serial queue the completion handlers of all operations run in the order in which the operations
+    /// finished, a dependency's before a dependent's. On a concurrent one they are submitted in that order.
     public final var completionQueue: DispatchQueue? {
         get { settings.withLock { $0.completionQueue } }
         set { settings.withLock { $0.completionQueue = newValue } }
@@ -103,8 +106,8 @@ extension URLConnectionOperation {
         set { exchange(\.handlers.upload, newValue) }
     }
 
-    /// Asked about each redirect, on `completionQueue`, or on a queue of the library's own where there is none. The
-    /// transfer waits for the answer. Without it, redirects are followed.
+    /// Asked about each redirect, on `completionQueue`, or where there is none on a thread of the library's own, which
+    /// it may block. The transfer waits for the answer. Without it, redirects are followed.
     public final var redirectHandler: RedirectHandler? {
         get { settings.withLock { $0.handlers.redirect } }
         set { exchange(\.handlers.redirect, newValue) }

@@ -121,6 +121,17 @@ import Testing
         try await server.wait(timeout: 100) { $0.openConnectionCount == 0 }
     }
 
+    @Test func withoutANetworkThreadAnOperationFails() async throws {
+        let thread = NetworkThread(poller: .best, stackSize: 1 << 50)
+        for coalesces in [false, true] {
+            let operation = HTTPRequestOperation(request: URLRequest(url: server.url("/data")), thread: thread)
+            operation.coalescesIdenticalRequests = coalesces
+            manager.enqueue([operation])
+            await #expect(throws: URLError.self) { try await operation.finished() }
+            #expect((operation.error as? URLError)?.code == .cannotLoadFromNetwork)
+        }
+    }
+
     @Test func aFailureIsEverybodysFailure() async throws {
         server.route("GET", "/broken", .text("x").delayed(0.1).resetBeforeHead())
         let operations = try (0..<5).map { _ in try enqueue("broken") }

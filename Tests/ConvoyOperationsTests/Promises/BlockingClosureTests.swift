@@ -32,6 +32,31 @@ import Testing
         for probe in probes { #expect(probe.outcome() == Probe.cancelled) }
     }
 
+    @Test func seventyOutputStreamsThatWaitForEachOtherAreAllWritten() {
+        final class Waiting: OutputStream {
+            var meeting: Meeting?
+            private(set) var count = 0
+            override var streamStatus: Stream.Status { .open }
+            override func open() {}
+            override func close() {}
+            override func write(_ buffer: UnsafePointer<UInt8>, maxLength length: Int) -> Int {
+                if count == 0, let meeting { #expect(meeting.arrive()) }
+                count += length
+                return length
+            }
+        }
+        let meeting = Meeting(of: 70)
+        let streams = (0..<70).map { _ in
+            let stream = Waiting(toMemory: ())
+            stream.meeting = meeting
+            return stream
+        }
+        let probes = streams.map { Probe(server.url("/quick"), output: $0) }
+        queue.addOperations(probes.map(\.operation), waitUntilFinished: false)
+        for probe in probes { #expect(probe.outcome() == Probe.succeeded) }
+        #expect(streams.allSatisfy { $0.count == 5 })
+    }
+
     @Test func tenDecisionsAboutRedirectsThatWaitForEachOtherAllAreMade() async throws {
         let meeting = Meeting(of: 10)
         let operations = (0..<10).map { _ in HTTPRequestOperation(request: URLRequest(url: server.url("/moved"))) }

@@ -28,7 +28,7 @@ import Testing
 
     /// Whether each operation's handler was called, and in which order.
     private final class Record: Sendable {
-        private let names = Mutex<[Int]>([])
+        private let names = Locked<[Int]>([])
         private let done = DispatchSemaphore(value: 0)
         private let expected: Int
 

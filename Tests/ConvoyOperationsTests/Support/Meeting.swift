@@ -1,10 +1,10 @@
+@_spi(ConvoyInternals) import ConvoyTransport
 import Foundation
-import Synchronization
 
 /// A place where as many threads wait for each other as must be able to block at the same time.
 final class Meeting: Sendable {
     private let count: Int
-    private let arrived = Mutex(0)
+    private let arrived = Locked(0)
     private let everybody = DispatchSemaphore(value: 0)
     private let isOver = DispatchSemaphore(value: 0)
 
