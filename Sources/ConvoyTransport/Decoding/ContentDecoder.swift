@@ -4,7 +4,8 @@
 /// it was cut. And it holds every layer of stacked codings to the limit of expansion. It is used on one thread at a
 /// time, and for one body.
 final class ContentDecoder {
-    /// Takes decoded bytes, which are valid for the call. False when no more are wanted now.
+    /// Takes decoded bytes, which are valid for the call. False when no more are wanted now. That holds for what has
+    /// come so far: bytes that come when nothing is pending are decoded and handed out.
     typealias Sink = (_ block: UnsafeRawBufferPointer) -> Bool
 
     /// How many codings a body may have, one around the other. curl's limit; servers use one.
@@ -78,7 +79,7 @@ final class ContentDecoder {
         try drain(into: sink)
     }
 
-    /// Tells that no more comes from the wire. To be called when nothing is pending.
+    /// Tells that no more comes from the wire. To be called when nothing is pending. It changes nothing.
     ///
     /// - Throws: `.endsEarly` unless the body is whole, or empty: no byte at all. An earlier failure, again.
     func finish() throws(DecodingFailure) {
@@ -96,9 +97,10 @@ final class ContentDecoder {
             // The sink may append to it.
             let bytes = kept
             let start = keptStart
-            keptStart += try bytes.withUnsafeBufferPointer { bytes throws(DecodingFailure) in
+            let used = try bytes.withUnsafeBufferPointer { bytes throws(DecodingFailure) in
                 try run(UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(bytes)[start...]), into: sink)
             }
+            keptStart += used
         } while !isHeldBack && keptStart < kept.count
         guard keptStart == kept.count else { return }
         kept = []

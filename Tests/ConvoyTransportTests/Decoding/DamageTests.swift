@@ -60,8 +60,8 @@ import Testing
     }
 
     @Test func `A zstd frame has to be as long as it declares`() throws {
-        // An empty last block, for which the library does not look when it is fed bit by bit: magic, a descriptor that
-        // declares a length in one byte, the length, the block's header (RFC 8878, section 3.1.1).
+        // With an empty last block, where the library does not look: magic, a descriptor that declares a length in one
+        // byte, the length, the block's header (RFC 8878, section 3.1.1).
         let frame: [UInt8] = [0x28, 0xB5, 0x2F, 0xFD, 0x20, 0, 1, 0, 0]
         #expect(try DecoderProbe([.zstd]).decode(frame, pieceSize: 1).isEmpty)
         var longer = frame
@@ -75,6 +75,32 @@ import Testing
                 continue
             }
         }
+    }
+
+    @Test func `Damage behind what is pending is an error when its turn comes`() throws {
+        let text = pageLike(300_000, seed: 7)
+        var body = try Encoders.gzip(text)
+        body[body.count - 1] ^= 1
+        let probe = try DecoderProbe([.gzip])
+        probe.refuses = true
+        try probe.feed(body)
+        #expect(probe.decoder.hasPending)
+        probe.refuses = false
+        let failure = decodingFailure { () throws(DecodingFailure) in try probe.resume() }
+        #expect(failure?.reason == .corrupt("incorrect length check"))
+        #expect(!probe.decoder.hasPending && text.starts(with: probe.output))
+    }
+
+    @Test func `A zstd frame is right or wrong however it is cut`() throws {
+        // A compressed block of no bytes, which is invalid. The library takes it for an empty one, but not in a frame
+        // that it sees whole.
+        let frame: [UInt8] = [0x28, 0xB5, 0x2F, 0xFD, 0x20, 0, 5, 0, 0]
+        let failures = [1, 5, 9].map { pieceSize in
+            decodingFailure { () throws(DecodingFailure) in
+                try DecoderProbe([.zstd]).decode(frame, pieceSize: pieceSize)
+            }
+        }
+        #expect(Set(failures).count == 1)
     }
 
     // MARK: What follows the end

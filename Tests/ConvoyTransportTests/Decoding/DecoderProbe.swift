@@ -78,7 +78,8 @@ func decodingFailure(_ body: () throws(DecodingFailure) -> some Any) -> Decoding
 func pageLike(_ count: Int, seed: UInt64) -> [UInt8] {
     var generator = SplitMix64(seed: seed)
     let words = (0..<64).map { _ in
-        (0..<Int.random(in: 2..<12, using: &generator)).map { _ in UInt8.random(in: 97...122, using: &generator) } + [32]
+        let length = Int.random(in: 2..<12, using: &generator)
+        return (0..<length).map { _ in UInt8.random(in: 97...122, using: &generator) } + [32]
     }
     var bytes: [UInt8] = []
     while bytes.count < count {
