@@ -5,10 +5,17 @@
 /// writes. So there is no need to try one and then the other, as others do, and the answer is the same wherever the
 /// network cut the data.
 ///
-/// What follows the end is ignored, as browsers do: some servers send the zlib format's checksum after bare data.
+/// What follows the end of the zlib format is ignored, as browsers do: its checksum has told that the body is whole.
+/// Bare data has none, and damage or another coding can look like it for a while. Four bytes may follow it, because
+/// some servers send a checksum there all the same; more is an error. So it is with curl.
 final class DeflateDecoder: StreamDecoder {
+    private static let trailerLimit = 4
+
     private var firstByte: UInt8?
     private var inflater: Inflater?
+    private var isBare = false
+    /// How many bytes have followed the end.
+    private var trailingCount = 0
 
     var isComplete: Bool { inflater?.hasEnded ?? false }
 
@@ -16,7 +23,7 @@ final class DeflateDecoder: StreamDecoder {
         _ input: UnsafeRawBufferPointer, into output: UnsafeMutableRawBufferPointer
     ) throws(DecodingFailure) -> DecodingStep {
         if let inflater {
-            if inflater.hasEnded { return DecodingStep(consumed: input.count) }
+            if inflater.hasEnded { return try skip(input) }
             return try inflater.step(input, into: output)
         }
         guard let next = input.first else { return DecodingStep() }
@@ -24,13 +31,22 @@ final class DeflateDecoder: StreamDecoder {
             firstByte = next
             return DecodingStep(consumed: 1)
         }
-        let inflater = try Inflater(Self.isZlib(firstByte, next) ? .zlib : .none, coding: .deflate)
+        isBare = !Self.isZlib(firstByte, next)
+        let inflater = try Inflater(isBare ? .none : .zlib, coding: .deflate)
         self.inflater = inflater
         // In neither format is one byte enough to end with, or for a byte of output.
         _ = try withUnsafeBytes(of: firstByte) { first throws(DecodingFailure) in
             try inflater.step(first, into: output)
         }
         return try inflater.step(input, into: output)
+    }
+
+    private func skip(_ input: UnsafeRawBufferPointer) throws(DecodingFailure) -> DecodingStep {
+        trailingCount += input.count
+        guard !isBare || trailingCount <= Self.trailerLimit else {
+            throw DecodingFailure(coding: .deflate, reason: .corrupt("there are bytes after its end"))
+        }
+        return DecodingStep(consumed: input.count)
     }
 
     /// RFC 1950, section 2.2.

@@ -1,4 +1,6 @@
 import ConvoyTestSupport
+import Dispatch
+import Synchronization
 import Testing
 
 @testable import ConvoyTransport
@@ -161,6 +163,22 @@ import Testing
             try probe.decoder.finish()
             #expect(probe.output == text, "round \(round), \(form), seed \(seed)")
         }
+    }
+
+    @Test func `Decoders on several threads at once do not share what they keep`() throws {
+        let texts = (0..<8).map { pageLike(5_000 * ($0 + 1), seed: UInt64($0)) }
+        let bodies = try texts.map { try Encoders.zstd($0) }
+        let wrong = Atomic<Int>(0)
+        DispatchQueue.concurrentPerform(iterations: 400) { round in
+            let index = round % bodies.count
+            // Some stop in the middle, and leave their state so.
+            let isCut = round % 3 == 0
+            let body = isCut ? Array(bodies[index].dropLast(20)) : bodies[index]
+            let probe = try? DecoderProbe([.zstd])
+            let output = try? probe?.decode(body, pieceSize: 700)
+            if output != (isCut ? nil : texts[index]) { wrong.add(1, ordering: .relaxed) }
+        }
+        #expect(wrong.load(ordering: .relaxed) == 0)
     }
 
     // MARK: Codings

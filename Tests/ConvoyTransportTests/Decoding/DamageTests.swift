@@ -127,11 +127,22 @@ import Testing
         #expect(isCorrupt(member + [0x1F, 0x8B, 0x07, 0], .gzip, "method"))
     }
 
-    @Test(arguments: [15, -15] as [Int32])
-    func `What follows deflated data is ignored`(windowBits: Int32) throws {
-        let body = try Encoders.deflate(Self.text, windowBits: windowBits)
+    @Test func `What follows data in zlib's format is ignored, for its checksum has told the end`() throws {
+        let body = try Encoders.deflate(Self.text, windowBits: 15)
         for end in [[0], [1, 2, 3, 4], body] as [[UInt8]] {
             #expect(try DecoderProbe([.deflate]).decode(body + end, pieceSize: 7) == Self.text)
+        }
+    }
+
+    @Test(arguments: [1, 3, Int.max])
+    func `Bare deflated data may be followed by four bytes and no more`(pieceSize: Int) throws {
+        let body = try Encoders.deflate(Self.text, windowBits: -15)
+        for count in 0...6 {
+            let longer = body + [UInt8](repeating: 7, count: count)
+            let failure = decodingFailure { () throws(DecodingFailure) in
+                try DecoderProbe([.deflate]).decode(longer, pieceSize: pieceSize)
+            }
+            #expect(failure?.reason == (count <= 4 ? nil : .corrupt("there are bytes after its end")))
         }
     }
 
@@ -158,6 +169,7 @@ import Testing
         #expect(isCorrupt([0x78, 0xBB, 1, 2, 3, 4, 5, 6], .deflate, "dictionary"))
     }
 
+    // Only with a library that was built to read them can this fail.
     @Test(arguments: [0x22, 0x24, 0x25, 0x26, 0x27, 0x1E] as [UInt8])
     func `zstd's formats from before its standard are errors`(first: UInt8) {
         #expect(isCorrupt([first, 0xB5, 0x2F, 0xFD] + Array(repeating: 0, count: 32), .zstd, "Unknown frame"))

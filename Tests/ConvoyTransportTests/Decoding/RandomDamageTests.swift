@@ -68,7 +68,8 @@ import Testing
         for form in [EncodedForm.gzip, .gzipStored, .zlib, .gzipInBrotli, .gzipInGzip] {
             let text = pageLike(2_000, seed: generator.next())
             let body = try form.encode(text)
-            for index in body.indices {
+            // Without its header, zlib's format is bare data, which has no checksum.
+            for index in body.indices.dropFirst(form == .zlib ? 2 : 0) {
                 var damaged = body
                 damaged[index] ^= UInt8.random(in: 1...255, using: &generator)
                 let outcome = outcome(damaged, form.codings, pieceSize: .max)
