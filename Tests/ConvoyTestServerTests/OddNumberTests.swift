@@ -30,7 +30,8 @@ struct OddNumberTests {
         try waiting.send("GET /delayed HTTP/1.1\r\nHost: h\r\n\r\n")
         try await server.wait { $0.requestCount == 1 }
         #expect(try RawClient(port: server.port).exchange("GET", "/quick").status == 200)
-        #expect(server.statistics.activeRequestCount == 1)
+        #expect(server.statistics.responseCount < 2, "the delayed response has been sent")
+        withExtendedLifetime(waiting) {}
     }
 
     @Test("as times to wait are none or without end", arguments: none + endless)
@@ -69,7 +70,11 @@ struct OddNumberTests {
             #expect(response.status == 206)
             #expect(response.body.withUnsafeBytes { PatternBytes.matches($0, offset: .max - 5) })
         }
-        #expect(try RawClient(port: server.port).exchange("GET", "/shifted", headers: last).status == 206)
+        // Of this one only the head: it begins at the first byte of all.
+        let shifted = try RawClient(port: server.port)
+        try shifted.request("GET", "/shifted", headers: last)
+        #expect(try shifted.response(toHead: true).status == 206)
+        shifted.close()
         server.route("GET", "/end", TestServer.Response(body: .pattern(count: 1_000, offset: .max)))
         #expect(try RawClient(port: server.port).exchange("GET", "/end").body == PatternBytes.data(count: 1_000, offset: .max))
     }

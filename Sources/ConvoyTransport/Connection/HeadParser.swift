@@ -119,7 +119,9 @@ struct HeadParser {
     /// Two different lengths are how requests are smuggled (RFC 9112, section 6.3): no guess is safe.
     private mutating func noteLength(_ values: Slice<UnsafeRawBufferPointer>) -> Step {
         for value in values.split(separator: UInt8(ascii: ","), omittingEmptySubsequences: false) {
-            guard let length = Self.number(value) else { return .refused("The Content-Length is not a number, or too large for one.") }
+            guard let length = Self.number(value) else {
+                return .refused("The Content-Length is not a number, or too large for one.")
+            }
             if let earlier = announcedLength, earlier != length {
                 return .refused("The response announces two different lengths, \(earlier) and \(length).")
             }

@@ -56,6 +56,7 @@ import Testing
         let probe = Probe(server.url("/x"))
         var policy = RetryPolicy(maximumRetryCount: 1)
         (policy.initialDelay, policy.multiplier, policy.maximumDelay) = (number, number, .infinity)
+        policy.maximumGateDuration = number
         policy.budget = RetryBudget(share: number, reserve: 3)
         probe.operation.retryPolicy = policy
         let waiting = Signal()
