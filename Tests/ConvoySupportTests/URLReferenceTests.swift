@@ -68,6 +68,9 @@ struct URLReferenceTests {
         ("http://u:p w@h/", "http://u:p%20w@h/"), ("http://u%20:p@h/", "http://u%20:p@h/"),
         ("http://u@v@h/", "http://u%40v@h/"), ("http://h:/x", "http://h:/x"), ("http://h:0080/", "http://h:0080/"),
         ("HTTP://H/", "HTTP://H/"), ("http://1.2.3.4", "http://1.2.3.4"),
+        ("http://0x7f.1/", "http://127.0.0.1/"), ("http://2130706433:80/", "http://127.0.0.1:80/"),
+        ("http://0177.0.0.1/", "http://127.0.0.1/"), ("http://１２７.1/", "http://127.0.0.1/"),
+        ("http://1.2.3.4.5/", "http://1.2.3.4.5/"), ("http://1.2.3.256/", "http://1.2.3.256/"), ("http://1a/", "http://1a/"),
     ])
     func hosts(reference: String, target: String) {
         #expect(URLReference.url(reference)?.absoluteString == target)

@@ -6,7 +6,8 @@ import Foundation
 /// character of it must not get here.
 struct URLAuthority {
     let userInfo: ArraySlice<UInt8>?
-    /// A name in ASCII (of an international one, its form by UTS 46), an IPv4 address, or an IPv6 address in brackets.
+    /// A name in ASCII (of an international one, its form by UTS 46), an IPv4 address of four decimal numbers, or an
+    /// IPv6 address in brackets.
     let host: [UInt8]
     /// Digits, or nothing behind the colon.
     let port: ArraySlice<UInt8>?
@@ -63,6 +64,20 @@ struct URLAuthority {
     }
 
     private static func name(_ text: ArraySlice<UInt8>) -> [UInt8]? {
+        registeredName(text).map { addressInDecimals($0) ?? $0 }
+    }
+
+    /// `0x7f.1` and `2130706433` are 127.0.0.1 to libcurl and to browsers, and had better be it to everybody.
+    private static func addressInDecimals(_ name: [UInt8]) -> [UInt8]? {
+        var address = in_addr()
+        guard let first = name.first, first >= UInt8(ascii: "0"), first <= UInt8(ascii: "9"),
+            inet_aton(String(decoding: name, as: UTF8.self), &address) != 0
+        else { return nil }
+        let bytes = withUnsafeBytes(of: address.s_addr) { Array($0) }
+        return Array(bytes.map { String($0) }.joined(separator: ".").utf8)
+    }
+
+    private static func registeredName(_ text: ArraySlice<UInt8>) -> [UInt8]? {
         if text.allSatisfy(ByteSet.host.contains) { return Array(text) }
         // A host in percent-encoding is the name that it encodes: some readers decode it and some do not.
         let bytes = PercentEncoding.decoded(text)
