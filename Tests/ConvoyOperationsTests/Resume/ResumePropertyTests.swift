@@ -69,7 +69,9 @@ import Testing
                         defer { next += 1 }
                         return next
                     }
-                    guard index < cases.count else { return threads.leave() }
+                    // Where everything hangs, a few are enough to tell.
+                    let hung = results.withLock { $0.count { $0.verdict.fault == .hung } }
+                    guard index < cases.count, hung < width else { return threads.leave() }
                     let run = ResumeRun(cases[index], on: ground, handlers: handlers)
                     let verdict = run.run()
                     results.withLock { $0.append((run, verdict)) }
