@@ -2,7 +2,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-@testable import ConvoyTransport
+@_spi(ConvoyInternals) @testable import ConvoyTransport
 
 /// In which order blocks of many threads run on a queue.
 @Suite struct CompletionOutboxTests {
