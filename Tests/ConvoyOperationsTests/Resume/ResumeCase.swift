@@ -88,7 +88,9 @@ struct ResumeCase: Sendable, CustomStringConvertible {
 
     /// Whether an error, other than of a cancel, is a mistake of the client's.
     var mustSucceed: Bool {
-        guard sink.canForget || behaviour.outcomes == [.appended] else { return false }
+        // Where no length is told, a pause behind the last byte leads to the whole once more.
+        let isAppended = behaviour.outcomes == [.appended] && behaviour != .misleadingTrailers
+        guard sink.canForget || isAppended else { return false }
         let isUnavailable = behaviour == .unavailableAtFirst || behaviour == .unavailableOnResume
         return behaviour.isHonest || isUnavailable && retries && kind == .http
     }
