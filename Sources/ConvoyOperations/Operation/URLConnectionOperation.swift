@@ -231,7 +231,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     /// What stands between a change of the operation's life and the action that the change asks for. Tests override
     /// it, to let other threads in between.
-    func proceed(after transition: AtomicLifecycle.Transition) { carryOut(transition) }
+    package func proceed(after transition: AtomicLifecycle.Transition) { carryOut(transition) }
 
     // MARK: For HTTPRequestOperation
 
