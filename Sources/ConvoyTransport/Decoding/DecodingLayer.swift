@@ -1,19 +1,3 @@
-/// The bytes from the wire that a chain of layers has been given, and how many it has used in all.
-struct WireInput {
-    var rest: UnsafeRawBufferPointer
-    private(set) var usedCount: Int64
-
-    init(_ bytes: UnsafeRawBufferPointer, usedCount: Int64) {
-        rest = bytes
-        self.usedCount = usedCount
-    }
-
-    mutating func use(_ count: Int) {
-        rest = UnsafeRawBufferPointer(rebasing: rest[count...])
-        usedCount += Int64(count)
-    }
-}
-
 /// One of the codings of a body, with what has been decoded for it by the layer outside of it and is not used yet.
 final class DecodingLayer {
     /// How many decoded bytes wait between two layers.
@@ -81,19 +65,5 @@ final class DecodingLayer {
             }
         }
         return filled
-    }
-}
-
-/// How much longer than its encoded form a body may become.
-struct ExpansionLimit {
-    /// A body of up to so many bytes is never too long: repetitive texts of that size compress a thousandfold.
-    static let allowance: Int64 = 4 << 20
-
-    /// How many times; nil for no limit. What is no number, or not positive, allows nothing beyond the allowance.
-    let factor: Double?
-
-    func isExceeded(encoded: Int64, decoded: Int64) -> Bool {
-        guard decoded > Self.allowance, let factor else { return false }
-        return !(Double(decoded) <= factor * Double(max(1, encoded)))
     }
 }
