@@ -16,6 +16,8 @@ final class StreamSink: BodySink {
     private let perform: @Sendable (@escaping @Sendable () -> Void) -> Void
     private(set) var offset: Int64 = 0
     private(set) var isBusy = false
+    /// Whether it is to be closed as soon as it is no longer busy: the operation was cancelled and has not waited.
+    private var closesWhenIdle = false
     /// How far the stream has ever been written: what lies behind the end must not stay there.
     private var furthest: Int64 = 0
     private var isOpen = false
@@ -83,6 +85,10 @@ final class StreamSink: BodySink {
 
     func close(then: @escaping (URLError?) -> Void) {
         guard isOpen else { return then(nil) }
+        guard !isBusy else {
+            closesWhenIdle = true
+            return then(nil)
+        }
         isOpen = false
         if isDirect {
             box.stream.close()
@@ -113,6 +119,7 @@ final class StreamSink: BodySink {
             let failure = job(box.stream, url)
             perform {
                 continuation.sink.isBusy = false
+                if continuation.sink.closesWhenIdle { return continuation.sink.close { _ in } }
                 continuation.then(failure)
             }
         }

@@ -223,7 +223,8 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
                 takeOperation()?.transferMustRepeat()
             }
         }
-        if sink.isBusy { endsAfterSink = conclusion } else { conclusion() }
+        // A cancelled operation waits for no pipe that nobody reads; nobody asks for its bytes either.
+        if sink.isBusy, operation?.isCancelled != true { endsAfterSink = conclusion } else { conclusion() }
     }
 
     /// Whom to tell of the end of the try. Once.
