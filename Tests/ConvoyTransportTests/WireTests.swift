@@ -68,6 +68,11 @@ import Testing
         #expect(heard.text == "ok" && heard.redirects.isEmpty)
     }
 
+    @Test func `a head that libcurl cannot read is the server's mistake`() throws {
+        let heard = try heard(.raw("HTTP/1.1 200 OK\r\n Content-Length: 5\r\nContent-Length: 2\r\n\r\nok"))
+        #expect(heard.error?.code == .badServerResponse)
+    }
+
     @Test func `trailers have a limit`() throws {
         var trailers = TestServer.Headers()
         for number in 0..<200 { trailers.add("X-\(number)", String(repeating: "t", count: 1000)) }

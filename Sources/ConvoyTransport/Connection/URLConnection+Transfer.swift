@@ -217,8 +217,10 @@ extension URLConnection: EasyHandleOwner {
         if head.hasBegun, !head.isWhole, code == CURLE_OUT_OF_MEMORY || code.rawValue == Self.curlTooLarge {
             return failure(.badServerResponse, "A field of the response's header is larger than libcurl takes (100 KB).")
         }
-        return URLError(
+        let error = URLError(
             curl: code, systemError: handle.long(CURLINFO_OS_ERRNO), text: handle.failureText, url: currentRequest.url)
+        // What libcurl has no word for, once the server has begun to speak, is what the server says.
+        return error.code == .unknown && head.hasBegun ? URLError(.badServerResponse, userInfo: error.userInfo) : error
     }
 
     /// `CURLE_TOO_LARGE`, which libcurl has since 8.6.
