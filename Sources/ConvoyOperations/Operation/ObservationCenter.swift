@@ -31,7 +31,9 @@ final class ObservationCenter: Sendable {
         // From here on every change is reported.
         isObserved.store(true, ordering: .sequentiallyConsistent)
         atomicMemoryFence(ordering: .sequentiallyConsistent)
-        let serial = DispatchQueue(label: "Convoy.Observation", target: queue)
+        // Without a target, each serial queue may get a thread of its own, and with many observers the threads and what
+        // the allocator keeps for them grow.
+        let serial = DispatchQueue(label: "Convoy.Observation", target: queue ?? OperationQueues.processing)
         let key: Int? = state.withLock { state in
             let (life, number) = operation.lifecycle.current
             // Nothing follows.
