@@ -34,6 +34,9 @@ static inline CURLcode convoy_easy_set_seek_callback(CURL *easy, convoy_seek_cal
 static inline CURLcode convoy_easy_set_prerequest_callback(CURL *easy, curl_prereq_callback CONVOY_SENDABLE callback) {
     return curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, callback);
 }
+static inline CURLcode convoy_easy_set_progress_callback(CURL *easy, curl_xferinfo_callback CONVOY_SENDABLE callback) {
+    return curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, callback);
+}
 static inline CURLcode convoy_easy_set_open_socket_callback(CURL *easy, curl_opensocket_callback CONVOY_SENDABLE callback) {
     return curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, callback);
 }

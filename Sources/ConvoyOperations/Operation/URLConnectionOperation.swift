@@ -1,3 +1,4 @@
+import ConvoySerialization
 @_spi(ConvoyInternals) import ConvoyTransport
 import Foundation
 import FoundationNetworking
@@ -171,7 +172,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     public final var responseStringEncoding: String.Encoding {
         get {
             if let chosen = settings.withLock({ $0.responseStringEncoding }) { return chosen }
-            return response?.textEncodingName.flatMap(String.Encoding.init(ianaCharacterSetName:)) ?? .utf8
+            return response?.textEncodingName.flatMap(Charset.encoding(named:)) ?? .utf8
         }
         set { settings.withLock { $0.responseStringEncoding = newValue } }
     }
@@ -255,31 +256,5 @@ extension URLConnectionOperation.Results {
     package struct Processed: Sendable {
         var object: URLConnectionOperation.ObjectBox?
         var error: (any Error)?
-    }
-}
-
-extension String.Encoding {
-    /// The encoding of a charset's name as in a `Content-Type`.
-    init?(ianaCharacterSetName name: String) {
-        switch name.lowercased() {
-        case "utf-8", "utf8": self = .utf8
-        case "us-ascii", "ascii": self = .ascii
-        case "iso-8859-1", "latin1": self = .isoLatin1
-        case "iso-8859-2", "latin2": self = .isoLatin2
-        case "windows-1250": self = .windowsCP1250
-        case "windows-1251": self = .windowsCP1251
-        case "windows-1252": self = .windowsCP1252
-        case "windows-1253": self = .windowsCP1253
-        case "windows-1254": self = .windowsCP1254
-        case "utf-16": self = .utf16
-        case "utf-16le": self = .utf16LittleEndian
-        case "utf-16be": self = .utf16BigEndian
-        case "utf-32": self = .utf32
-        case "shift_jis": self = .shiftJIS
-        case "euc-jp": self = .japaneseEUC
-        case "iso-2022-jp": self = .iso2022JP
-        case "macintosh": self = .macOSRoman
-        default: return nil
-        }
     }
 }

@@ -1,9 +1,9 @@
 import Foundation
 
 /// The IANA names of the charsets that Foundation can read.
-enum Charset {
+package enum Charset {
     /// The encoding with a name, in any case and with or without quotes; nil for one that is not known.
-    static func encoding(named name: String) -> String.Encoding? {
+    package static func encoding(named name: String) -> String.Encoding? {
         switch name.lowercased().trimmingCharacters(in: ["\"", "'", " "]) {
         case "utf-8", "utf8": .utf8
         case "us-ascii", "ascii": .ascii

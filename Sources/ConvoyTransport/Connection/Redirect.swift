@@ -28,7 +28,7 @@ public struct Redirect: Sendable {
             throw URLError(.httpTooManyRedirects, url: base, "More than \(Self.limit) redirects.")
         }
         guard !location.isEmpty,
-            let target = URLReference.url(response.bytes(of: "Location") ?? [], relativeTo: base)
+            let target = URLReference.url(location, relativeTo: base)
         else {
             throw URLError(.badServerResponse, url: base, "The redirect's Location \(location.debugDescription) is not a URL.")
         }

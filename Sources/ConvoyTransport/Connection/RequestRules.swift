@@ -125,6 +125,11 @@ enum RequestRules {
         value.utf8.allSatisfy(ASCII.isWhitespace) ? "\(name);" : "\(name): \(value)"
     }
 
+    /// Whether the environment names a proxy for https, as libcurl will read it.
+    static var environmentNamesProxy: Bool {
+        (["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"] as [String]).contains { getenv($0) != nil }
+    }
+
     /// Whether sending a request twice does what sending it once does (RFC 9110, section 9.2.2).
     static func isIdempotent(_ method: String) -> Bool {
         ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE"].contains(method)

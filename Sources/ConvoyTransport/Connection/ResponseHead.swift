@@ -57,17 +57,6 @@ public final class ResponseHead: Sendable {
         return value
     }
 
-    /// The same as it came: what is not UTF-8 has no text that would give these bytes again.
-    func bytes(of name: String) -> [UInt8]? {
-        var value: [UInt8]?
-        let wanted = Array(name.utf8)
-        forEachField { field, content in
-            guard ASCII.equalIgnoringCase(field, wanted) else { return }
-            value = value.map { $0 + Array(", ".utf8) + content } ?? Array(content)
-        }
-        return value
-    }
-
     /// All header fields, in the order in which they came, one entry for each line.
     public var fields: [(name: String, value: String)] {
         var fields: [(name: String, value: String)] = []

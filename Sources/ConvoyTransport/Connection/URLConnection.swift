@@ -159,6 +159,7 @@ public final class URLConnection: Connection, @unchecked Sendable {
         if let body { options.body = .upload(length: body.length) }
         options.usesHTTP2 = configuration.usesHTTP2
         options.isSecure = !address.utf8.starts(with: "http:".utf8)
+        options.mayTunnel = options.isSecure && RequestRules.environmentNamesProxy
         options.receiveBufferSize = configuration.receiveBufferSize
         options.certificateAuthorities = options.isSecure ? configuration.authoritiesPath : nil
         // Connections at rest hold descriptors that this request lacked before.

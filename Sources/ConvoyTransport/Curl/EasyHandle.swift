@@ -23,6 +23,8 @@ final class EasyHandle {
         var usesHTTP2 = true
         var certificateAuthorities: String?
         var isSecure = false
+        /// Whether a proxy may stand between, whose answer to CONNECT comes before any head.
+        var mayTunnel = false
         var receiveBufferSize = 0
         /// After how many seconds without use a connection is no longer taken for a request, and closed.
         var idleConnectionAge = 118
@@ -112,6 +114,12 @@ final class EasyHandle {
             guard handle.sendCount > 1 else { return Int32(CURL_PREREQFUNC_OK) }
             return Int32(owner.easyHandleMaySendAgain(handle) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT)
         }
+        convoy_easy_set_pointer(easy, CURLOPT_XFERINFODATA, context)
+        convoy_easy_set_progress_callback(easy) { context, _, _, _, _ in
+            guard let handle = EasyHandle.from(context), handle.sendCount == 0 else { return 0 }
+            handle.progressCount += 1
+            return handle.progressCount > EasyHandle.tunnelLimit ? 1 : 0
+        }
         convoy_easy_set_data_callback(easy, CURLOPT_HEADERFUNCTION) { bytes, size, count, context in
             guard let bytes, let handle = EasyHandle.from(context) else { return 0 }
             let line = UnsafeRawBufferPointer(start: bytes, count: size * count)
@@ -158,6 +166,7 @@ final class EasyHandle {
     func prepare(url: String, options: Options, lines: [String], proxyLines: [String]) -> CURLcode {
         errorText.pointee = 0
         sendCount = 0
+        progressCount = 0
         do throws(Refused) {
             try check(convoy_easy_set_string(easy, CURLOPT_URL, url))
             try apply(options)
@@ -171,6 +180,12 @@ final class EasyHandle {
             return error.code
         }
     }
+
+    /// How often libcurl has called for progress before it sent the present request.
+    private var progressCount = 0
+    /// libcurl reads the body of a proxy's refusal a byte at a time, and does not come back while there are more: one
+    /// without an end would hold up every transfer.
+    private static let tunnelLimit = 128 << 10
 
     /// How often libcurl was about to send the present request.
     private var sendCount = 0
@@ -224,6 +239,9 @@ final class EasyHandle {
         if options.usesHTTP2 != before.usesHTTP2 {
             let version = options.usesHTTP2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1
             try check(convoy_easy_set_long(easy, CURLOPT_HTTP_VERSION, Int(version)))
+        }
+        if options.mayTunnel != before.mayTunnel {
+            try check(convoy_easy_set_long(easy, CURLOPT_NOPROGRESS, options.mayTunnel ? 0 : 1))
         }
         if options.isSecure != before.isSecure || options.usesHTTP2 != before.usesHTTP2 {
             // Rather wait for a connection that can carry many streams than open one for each.

@@ -116,6 +116,12 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     /// Takes a transfer away from libcurl, whatever it is doing. Never from within one of its callbacks.
     func stop(_ handle: EasyHandle) {
         guard running.removeValue(forKey: handle.easy) != nil else { return }
+        if handle.holdsBytes {
+            // Offered to nobody, they are gone: from the handle, and from the connection that others share.
+            handle.owner = nil
+            setPaused(handle, sending: false)
+            handle.holdsBytes = true
+        }
         curl_multi_remove_handle(multi, handle.easy)
         endedCount += 1
     }

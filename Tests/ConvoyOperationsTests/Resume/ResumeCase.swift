@@ -89,7 +89,8 @@ struct ResumeCase: Sendable, CustomStringConvertible {
     /// Whether an error, other than of a cancel, is a mistake of the client's.
     var mustSucceed: Bool {
         // Where no length is told, a pause behind the last byte leads to the whole once more.
-        let isAppended = behaviour.outcomes == [.appended] && behaviour != .misleadingTrailers
+        let isOfUnknownLength = behaviour == .misleadingTrailers || behaviour == .honestInChunks
+        let isAppended = behaviour.outcomes == [.appended] && !isOfUnknownLength
         guard sink.canForget || isAppended else { return false }
         let isUnavailable = behaviour == .unavailableAtFirst || behaviour == .unavailableOnResume
         return behaviour.isHonest || isUnavailable && retries && kind == .http
