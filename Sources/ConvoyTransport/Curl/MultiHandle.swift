@@ -32,6 +32,10 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     private var running: [UnsafeMutableRawPointer: EasyHandle] = [:]
     private var needsTimeoutAction = false
     private var mayHaveMessages = false
+    /// How often in a row libcurl has wanted to be called again at once, and nothing has happened in between.
+    private var idleCalls = 0
+    /// Whether libcurl waits for such a call a little.
+    private var isPutOff = false
     private var isClosed = false
     private var depth = 0
     private let sockets: SocketTable
@@ -108,6 +112,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     /// Begins the transfer that the handle is set up for.
     func start(_ handle: EasyHandle) -> CURLMcode {
         guard !isClosed else { return CURLM_BAD_HANDLE }
+        noteEvent()
         let code = curl_multi_add_handle(multi, handle.easy)
         if code == CURLM_OK { running[handle.easy] = handle }
         return code
@@ -136,6 +141,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     func setPaused(_ handle: EasyHandle, sending: Bool) {
         // What is still not taken says so again.
         handle.holdsBytes = false
+        noteEvent()
         depth += 1
         curl_easy_pause(handle.easy, sending ? CURLPAUSE_SEND : CURLPAUSE_CONT)
         depth -= 1
@@ -152,6 +158,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
 
     func fileDescriptor(_ descriptor: Int32, isReadyFor events: FileEvents) {
         guard sockets.isWatched(descriptor) else { return sockets.drop(descriptor) }
+        noteEvent()
         var mask: Int32 = 0
         if events.contains(.readable) { mask |= CURL_CSELECT_IN }
         if events.contains(.writable) { mask |= CURL_CSELECT_OUT }
@@ -188,18 +195,46 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     }
 
     private func endTurn() {
-        while needsTimeoutAction || mayHaveMessages {
-            if needsTimeoutAction {
+        var calls = 0
+        while true {
+            if needsTimeoutAction, calls < Self.callsOfTurn {
                 needsTimeoutAction = false
+                calls += 1
+                idleCalls += 1
                 act(on: CURL_SOCKET_TIMEOUT, 0)
+            } else if !mayHaveMessages {
+                break
             }
             mayHaveMessages = false
             drainMessages()
         }
+        if needsTimeoutAction { putOffCall() }
         if endedCount > 0 {
             if !descriptorQueue.isEmpty { descriptorQueue.goOn(with: endedCount) }
             endedCount = 0
         }
+    }
+
+    /// How often libcurl gets its way when it wants to be called again at once, before others have their turn.
+    private static let callsOfTurn = 8
+    /// How many calls in which nothing happens are no reason to doubt that the next one is of use.
+    private static let patience = 64
+
+    /// libcurl 8.14 wants to be called again at once, and again, for as long as an HTTP/2 transfer is held back whose end
+    /// has come already. What lets it go on is handed over in another turn; until then a call now and then is enough.
+    private func putOffCall() {
+        guard let timer else { return }
+        needsTimeoutAction = false
+        isPutOff = true
+        let milliseconds = UInt64(min(10, idleCalls / Self.patience))
+        runLoop.schedule(timer, at: NetworkRunLoop.now + milliseconds * 1_000_000)
+    }
+
+    /// There is something to do for libcurl, which does not ask again when it waits for a call already.
+    private func noteEvent() {
+        idleCalls = 0
+        if isPutOff { needsTimeoutAction = true }
+        isPutOff = false
     }
 
     private func drainMessages() {
@@ -208,6 +243,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
             guard message.pointee.msg == CURLMSG_DONE, let easy = convoy_message_easy(message) else { continue }
             let code = convoy_message_result(message)
             guard let handle = running.removeValue(forKey: easy) else { continue }
+            noteEvent()
             curl_multi_remove_handle(multi, easy)
             endedCount += 1
             handle.owner?.easyHandle(handle, didFinishWith: code)

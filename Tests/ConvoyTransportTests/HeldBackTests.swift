@@ -1,0 +1,41 @@
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyTransport
+
+/// A transfer whose bytes nobody takes for the moment.
+@Suite(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)"))
+struct HeldBackTests {
+    /// With the end of the body among what waits in libcurl, at last.
+    @Test(arguments: [true, false])
+    func `a transfer that is held back after each block holds up nobody, and is whole in the end`(usesHTTP2: Bool) throws {
+        let nginx = try Nginx()
+        let bytes = PatternBytes.data(count: 3_000_000)
+        _ = try nginx.add(bytes, as: "file.bin")
+        let thread = NetworkThread()
+        let held = DispatchSemaphore(value: 0)
+        let collector = Collector(onData: { connection in
+            connection.suspendReceiving()
+            held.signal()
+        })
+        var configuration = ConnectionConfiguration(
+            certificateAuthorities: nginx.certificateAuthority, usesHTTP2: usesHTTP2)
+        configuration.receiveBufferSize = 512 << 10
+        let connection = URLConnection(
+            request: URLRequest(url: nginx.secureURL("file.bin")), configuration: configuration, delegate: collector,
+            thread: thread)
+        connection.start()
+        while collector.body.count < bytes.count {
+            try held.waitOrThrow(timeout: 30, "a block after \(collector.body.count) bytes")
+            let other = try #require(
+                load(URLRequest(url: nginx.url("small")), thread: thread, delegate: Collector()), "it is held up")
+            #expect(other.text == "hello world")
+            connection.resumeReceiving()
+        }
+        let heard = try #require(collector.wait(within: 30))
+        #expect(heard.isFinished && heard.body == bytes)
+    }
+}
