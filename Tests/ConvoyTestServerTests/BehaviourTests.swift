@@ -15,16 +15,17 @@ struct BehaviourTests {
     @Test("answers any range of any size, and ends what it does not mean to hold", arguments: ServerBehaviour.allCases)
     func total(behaviour: ServerBehaviour) throws {
         let server = try TestServer()
+        let isSilent = behaviour == .stalls || behaviour == .answersLikeHEAD
         for size in [0, 1, 2, 999] {
             let resource = server.route("/e", behaving: behaviour, size: size, seed: UInt64(size), slice: 100)
             for range in ["0-", "1-", "\(size / 2)-", "\(size)-", "\(size + 5)-", "99999999999999999999-", "-5", "1-1"] {
                 for suffix in ["", "/elsewhere"] {
-                    let client = try RawClient(port: server.port, timeout: 0.1)
+                    let client = try RawClient(port: server.port, timeout: isSilent ? 0.1 : 30)
                     try client.request("GET", "/e" + suffix, headers: ["Range: bytes=\(range)", "Connection: close"])
                     do {
                         _ = try client.readToEnd()
                     } catch RawClient.Failure.timedOut {
-                        #expect(behaviour == .stalls || behaviour == .answersLikeHEAD)
+                        #expect(isSilent)
                     } catch RawClient.Failure.reset {
                         #expect(behaviour == .resets || behaviour == .resetsBeforeHead)
                     }

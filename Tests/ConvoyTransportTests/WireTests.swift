@@ -126,7 +126,9 @@ import Testing
     func `a transfer coding that nobody asked for is an error`(coding: String) throws {
         let heard = try heard(
             .raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: \(coding)\r\n\r\n2\r\nok\r\n0\r\n\r\n"))
-        #expect(heard.error?.code == .badServerResponse)
+        // The other one where libcurl says so itself, as 8.14 does.
+        let codes: [URLError.Code?] = [.badServerResponse, .cannotDecodeContentData]
+        #expect(codes.contains(heard.error?.code))
         #expect(heard.body.isEmpty)
     }
 
