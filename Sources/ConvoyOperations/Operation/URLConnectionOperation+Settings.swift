@@ -47,6 +47,10 @@ extension URLConnectionOperation {
     ///
     /// A response with a status that the operation does not accept leaves it alone. For a response that must be
     /// fetched from its start again after a pause, the stream must be able to start over: `FileOutputStream` can.
+    ///
+    /// The stream is opened, written, set back and closed on a thread of the library's own, so it may block; only a
+    /// `FileOutputStream` to a file on a local disk is written on the network thread. What counts is what `write`
+    /// returns: `hasSpaceAvailable`, which AFNetworking asks, is not asked.
     public final var outputStream: OutputStream? {
         get { outputStreamBox?.stream }
         set {
