@@ -73,6 +73,14 @@ import Testing
         #expect(heard.error?.code == .badServerResponse)
     }
 
+    @Test func `a head that begins with a folded line harms nothing, however many responses there were before`() throws {
+        server.route("GET", "/folded", .raw("HTTP/1.1 200 OK\r\n X: folded\r\nContent-Length: 2\r\n\r\nok"))
+        for _ in 0..<20 {
+            #expect(try #require(load(server.url("/fine"))).isFinished)
+            #expect(try #require(load(server.url("/folded"))).error?.code == .badServerResponse)
+        }
+    }
+
     @Test func `trailers have a limit`() throws {
         var trailers = TestServer.Headers()
         for number in 0..<200 { trailers.add("X-\(number)", String(repeating: "t", count: 1000)) }

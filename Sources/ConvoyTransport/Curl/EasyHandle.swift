@@ -36,8 +36,15 @@ final class EasyHandle {
 
     /// Whether it has no further use: libcurl refused one of its options, sent a request of it twice (7.88 counts that
     /// over the life of a handle, and fails transfers once it is five), or keeps bytes that were not taken.
-    var isWornOut: Bool { wasRefused || sendCount > 1 || holdsBytes }
+    ///
+    /// Before 8.0 no handle is used again that has had a response: libcurl keeps a pointer to the last header field of
+    /// it, and frees that field once more when the next response begins with a folded line. A server could end the
+    /// program.
+    var isWornOut: Bool { wasRefused || sendCount > 1 || holdsBytes || hasHeard && Self.keepsStaleFields }
     private var wasRefused = false
+    /// Whether a line of a response has come.
+    private var hasHeard = false
+    private static let keepsStaleFields = (convoy_version()?.pointee.version_num ?? 0) < 0x08_00_00
     /// Whether libcurl keeps bytes that the owner did not take yet.
     ///
     /// libcurl 7.88 does not free them when the transfer is stopped while others are on its HTTP/2 connection, and
@@ -122,6 +129,7 @@ final class EasyHandle {
         }
         convoy_easy_set_data_callback(easy, CURLOPT_HEADERFUNCTION) { bytes, size, count, context in
             guard let bytes, let handle = EasyHandle.from(context) else { return 0 }
+            handle.hasHeard = true
             let line = UnsafeRawBufferPointer(start: bytes, count: size * count)
             return handle.owner?.easyHandle(handle, didReceiveHeaderLine: line) == true ? line.count : 0
         }
