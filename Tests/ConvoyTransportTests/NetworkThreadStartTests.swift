@@ -38,7 +38,7 @@ final class NetworkThreadStartTests: XCTestCase {
                 XCTAssertEqual(heard?.ends.count, 1)
                 XCTAssertFalse(try withoutDescriptors { thread.perform {} })
             }
-            XCTAssertEqual(ProcessMeters.openDescriptors, descriptors)
+            XCTAssertLessThanOrEqual(ProcessMeters.openDescriptors, descriptors)
             XCTAssertEqual(load(request, thread: thread)?.text, "x")
             XCTAssertEqual(load(request, thread: thread)?.text, "x")
         }
@@ -58,13 +58,13 @@ final class NetworkThreadStartTests: XCTestCase {
             XCTAssertEqual(heard?.error?.code, .cannotLoadFromNetwork)
             XCTAssertEqual(heard?.ends.count, 1)
         }
-        XCTAssertEqual(ProcessMeters.openDescriptors, descriptors)
+        XCTAssertLessThanOrEqual(ProcessMeters.openDescriptors, descriptors)
     }
 
     func testAThreadTakesNothingBeforeItsFirstUse() throws {
         let before = ProcessMeters.openDescriptors
         let threads = (0..<50).map { _ in NetworkThread() }
-        XCTAssertEqual(ProcessMeters.openDescriptors, before)
+        XCTAssertLessThanOrEqual(ProcessMeters.openDescriptors, before)
         withExtendedLifetime(threads) {}
     }
 
