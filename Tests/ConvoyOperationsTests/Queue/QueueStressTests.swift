@@ -33,11 +33,13 @@ struct QueueStressTests {
                 direct: Bool.random(using: &random), waitsAtGate: Bool.random(using: &random), gauge: gauge)
             operation.queuePriority = [.veryLow, .low, .normal, .high, .veryHigh].randomElement(using: &random) ?? .normal
             if Int.random(in: 0..<3, using: &random) == 0, let other = any(&random) { operation.addDependency(other) }
+            queue.addOperation(operation)
+            // Only now can others depend on it: a barrier between an operation and one that it waits for, which comes
+            // after the barrier, would wait for ever.
             contents.withLock {
                 $0.open.append(operation)
                 $0.made += 1
             }
-            queue.addOperation(operation)
             switch Int.random(in: 0..<40, using: &random) {
             case 0: queue.addBarrierBlock {}
             case 1:
