@@ -1,4 +1,5 @@
 import ConvoyTestServer
+import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
 import Testing
@@ -145,5 +146,19 @@ import Testing
             .raw("HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"))
         #expect(heard.isFinished && heard.text == "ok")
         #expect(heard.heads.first?.contentLength == nil)
+    }
+
+    @Test func `a response that nobody has asked for is not the one to the next request`() throws {
+        let first = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfirst"
+        for answer in ["HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil", "H", "\r\n\r\n"] {
+            let gate = TestServer.Gate()
+            server.route("GET", "/spoken", .raw(first + answer).heldBody(by: gate, afterBytes: first.utf8.count))
+            let heard = try #require(load(URLRequest(url: server.url("/spoken"))))
+            #expect(heard.isFinished && heard.text == "first")
+            gate.open()
+            try eventually { server.openConnectionCount == 0 }
+            let next = try #require(load(URLRequest(url: server.url("/fine"))))
+            #expect(next.isFinished && next.text == "fine")
+        }
     }
 }

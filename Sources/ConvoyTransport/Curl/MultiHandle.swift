@@ -157,7 +157,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     // MARK: Events
 
     func fileDescriptor(_ descriptor: Int32, isReadyFor events: FileEvents) {
-        guard sockets.isWatched(descriptor) else { return sockets.drop(descriptor) }
+        guard sockets.isWatched(descriptor) else { return sockets.endRest(of: descriptor) }
         noteEvent()
         var mask: Int32 = 0
         if events.contains(.readable) { mask |= CURL_CSELECT_IN }

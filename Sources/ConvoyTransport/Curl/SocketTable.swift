@@ -78,8 +78,20 @@ final class SocketTable {
         Int(descriptor) < entries.count && entries[Int(descriptor)].isWanted
     }
 
-    /// No longer watches a socket that libcurl does not ask about.
-    func drop(_ descriptor: Int32) {
+    /// A socket that libcurl does not ask about has become ready: its connection is at rest.
+    func endRest(of descriptor: Int32) {
+        drop(descriptor)
+        guard Int(descriptor) < entries.count, entries[Int(descriptor)].isOwn else { return }
+        // A response that nobody has asked for would be taken for that to the next request (RFC 9112, section 9.2).
+        // libcurl 7.88 does not look; it does not use a connection that is shut down. TLS has messages of its own.
+        var bytes: (UInt8, UInt8) = (0, 0)
+        let count = recv(descriptor, &bytes, 2, Int32(MSG_PEEK | MSG_DONTWAIT))
+        let isTLS = count == 2 && (20...24).contains(bytes.0) && bytes.1 == 3
+        if count > 0, !isTLS { shutdown(descriptor, Int32(SHUT_RDWR)) }
+    }
+
+    /// No longer watches a socket.
+    private func drop(_ descriptor: Int32) {
         guard Int(descriptor) < entries.count, !entries[Int(descriptor)].registered.isEmpty else { return }
         entries[Int(descriptor)].registered = []
         try? runLoop.unwatch(descriptor)
