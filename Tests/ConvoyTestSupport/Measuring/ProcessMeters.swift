@@ -37,6 +37,9 @@ public enum ProcessMeters {
     /// allocator of its own.
     public static var allocatedBytes: Int { cepoll_bytes_in_use() }
 
+    /// Whether the address sanitizer holds on to what is freed, so that resident memory says nothing.
+    public static let holdsOnToFreedMemory = dlsym(nil, "__asan_init") != nil
+
     /// Threads.
     public static var threads: Int { status("Threads:") }
 

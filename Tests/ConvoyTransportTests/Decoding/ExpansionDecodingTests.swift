@@ -144,7 +144,7 @@ private struct PeakMemory {
     private let isMeasured: Bool
 
     init() {
-        let isSanitized = dlsym(nil, "__asan_init") != nil
+        let isSanitized = ProcessMeters.holdsOnToFreedMemory
         isMeasured = !isSanitized && ProcessMeters.resetPeak()
         if isSanitized { print("memory is not measured: the address sanitizer holds on to what is freed") }
         if !isSanitized, !isMeasured { print("memory is not measured: the kernel does not reset its peak") }
