@@ -43,6 +43,10 @@ static inline CURLcode convoy_easy_set_open_socket_callback(CURL *easy, curl_ope
 static inline CURLcode convoy_easy_set_close_socket_callback(CURL *easy, curl_closesocket_callback CONVOY_SENDABLE callback) {
     return curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, callback);
 }
+// By the deprecated option: its successor parses a text each time.
+static inline CURLcode convoy_easy_allow_only_http(CURL *easy) {
+    return curl_easy_setopt(easy, (CURLoption)181 /* CURLOPT_PROTOCOLS */, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+}
 static inline CURLcode convoy_easy_get_long(CURL *easy, CURLINFO info, long *value) {
     return curl_easy_getinfo(easy, info, value);
 }

@@ -11,6 +11,11 @@ package protocol Transport: Sendable {
         for request: URLRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate
     ) -> any Connection
 
+    /// The same for a request in whatever form it is there.
+    func connection(
+        for request: TransferRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate
+    ) -> any Connection
+
     /// Runs a block where the delegates are called.
     func perform(_ block: @escaping @Sendable () -> Void)
 
@@ -23,6 +28,12 @@ package protocol Transport: Sendable {
 
 extension Transport {
     package var coalescing: any Transport { self }
+
+    package func connection(
+        for request: TransferRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate
+    ) -> any Connection {
+        connection(for: request.urlRequest, configuration: configuration, delegate: delegate)
+    }
 
     package func performOrFail(_ block: @escaping @Sendable () -> Void) throws(URLError) { perform(block) }
 }
@@ -41,6 +52,12 @@ extension NetworkThread: Transport {
         for request: URLRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate
     ) -> any Connection {
         URLConnection(request: request, configuration: configuration, delegate: delegate, thread: self)
+    }
+
+    package func connection(
+        for request: TransferRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate
+    ) -> any Connection {
+        URLConnection(request, configuration: configuration, delegate: delegate, thread: self)
     }
 
     package func perform(_ block: @escaping @Sendable () -> Void) {

@@ -18,11 +18,13 @@ public struct Redirect: Sendable {
     /// - Throws: `URLError.httpTooManyRedirects`, `.badServerResponse` for an unreadable `Location`,
     ///   `.unsupportedURL` for one that is neither http nor https.
     init?(
-        from request: URLRequest, response: ResponseHead, followed: Int, sensitiveHeaders: Set<String>
+        from request: TransferRequest, response: ResponseHead, followed: Int, sensitiveHeaders: Set<String>
     ) throws(URLError) {
-        guard [301, 302, 303, 307, 308].contains(response.statusCode), let location = response["Location"] else {
-            return nil
+        switch response.statusCode {
+        case 301, 302, 303, 307, 308: break
+        default: return nil
         }
+        guard let location = response["Location"] else { return nil }
         let base = response.url
         guard followed < Self.limit else {
             throw URLError(.httpTooManyRedirects, url: base, "More than \(Self.limit) redirects.")
@@ -37,6 +39,7 @@ public struct Redirect: Sendable {
         } catch {
             throw URLError(.unsupportedURL, url: target, "A redirect leads to a URL that is neither http nor https.")
         }
+        let request = request.urlRequest
         var next = request
         // RFC 9110, section 10.2.2: a fragment is inherited where the new reference has none.
         next.url = target.fragment == nil ? base.fragment.flatMap { URLReference.url("#\($0)", relativeTo: target) } ?? target : target

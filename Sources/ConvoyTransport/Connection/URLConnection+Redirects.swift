@@ -34,13 +34,13 @@ extension URLConnection {
     }
 
     func follow(_ request: URLRequest) {
-        if let stream = request.httpBodyStream, stream === currentRequest.httpBodyStream {
+        if let stream = request.httpBodyStream, stream === currentRequest.bodyStream {
             return fail(
                 URLError(
                     .requestBodyStreamExhausted, url: request.url,
                     "A redirect wants the body again, and its stream cannot be read twice."))
         }
         followedRedirects += 1
-        load(request)
+        load(.foundation(request))
     }
 }

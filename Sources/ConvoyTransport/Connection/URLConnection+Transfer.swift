@@ -29,7 +29,7 @@ extension URLConnection: EasyHandleOwner {
         let response = ResponseHead(
             url: url, statusCode: head.statusCode, contentLength: head.contentLength,
             isEncoded: !codings.isEmpty, bytes: head.bytes)
-        if response.statusCode == 206, !asksForRange {
+        if response.statusCode == 206, requestHeader?.asksForRange != true {
             pendingFailure = failure(
                 .badServerResponse, "The server sent a part of the resource (206), and the whole was asked for.")
             return false
@@ -47,7 +47,7 @@ extension URLConnection: EasyHandleOwner {
             pendingFailure = error
             return false
         }
-        if response.statusCode == 417, setsExpect {
+        if response.statusCode == 417, requestHeader?.setsExpect == true {
             // libcurl may be about to send the request again.
             heldHead = response
             return !isCancelled
@@ -58,8 +58,8 @@ extension URLConnection: EasyHandleOwner {
 
     /// A part of an encoded body cannot be decoded; and who chose the encodings himself wants to see them.
     func prepareToDecode(_ codings: [ContentCoding], of response: ResponseHead) throws(URLError) {
-        guard !codings.isEmpty, !setsAcceptEncoding, response.statusCode != 206,
-            currentRequest.httpMethod != "HEAD", response.statusCode != 304
+        guard !codings.isEmpty, requestHeader?.setsAcceptEncoding != true, response.statusCode != 206,
+            currentRequest.method != "HEAD", response.statusCode != 304
         else { return }
         if let unknown = codings.first(where: { !$0.isKnown }) {
             guard configuration.refusesUnknownEncodings else { return }
@@ -140,7 +140,7 @@ extension URLConnection: EasyHandleOwner {
             dropsExpectation = heldHead != nil
             return false
         }
-        guard RequestRules.isIdempotent(currentRequest.httpMethod ?? "GET") else {
+        guard RequestRules.isIdempotent(currentRequest.method) else {
             var error = failure(
                 .networkConnectionLost,
                 "The connection was lost before the response, and a request that is not idempotent is not sent again.")
@@ -156,13 +156,13 @@ extension URLConnection: EasyHandleOwner {
 
     /// Sends the request again without its expectation (RFC 9110, section 10.1.1).
     private func loadWithoutExpectation() {
-        guard currentRequest.httpBodyStream == nil || sentBytes == 0 else {
+        guard currentRequest.bodyStream == nil || sentBytes == 0 else {
             return fail(
                 failure(.requestBodyStreamExhausted, "The body must be sent again, and its stream cannot be read twice."))
         }
-        var request = currentRequest
+        var request = currentRequest.urlRequest
         request.setValue(nil, forHTTPHeaderField: "Expect")
-        load(request)
+        load(.foundation(request))
     }
 
     // MARK: The end

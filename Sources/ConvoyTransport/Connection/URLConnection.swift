@@ -16,7 +16,8 @@ import Synchronization
 public final class URLConnection: Connection, @unchecked Sendable {
     // Everything that changes belongs to the network thread.
 
-    public let originalRequest: URLRequest
+    public var originalRequest: URLRequest { firstRequest.urlRequest }
+    private let firstRequest: TransferRequest
     let configuration: ConnectionConfiguration
     let thread: NetworkThread
 
@@ -36,15 +37,13 @@ public final class URLConnection: Connection, @unchecked Sendable {
     var phase = Phase.initial
     var delegate: (any URLConnectionDelegate)?
     /// The request that is on its way: the original, or what a redirect made of it.
-    var currentRequest: URLRequest
+    var currentRequest: TransferRequest
     var followedRedirects = 0
     var handle: EasyHandle?
     var body: (any BodySource)?
     var head = HeadParser()
-    /// What the present request asks for that its response is judged by.
-    var asksForRange = false
-    var setsAcceptEncoding = false
-    var setsExpect = false
+    /// That of the present request; its response is judged by what it asks for.
+    var requestHeader: RequestHeader?
     /// A 417 that is told only if the request is not sent again without `Expect`.
     var heldHead: ResponseHead?
     var dropsExpectation = false
@@ -71,11 +70,18 @@ public final class URLConnection: Connection, @unchecked Sendable {
     /// - Parameters:
     ///   - delegate: held until the transfer has ended.
     ///   - thread: where the transfer runs and the delegate is called.
-    public init(
+    public convenience init(
         request: URLRequest, configuration: ConnectionConfiguration = ConnectionConfiguration(),
         delegate: any URLConnectionDelegate, thread: NetworkThread = .shared
     ) {
-        originalRequest = request
+        self.init(.foundation(request), configuration: configuration, delegate: delegate, thread: thread)
+    }
+
+    package init(
+        _ request: TransferRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate,
+        thread: NetworkThread
+    ) {
+        firstRequest = request
         currentRequest = request
         self.configuration = configuration
         self.delegate = delegate
@@ -116,7 +122,7 @@ public final class URLConnection: Connection, @unchecked Sendable {
     }
 
     /// Hands a request to libcurl.
-    func load(_ request: URLRequest) {
+    func load(_ request: TransferRequest) {
         do throws(URLError) {
             try attemptToLoad(request)
         } catch {
@@ -124,30 +130,23 @@ public final class URLConnection: Connection, @unchecked Sendable {
         }
     }
 
-    private func attemptToLoad(_ request: URLRequest) throws(URLError) {
-        let hasBody = request.httpBodyStream != nil || !(request.httpBody?.isEmpty ?? true)
+    private func attemptToLoad(_ request: TransferRequest) throws(URLError) {
         guard let multi = thread.multi else {
             throw URLError(.cannotLoadFromNetwork, url: request.url, "There is no network thread.")
         }
         guard let url = request.url else { throw URLError(.badURL, url: nil, "The request has no URL.") }
         let address = url.absoluteString
-        let lines = try RequestRules.lines(
-            for: request, url, address, hasBody: hasBody, isStreamed: request.httpBodyStream != nil)
-        if let worn = handle, worn.isWornOut {
-            multi.giveBack(worn)
-            handle = nil
-        }
-        guard let handle = self.handle ?? multi.takeHandle() else {
+        try RequestRules.check(request, url, address)
+        let header = try multi.header(of: request)
+        guard let handle = self.handle ?? multi.takeHandle(), handle.renew() else {
             throw URLError(.cannotLoadFromNetwork, url: url, "There is no memory for a transfer.")
         }
         self.handle = handle
         handle.owner = self
         currentRequest = request
         body?.stop()
-        body = makeBody(for: request, announcedLength: lines.announcedLength)
-        asksForRange = lines.asksForRange
-        setsAcceptEncoding = lines.setsAcceptEncoding
-        setsExpect = lines.setsExpect
+        body = makeBody(for: request, announcedLength: header.announcedLength)
+        requestHeader = header
         forgetResponse()
         heldResult = nil
         sentBytes = 0
@@ -155,7 +154,7 @@ public final class URLConnection: Connection, @unchecked Sendable {
         isStarved = false
 
         var options = EasyHandle.Options()
-        options.method = request.httpMethod ?? "GET"
+        options.method = request.method
         if let body { options.body = .upload(length: body.length) }
         options.usesHTTP2 = configuration.usesHTTP2
         options.isSecure = !address.utf8.starts(with: "http:".utf8)
@@ -164,8 +163,7 @@ public final class URLConnection: Connection, @unchecked Sendable {
         options.certificateAuthorities = options.isSecure ? configuration.authoritiesPath : nil
         // Connections at rest hold descriptors that this request lacked before.
         if waitsSince != 0 { options.idleConnectionAge = 1 }
-        let code = handle.prepare(
-            url: address, options: options, lines: lines.headers, proxyLines: lines.proxyHeaders)
+        let code = handle.prepare(url: address, options: options, header: header)
         guard code == CURLE_OK else { throw URLError(curl: code, systemError: 0, text: "", url: url) }
         phase = .loading
         earlierShortages = multi.descriptorShortages
@@ -184,8 +182,8 @@ public final class URLConnection: Connection, @unchecked Sendable {
         discarded = 0
     }
 
-    private func makeBody(for request: URLRequest, announcedLength: Int64?) -> (any BodySource)? {
-        if let stream = request.httpBodyStream {
+    private func makeBody(for request: TransferRequest, announcedLength: Int64?) -> (any BodySource)? {
+        if let stream = request.bodyStream {
             let body = StreamBody(
                 stream: stream, length: announcedLength, url: request.url, throttle: configuration.uploadThrottle,
                 thread: thread)
@@ -195,9 +193,10 @@ public final class URLConnection: Connection, @unchecked Sendable {
             }
             return body
         }
-        if let data = request.httpBody { return DataBody(data) }
+        if let data = request.body { return DataBody(data) }
         // Methods that mean to carry something say that it is nothing (RFC 9110, section 8.6).
-        return ["POST", "PUT", "PATCH"].contains(request.httpMethod ?? "GET") ? DataBody(Data()) : nil
+        let method = request.method
+        return method != "GET" && ["POST", "PUT", "PATCH"].contains(method) ? DataBody(Data()) : nil
     }
 
     private func stop() {

@@ -30,7 +30,7 @@ final class EasyHandle {
         var idleConnectionAge = 118
     }
 
-    let easy: UnsafeMutableRawPointer
+    private(set) var easy: UnsafeMutableRawPointer
     /// Whose transfer it is. Held, so that no callback finds it gone; let go when the handle is given back.
     var owner: (any EasyHandleOwner)?
 
@@ -51,26 +51,42 @@ final class EasyHandle {
     /// would give them to the next transfer of the handle: bytes of another resource, and a success.
     var holdsBytes = false
     private var applied = Options()
-    private var headers = HeaderList()
-    private var proxyHeaders = HeaderList()
+    /// Held as long as libcurl has its lists.
+    private var header: RequestHeader?
+    private let sockets: SocketTable
     private let errorText: UnsafeMutablePointer<CChar>
 
     /// - Parameter sockets: who opens and closes the sockets of connections that are made for this handle; it
     ///   outlives them.
-    init?(sockets: MultiHandle) {
+    init?(sockets: SocketTable) {
         guard let easy = curl_easy_init() else { return nil }
         self.easy = easy
+        self.sockets = sockets
         errorText = .allocate(capacity: Int(CURL_ERROR_SIZE))
         errorText.pointee = 0
         setPermanentOptions()
-        sockets.watchSockets(of: easy)
     }
 
     deinit {
         curl_easy_cleanup(easy)
-        curl_slist_free_all(headers.list)
-        curl_slist_free_all(proxyHeaders.list)
         errorText.deallocate()
+    }
+
+    /// Makes ready for a transfer: exchanges libcurl's handle for a new one, if it is worn out. False where there is no
+    /// memory for one.
+    func renew() -> Bool {
+        guard isWornOut else { return true }
+        guard let new = curl_easy_init() else { return false }
+        curl_easy_cleanup(easy)
+        easy = new
+        header = nil
+        applied = Options()
+        wasRefused = false
+        hasHeard = false
+        holdsBytes = false
+        sendCount = 0
+        setPermanentOptions()
+        return true
     }
 
     // MARK: The timer
@@ -91,27 +107,20 @@ final class EasyHandle {
 
     // MARK: Setting up
 
+    /// What every transfer needs. Each new handle gets it, so what only some need is set with them.
     private func setPermanentOptions() {
         let context = Unmanaged.passUnretained(self).toOpaque()
+        sockets.adopt(easy)
         convoy_easy_set_pointer(easy, CURLOPT_ERRORBUFFER, errorText)
         convoy_easy_set_long(easy, CURLOPT_NOSIGNAL, 1)
-        // Redirects are the connection's: libcurl would carry what must stay behind.
-        convoy_easy_set_long(easy, CURLOPT_FOLLOWLOCATION, 0)
-        convoy_easy_set_string(easy, CURLOPT_PROTOCOLS_STR, "http,https")
-        convoy_easy_set_long(easy, CURLOPT_SSLVERSION, Int(CURL_SSLVERSION_TLSv1_2))
-        convoy_easy_set_long(easy, CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_2TLS))
+        convoy_easy_allow_only_http(easy)
         // The connection's idle timer counts from the first moment; libcurl's five minutes would only cut it short.
         convoy_easy_set_long(easy, CURLOPT_CONNECTTIMEOUT_MS, Int(Int32.max))
-        convoy_easy_set_long(easy, CURLOPT_UPLOAD_BUFFERSIZE, 128 << 10)
-        // What a proxy says to CONNECT is not the response: nobody but libcurl hears it.
-        convoy_easy_set_long(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
         // A handle that is taken away during a name lookup must not wait for the resolver's thread.
         convoy_easy_set_long(easy, CURLOPT_QUICK_EXIT, 1)
 
         convoy_easy_set_pointer(easy, CURLOPT_HEADERDATA, context)
         convoy_easy_set_pointer(easy, CURLOPT_WRITEDATA, context)
-        convoy_easy_set_pointer(easy, CURLOPT_READDATA, context)
-        convoy_easy_set_pointer(easy, CURLOPT_SEEKDATA, context)
         convoy_easy_set_pointer(easy, CURLOPT_PREREQDATA, context)
         convoy_easy_set_prerequest_callback(easy) { context, _, _, _, _ in
             guard let handle = EasyHandle.from(context), let owner = handle.owner else {
@@ -120,12 +129,6 @@ final class EasyHandle {
             handle.sendCount += 1
             guard handle.sendCount > 1 else { return Int32(CURL_PREREQFUNC_OK) }
             return Int32(owner.easyHandleMaySendAgain(handle) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT)
-        }
-        convoy_easy_set_pointer(easy, CURLOPT_XFERINFODATA, context)
-        convoy_easy_set_progress_callback(easy) { context, _, _, _, _ in
-            guard let handle = EasyHandle.from(context), handle.sendCount == 0 else { return 0 }
-            handle.progressCount += 1
-            return handle.progressCount > EasyHandle.tunnelLimit ? 1 : 0
         }
         convoy_easy_set_data_callback(easy, CURLOPT_HEADERFUNCTION) { bytes, size, count, context in
             guard let bytes, let handle = EasyHandle.from(context) else { return 0 }
@@ -144,6 +147,14 @@ final class EasyHandle {
             case .abort: return block.count == 0 ? 1 : 0
             }
         }
+    }
+
+    /// What a transfer with a body needs.
+    private func setUploadOptions() {
+        let context = Unmanaged.passUnretained(self).toOpaque()
+        convoy_easy_set_long(easy, CURLOPT_UPLOAD_BUFFERSIZE, 128 << 10)
+        convoy_easy_set_pointer(easy, CURLOPT_READDATA, context)
+        convoy_easy_set_pointer(easy, CURLOPT_SEEKDATA, context)
         convoy_easy_set_data_callback(easy, CURLOPT_READFUNCTION) { bytes, size, count, context in
             guard let bytes, let handle = EasyHandle.from(context), let owner = handle.owner else {
                 return Int(CURL_READFUNC_ABORT)
@@ -162,25 +173,39 @@ final class EasyHandle {
         }
     }
 
+    /// What a transfer through a proxy's tunnel needs.
+    private func setTunnelOptions() {
+        let context = Unmanaged.passUnretained(self).toOpaque()
+        // What a proxy says to CONNECT is not the response: nobody but libcurl hears it.
+        convoy_easy_set_long(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
+        convoy_easy_set_pointer(easy, CURLOPT_XFERINFODATA, context)
+        convoy_easy_set_progress_callback(easy) { context, _, _, _, _ in
+            guard let handle = EasyHandle.from(context), handle.sendCount == 0 else { return 0 }
+            handle.progressCount += 1
+            return handle.progressCount > EasyHandle.tunnelLimit ? 1 : 0
+        }
+    }
+
     private static func from(_ context: UnsafeMutableRawPointer?) -> EasyHandle? {
         context.map { Unmanaged<EasyHandle>.fromOpaque($0).takeUnretainedValue() }
     }
 
     /// Sets the handle up for a transfer.
     ///
-    /// - Parameters:
-    ///   - lines: header lines as libcurl takes them: `Name: value`, `Name;` for an empty value, `Name:` for none.
-    ///   - proxyLines: header lines that only a proxy may see.
-    func prepare(url: String, options: Options, lines: [String], proxyLines: [String]) -> CURLcode {
+    func prepare(url: String, options: Options, header: RequestHeader) -> CURLcode {
         errorText.pointee = 0
         sendCount = 0
         progressCount = 0
         do throws(Refused) {
             try check(convoy_easy_set_string(easy, CURLOPT_URL, url))
             try apply(options)
-            guard headers.replace(by: lines, of: easy, CURLOPT_HTTPHEADER),
-                proxyHeaders.replace(by: proxyLines, of: easy, CURLOPT_PROXYHEADER)
-            else { throw Refused(code: CURLE_OUT_OF_MEMORY) }
+            if header !== self.header {
+                convoy_easy_set_pointer(easy, CURLOPT_HTTPHEADER, header.lines)
+                if header.proxyLines != self.header?.proxyLines {
+                    convoy_easy_set_pointer(easy, CURLOPT_PROXYHEADER, header.proxyLines)
+                }
+                self.header = header
+            }
             return CURLE_OK
         } catch {
             // Some options are set and some are not: nobody shall build on that.
@@ -205,28 +230,6 @@ final class EasyHandle {
         guard code == CURLE_OK else { throw Refused(code: code) }
     }
 
-    /// Header lines in libcurl's own form, made anew only where they differ from those of the last transfer.
-    private struct HeaderList {
-        private(set) var list: UnsafeMutablePointer<curl_slist>?
-        private var lines: [String] = []
-
-        /// False when there is no memory.
-        mutating func replace(by lines: [String], of easy: UnsafeMutableRawPointer, _ option: CURLoption) -> Bool {
-            guard lines != self.lines else { return true }
-            convoy_easy_set_pointer(easy, option, nil)
-            curl_slist_free_all(list)
-            list = nil
-            self.lines = []
-            for line in lines {
-                guard let longer = curl_slist_append(list, line) else { return false }
-                list = longer
-            }
-            self.lines = lines
-            convoy_easy_set_pointer(easy, option, list)
-            return true
-        }
-    }
-
     private func apply(_ options: Options) throws(Refused) {
         guard options != applied else { return }
         let before = applied
@@ -236,6 +239,7 @@ final class EasyHandle {
             try check(convoy_easy_set_long(easy, CURLOPT_UPLOAD, 0))
             try check(convoy_easy_set_long(easy, CURLOPT_HTTPGET, 1))
             if case .upload(let length) = options.body {
+                if before.body == .none { setUploadOptions() }
                 try check(convoy_easy_set_long(easy, CURLOPT_UPLOAD, 1))
                 try check(convoy_easy_set_offset(easy, CURLOPT_INFILESIZE_LARGE, curl_off_t(length ?? -1)))
             } else if options.method == "HEAD" {
@@ -248,7 +252,11 @@ final class EasyHandle {
             let version = options.usesHTTP2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1
             try check(convoy_easy_set_long(easy, CURLOPT_HTTP_VERSION, Int(version)))
         }
+        if options.isSecure, !before.isSecure {
+            try check(convoy_easy_set_long(easy, CURLOPT_SSLVERSION, Int(CURL_SSLVERSION_TLSv1_2)))
+        }
         if options.mayTunnel != before.mayTunnel {
+            if options.mayTunnel { setTunnelOptions() }
             try check(convoy_easy_set_long(easy, CURLOPT_NOPROGRESS, options.mayTunnel ? 0 : 1))
         }
         if options.isSecure != before.isSecure || options.usesHTTP2 != before.usesHTTP2 {

@@ -30,6 +30,8 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     /// Handles at rest, with all that libcurl has allocated for them.
     private var idle: [EasyHandle] = []
     private var running: [UnsafeMutableRawPointer: EasyHandle] = [:]
+    /// Of the last request that was not prepared.
+    private var lastHeader: RequestHeader?
     private var needsTimeoutAction = false
     private var mayHaveMessages = false
     /// How often in a row libcurl has wanted to be called again at once, and nothing has happened in between.
@@ -100,13 +102,29 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
 
     /// A handle at rest, or a new one; nil when there is no memory for it.
     func takeHandle() -> EasyHandle? {
-        idle.popLast() ?? EasyHandle(sockets: self)
+        idle.popLast() ?? EasyHandle(sockets: sockets)
+    }
+
+    /// The header of a request: one that was made before, where the fields are those of the last request.
+    func header(of request: TransferRequest) throws(URLError) -> RequestHeader {
+        switch request {
+        case .prepared(let request): return request.header
+        case .foundation(let request):
+            let source = RequestHeader.Source(
+                fields: request.allHTTPHeaderFields ?? [:],
+                hasBody: request.httpBodyStream != nil || !(request.httpBody?.isEmpty ?? true),
+                isStreamed: request.httpBodyStream != nil, forbidsReuse: request.cachePolicy.forbidsReuse)
+            if let lastHeader, lastHeader.source == source { return lastHeader }
+            let header = try RequestHeader(source, url: request.url)
+            lastHeader = header
+            return header
+        }
     }
 
     /// Puts a handle to rest. It keeps its buffers, its options and nothing of its last transfer.
     func giveBack(_ handle: EasyHandle) {
         handle.owner = nil
-        if idle.count < 256, !handle.isWornOut { idle.append(handle) } else { handle.cancelTimer(on: runLoop) }
+        if idle.count < 256 { idle.append(handle) } else { handle.cancelTimer(on: runLoop) }
     }
 
     /// Begins the transfer that the handle is set up for.
@@ -150,9 +168,6 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
 
     /// Whether libcurl is running, further down the stack: it may not be called then.
     var isInLibcurl: Bool { depth > 0 }
-
-    /// Lets the handle's connections open and close their sockets here.
-    func watchSockets(of easy: UnsafeMutableRawPointer) { sockets.adopt(easy) }
 
     // MARK: Events
 

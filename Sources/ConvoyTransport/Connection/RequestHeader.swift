@@ -1,0 +1,119 @@
+import CCurl
+import Foundation
+import FoundationNetworking
+
+/// The header of a request, checked, in the form that libcurl takes, with what in it means something here.
+///
+/// It does not change, and all transfers of requests with the same fields share one: to check and to write down the
+/// fields of each request takes longer than all else that is done before it is sent.
+package final class RequestHeader: @unchecked Sendable {
+    /// What a header is made of, and what it depends on beside its fields.
+    struct Source: Equatable {
+        var fields: [String: String]
+        var hasBody = false
+        var isStreamed = false
+        /// Whether no stored response may answer.
+        var forbidsReuse = false
+    }
+
+    let source: Source
+    /// `Name: value`, `Name;` for an empty value, `Name:` for none at all.
+    private(set) var lines: UnsafeMutablePointer<curl_slist>?
+    /// Only for a proxy: an origin never sees them (RFC 9110, section 11.7.2).
+    private(set) var proxyLines: UnsafeMutablePointer<curl_slist>?
+    /// The length that the user announced for a body from a stream.
+    private(set) var announcedLength: Int64?
+    private(set) var asksForRange = false
+    /// Whether the user chose the encodings himself, and wants to see what comes as it is.
+    private(set) var setsAcceptEncoding = false
+    /// Whether the user lets the server refuse the body before it is sent.
+    private(set) var setsExpect = false
+
+    /// The header of a request without a body, for which a stored response may answer.
+    ///
+    /// - Throws: `URLError.badURL` for a name or a value that HTTP does not allow.
+    package convenience init(fields: [String: String]) throws(URLError) {
+        try self.init(Source(fields: fields), url: nil)
+    }
+
+    /// - Parameter url: the request's, for errors.
+    init(_ source: Source, url: URL?) throws(URLError) {
+        self.source = source
+        var setsCacheControl = false
+        for (name, value) in source.fields {
+            guard RequestRules.isToken(name) else {
+                throw URLError(.badURL, url: url, "The header name \(name.debugDescription) is not a token (RFC 9110, 5.6.2).")
+            }
+            guard RequestRules.isFieldValue(value) else {
+                throw URLError(.badURL, url: url, "The value of the header \(name) holds a control character.")
+            }
+            switch KnownField(name) {
+            case .contentLength:
+                // Ours to say, but for a stream, whose length only the user knows.
+                guard source.isStreamed else { continue }
+                guard let length = Int64(value.trimmingCharacters(in: .whitespaces)), length >= 0 else {
+                    throw URLError(.badURL, url: url, "The Content-Length \(value.debugDescription) is not a length.")
+                }
+                announcedLength = length
+                continue
+            case .transferEncoding: continue
+            case .proxyAuthorization:
+                try Self.append(Self.line(name, value), to: &proxyLines)
+                continue
+            case .range: asksForRange = true
+            case .acceptEncoding: setsAcceptEncoding = true
+            case .expect: setsExpect = true
+            case .cacheControl: setsCacheControl = true
+            case nil: break
+            }
+            try Self.append(Self.line(name, value), to: &lines)
+        }
+        // libcurl would wait a second for a 100 that many servers never send.
+        if source.hasBody, !setsExpect { try Self.append("Expect:", to: &lines) }
+        if !setsAcceptEncoding {
+            // The byte positions of a range are those of the body as sent: it must not be encoded on the way.
+            try Self.append(asksForRange ? "Accept-Encoding: identity" : Self.acceptedEncodings, to: &lines)
+        }
+        if source.forbidsReuse, !setsCacheControl {
+            try Self.append("Cache-Control: no-cache", to: &lines)
+            try Self.append("Pragma: no-cache", to: &lines)
+        }
+    }
+
+    deinit {
+        curl_slist_free_all(lines)
+        curl_slist_free_all(proxyLines)
+    }
+
+    private static func append(_ line: String, to list: inout UnsafeMutablePointer<curl_slist>?) throws(URLError) {
+        guard let longer = curl_slist_append(list, line) else {
+            throw URLError(.cannotLoadFromNetwork, url: nil, "There is no memory for the request's header.")
+        }
+        list = longer
+    }
+
+    private static func line(_ name: String, _ value: String) -> String {
+        value.utf8.allSatisfy(ASCII.isWhitespace) ? "\(name);" : "\(name): \(value)"
+    }
+
+    private static let acceptedEncodings = "Accept-Encoding: gzip, deflate, br, zstd"
+
+    /// The fields that mean something here. Most are told apart by their length alone.
+    private enum KnownField {
+        case contentLength, transferEncoding, proxyAuthorization, range, acceptEncoding, expect, cacheControl
+
+        init?(_ name: String) {
+            func isName(_ other: String) -> Bool { ASCII.equalIgnoringCase(name.utf8, other.utf8) }
+            switch name.utf8.count {
+            case 14 where isName("content-length"): self = .contentLength
+            case 17 where isName("transfer-encoding"): self = .transferEncoding
+            case 19 where isName("proxy-authorization"): self = .proxyAuthorization
+            case 5 where isName("range"): self = .range
+            case 15 where isName("accept-encoding"): self = .acceptEncoding
+            case 6 where isName("expect"): self = .expect
+            case 6 where isName("pragma"), 13 where isName("cache-control"): self = .cacheControl
+            default: return nil
+            }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+import Foundation
+import FoundationNetworking
+
+/// A request as a transfer takes it: as Foundation has it, or made ready before.
+package enum TransferRequest: Sendable {
+    case foundation(URLRequest)
+    case prepared(PreparedRequest)
+
+    package var url: URL? {
+        switch self {
+        case .foundation(let request): request.url
+        case .prepared(let request): request.url
+        }
+    }
+
+    package var method: String {
+        switch self {
+        case .foundation(let request): request.httpMethod ?? "GET"
+        case .prepared(let request): request.method
+        }
+    }
+
+    package var timeoutInterval: TimeInterval {
+        switch self {
+        case .foundation(let request): request.timeoutInterval
+        case .prepared(let request): request.timeoutInterval
+        }
+    }
+
+    package var bodyStream: InputStream? {
+        guard case .foundation(let request) = self else { return nil }
+        return request.httpBodyStream
+    }
+
+    package var body: Data? {
+        guard case .foundation(let request) = self else { return nil }
+        return request.httpBody
+    }
+
+    /// Foundation's type. Made here where the request was prepared: some microseconds.
+    package var urlRequest: URLRequest {
+        switch self {
+        case .foundation(let request): request
+        case .prepared(let request): request.urlRequest
+        }
+    }
+}
+
+/// A request without a body that needs no further check: what most requests are.
+///
+/// Foundation's `URLRequest` is made from it when somebody asks. It takes as long to make, to copy and to read as all
+/// that the engine does for a small request.
+package struct PreparedRequest: Sendable {
+    /// `http` or `https`, with a host.
+    package let url: URL
+    /// A token (RFC 9110, section 5.6.2).
+    package let method: String
+    /// For a request without a body.
+    package let header: RequestHeader
+    /// Seconds without a byte; 0 or less for no limit.
+    package let timeoutInterval: TimeInterval
+
+    package init(url: URL, method: String, header: RequestHeader, timeoutInterval: TimeInterval) {
+        self.url = url
+        self.method = method
+        self.header = header
+        self.timeoutInterval = timeoutInterval
+    }
+
+    package var urlRequest: URLRequest {
+        var request = URLRequest(url: url, timeoutInterval: timeoutInterval)
+        if method != "GET" { request.httpMethod = method }
+        request.allHTTPHeaderFields = header.source.fields
+        return request
+    }
+}
