@@ -95,7 +95,7 @@ let package = Package(
             swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoyOperationsTests",
-            dependencies: ["ConvoyOperations", "ConvoyTestServer", "ConvoyTestSupport"],
+            dependencies: ["ConvoyOperations", "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport"],
             swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoyRoundTripTests",

@@ -1,8 +1,9 @@
+import ConvoySupport
 import ConvoyTestSupport
 import Foundation
 import Testing
 
-@_spi(ConvoyInternals) @testable import ConvoyTransport
+@testable import ConvoyTransport
 
 /// In which order blocks of many threads run on a queue.
 @Suite struct CompletionOutboxTests {

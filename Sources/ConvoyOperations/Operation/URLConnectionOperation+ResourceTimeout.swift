@@ -1,5 +1,4 @@
 import ConvoySupport
-@_spi(ConvoyInternals) import ConvoyTransport
 import Foundation
 
 /// The time that the whole operation may take.

@@ -1,5 +1,6 @@
 import ConvoySerialization
-@_spi(ConvoyInternals) import ConvoyTransport
+import ConvoySupport
+import ConvoyTransport
 import Foundation
 import FoundationNetworking
 import Synchronization

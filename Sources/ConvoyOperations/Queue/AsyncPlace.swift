@@ -1,4 +1,4 @@
-@_spi(ConvoyInternals) import ConvoyTransport
+import ConvoySupport
 import Synchronization
 
 /// What connects a task that waits for a place with its cancellation, which may come before, while or after it waits.

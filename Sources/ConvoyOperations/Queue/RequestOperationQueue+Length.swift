@@ -1,4 +1,4 @@
-@_spi(ConvoyInternals) import ConvoyTransport
+import ConvoySupport
 import Foundation
 
 /// The bounded length.

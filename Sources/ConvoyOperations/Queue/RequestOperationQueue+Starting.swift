@@ -1,4 +1,4 @@
-@_spi(ConvoyInternals) import ConvoyTransport
+import ConvoySupport
 import Foundation
 
 /// What happens to an operation between its adding and its end. Every change goes through the lock

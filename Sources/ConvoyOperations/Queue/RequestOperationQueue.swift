@@ -1,5 +1,4 @@
 import ConvoySupport
-@_spi(ConvoyInternals) import ConvoyTransport
 import Foundation
 import Synchronization
 
@@ -53,7 +52,7 @@ import Synchronization
 ///   most four: so releasing a long chain does not recurse, and a dependency that outlives a cancelled
 ///   operation does not touch it.
 open class RequestOperationQueue: OperationQueue, @unchecked Sendable {
-    let state = BusyLocked(QueueState())
+    let state = ContendedLock(QueueState())
     package let clock: any SchedulingClock
     let isBounded = Atomic<Bool>(false)
     private let isSerial = Atomic<Bool>(false)

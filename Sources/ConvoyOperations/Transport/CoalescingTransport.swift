@@ -1,4 +1,5 @@
-@_spi(ConvoyInternals) import ConvoyTransport
+import ConvoySupport
+import ConvoyTransport
 import Foundation
 import FoundationNetworking
 

@@ -1,4 +1,5 @@
 import CZstd
+import ConvoySupport
 
 /// zstd's state, used for one body after the other.
 ///

@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// What waits for dispatch queues: for each queue one list of blocks, in the order in which all threads appended them.
@@ -25,7 +26,7 @@ package enum CompletionOutbox {
     }
 
     /// The lanes in which something waits, by their queues. A lane holds its queue, so no other has that identity.
-    private static let lanes = BusyLocked<[ObjectIdentifier: Lane]>([:])
+    private static let lanes = ContendedLock<[ObjectIdentifier: Lane]>([:])
 
     /// How many blocks run before the queue's other work has its turn.
     private static let mostInARow = 64

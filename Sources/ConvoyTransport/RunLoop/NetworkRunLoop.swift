@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 import Synchronization
 
@@ -21,7 +22,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
         var isStopped = false
     }
 
-    private let inbox = BusyLocked(Inbox())
+    private let inbox = ContendedLock(Inbox())
     private let wakeUp: WakeUp
     private let thread = Atomic<UInt>(0)
     private let poller: any Poller

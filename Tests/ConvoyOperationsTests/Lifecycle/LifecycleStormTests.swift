@@ -1,6 +1,5 @@
 import ConvoyTestServer
 import ConvoyTestSupport
-@_spi(ConvoyInternals) import ConvoyTransport
 import Foundation
 import FoundationNetworking
 import Synchronization

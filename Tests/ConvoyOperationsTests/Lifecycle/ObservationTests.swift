@@ -1,5 +1,5 @@
+import ConvoySupport
 import ConvoyTestSupport
-@_spi(ConvoyInternals) import ConvoyTransport
 import Foundation
 import FoundationNetworking
 import Synchronization

@@ -1,5 +1,5 @@
+import ConvoySupport
 import ConvoyTestServer
-@_spi(ConvoyInternals) import ConvoyTransport
 import Foundation
 import FoundationNetworking
 import Synchronization

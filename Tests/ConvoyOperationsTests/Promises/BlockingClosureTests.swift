@@ -1,5 +1,4 @@
 import ConvoyTestServer
-@_spi(ConvoyInternals) import ConvoyTransport
 import Foundation
 import FoundationNetworking
 import Testing

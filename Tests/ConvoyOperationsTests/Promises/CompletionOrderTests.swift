@@ -1,6 +1,7 @@
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
-@_spi(ConvoyInternals) import ConvoyTransport
+import ConvoyTransport
 import Foundation
 import FoundationNetworking
 import Synchronization

@@ -1,6 +1,6 @@
 import ConvoyTestServer
 import ConvoyTestSupport
-@_spi(ConvoyInternals) import ConvoyTransport
+import ConvoyTransport
 import Foundation
 import FoundationNetworking
 import Synchronization

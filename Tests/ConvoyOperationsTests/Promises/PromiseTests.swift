@@ -1,7 +1,7 @@
 import ConvoySerialization
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
-@_spi(ConvoyInternals) import ConvoyTransport
 import Foundation
 import FoundationNetworking
 import Synchronization

@@ -1,7 +1,7 @@
 import ConvoySerialization
 import ConvoyTestServer
 import ConvoyTestSupport
-@_spi(ConvoyInternals) import ConvoyTransport
+import ConvoyTransport
 import Foundation
 import FoundationNetworking
 import Synchronization

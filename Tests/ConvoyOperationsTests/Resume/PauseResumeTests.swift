@@ -1,6 +1,6 @@
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
-@_spi(ConvoyInternals) import ConvoyTransport
 import Foundation
 import FoundationNetworking
 import Synchronization

@@ -1,6 +1,6 @@
 import ConvoySerialization
+import ConvoySupport
 import ConvoyTestServer
-@_spi(ConvoyInternals) import ConvoyTransport
 import Foundation
 import FoundationNetworking
 import Synchronization

@@ -1,7 +1,7 @@
 import ConvoyOperations
 import ConvoySerialization
+import ConvoySupport
 import ConvoyTestServer
-@_spi(ConvoyInternals) import ConvoyTransport
 import Foundation
 import FoundationNetworking
 import Synchronization

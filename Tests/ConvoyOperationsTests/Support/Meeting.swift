@@ -1,4 +1,4 @@
-@_spi(ConvoyInternals) import ConvoyTransport
+import ConvoySupport
 import Foundation
 
 /// A place where as many threads wait for each other as must be able to block at the same time.

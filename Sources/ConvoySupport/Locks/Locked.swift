@@ -1,26 +1,26 @@
 import Foundation
 import Synchronization
 
-// Public only for the library's other modules: what is inlined there must be.
-
 /// A value behind a `Mutex`, made fit for a busy machine and for the thread sanitizer.
 ///
 /// On Linux a contended `Mutex` is passed on in the kernel, which is slow when there are more threads than
-/// processors (see ``BusyLocked``). So whoever sees it held first lets its holder go on.
+/// processors (see ``ContendedLock``). So a thread that finds it held first lets the holder go on.
 ///
 /// The sanitizer does not see what the kernel does, and reports every guarded access as a race. The flag,
 /// released by one holder and acquired by the next, shows it the order that the mutex has established.
-@_spi(ConvoyInternals) @frozen public struct Locked<Value>: ~Copyable, Sendable {
+///
+/// Inlinable, so that each module compiles it for its own types of values.
+@frozen package struct Locked<Value>: ~Copyable, Sendable {
     @usableFromInline let mutex: Mutex<Value>
     @usableFromInline let isHeld = Atomic<Bool>(false)
 
-    @inlinable public init(_ value: consuming sending Value) {
+    @inlinable package init(_ value: consuming sending Value) {
         mutex = Mutex(value)
     }
 
     /// Calls `body` while the lock is held. No code of others may run in it.
     @inlinable @inline(__always)
-    public borrowing func withLock<Result: ~Copyable, Failure: Error>(
+    package borrowing func withLock<Result: ~Copyable, Failure: Error>(
         _ body: (inout sending Value) throws(Failure) -> sending Result
     ) throws(Failure) -> sending Result {
         if isHeld.load(ordering: .relaxed) { letHolderGoOn() }

@@ -1,19 +1,19 @@
 import Foundation
 
-// Public only for the library's other modules: what is inlined there must be.
-
 /// A value behind a lock that many threads ask for at the same time, each for a moment.
 ///
 /// `Mutex` on Linux hands a contended lock over in the kernel, to the thread that has waited longest, even
 /// if that one has yet to be woken, while everybody else waits for it. On a machine with more
 /// threads than processors each turn then costs a scheduling delay (measured: 50 to 100 microseconds an
-/// operation instead of 3). A plain mutex of the system is taken by whoever runs, and spins a little
+/// operation instead of 3). A plain mutex of the system is taken by whichever thread runs, and spins a little
 /// before it sleeps. For locks that are rarely contended, ``Locked`` needs less memory.
-@_spi(ConvoyInternals) public final class BusyLocked<Value>: @unchecked Sendable {
+///
+/// Inlinable, so that each module compiles it for its own types of values.
+package final class ContendedLock<Value>: @unchecked Sendable {
     @usableFromInline let mutex: UnsafeMutablePointer<pthread_mutex_t>
     @usableFromInline var value: Value
 
-    public init(_ value: sending Value) {
+    @inlinable package init(_ value: sending Value) {
         self.value = value
         mutex = .allocate(capacity: 1)
         var attributes = pthread_mutexattr_t()
@@ -23,14 +23,14 @@ import Foundation
         pthread_mutexattr_destroy(&attributes)
     }
 
-    deinit {
+    @inlinable deinit {
         pthread_mutex_destroy(mutex)
         mutex.deallocate()
     }
 
     /// Calls `body` while the lock is held. No code of others may run in it.
     @inlinable @inline(__always)
-    public func withLock<Result, Failure: Error>(
+    package func withLock<Result, Failure: Error>(
         _ body: (inout Value) throws(Failure) -> sending Result
     ) throws(Failure) -> sending Result {
         pthread_mutex_lock(mutex)
