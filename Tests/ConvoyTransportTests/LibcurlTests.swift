@@ -16,7 +16,7 @@ import Testing
         let file = try #require(FileHandle(forReadingAtPath: "/proc/self/maps"))
         let maps = String(decoding: try file.readToEnd() ?? Data(), as: UTF8.self)
         let paths = maps.split(separator: "\n").compactMap { $0.firstIndex(of: "/").map($0.suffix(from:)) }
-        let loaded = Set(paths.filter { $0.contains("/libcurl.so") || $0.contains("/libcurl-") })
+        let loaded = Set(paths.filter { $0.split(separator: "/").last?.hasPrefix("libcurl") == true })
         #expect(loaded.count == 1, "\(loaded), of \(Set(paths).count) files")
         for path in loaded { print("loaded from \(path)") }
     }

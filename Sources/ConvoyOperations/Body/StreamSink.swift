@@ -7,14 +7,19 @@ import FoundationNetworking
 /// A stream may be a user's code, a pipe that nobody reads, or a file on a server that is away: it is opened, written,
 /// set back and closed on a worker's thread, and the transfer waits meanwhile. Only a file on a local disk is written
 /// on the network thread, which saves two hops for each block.
-final class StreamSink: BodySink {
+///
+/// It belongs to the network thread once it is open. What takes its time is finished later: `then` is called at once,
+/// where nothing had to be waited for, or on the network thread. Until it is, nothing else may be asked for.
+final class StreamSink {
     /// The stream is used by one thread at a time: the network thread, or the one worker it waits for.
     private struct Box: @unchecked Sendable { let stream: OutputStream }
 
     private let box: Box
     private let url: URL?
     private let perform: @Sendable (@escaping @Sendable () -> Void) -> Void
+    /// How many bytes of the body are kept so far.
     private(set) var offset: Int64 = 0
+    /// Whether something that was asked for is not finished.
     private(set) var isBusy = false
     /// Whether it is to be closed as soon as it is no longer busy: the operation was cancelled and has not waited.
     private var closesWhenIdle = false
@@ -34,10 +39,7 @@ final class StreamSink: BodySink {
         self.perform = perform
     }
 
-    var data: Data? { nil }
-
-    func expect(_ count: Int64) {}
-
+    /// Makes ready for bytes, and leaves what is there alone. Called before each try, on any thread.
     func open(then: @escaping @Sendable (URLError?) -> Void) {
         guard !isOpen else { return then(nil) }
         isOpen = true
@@ -58,6 +60,7 @@ final class StreamSink: BodySink {
         }
     }
 
+    /// Takes bytes.
     func write(_ bytes: UnsafeRawBufferPointer, then: @escaping (URLError?) -> Void) {
         let count = Int64(bytes.count)
         if isDirect {
@@ -72,6 +75,7 @@ final class StreamSink: BodySink {
         }
     }
 
+    /// Starts over: forgets all bytes.
     func rewind(then: @escaping (URLError?) -> Void) {
         guard offset > 0 || (box.stream as? FileOutputStream)?.hasOldContents == true else { return then(nil) }
         work({ stream, url in Self.rewind(stream, url: url) }) { [self] failure in
@@ -83,6 +87,8 @@ final class StreamSink: BodySink {
         }
     }
 
+    /// No bytes come any more. `then` hears whether what was written is where it belongs. Called once the operation
+    /// ends, however that is, on any thread.
     func close(then: @escaping (URLError?) -> Void) {
         guard isOpen else { return then(nil) }
         guard !isBusy else {

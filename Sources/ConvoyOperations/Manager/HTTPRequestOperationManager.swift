@@ -30,16 +30,28 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
 
     private struct Settings {
         var requestSerializer: any URLRequestSerialization = HTTPRequestSerializer()
-        var responseSerializer: any URLResponseSerialization = JSONResponseSerializer()
-        var connectionConfiguration = ConnectionConfiguration()
-        var retryPolicy: RetryPolicy?
-        var timeoutIntervalForResource: TimeInterval?
-        var coalesces = false
+        /// The header of a GET without parameters, if the serializer is one that adds nothing else to it.
+        var preparedHeader: PreparedHeader? = PreparedHeader(HTTPRequestSerializer())
+        /// What the operations have in common; the transport is that of the thread whose turn it is.
+        var common: CommonSettings.Values
+        /// The same as objects that operations share, one for each thread; empty after a change.
+        var shared: [CommonSettings] = []
         var threads = [NetworkThread.shared]
         var nextThread = 0
-        var completionQueue: DispatchQueue?
-        var completionGroup: DispatchGroup?
         var operationQueue: OperationQueue
+
+        /// The settings of the next operation.
+        mutating func settingsOfNextOperation() -> CommonSettings {
+            if shared.isEmpty {
+                shared = threads.map { thread in
+                    var values = common
+                    values.transport = thread
+                    return CommonSettings(values)
+                }
+            }
+            nextThread = (nextThread + 1) % shared.count
+            return shared[nextThread]
+        }
     }
 
     private let settings: Locked<Settings>
@@ -49,53 +61,79 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     public let baseURL: URL?
     /// `baseURL` as text, where a plain path need only be put behind it.
     private let basePrefix: String?
+    private let baseHost: String?
 
     /// - Parameter baseURL: nil where every URL is given whole.
     public init(baseURL: URL? = nil) {
         self.baseURL = baseURL.map(Self.directory)
         basePrefix = self.baseURL.flatMap(Self.prefix)
+        baseHost = self.baseURL.flatMap(URLConnectionOperation.schedulingHost(of:))
         let queue = RequestOperationQueue()
         queue.name = "Convoy.Operations"
         queue.maxConcurrentOperationCount = Self.defaultMaxConcurrentOperationCount
         queue.maxConcurrentOperationCountPerHost = Self.defaultMaxConcurrentOperationCountPerHost
-        settings = Locked(Settings(operationQueue: queue))
+        var common = CommonSettings.Values()
+        common.serializer = SerializerFacts(JSONResponseSerializer())
+        settings = Locked(Settings(common: common, operationQueue: queue))
     }
 
     /// Makes requests of parameters. `HTTPRequestSerializer`, unless set.
     public final var requestSerializer: any URLRequestSerialization {
         get { settings.withLock { $0.requestSerializer } }
-        set { settings.withLock { $0.requestSerializer = newValue } }
+        set {
+            let header = PreparedHeader(newValue)
+            let old = settings.withLock { settings in
+                defer { (settings.requestSerializer, settings.preparedHeader) = (newValue, header) }
+                return settings.requestSerializer
+            }
+            withExtendedLifetime(old) {}
+        }
     }
 
     /// Validates and parses responses. `JSONResponseSerializer`, unless set.
     public final var responseSerializer: any URLResponseSerialization {
-        get { settings.withLock { $0.responseSerializer } }
-        set { settings.withLock { $0.responseSerializer = newValue } }
+        get { settings.withLock { $0.common.serializer.serializer } }
+        set {
+            let facts = SerializerFacts(newValue)
+            change { $0.serializer = facts }
+        }
     }
 
     /// What the operations' connections do beyond their requests.
     public final var connectionConfiguration: ConnectionConfiguration {
-        get { settings.withLock { $0.connectionConfiguration } }
-        set { settings.withLock { $0.connectionConfiguration = newValue } }
+        get { settings.withLock { $0.common.configuration } }
+        set { change { $0.configuration = newValue } }
     }
 
     /// Whether and when the operations' requests are tried again. nil, no retries, unless set.
     public final var retryPolicy: RetryPolicy? {
-        get { settings.withLock { $0.retryPolicy } }
-        set { settings.withLock { $0.retryPolicy = newValue } }
+        get { settings.withLock { $0.common.retryPolicy } }
+        set { change { $0.retryPolicy = newValue } }
     }
 
     /// How many seconds each operation may take in all, retries and pauses included. No limit, unless set. See
     /// `URLConnectionOperation.timeoutIntervalForResource`.
     public final var timeoutIntervalForResource: TimeInterval? {
-        get { settings.withLock { $0.timeoutIntervalForResource } }
-        set { settings.withLock { $0.timeoutIntervalForResource = newValue } }
+        get { settings.withLock { $0.common.timeoutIntervalForResource } }
+        set { change { $0.timeoutIntervalForResource = newValue } }
     }
 
     /// Whether the operations may share one transfer with identical GETs that are in flight. False, unless set.
     public final var coalescesIdenticalRequests: Bool {
-        get { settings.withLock { $0.coalesces } }
-        set { settings.withLock { $0.coalesces = newValue } }
+        get { settings.withLock { $0.common.coalesces } }
+        set { change { $0.coalesces = newValue } }
+    }
+
+    /// Changes what the operations have in common.
+    private func change(_ body: (inout CommonSettings.Values) -> Void) {
+        let old = settings.withLock { settings in
+            let old = (settings.common, settings.shared)
+            settings.shared = []
+            body(&settings.common)
+            return old
+        }
+        // It may be the last to refer to a user's objects: not under the lock.
+        withExtendedLifetime(old) {}
     }
 
     /// How many network threads the operations are spread over, in turn. 1, the shared one, unless set.
@@ -107,8 +145,8 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         set {
             let threads = [NetworkThread.shared] + (1..<max(1, newValue)).map { _ in NetworkThread() }
             let old = settings.withLock { settings in
-                defer { settings.threads = threads }
-                return settings.threads
+                defer { (settings.threads, settings.shared) = (threads, []) }
+                return (settings.threads, settings.shared)
             }
             withExtendedLifetime(old) {}
         }
@@ -127,14 +165,14 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
 
     /// Where the operations' handlers run; nil is the main queue.
     public final var completionQueue: DispatchQueue? {
-        get { settings.withLock { $0.completionQueue } }
-        set { settings.withLock { $0.completionQueue = newValue } }
+        get { settings.withLock { $0.common.completionQueue } }
+        set { change { $0.completionQueue = newValue } }
     }
 
     /// A group that each operation is in from its being enqueued until its handlers have run.
     public final var completionGroup: DispatchGroup? {
-        get { settings.withLock { $0.completionGroup } }
-        set { settings.withLock { $0.completionGroup = newValue } }
+        get { settings.withLock { $0.common.completionGroup } }
+        set { change { $0.completionGroup = newValue } }
     }
 
     // MARK: Operations
@@ -159,21 +197,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     /// An operation for a request, with the manager's settings. Not enqueued. The place to override where all
     /// operations of a manager need something more.
     open func makeOperation(request: URLRequest) -> HTTPRequestOperation {
-        let settings = self.settings.withLock { settings in
-            settings.nextThread = (settings.nextThread + 1) % settings.threads.count
-            return settings
-        }
-        let operation = HTTPRequestOperation(request: request, thread: settings.threads[settings.nextThread])
-        operation.responseSerializer = settings.responseSerializer
-        operation.settings.withLock { own in
-            own.configuration = settings.connectionConfiguration
-            own.retryPolicy = settings.retryPolicy
-            own.timeoutIntervalForResource = settings.timeoutIntervalForResource
-            own.coalesces = settings.coalesces
-            own.completionQueue = settings.completionQueue
-            own.completionGroup = settings.completionGroup
-        }
-        return operation
+        HTTPRequestOperation(.foundation(request), settings: settings.withLock { $0.settingsOfNextOperation() })
     }
 
     /// An operation for a method, a URL and parameters. Not enqueued.
@@ -185,9 +209,26 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     public final func makeOperation(
         _ method: HTTPMethod, _ urlString: String, parameters: Parameters? = nil, headers: [String: String?] = [:]
     ) throws -> HTTPRequestOperation {
+        if parameters == nil, headers.isEmpty, method == .get, let operation = makePreparedOperation(urlString) {
+            return operation
+        }
         let request = try requestSerializer.request(
             method: method, url: try url(for: urlString), parameters: parameters, headers: headers)
         return makeOperation(request: request)
+    }
+
+    /// An operation for a GET of a plain path, of which nothing need be checked; nil for others, and where a subclass
+    /// makes the operations.
+    private func makePreparedOperation(_ path: String) -> HTTPRequestOperation? {
+        guard let basePrefix, let baseHost, Self.isPlainPath(path), type(of: self) == HTTPRequestOperationManager.self else { return nil }
+        let (header, common) = settings.withLock { settings in
+            (settings.preparedHeader, settings.preparedHeader == nil ? nil : settings.settingsOfNextOperation())
+        }
+        guard let header, let common else { return nil }
+        let request = PreparedRequest(
+            address: basePrefix + path, host: baseHost, method: "GET", header: header.header,
+            timeoutInterval: header.timeoutInterval)
+        return HTTPRequestOperation(.prepared(request), settings: common)
     }
 
     /// Adds operations to `operationQueue`, in this order.

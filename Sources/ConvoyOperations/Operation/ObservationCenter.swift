@@ -6,7 +6,7 @@ import Synchronization
 ///
 /// Changes are made by many threads and reported here in any order; their numbers put them right. When the last
 /// one, that to `finished`, has been handed to the observers' queues, all observers are let go of. An operation that
-/// nobody observes pays for one atomic read a change.
+/// nobody observes has none, and pays for one atomic read a change.
 final class ObservationCenter: Sendable {
     typealias Handler = @Sendable (URLConnectionOperation, Lifecycle, Lifecycle) -> Void
 
@@ -19,7 +19,6 @@ final class ObservationCenter: Sendable {
         var waiting: [UInt32: AtomicLifecycle.Transition] = [:]
     }
 
-    private let isObserved = Atomic<Bool>(false)
     private let state = Locked(State())
 
     /// Whether it holds an observer.
@@ -29,7 +28,7 @@ final class ObservationCenter: Sendable {
         to operation: URLConnectionOperation, queue: DispatchQueue?, _ handler: @escaping Handler
     ) -> OperationObservation {
         // From here on every change is reported.
-        isObserved.store(true, ordering: .sequentiallyConsistent)
+        operation.onlookers.insert(.observer)
         atomicMemoryFence(ordering: .sequentiallyConsistent)
         // Without a target, each serial queue may get a thread of its own, and with many observers the threads and what
         // the allocator keeps for them grow.
@@ -51,7 +50,7 @@ final class ObservationCenter: Sendable {
     }
 
     func note(_ transition: AtomicLifecycle.Transition, of operation: URLConnectionOperation) {
-        guard let number = transition.number, isObserved.load(ordering: .sequentiallyConsistent) else { return }
+        guard let number = transition.number else { return }
         let released = state.withLock { state in
             // Made before there was an observer.
             guard let told = state.told, number > told else { return [Int: Observer]() }

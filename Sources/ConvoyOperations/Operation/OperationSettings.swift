@@ -23,38 +23,6 @@ extension URLConnectionOperation {
     /// Rewrites the request when the operation's dependencies have finished, or refuses.
     public typealias Preparation = @Sendable (_ request: inout URLRequest) throws -> Void
 
-    /// What a user can set. A value, so that it is exchanged under a lock and used without.
-    struct Settings {
-        var request: URLRequest
-        var transport: any Transport = NetworkThread.shared
-        var clock: any SchedulingClock = MonotonicClock()
-        var configuration = ConnectionConfiguration()
-        var outputStream: StreamBox?
-        var completionQueue: DispatchQueue?
-        var completionGroup: DispatchGroup?
-        var userInfo: [String: any Sendable] = [:]
-        var dependencyFailurePolicy = DependencyFailurePolicy.run
-        var postsNotifications = true
-        var retryPolicy: RetryPolicy?
-        var timeoutIntervalForResource: TimeInterval?
-        var coalesces = false
-        var maximumBodySize = 256 << 20
-        var responseStringEncoding: String.Encoding?
-        var handlers = Handlers()
-        /// Why it cannot even begin: a request that could not be made.
-        var presetFailure: (any Error)?
-    }
-
-    /// All that an operation lets go of when it is done.
-    struct Handlers {
-        var completion: (@Sendable () -> Void)?
-        var download: ProgressHandler?
-        var upload: ProgressHandler?
-        var redirect: RedirectHandler?
-        var retry: RetryHandler?
-        var prepare: Preparation?
-    }
-
     /// Foundation's streams are not Sendable; an operation passes its own from the user to its work, and on.
     struct StreamBox: @unchecked Sendable { let stream: OutputStream }
 }

@@ -13,11 +13,12 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     /// The try that is under way, and its connection. What another connection still has to say does not count.
     private var number: Lifecycle.TryNumber = 0
     private var connection: ObjectIdentifier?
-    private let sink: any BodySink
-    let isInMemory: Bool
-    /// The body of a response that does not belong into the output stream, or not to what is in the sink.
-    private var aside: MemorySink?
-    private var request: URLRequest?
+    /// Where the body goes; in memory where there is none.
+    private let stream: StreamSink?
+    private var memory = MemoryBody()
+    /// The body of a response that does not belong into the output stream, or not to what is there.
+    private var setAside: MemoryBody?
+    private var request: TransferRequest?
     /// The head that the bytes in the sink belong to.
     private var head: ResponseHead?
     /// How many bytes of body there are in all, as sent: from `head`, or from the answer to a range.
@@ -41,53 +42,61 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     }
 
     init(url: URL?, output: OutputStream?, transport: any Transport) {
-        isInMemory = output == nil
-        if let output {
-            sink = StreamSink(stream: output, url: url) { transport.perform($0) }
-        } else {
-            sink = MemorySink()
-        }
+        stream = output.map { StreamSink(stream: $0, url: url) { transport.perform($0) } }
     }
+
+    var isInMemory: Bool { stream == nil }
+
+    /// How many bytes of the body are kept so far.
+    private var offset: Int64 { stream?.offset ?? memory.count }
 
     // MARK: Beginning a try
 
-    /// Makes ready for a try: a body that can be read again, and an open sink.
+    /// Whether a try needs nothing that takes its time: no stream to be opened, no body to be read again.
+    var beginsAtOnce: Bool { stream == nil && (request == nil || request?.bodyStream == nil) }
+
+    /// Makes ready for a try. Returns the request to send.
+    func begin(
+        _ number: Lifecycle.TryNumber, of operation: URLConnectionOperation, sending request: TransferRequest,
+        memoryLimit: Int
+    ) -> TransferRequest {
+        self.operation = operation
+        self.number = number
+        self.request = request
+        self.memoryLimit = Int64(memoryLimit)
+        resumption = nil
+        setAside = nil
+        afterCancel = nil
+        guard let head, !asksForWhole else { return request }
+        let whole = request.urlRequest
+        resumption = Resumption(after: head, of: whole, offset: offset, total: total)
+        return .foundation(resumption?.request(whole) ?? whole)
+    }
+
+    /// Makes ready for a try: a body that can be read again, and an open stream.
     ///
     /// - Parameter then: hears of the request to send, at once or on a worker's thread, where no network is held up by
     ///   a stream of the user's.
     func prepareForTry(
-        _ number: Lifecycle.TryNumber, of operation: URLConnectionOperation,
-        then: @escaping @Sendable (Result<URLRequest, URLError>) -> Void
+        _ number: Lifecycle.TryNumber, of operation: URLConnectionOperation, sending request: TransferRequest,
+        memoryLimit: Int, then: @escaping @Sendable (Result<TransferRequest, URLError>) -> Void
     ) {
-        let isFirst = request == nil
-        let next = OperationTry(operation: operation, number: number)
-        guard !isFirst, operation.request.httpBodyStream != nil else {
-            return openSink(for: next, sending: operation.request, then: then)
+        let opens: @Sendable (TransferRequest) -> Void = { [self] request in
+            let begins: @Sendable () -> Void = { [self] in
+                then(.success(begin(number, of: operation, sending: request, memoryLimit: memoryLimit)))
+            }
+            guard let stream else { return begins() }
+            stream.open { failure in
+                if let failure { then(.failure(failure)) } else { begins() }
+            }
         }
-        BlockingWorkers.shared.perform { [self] in
+        guard self.request != nil, request.bodyStream != nil else { return opens(request) }
+        BlockingWorkers.shared.perform {
             do throws(URLError) {
-                openSink(for: next, sending: try operation.replayedRequest(), then: then)
+                opens(.foundation(try operation.replayedRequest()))
             } catch {
                 then(.failure(error))
             }
-        }
-    }
-
-    private func openSink(
-        for next: OperationTry, sending request: URLRequest,
-        then: @escaping @Sendable (Result<URLRequest, URLError>) -> Void
-    ) {
-        sink.open { [self] failure in
-            if let failure { return then(.failure(failure)) }
-            operation = next.operation
-            number = next.number
-            self.request = request
-            memoryLimit = Int64(next.operation.memoryLimit)
-            resumption =
-                asksForWhole ? nil : Resumption(after: head, of: request, offset: sink.offset, total: total)
-            aside = nil
-            afterCancel = nil
-            then(.success(resumption?.request(request) ?? request))
         }
     }
 
@@ -105,7 +114,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     /// The operation has finished: nothing of the work is needed any more.
     func discard() {
         operation = nil
-        sink.close { _ in }
+        stream?.close { _ in }
     }
 
     // MARK: The connection's delegate
@@ -121,7 +130,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
             stop(connection, then: .succeed)
         case .askForWhole: stop(connection, then: .askForWhole)
         case .unrelated:
-            aside = MemorySink()
+            setAside = MemoryBody()
             operation.note(response)
         case .startOver:
             resumption = nil
@@ -130,7 +139,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
             if isInMemory || operation.belongsIntoOutput(response) {
                 startOver(with: response, connection)
             } else {
-                aside = MemorySink()
+                setAside = MemoryBody()
             }
         }
     }
@@ -142,28 +151,33 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
 
     private func startOver(with response: ResponseHead, _ connection: any Connection) {
         head = response
-        let hasBody = request?.httpMethod != "HEAD" && response.statusCode != 204 && response.statusCode != 304
+        let hasBody = request?.method != "HEAD" && response.statusCode != 204 && response.statusCode != 304
         total = hasBody && !response.isEncoded ? response.contentLength : nil
         // Not a byte of it is fetched in vain.
         if isInMemory, let total, total > memoryLimit { return stop(connection, then: .fail(tooLarge)) }
-        ask(of: connection) { sink.rewind(then: $0) }
-        if let total, afterCancel == nil { sink.expect(total) }
+        guard let stream else { return memory.startOver(expecting: total) }
+        ask(of: connection) { stream.rewind(then: $0) }
     }
 
     func connection(_ connection: any Connection, didReceive data: UnsafeRawBufferPointer) {
         guard afterCancel == nil, let operation = operation(for: connection) else { return }
-        let received = (aside ?? sink).offset + Int64(data.count)
-        if isInMemory || aside != nil, received > memoryLimit {
+        let received = (setAside?.count ?? offset) + Int64(data.count)
+        if isInMemory || setAside != nil, received > memoryLimit {
             return stop(connection, then: .fail(tooLarge))
         }
-        if let aside {
-            aside.append(data)
+        if setAside != nil {
+            setAside?.append(data)
         } else {
             // More than the range says: what else it says is not to be trusted either.
             if resumption != nil, let total, received > total { return stop(connection, then: .askForWhole) }
-            ask(of: connection) { sink.write(data, then: $0) }
-            guard afterCancel == nil else { return }
+            if let stream {
+                ask(of: connection) { stream.write(data, then: $0) }
+                guard afterCancel == nil else { return }
+            } else {
+                memory.append(data)
+            }
         }
+        guard operation.onlookers.contains(.progress) else { return }
         operation.progressReport.noteDownload(
             Int64(data.count), total: received, expected: expectedTotal, of: operation)
     }
@@ -171,7 +185,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     func connection(
         _ connection: any Connection, didSendBodyData count: Int, total: Int64, totalExpected: Int64?
     ) {
-        guard let operation = operation(for: connection) else { return }
+        guard let operation = operation(for: connection), operation.onlookers.contains(.progress) else { return }
         operation.progressReport.noteUpload(Int64(count), total: total, expected: totalExpected, of: operation)
     }
 
@@ -224,7 +238,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
             }
         }
         // A cancelled operation waits for no pipe that nobody reads; nobody asks for its bytes either.
-        if sink.isBusy, operation?.isCancelled != true { endsAfterSink = conclusion } else { conclusion() }
+        if stream?.isBusy == true, operation?.isCancelled != true { endsAfterSink = conclusion } else { conclusion() }
     }
 
     /// Whom to tell of the end of the try. Once.
@@ -239,33 +253,34 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     }
 
     private func succeed() {
-        if aside == nil, let total, sink.offset != total {
+        if setAside == nil, let total, offset != total {
             return fail(
-                URLError(
-                    .networkConnectionLost, url: request?.url, "\(sink.offset) of \(total) bytes have arrived."))
+                URLError(.networkConnectionLost, url: request?.url, "\(offset) of \(total) bytes have arrived."))
         }
         guard let current = takeOperation() else { return }
-        let head = aside == nil ? self.head : current.operation.currentHead
-        // While the sink is open: a try that follows goes on with it.
+        let head = setAside == nil ? self.head : current.operation.currentHead
+        // While the stream is open: a try that follows goes on with it.
         if current.retriesInstead(of: head) { return }
-        guard let aside, !isInMemory, let head, current.operation.belongsIntoOutput(head) else {
-            return close(current, head, data: aside?.data ?? sink.data)
+        guard let stream else {
+            return current.conclude(data: setAside?.data ?? memory.data, head: head, error: nil)
+        }
+        guard let setAside, let head, current.operation.belongsIntoOutput(head) else {
+            return close(stream, current, head, data: self.setAside?.data)
         }
         // The operation takes any status: the error's body is its response, and not behind a part of another.
-        let body = aside.data ?? Data()
-        sink.rewind { [self] failure in
+        stream.rewind { [self] failure in
             if let failure { return current.conclude(data: nil, head: nil, error: failure) }
-            body.withUnsafeBytes { bytes in
-                sink.write(bytes) { [self] failure in
+            setAside.data.withUnsafeBytes { bytes in
+                stream.write(bytes) { [self] failure in
                     if let failure { return current.conclude(data: nil, head: nil, error: failure) }
-                    close(current, head, data: nil)
+                    close(stream, current, head, data: nil)
                 }
             }
         }
     }
 
-    private func close(_ current: OperationTry, _ head: ResponseHead?, data: Data?) {
-        sink.close { failure in
+    private func close(_ stream: StreamSink, _ current: OperationTry, _ head: ResponseHead?, data: Data?) {
+        stream.close { failure in
             if let failure {
                 current.conclude(data: nil, head: nil, error: failure)
             } else {
@@ -289,7 +304,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
 
     /// The whole length of what is arriving, as the user sees it.
     private var expectedTotal: Int64? {
-        guard aside != nil else { return total }
+        guard setAside != nil else { return total }
         guard let shown = operation?.currentHead, !shown.isEncoded else { return nil }
         return shown.contentLength
     }
@@ -302,7 +317,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
             if let failure { stop(connection, then: .fail(failure)) }
             sinkDidFinish(failure)
         }
-        guard sink.isBusy else { return }
+        guard stream?.isBusy == true else { return }
         connection.suspendReceiving()
         suspended = connection
     }

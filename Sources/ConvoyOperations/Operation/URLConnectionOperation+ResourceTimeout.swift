@@ -12,13 +12,13 @@ extension URLConnectionOperation {
     /// the time is over, the operation finishes with `URLError.timedOut`: at once, or when its transfer has stopped. It
     /// is not cancelled, and its dependents run. What is set after the time has begun to run does not change it.
     public final var timeoutIntervalForResource: TimeInterval? {
-        get { settings.withLock { $0.timeoutIntervalForResource } }
-        set { settings.withLock { $0.timeoutIntervalForResource = newValue } }
+        get { core.withLock { $0.common.values.timeoutIntervalForResource } }
+        set { change { $0.timeoutIntervalForResource = newValue } }
     }
 
     /// Lets the time for the whole operation run, if it has a limit. Only the first call counts.
     package final func beginResourceTimeout() {
-        let (interval, clock) = settings.withLock { ($0.timeoutIntervalForResource, $0.clock) }
+        let (interval, clock) = core.withLock { ($0.common.values.timeoutIntervalForResource, $0.common.values.clock) }
         guard let interval, interval > 0, interval.isFinite else { return }
         let deadline = Nanoseconds.deadline(interval, after: clock.now)
         guard resourceDeadline.compareExchange(expected: 0, desired: deadline, ordering: .relaxed).exchanged

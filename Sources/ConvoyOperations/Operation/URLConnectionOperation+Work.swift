@@ -18,7 +18,7 @@ extension URLConnectionOperation {
     func carryOut(_ transition: AtomicLifecycle.Transition) {
         let (old, new) = (transition.old, transition.new)
         // By their numbers, changes that come late are put in order.
-        observationCenter.note(transition, of: self)
+        if onlookers.contains(.observer) { observationCenter.note(transition, of: self) }
         // Foundation looks at `isExecuting` itself, and does nothing where it is false by now.
         if new.state == .executing, old.state != .executing { executionDidBegin() }
         // Names the wait that it ends.
@@ -55,33 +55,34 @@ extension URLConnectionOperation {
     // MARK: Beginning
 
     private func beginWork(_ number: Lifecycle.TryNumber) {
-        workSlot.withLock { $0.begin(number) }
-        let isFirst = delivery.withLock { delivery in
-            defer { delivery.hasBegun = true }
-            return !delivery.hasBegun
-        }
-        // Taken out, so that it runs once however often the operation is paused.
-        let (preset, policy, retries, prepare) = settings.withLock {
-            ($0.presetFailure, $0.dependencyFailurePolicy, $0.retryPolicy, $0.handlers.prepare.take())
+        // `prepare` is taken out, so that it runs once however often the operation is paused.
+        let (isFirst, preset, policy, prepare) = core.withLock { core in
+            core.workSlot.begin(number)
+            defer { core.hasBegun = true }
+            return (
+                !core.hasBegun, core.presetFailure, core.common.values.dependencyFailurePolicy,
+                core.rareHandlers?.prepare.take()
+            )
         }
         if isFirst {
             beginResourceTimeout()
-            if let retries { noteFirstTry(under: retries) }
+            noteFirstTry()
             postDidStart()
             if policy == .cancel, let cause = failureOfDependency() { cancel(because: cause) }
         }
-        if workSlot.withLock({ $0.endIfStopped(number) }) {
+        guard prepare != nil || preset != nil else { return connect(number) }
+        if core.withLock({ $0.workSlot.endIfStopped(number) }) {
             if let prepare { self.prepare = prepare }
             return handle(.workStopped(number))
         }
         if let preset { return conclude(number, data: nil, head: nil, error: preset) }
-        guard let prepare else { return connect(number) }
+        guard let prepare else { return }
         BlockingWorkers.shared.perform { [self] in
             do {
                 var request = self.request
                 try prepare(&request)
                 let prepared = request
-                settings.withLock { $0.request = prepared }
+                core.withLock { $0.request = .foundation(prepared) }
                 connect(number)
             } catch {
                 conclude(number, data: nil, head: nil, error: error)
@@ -99,58 +100,58 @@ extension URLConnectionOperation {
         return nil
     }
 
+    /// What a try needs, taken out under one lock.
+    private struct TryWork {
+        let transfer: OperationTransfer
+        let carrier: any Transport
+        let request: TransferRequest
+        let configuration: ConnectionConfiguration
+        let memoryLimit: Int
+    }
+
     /// Gives a try its connection, unless the try was stopped in its preparation.
     private func connect(_ number: Lifecycle.TryNumber) {
-        // Before anything is opened: a stopped try leaves the output as it was.
-        if workSlot.withLock({ $0.endIfStopped(number) }) { return handle(.workStopped(number)) }
-        let carrier = self.carrier
-        let transfer = transfer(over: carrier)
-        transfer.prepareForTry(number, of: self) { [self] result in
+        let parses = serializesResponse
+        let work = core.withLock { core -> TryWork? in
+            // Before anything is opened: a stopped try leaves the output as it was.
+            if core.workSlot.endIfStopped(number) { return nil }
+            let carrier = core.openCarrier()
+            return TryWork(
+                transfer: core.openTransfer(over: carrier), carrier: carrier, request: core.request,
+                configuration: core.common.values.configuration, memoryLimit: core.memoryLimit(whenParsed: parses))
+        }
+        guard let work else { return handle(.workStopped(number)) }
+        if work.transfer.beginsAtOnce {
+            let request = work.transfer.begin(number, of: self, sending: work.request, memoryLimit: work.memoryLimit)
+            return connect(number, work, with: request)
+        }
+        work.transfer.prepareForTry(number, of: self, sending: work.request, memoryLimit: work.memoryLimit) { [self] result in
             switch result {
-            case .success(let request): connect(number, transfer, over: carrier, with: request)
+            case .success(let request): connect(number, work, with: request)
             case .failure(let error): conclude(number, data: nil, head: nil, error: error)
             }
         }
     }
 
-    private func connect(
-        _ number: Lifecycle.TryNumber, _ transfer: OperationTransfer, over carrier: any Transport,
-        with request: URLRequest
-    ) {
-        var configuration = settings.withLock { $0.configuration }
+    private func connect(_ number: Lifecycle.TryNumber, _ work: TryWork, with request: TransferRequest) {
+        var configuration = work.configuration
         // A body that goes to a file is expected to be a large one.
-        if !transfer.isInMemory { configuration.receiveBufferSize = 512 << 10 }
-        if let slow = request.httpBodyStream as? any ThrottledBodyStream {
+        if !work.transfer.isInMemory { configuration.receiveBufferSize = 512 << 10 }
+        if let slow = request.bodyStream as? any ThrottledBodyStream {
             configuration.uploadThrottle = .init(packetSize: slow.packetSize, delay: slow.delay)
         }
-        let connection = carrier.connection(for: request, configuration: configuration, delegate: transfer)
-        transfer.expectCallbacks(of: connection)
+        let connection = work.carrier.connection(for: request, configuration: configuration, delegate: work.transfer)
+        work.transfer.expectCallbacks(of: connection)
         // A stop that comes between these two finds the connection, which may be cancelled before it is started.
-        if workSlot.withLock({ $0.connect(number, connection) }) { return connection.start() }
-        transfer.abandonTry()
+        if core.withLock({ $0.workSlot.connect(number, connection) }) { return connection.start() }
+        work.transfer.abandonTry()
         transferDidStop(number)
-    }
-
-    /// What carries all tries of this operation.
-    private var carrier: any Transport {
-        if let chosen = delivery.withLock({ $0.carrier }) { return chosen }
-        let (transport, shares) = settings.withLock { ($0.transport, $0.coalesces && $0.handlers.redirect == nil) }
-        let carrier = shares ? transport.coalescing : transport
-        delivery.withLock { $0.carrier = carrier }
-        return carrier
-    }
-
-    private func transfer(over carrier: any Transport) -> OperationTransfer {
-        if let existing = delivery.withLock({ $0.transfer }) { return existing }
-        let transfer = OperationTransfer(url: request.url, output: outputStreamBox?.stream, transport: carrier)
-        delivery.withLock { $0.transfer = transfer }
-        return transfer
     }
 
     // MARK: Stopping
 
     private func stopWork(_ number: Lifecycle.TryNumber) {
-        workSlot.withLock { $0.stop(number) }?.cancel()
+        core.withLock { $0.workSlot.stop(number) }?.cancel()
     }
 
     // MARK: Ending
@@ -164,52 +165,98 @@ extension URLConnectionOperation {
                 .networkConnectionLost, url: request.url, "The connection was cancelled, but not by the operation.")
             return conclude(number, data: nil, head: nil, error: error)
         }
-        guard workSlot.withLock({ $0.end(number) }) else { return }
+        guard core.withLock({ $0.workSlot.end(number) }) else { return }
         handle(.workStopped(number))
     }
 
     /// What has arrived is of no use: the work must be done again, unless the operation was asked to stop.
     func transferMustRepeat(_ number: Lifecycle.TryNumber) {
-        guard workSlot.withLock({ $0.end(number) }) else { return }
+        guard core.withLock({ $0.workSlot.end(number) }) else { return }
         handle(.workMustRepeat(number))
     }
 
     /// The head of the response that counts.
-    func note(_ head: ResponseHead) { results.withLock { $0.head = head } }
+    func note(_ head: ResponseHead) { core.withLock { $0.head = head } }
 
-    var currentHead: ResponseHead? { results.withLock { $0.head } }
+    /// Whether the body of a response belongs into the output stream; otherwise it is kept as `responseData`.
+    func belongsIntoOutput(_ head: ResponseHead) -> Bool {
+        guard serializesResponse else { return true }
+        return core.withLock { $0.common.values.serializer.acceptableStatusCodes }?.contains(head.statusCode) ?? true
+    }
+
+    var currentHead: ResponseHead? { core.withLock { $0.head } }
 
     /// Whether a response is one after which the request is tried again. Then nothing else concludes the try.
     func retriesInstead(of head: ResponseHead?, _ number: Lifecycle.TryNumber) -> Bool {
         guard let next = retry(after: nil, head: head) else { return false }
-        if workSlot.withLock({ $0.conclude(number) }) { handle(next.event(after: number)) }
+        if core.withLock({ $0.workSlot.conclude(number) }) { handle(next.event(after: number)) }
         return true
+    }
+
+    /// What follows on the end of a try.
+    private enum Conclusion {
+        /// The try is over already.
+        case none
+        /// The results are stored.
+        case complete
+        case process(any URLResponseSerialization, isHead: Bool)
     }
 
     /// The transfer of a try has brought what it can. Any thread.
     func conclude(_ number: Lifecycle.TryNumber, data: Data?, head: ResponseHead?, error: (any Error)?) {
-        guard workSlot.withLock({ $0.conclude(number) }) else { return }
-        if let error, let next = retry(after: error, head: head) { return handle(next.event(after: number)) }
-        if let error {
-            results.withLock { results in
-                results.data = nil
-                results.error = error
+        if let error { return conclude(number, head: head, error: error) }
+        let parses = serializesResponse
+        let conclusion = core.withLock { core -> Conclusion in
+            guard core.workSlot.conclude(number) else { return .none }
+            core.data = data
+            guard parses else { return .complete }
+            let isHead = data?.isEmpty != false && core.request.method == "HEAD"
+            let facts = core.common.values.serializer
+            // The common case costs no hop and no Foundation response.
+            guard let head, let plain = facts.plain, plain.acceptsWithoutHeaders(statusCode: head.statusCode) else {
+                return .process(facts.serializer, isHead: isHead)
             }
-            return handle(.workCompleted(number))
+            core.object = ObjectBox(object: isHead ? nil : data)
+            return .complete
         }
-        process(head: head, data: data) { [self] processed in
-            results.withLock { results in
-                results.data = data
-                results.object = processed.object
-                results.error = processed.error
+        switch conclusion {
+        case .none: return
+        case .complete: handle(.workCompleted(number))
+        case .process(let serializer, let isHead):
+            CompletionOutbox.post(to: OperationQueues.processing) { [self] in
+                process(number, data: isHead ? nil : data, head: head, with: serializer)
             }
-            handle(.workCompleted(number))
         }
     }
 
+    private func conclude(_ number: Lifecycle.TryNumber, head: ResponseHead?, error: any Error) {
+        guard core.withLock({ $0.workSlot.conclude(number) }) else { return }
+        if let next = retry(after: error, head: head) { return handle(next.event(after: number)) }
+        core.withLock { core in
+            core.data = nil
+            core.error = error
+        }
+        handle(.workCompleted(number))
+    }
+
+    /// Validates and parses the response. On the processing queue: the serializer may be a user's.
+    private func process(
+        _ number: Lifecycle.TryNumber, data: Data?, head: ResponseHead?, with serializer: any URLResponseSerialization
+    ) {
+        do {
+            let object = ObjectBox(object: try serializer.responseObject(for: head?.urlResponse, data: data))
+            core.withLock { $0.object = object }
+        } catch {
+            let object = ObjectBox(object: error.serializedResponseObject)
+            core.withLock { core in
+                core.object = object
+                core.error = error
+            }
+        }
+        handle(.workCompleted(number))
+    }
+
     private func finish() {
-        // Its sink holds an open file.
-        delivery.withLock { $0.transfer.take() }?.discard()
         // In this order: what the end leads to must not be told before it.
         deliver()
         executionDidFinish()

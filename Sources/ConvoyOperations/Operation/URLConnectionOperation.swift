@@ -18,33 +18,33 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     public typealias State = OperationState
 
     let lifecycle = AtomicLifecycle()
-    let settings: Locked<Settings>
-    let results = Locked(Results())
-    let delivery = Locked(Delivery())
-    let workSlot = Locked(WorkSlot())
-    let observationCenter = ObservationCenter()
-    let progressReport = ProgressReport()
+    let core: Locked<OperationCore>
+    let onlookers = Onlookers()
     /// When the time for the whole operation is over, on its clock; 0 until that time runs.
     let resourceDeadline = Atomic<UInt64>(0)
     /// Whether somebody awaits the operation's end, and relies on its being started when it is cancelled.
     private let isAwaited = Atomic<Bool>(false)
-
-    /// What came of the request. Final before `isFinished` is true.
-    package struct Results {
-        var head: ResponseHead?
-        var data: Data?
-        var object: ObjectBox?
-        var error: (any Error)?
-    }
 
     /// A response object may be of any type: it is handed from the serializer to its readers and not changed here.
     package struct ObjectBox: @unchecked Sendable { let object: Any? }
 
     /// An operation for a request. It runs on the shared network thread.
     public required init(request: URLRequest) {
-        settings = Locked(Settings(request: request))
+        core = Locked(OperationCore(.foundation(request), .standard))
         super.init()
     }
+
+    /// An operation of a manager. (Not a designated initializer: with two of them, subclasses that have one of their own
+    /// would no longer inherit the others.)
+    convenience init(_ request: TransferRequest, settings: CommonSettings) {
+        self.init(request: Self.placeholder)
+        core.withLock { core in
+            core.request = request
+            core.common = settings
+        }
+    }
+
+    private static let placeholder = URLRequest(url: URL(fileURLWithPath: "/"))
 
     /// An operation for a request that runs on a network thread of the caller's choice.
     public convenience init(request: URLRequest, thread: NetworkThread) {
@@ -55,15 +55,15 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         request: URLRequest, transport: any Transport, clock: any SchedulingClock = MonotonicClock()
     ) {
         self.init(request: request)
-        settings.withLock { settings in
-            settings.transport = transport
-            settings.clock = clock
+        change { values in
+            values.transport = transport
+            values.clock = clock
         }
     }
 
     deinit {
         // Never finished: whoever waits for the group must not wait for ever.
-        delivery.withLock { $0.enteredGroup.take() }?.leave()
+        core.withLock { $0.enteredGroup.take() }?.leave()
     }
 
     // MARK: State
@@ -89,7 +89,14 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     }
     /// With the port, where the URL names one: two services on one machine are two hosts.
     package override var schedulingHost: String? {
-        guard let url = request.url, let host = url.host?.lowercased() else { return nil }
+        switch core.withLock({ $0.request }) {
+        case .prepared(let request): return request.host
+        case .foundation(let request): return request.url.flatMap(Self.schedulingHost(of:))
+        }
+    }
+
+    static func schedulingHost(of url: URL) -> String? {
+        guard let host = url.host?.lowercased() else { return nil }
         return url.port.map { "\(host):\($0)" } ?? host
     }
 
@@ -152,17 +159,26 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     // MARK: Results
 
     /// The request, as given or as `prepare` made it.
-    public final var request: URLRequest { settings.withLock { $0.request } }
+    public final var request: URLRequest {
+        let request = core.withLock { $0.request }
+        guard case .prepared(let prepared) = request else { return request.urlRequest }
+        // Made once, whoever asks first.
+        let made = prepared.urlRequest
+        return core.withLock { core in
+            if case .prepared = core.request { core.request = .foundation(made) }
+            return core.request.urlRequest
+        }
+    }
 
     /// The response; nil until its head has come. After a pause, that of the try that the body began with.
-    public final var response: HTTPURLResponse? { results.withLock { $0.head }?.urlResponse }
+    public final var response: HTTPURLResponse? { core.withLock { $0.head }?.urlResponse }
 
     /// The status code of the response; nil until its head has come.
-    public final var statusCode: Int? { results.withLock { $0.head }?.statusCode }
+    public final var statusCode: Int? { core.withLock { $0.head }?.statusCode }
 
     /// The body, once the operation has finished with one; nil after a failure of the transfer, and for a body that
     /// went to `outputStream`. The body of a response with an unacceptable status is here, with the error.
-    public final var responseData: Data? { hasOutcome ? results.withLock { $0.data } : nil }
+    public final var responseData: Data? { hasOutcome ? core.withLock { $0.data } : nil }
 
     /// The body as text, by the charset that the response names, or UTF-8; nil where the bytes are not that.
     public final var responseString: String? {
@@ -172,16 +188,16 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// How `responseString` reads the body. Unless set, the charset of the response, or UTF-8 without one.
     public final var responseStringEncoding: String.Encoding {
         get {
-            if let chosen = settings.withLock({ $0.responseStringEncoding }) { return chosen }
+            if let chosen = core.withLock({ $0.common.values.responseStringEncoding }) { return chosen }
             return response?.textEncodingName.flatMap(Charset.encoding(named:)) ?? .utf8
         }
-        set { settings.withLock { $0.responseStringEncoding = newValue } }
+        set { change { $0.responseStringEncoding = newValue } }
     }
 
     /// Why the operation failed; nil while it has not. A `URLError` for a failure on the way, whose `userInfo` holds
     /// the URL and libcurl's words; what `prepare` threw; or the serializer's error.
     public final var error: (any Error)? {
-        if hasOutcome { return results.withLock { $0.error } }
+        if hasOutcome { return core.withLock { $0.error } }
         let life = lifecycle.value
         guard life.state == .finished else { return nil }
         if life.isExpired { return resourceTimeoutError }
@@ -197,8 +213,14 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// Called when the operation has finished and its results are final, on `completionQueue`, after a success or
     /// failure handler. Forgotten then.
     open override var completionBlock: (@Sendable () -> Void)? {
-        get { settings.withLock { $0.handlers.completion } }
-        set { exchange(\.handlers.completion, newValue) }
+        get { core.withLock { $0.completion } }
+        set {
+            let old = core.withLock { core in
+                defer { core.completion = newValue }
+                return core.completion
+            }
+            withExtendedLifetime(old) {}
+        }
     }
 
     // MARK: Copying
@@ -210,18 +232,15 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// As `copy()`, typed.
     public final func makeCopy() -> Self {
         let copy = Self(request: request)
-        let mine = settings.withLock { $0 }
-        copy.settings.withLock { settings in
-            settings = mine
-            settings.outputStream = nil
-            settings.handlers.completion = nil
+        let (common, presetFailure, handlers) = core.withLock { ($0.common, $0.presetFailure, $0.rareHandlers?.copy) }
+        copy.core.withLock { core in
+            core.common = common
+            core.presetFailure = presetFailure
+            core.rareHandlers = handlers
         }
-        copy.takeSettings(of: self)
+        if handlers != nil { copy.onlookers.insert(.progress) }
         return copy
     }
-
-    /// Takes over what a subclass has of its own. For `makeCopy()`.
-    package func takeSettings(of other: URLConnectionOperation) {}
 
     open override var description: String {
         "<\(type(of: self)): \(Unmanaged.passUnretained(self).toOpaque()), state: \(state), cancelled: \(isCancelled), "
@@ -237,25 +256,6 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     // MARK: For HTTPRequestOperation
 
-    /// Whether the body of a response belongs into the output stream; otherwise it is kept as `responseData`.
-    package func belongsIntoOutput(_ head: ResponseHead) -> Bool { true }
-
-    /// How many bytes of a body may be kept in memory.
-    package var memoryLimit: Int { settings.withLock { $0.maximumBodySize } }
-
-    /// Makes of the transfer what the operation is there for, and calls `done` once, on any thread.
-    package func process(head: ResponseHead?, data: Data?, done: @escaping @Sendable (Results.Processed) -> Void) {
-        done(Results.Processed(object: nil, error: nil))
-    }
-
-    /// The handlers to run when the operation has finished, beside `completionBlock`. Called once; whatever it
-    /// returns, the operation forgets it.
-    package func takeCompletionHandlers() -> (@Sendable () -> Void)? { nil }
-}
-
-extension URLConnectionOperation.Results {
-    package struct Processed: Sendable {
-        var object: URLConnectionOperation.ObjectBox?
-        var error: (any Error)?
-    }
+    /// Whether a response serializer validates and parses what comes.
+    package var serializesResponse: Bool { false }
 }

@@ -12,36 +12,22 @@ extension URLConnectionOperation {
     /// Whether and when the request is tried again after a failure. nil, unless set: then only a request of which
     /// provably nothing was sent is tried again.
     public final var retryPolicy: RetryPolicy? {
-        get { settings.withLock { $0.retryPolicy } }
-        set { settings.withLock { $0.retryPolicy = newValue } }
+        get { core.withLock { $0.common.values.retryPolicy } }
+        set { change { $0.retryPolicy = newValue } }
     }
 
     /// Told why a failed try is repeated or not, and that the operation waits at the closed gate of its host, on
     /// `completionQueue`, or on a queue of the library's own where there is none.
     public final var retryHandler: RetryHandler? {
-        get { settings.withLock { $0.handlers.retry } }
-        set { exchange(\.handlers.retry, newValue) }
+        get { core.withLock { $0.rareHandlers?.retry } }
+        set { setHandler(\.retry, newValue) }
     }
 
     /// How often the request has been tried again.
-    public final var retryCount: Int { delivery.withLock { $0.retry.count } }
+    public final var retryCount: Int { core.withLock { $0.retry?.count ?? 0 } }
 
     /// How often in a row a request of which nothing was sent is tried again at once.
     private static let mostImmediateRetries = 3
-
-    struct RetryRecord {
-        /// All retries.
-        var count = 0
-        /// Those that the policy has decided on.
-        var counted = 0
-        /// Those at once, since something else happened.
-        var immediateInARow = 0
-        var began: UInt64?
-        /// When the next try is due, on the clock.
-        var due: UInt64 = 0
-        /// Keeps the operation alive while it waits: by the try after which it does.
-        var waiting: [Lifecycle.TryNumber: URLConnectionOperation] = [:]
-    }
 
     /// When a request is tried again.
     enum NextTry {
@@ -58,17 +44,19 @@ extension URLConnectionOperation {
         }
     }
 
-    private var retryClock: any SchedulingClock { settings.withLock { $0.clock } }
+    private var retryClock: any SchedulingClock { core.withLock { $0.common.values.clock } }
 
     /// Notes that the first try begins.
-    func noteFirstTry(under policy: RetryPolicy) {
+    func noteFirstTry() {
+        guard let policy = retryPolicy else { return }
         let now = retryClock.now
-        delivery.withLock { $0.retry.began = now }
+        core.withLock { $0.retryRecord.began = now }
         if let host = schedulingHost { policy.budget?.deposit(forHost: host) }
     }
 
     /// Decides about a try that has ended: when it is tried again, nil where it is not.
     func retry(after error: (any Error)?, head: ResponseHead?) -> NextTry? {
+        if error == nil, retryPolicy == nil { return nil }
         let request = self.request
         let failure = error as? URLError
         let nothingWasSent = failure?.provesThatNothingWasSent(of: request) ?? false
@@ -83,10 +71,10 @@ extension URLConnectionOperation {
                 tell(RetryEvent(retryCount: retryCount, reason: .error(failure), decision: .giveUp(refusal)))
             }
         } else {
-            delivery.withLock { $0.retry.immediateInARow = 0 }
+            core.withLock { $0.retry?.immediateInARow = 0 }
         }
-        let record = delivery.withLock { $0.retry }
-        guard let policy = retryPolicy, let began = record.began, error == nil || failure != nil else { return nil }
+        let (record, policy) = core.withLock { ($0.retry?.copy, $0.common.values.retryPolicy) }
+        guard let policy, let record, let began = record.began, error == nil || failure != nil else { return nil }
         let now = retryClock.now
         let facts = RetryPolicy.Failure(
             host: schedulingHost, method: request.httpMethod ?? "GET", statusCode: head?.statusCode, error: failure,
@@ -97,10 +85,10 @@ extension URLConnectionOperation {
         tell(event)
         guard case .retry(let delay) = event.decision else { return nil }
         let due = Nanoseconds.deadline(delay, after: now)
-        delivery.withLock { delivery in
-            delivery.retry.count += 1
-            delivery.retry.counted += 1
-            delivery.retry.due = due
+        core.withLock { core in
+            core.retryRecord.count += 1
+            core.retryRecord.counted += 1
+            core.retryRecord.due = due
         }
         if case .status(let status) = event.reason, status == 429 || status == 503 {
             let duration = min(facts.retryAfter ?? delay, max(0, policy.maximumGateDuration))
@@ -111,11 +99,12 @@ extension URLConnectionOperation {
 
     /// Counts one more retry at once, and returns how many retries there had been; nil if there were enough in a row.
     private func countImmediateRetry() -> Int? {
-        delivery.withLock { delivery in
-            guard delivery.retry.immediateInARow < Self.mostImmediateRetries else { return nil }
-            delivery.retry.immediateInARow += 1
-            delivery.retry.count += 1
-            return delivery.retry.count - 1
+        core.withLock { core in
+            let record = core.retryRecord
+            guard record.immediateInARow < Self.mostImmediateRetries else { return nil }
+            record.immediateInARow += 1
+            record.count += 1
+            return record.count - 1
         }
     }
 
@@ -133,9 +122,9 @@ extension URLConnectionOperation {
 
     /// Lets the retry after a try be due when its time has come.
     func awaitRetry(after number: Lifecycle.TryNumber) {
-        let due = delivery.withLock { delivery in
-            delivery.retry.waiting[number] = self
-            return delivery.retry.due
+        let due = core.withLock { core in
+            core.retryRecord.waiting[number] = self
+            return core.retryRecord.due
         }
         let life = lifecycle.current.life
         guard life.isBackingOff, life.tryNumber == number else { return endRetryWait(after: number) }
@@ -144,7 +133,7 @@ extension URLConnectionOperation {
 
     /// The wait is over, or nobody waits any more.
     func endRetryWait(after number: Lifecycle.TryNumber) {
-        let kept = delivery.withLock { $0.retry.waiting.removeValue(forKey: number) }
+        let kept = core.withLock { $0.retry?.waiting.removeValue(forKey: number) }
         withExtendedLifetime(kept) {}
     }
 

@@ -33,6 +33,14 @@ extension HTTPRequestSerializer {
         return request
     }
 
+    /// The header of a GET without parameters, if nothing but that and the timeout is set, and all of it can be sent.
+    package var fieldsOfPlainRequest: [String: String]? {
+        guard allowsCellularAccess == nil, cachePolicy == nil, httpShouldHandleCookies == nil, networkServiceType == nil,
+            httpMethodsEncodingParametersInURI.contains(.get), (try? headers.check()) != nil
+        else { return nil }
+        return headers.fields
+    }
+
     func encodesParametersInURI(_ request: URLRequest) -> Bool {
         let method = request.httpMethod ?? "GET"
         if httpMethodsEncodingParametersInURI.contains(HTTPMethod(method)) { return true }

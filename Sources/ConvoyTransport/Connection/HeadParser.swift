@@ -38,6 +38,7 @@ struct HeadParser {
     private var announcedLength: Int64?
     private var isChunked = false
     private var isInterim = false
+    private var isAfterStatusLine = false
     private var earlierBytes = 0
     private var interimCount = 0
     private var trailerBytes = 0
@@ -47,6 +48,7 @@ struct HeadParser {
         beginHead()
         hasBegun = false
         isInterim = false
+        isAfterStatusLine = false
         earlierBytes = 0
         interimCount = 0
         trailerBytes = 0
@@ -83,6 +85,11 @@ struct HeadParser {
         guard earlierBytes + bytes.count + line.count <= Self.sizeLimit else {
             return .refused("The response's header is larger than \(Self.sizeLimit) bytes.")
         }
+        // RFC 9112, section 2.2. What would be folded is the status line.
+        if isAfterStatusLine, line.first == UInt8(ascii: " ") || line.first == UInt8(ascii: "\t") {
+            return .refused("The response's header begins with a folded line.")
+        }
+        isAfterStatusLine = !isAfterStatusLine && bytes.isEmpty
         bytes.append(contentsOf: line)
         if line.count <= 2, line.allSatisfy(ASCII.isWhitespace) {
             if isInterim { return .interim }

@@ -8,9 +8,9 @@ enum RequestRules {
     /// - Parameter address: the URL's text.
     /// - Throws: `URLError.badURL` for a URL or a method that HTTP does not allow, `.unsupportedURL` for another scheme,
     ///   `.resourceUnavailable` where only a cache may answer.
-    static func check(_ request: TransferRequest, _ url: URL, _ address: String) throws(URLError) {
+    static func check(_ request: URLRequest, _ address: String) throws(URLError) {
+        guard let url = request.url else { throw URLError(.badURL, url: nil, "The request has no URL.") }
         if !isPlainlyHTTP(address) { try check(url) }
-        guard case .foundation(let request) = request else { return }
         let method = request.httpMethod ?? "GET"
         guard method == "GET" || isToken(method) else {
             throw URLError(.badURL, url: url, "The method \(method.debugDescription) is not a token (RFC 9110, 5.6.2).")

@@ -9,7 +9,27 @@ import Synchronization
 /// go into making one that nobody reads.
 public final class ResponseHead: Sendable {
     /// The URL that answered.
-    public let url: URL
+    public var url: URL {
+        switch place {
+        case .url(let url): url
+        case .text(let text): URL(string: text) ?? URL(fileURLWithPath: "/")
+        }
+    }
+
+    /// A URL, or the text of one: Foundation takes its time for making one of the other.
+    enum Place: Sendable {
+        case url(URL)
+        case text(String)
+
+        init(_ request: TransferRequest) {
+            switch request {
+            case .foundation(let request): self = .url(request.url ?? URL(fileURLWithPath: "/"))
+            case .prepared(let request): self = .text(request.address)
+            }
+        }
+    }
+
+    private let place: Place
     /// The three digits of the status line.
     public let statusCode: Int
     /// How many bytes of body the server announced, as sent and not as decoded; nil where it did not.
@@ -21,8 +41,8 @@ public final class ResponseHead: Sendable {
     private let bytes: [UInt8]
     private let foundationResponse = Locked<HTTPURLResponse?>(nil)
 
-    init(url: URL, statusCode: Int, contentLength: Int64?, isEncoded: Bool, bytes: [UInt8]) {
-        self.url = url
+    init(place: Place, statusCode: Int, contentLength: Int64?, isEncoded: Bool, bytes: [UInt8]) {
+        self.place = place
         self.statusCode = statusCode
         self.contentLength = contentLength
         self.isEncoded = isEncoded
@@ -35,7 +55,7 @@ public final class ResponseHead: Sendable {
         for (name, value) in headers { text += "\(name): \(value)\r\n" }
         func value(_ wanted: String) -> String? { headers.first { $0.0.lowercased() == wanted }?.1 }
         self.init(
-            url: url, statusCode: statusCode, contentLength: value("content-length").flatMap { Int64($0) },
+            place: .url(url), statusCode: statusCode, contentLength: value("content-length").flatMap { Int64($0) },
             isEncoded: (value("content-encoding") ?? "identity") != "identity", bytes: Array((text + "\r\n").utf8))
     }
 

@@ -13,6 +13,14 @@ package enum TransferRequest: Sendable {
         }
     }
 
+    /// The URL as text.
+    var address: String? {
+        switch self {
+        case .foundation(let request): request.url?.absoluteString
+        case .prepared(let request): request.address
+        }
+    }
+
     package var method: String {
         switch self {
         case .foundation(let request): request.httpMethod ?? "GET"
@@ -51,8 +59,10 @@ package enum TransferRequest: Sendable {
 /// Foundation's `URLRequest` is made from it when somebody asks. It takes as long to make, to copy and to read as all
 /// that the engine does for a small request.
 package struct PreparedRequest: Sendable {
-    /// `http` or `https`, with a host.
-    package let url: URL
+    /// A URL with the scheme `http` or `https` and a host.
+    package let address: String
+    /// The host in small letters, with the port where the URL names one.
+    package let host: String
     /// A token (RFC 9110, section 5.6.2).
     package let method: String
     /// For a request without a body.
@@ -60,15 +70,18 @@ package struct PreparedRequest: Sendable {
     /// Seconds without a byte; 0 or less for no limit.
     package let timeoutInterval: TimeInterval
 
-    package init(url: URL, method: String, header: RequestHeader, timeoutInterval: TimeInterval) {
-        self.url = url
+    package init(address: String, host: String, method: String, header: RequestHeader, timeoutInterval: TimeInterval) {
+        self.address = address
+        self.host = host
         self.method = method
         self.header = header
         self.timeoutInterval = timeoutInterval
     }
 
+    package var url: URL? { URL(string: address) }
+
     package var urlRequest: URLRequest {
-        var request = URLRequest(url: url, timeoutInterval: timeoutInterval)
+        var request = URLRequest(url: url ?? URL(fileURLWithPath: "/"), timeoutInterval: timeoutInterval)
         if method != "GET" { request.httpMethod = method }
         request.allHTTPHeaderFields = header.source.fields
         return request

@@ -24,10 +24,9 @@ extension URLConnection: EasyHandleOwner {
     }
 
     private func receiveHead() -> Bool {
-        guard let url = currentRequest.url else { return false }
         let codings = ContentCoding.codings(in: head.contentEncodings)
         let response = ResponseHead(
-            url: url, statusCode: head.statusCode, contentLength: head.contentLength,
+            place: ResponseHead.Place(currentRequest), statusCode: head.statusCode, contentLength: head.contentLength,
             isEncoded: !codings.isEmpty, bytes: head.bytes)
         if response.statusCode == 206, requestHeader?.asksForRange != true {
             pendingFailure = failure(

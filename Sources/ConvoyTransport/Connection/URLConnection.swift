@@ -134,12 +134,11 @@ public final class URLConnection: Connection, @unchecked Sendable {
         guard let multi = thread.multi else {
             throw URLError(.cannotLoadFromNetwork, url: request.url, "There is no network thread.")
         }
-        guard let url = request.url else { throw URLError(.badURL, url: nil, "The request has no URL.") }
-        let address = url.absoluteString
-        try RequestRules.check(request, url, address)
+        guard let address = request.address else { throw URLError(.badURL, url: nil, "The request has no URL.") }
+        if case .foundation(let request) = request { try RequestRules.check(request, address) }
         let header = try multi.header(of: request)
         guard let handle = self.handle ?? multi.takeHandle(), handle.renew() else {
-            throw URLError(.cannotLoadFromNetwork, url: url, "There is no memory for a transfer.")
+            throw URLError(.cannotLoadFromNetwork, url: request.url, "There is no memory for a transfer.")
         }
         self.handle = handle
         handle.owner = self
@@ -164,12 +163,12 @@ public final class URLConnection: Connection, @unchecked Sendable {
         // Connections at rest hold descriptors that this request lacked before.
         if waitsSince != 0 { options.idleConnectionAge = 1 }
         let code = handle.prepare(url: address, options: options, header: header)
-        guard code == CURLE_OK else { throw URLError(curl: code, systemError: 0, text: "", url: url) }
+        guard code == CURLE_OK else { throw URLError(curl: code, systemError: 0, text: "", url: request.url) }
         phase = .loading
         earlierShortages = multi.descriptorShortages
         startTimer()
         guard multi.start(handle) == CURLM_OK else {
-            throw URLError(.cannotLoadFromNetwork, url: url, "libcurl takes no further transfer.")
+            throw URLError(.cannotLoadFromNetwork, url: request.url, "libcurl takes no further transfer.")
         }
     }
 

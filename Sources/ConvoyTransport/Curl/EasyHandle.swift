@@ -31,6 +31,15 @@ final class EasyHandle {
     }
 
     private(set) var easy: UnsafeMutableRawPointer
+    /// Among the handles that libcurl has; -1 while it has not.
+    var position = -1
+    /// That of the present transfer's connection, or -1.
+    var socket: curl_socket_t = -1
+    /// Whether the request has been sent on a connection that is not known: libcurl never asked to watch it, because the
+    /// transfer was held back before it had to wait for anything.
+    var usesUnknownSocket: Bool { socket < 0 && sendCount > 0 }
+    /// Whether the present transfer's connection carries it in plain text, and nothing else.
+    var isPlain: Bool { !applied.isSecure }
     /// Whose transfer it is. Held, so that no callback finds it gone; let go when the handle is given back.
     var owner: (any EasyHandleOwner)?
 
@@ -111,6 +120,7 @@ final class EasyHandle {
     private func setPermanentOptions() {
         let context = Unmanaged.passUnretained(self).toOpaque()
         sockets.adopt(easy)
+        convoy_easy_set_pointer(easy, CURLOPT_PRIVATE, context)
         convoy_easy_set_pointer(easy, CURLOPT_ERRORBUFFER, errorText)
         convoy_easy_set_long(easy, CURLOPT_NOSIGNAL, 1)
         convoy_easy_allow_only_http(easy)
@@ -127,6 +137,8 @@ final class EasyHandle {
                 return Int32(CURL_PREREQFUNC_ABORT)
             }
             handle.sendCount += 1
+            // It may be another connection than that of an earlier attempt.
+            handle.socket = -1
             guard handle.sendCount > 1 else { return Int32(CURL_PREREQFUNC_OK) }
             return Int32(owner.easyHandleMaySendAgain(handle) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT)
         }
@@ -186,6 +198,13 @@ final class EasyHandle {
         }
     }
 
+    /// The object of one of libcurl's handles.
+    static func of(_ easy: UnsafeMutableRawPointer) -> EasyHandle? {
+        var context: UnsafeMutableRawPointer?
+        guard convoy_easy_get_pointer(easy, CURLINFO_PRIVATE, &context) == CURLE_OK else { return nil }
+        return from(context)
+    }
+
     private static func from(_ context: UnsafeMutableRawPointer?) -> EasyHandle? {
         context.map { Unmanaged<EasyHandle>.fromOpaque($0).takeUnretainedValue() }
     }
@@ -196,6 +215,7 @@ final class EasyHandle {
         errorText.pointee = 0
         sendCount = 0
         progressCount = 0
+        socket = -1
         do throws(Refused) {
             try check(convoy_easy_set_string(easy, CURLOPT_URL, url))
             try apply(options)

@@ -29,7 +29,8 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     private var timer: RunLoopTimer?
     /// Handles at rest, with all that libcurl has allocated for them.
     private var idle: [EasyHandle] = []
-    private var running: [UnsafeMutableRawPointer: EasyHandle] = [:]
+    /// Those that libcurl has, each at its `position`.
+    private var running: [EasyHandle] = []
     /// Of the last request that was not prepared.
     private var lastHeader: RequestHeader?
     private var needsTimeoutAction = false
@@ -57,9 +58,10 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         let context = Unmanaged.passUnretained(self).toOpaque()
         convoy_multi_set_pointer(multi, CURLMOPT_SOCKETDATA, context)
         convoy_multi_set_pointer(multi, CURLMOPT_TIMERDATA, context)
-        convoy_multi_set_socket_callback(multi) { _, socket, what, context, _ in
+        convoy_multi_set_socket_callback(multi) { easy, socket, what, context, _ in
             guard let context else { return 0 }
             Unmanaged<MultiHandle>.fromOpaque(context).takeUnretainedValue().watch(socket, what: what)
+            if what != CURL_POLL_REMOVE, let easy { EasyHandle.of(easy)?.socket = socket }
             return 0
         }
         convoy_multi_set_timer_callback(multi) { _, milliseconds, context in
@@ -90,10 +92,10 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         guard !isClosed else { return }
         isClosed = true
         runLoop.endOfTurn = nil
-        for handle in running.values { curl_multi_remove_handle(multi, handle.easy) }
-        for handle in idle + running.values { handle.cancelTimer(on: runLoop) }
+        for handle in running { curl_multi_remove_handle(multi, handle.easy) }
+        for handle in idle + running { handle.cancelTimer(on: runLoop) }
         descriptorQueue.removeAll()
-        running = [:]
+        running = []
         idle = []
         curl_multi_cleanup(multi)
     }
@@ -132,13 +134,29 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         guard !isClosed else { return CURLM_BAD_HANDLE }
         noteEvent()
         let code = curl_multi_add_handle(multi, handle.easy)
-        if code == CURLM_OK { running[handle.easy] = handle }
+        if code == CURLM_OK {
+            handle.position = running.count
+            running.append(handle)
+        }
         return code
+    }
+
+    /// False if libcurl does not have the handle.
+    private func leaveRunning(_ handle: EasyHandle) -> Bool {
+        let position = handle.position
+        guard position >= 0 else { return false }
+        handle.position = -1
+        let last = running.removeLast()
+        if last !== handle {
+            running[position] = last
+            last.position = position
+        }
+        return true
     }
 
     /// Takes a transfer away from libcurl, whatever it is doing. Never from within one of its callbacks.
     func stop(_ handle: EasyHandle) {
-        guard running.removeValue(forKey: handle.easy) != nil else { return }
+        guard leaveRunning(handle) else { return }
         if handle.holdsBytes {
             // Offered to nobody, they are gone: from the handle, and from the connection that others share.
             handle.owner = nil
@@ -172,7 +190,9 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     // MARK: Events
 
     func fileDescriptor(_ descriptor: Int32, isReadyFor events: FileEvents) {
-        guard sockets.isWatched(descriptor) else { return sockets.endRest(of: descriptor) }
+        guard sockets.isWatched(descriptor) else {
+            return sockets.noteUnwanted(descriptor, mayBeInUse: running.contains(where: \.usesUnknownSocket))
+        }
         noteEvent()
         var mask: Int32 = 0
         if events.contains(.readable) { mask |= CURL_CSELECT_IN }
@@ -257,9 +277,10 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         while let message = curl_multi_info_read(multi, &left) {
             guard message.pointee.msg == CURLMSG_DONE, let easy = convoy_message_easy(message) else { continue }
             let code = convoy_message_result(message)
-            guard let handle = running.removeValue(forKey: easy) else { continue }
+            guard let handle = EasyHandle.of(easy), leaveRunning(handle) else { continue }
             noteEvent()
             curl_multi_remove_handle(multi, easy)
+            if handle.isPlain { sockets.noteRest(of: handle.socket) }
             endedCount += 1
             handle.owner?.easyHandle(handle, didFinishWith: code)
         }

@@ -15,6 +15,8 @@ final class SocketTable {
         var isWanted = false
         /// Whether it was opened here, so that its closing comes here too.
         var isOwn = false
+        /// Whether no transfer uses its connection, whose messages are plain text.
+        var isAtRest = false
     }
 
     private let runLoop: NetworkRunLoop
@@ -63,6 +65,7 @@ final class SocketTable {
         grow(to: descriptor)
         let entry = entries[Int(descriptor)]
         entries[Int(descriptor)].isWanted = !events.isEmpty
+        if !events.isEmpty { entries[Int(descriptor)].isAtRest = false }
         if events.isEmpty, entry.isOwn, entry.registered == .readable { return }
         guard events != entry.registered else { return }
         entries[Int(descriptor)].registered = events
@@ -78,16 +81,23 @@ final class SocketTable {
         Int(descriptor) < entries.count && entries[Int(descriptor)].isWanted
     }
 
-    /// A socket that libcurl does not ask about has become ready: its connection is at rest.
-    func endRest(of descriptor: Int32) {
+    /// The only transfer of a connection in plain text has ended.
+    func noteRest(of descriptor: curl_socket_t) {
+        guard descriptor >= 0, Int(descriptor) < entries.count, !entries[Int(descriptor)].isWanted else { return }
+        entries[Int(descriptor)].isAtRest = true
+    }
+
+    /// A socket that libcurl does not ask about has become ready.
+    ///
+    /// - Parameter mayBeInUse: whether there are transfers that may use its connection.
+    func noteUnwanted(_ descriptor: Int32, mayBeInUse: Bool) {
         drop(descriptor)
-        guard Int(descriptor) < entries.count, entries[Int(descriptor)].isOwn else { return }
+        guard !mayBeInUse, Int(descriptor) < entries.count, entries[Int(descriptor)].isAtRest, entries[Int(descriptor)].isOwn
+        else { return }
         // A response that nobody has asked for would be taken for that to the next request (RFC 9112, section 9.2).
-        // libcurl 7.88 does not look; it does not use a connection that is shut down. TLS has messages of its own.
-        var bytes: (UInt8, UInt8) = (0, 0)
-        let count = recv(descriptor, &bytes, 2, Int32(MSG_PEEK | MSG_DONTWAIT))
-        let isTLS = count == 2 && (20...24).contains(bytes.0) && bytes.1 == 3
-        if count > 0, !isTLS { shutdown(descriptor, Int32(SHUT_RDWR)) }
+        // libcurl 7.88 does not look; it does not use a connection that is shut down.
+        var byte: UInt8 = 0
+        if recv(descriptor, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT)) > 0 { shutdown(descriptor, Int32(SHUT_RDWR)) }
     }
 
     /// No longer watches a socket.

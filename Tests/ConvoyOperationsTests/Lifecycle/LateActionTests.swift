@@ -202,7 +202,7 @@ import Testing
                 for: operation.request, configuration: ConnectionConfiguration(), delegate: transfer)
         }
         let (old, new) = (connection(), connection())
-        transfer.prepareForTry(2, of: operation) { _ in }
+        _ = transfer.begin(2, of: operation, sending: .foundation(operation.request), memoryLimit: .max)
         transfer.expectCallbacks(of: new)
         let head = ResponseHead(url: URL(fileURLWithPath: "/"), statusCode: 404, headers: [])
         transfer.connection(old, didReceive: head)

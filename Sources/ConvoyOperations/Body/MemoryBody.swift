@@ -1,0 +1,24 @@
+import Foundation
+
+/// A body that is kept in memory.
+struct MemoryBody {
+    private(set) var data = Data()
+
+    var count: Int64 { Int64(data.count) }
+
+    /// Forgets all bytes.
+    ///
+    /// - Parameter expected: how many are going to come, if the server said. Its word is not worth more memory than this.
+    mutating func startOver(expecting expected: Int64?) {
+        data = Data()
+        if let expected, expected > 4096, expected <= 64 << 20 { data.reserveCapacity(Int(expected)) }
+    }
+
+    mutating func append(_ block: UnsafeRawBufferPointer) {
+        if data.isEmpty, block.count <= 4096, let base = block.baseAddress {
+            data = Data(bytes: base, count: block.count)
+        } else {
+            data.append(contentsOf: block)
+        }
+    }
+}

@@ -1,0 +1,27 @@
+import ConvoySerialization
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// What a request serializer makes of each GET without parameters, made once.
+struct PreparedHeader: Sendable {
+    let header: RequestHeader
+    let timeoutInterval: TimeInterval
+
+    /// Nil for serializers of which that is not known, and for those whose header cannot be sent: they say so with each
+    /// request.
+    init?(_ serializer: any URLRequestSerialization) {
+        let http: HTTPRequestSerializer
+        switch serializer {
+        case let serializer as HTTPRequestSerializer: http = serializer
+        case let serializer as JSONRequestSerializer: http = serializer.http
+        default: return nil
+        }
+        guard let fields = http.fieldsOfPlainRequest, let header = try? RequestHeader(fields: fields) else { return nil }
+        self.header = header
+        timeoutInterval = http.timeoutInterval ?? Self.defaultTimeoutInterval
+    }
+
+    /// Foundation's.
+    private static let defaultTimeoutInterval = URLRequest(url: URL(fileURLWithPath: "/")).timeoutInterval
+}

@@ -1,0 +1,54 @@
+import ConvoySerialization
+import ConvoySupport
+@_spi(ConvoyInternals) import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// The settings that operations of one manager have in common. They share one object until one of them is set
+/// differently: to copy each setting into each operation would take longer than to send its request.
+final class CommonSettings: @unchecked Sendable {
+    struct Values: Sendable {
+        var transport: any Transport = NetworkThread.shared
+        var clock: any SchedulingClock = MonotonicClock()
+        var configuration = ConnectionConfiguration()
+        var completionQueue: DispatchQueue?
+        var completionGroup: DispatchGroup?
+        var userInfo: [String: any Sendable] = [:]
+        var dependencyFailurePolicy = DependencyFailurePolicy.run
+        var postsNotifications = true
+        var retryPolicy: RetryPolicy?
+        var timeoutIntervalForResource: TimeInterval?
+        var coalesces = false
+        var maximumBodySize = 256 << 20
+        var responseStringEncoding: String.Encoding?
+        var serializer = SerializerFacts(HTTPResponseSerializer())
+    }
+
+    // Changed only by the one that refers to it, under the lock of its operation.
+    var values: Values
+
+    init(_ values: Values = Values()) { self.values = values }
+
+    /// Those of an operation that nothing was set for.
+    static let standard = CommonSettings()
+}
+
+/// A response serializer, and what the engine asks it, asked once: the network thread runs no code of a user's, and
+/// what a value conforms to takes long to find out.
+struct SerializerFacts: Sendable {
+    let serializer: any URLResponseSerialization
+    /// The same, if it is the one that parses nothing.
+    let plain: HTTPResponseSerializer?
+    /// How much it parses at most, if it says so.
+    let parsingLimit: Int?
+    /// Which statuses it accepts; nil for all.
+    let acceptableStatusCodes: StatusCodeSet?
+
+    init(_ serializer: any URLResponseSerialization) {
+        self.serializer = serializer
+        plain = serializer as? HTTPResponseSerializer
+        let http = serializer as? any HTTPResponseSerialization
+        parsingLimit = plain == nil ? http?.limits.maximumBodySize : nil
+        acceptableStatusCodes = http.map(\.acceptableStatusCodes) ?? .successful
+    }
+}

@@ -1,2 +1,0 @@
-/// `pauseAll()` and `resumeAll()` of a `RequestOperationQueue` reach it.
-extension URLConnectionOperation: PausableOperation {}
