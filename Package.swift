@@ -82,7 +82,9 @@ let package = Package(
             swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoyTestSupportTests", dependencies: ["ConvoyTestSupport"], swiftSettings: swiftSettings),
-        .testTarget(name: "ConvoySupportTests", dependencies: ["ConvoySupport"], swiftSettings: swiftSettings),
+        .testTarget(
+            name: "ConvoySupportTests", dependencies: ["ConvoySupport", "ConvoyTestSupport"],
+            swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoySerializationTests", dependencies: ["ConvoySerialization", "CZlib"],
             swiftSettings: swiftSettings),

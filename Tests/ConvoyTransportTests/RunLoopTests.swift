@@ -1,3 +1,4 @@
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation

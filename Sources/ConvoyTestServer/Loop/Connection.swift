@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// A client's connection and the request that is being dealt with on it. Lives on the server's thread.
@@ -45,8 +46,8 @@ final class Connection {
     var pendingStep: ResponseWriter.Step?
     /// Counts requests, so that a late answer or gate cannot reach the next one.
     var exchange: UInt64 = 0
-    /// Tells the timer that counts from those that no longer do.
-    var timerTicket: UInt64 = 0
+    /// Ends a pause, or the draining. Made with the first of them.
+    var timer: RunLoopTimer?
     /// Milliseconds that a reset has waited for the client to take what was sent before it.
     var resetAttempts = 0
     /// Whether the request counts as active in the statistics.

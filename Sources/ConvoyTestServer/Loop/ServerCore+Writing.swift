@@ -1,4 +1,5 @@
 import CEpoll
+import ConvoySupport
 import Foundation
 
 extension ServerCore {
@@ -27,7 +28,7 @@ extension ServerCore {
                 if perform(step, connection) { return true }
                 continue
             }
-            guard let step = connection.writer?.fill(&connection.output, room: 1 << 17, now: Sockets.now()) else {
+            guard let step = connection.writer?.fill(&connection.output, room: 1 << 17, now: MonotonicClock.now) else {
                 close(connection)
                 return true
             }
@@ -48,12 +49,12 @@ extension ServerCore {
         case .hold(let gate):
             connection.phase = .pausing
             // A wake-up of an earlier pause must not open this one.
-            connection.timerTicket += 1
+            cancelWake(connection)
             let inbox = inbox, id = connection.id, exchange = connection.exchange
             gate.whenOpen { inbox.post(.proceed(connection: id, exchange: exchange)) }
         case .stall:
             connection.phase = .pausing
-            connection.timerTicket += 1
+            cancelWake(connection)
         case .close: finish(connection, keepsAlive: false)
         case .finished: finish(connection, keepsAlive: connection.writer?.keepsAlive ?? false)
         case .reset:

@@ -1,4 +1,5 @@
 import CEpoll
+import ConvoySupport
 import Foundation
 
 /// The server's thread: one epoll loop for the listener, every connection, their timers and the inbox.
@@ -11,14 +12,15 @@ final class ServerCore {
     private let epoll: Int32
     private var connections: [UInt64: Connection] = [:]
     private var timers = TimerHeap()
+    /// Ends a rest of the listener.
+    private lazy var listenerTimer = RunLoopTimer { [unowned self] in watchListener(for: EPOLLIN.rawValue) }
     private var lastConnection: UInt64 = 0
     private var isStopping = false
-    private(set) var now = Sockets.now()
+    private(set) var now = MonotonicClock.now
     var scratch = [UInt8](repeating: 0, count: 1 << 17)
 
     private static let listenerToken = UInt64.max
     private static let inboxToken = UInt64.max - 1
-    private static let waiterToken = UInt64.max - 2
 
     /// Takes over the descriptors, except that of the inbox.
     init(state: ServerState, inbox: Inbox, listener: Int32, epoll: Int32, event: Int32) {
@@ -35,11 +37,11 @@ final class ServerCore {
         var events = [epoll_event](repeating: epoll_event(), count: 256)
         while !isStopping {
             let count = epoll_wait(epoll, &events, Int32(events.count), timeout())
-            now = Sockets.now()
+            now = MonotonicClock.now
             for index in 0..<max(0, Int(count)) {
                 handle(events[index].events, token: events[index].data.u64)
             }
-            while let due = timers.takeDue(now) { fire(due) }
+            while let due = timers.popDue(now: now) { due.fire() }
         }
         for connection in Array(connections.values) { close(connection) }
         inbox.close()
@@ -48,8 +50,8 @@ final class ServerCore {
     }
 
     private func timeout() -> Int32 {
-        guard let earliest = timers.earliest else { return -1 }
-        let current = Sockets.now()
+        guard let earliest = timers.nextDeadline else { return -1 }
+        let current = MonotonicClock.now
         guard earliest > current else { return 0 }
         // Rounded up: waking a fraction of a millisecond early would turn the rest into a busy loop.
         return Int32(min((earliest - current + 999_999) / 1_000_000, 3_600_000))
@@ -80,7 +82,7 @@ final class ServerCore {
             connection.phase = .writing
             advance(connection)
         case .expire(let waiter, let deadline):
-            timers.insert(.init(deadline: deadline, connection: Self.waiterToken, ticket: waiter))
+            timers.schedule(RunLoopTimer { [state] in state.changes.fire(waiter) }, at: deadline)
         case .dropConnections:
             for connection in Array(connections.values) { close(connection) }
         case .stop:
@@ -116,25 +118,33 @@ final class ServerCore {
 
     /// Out of descriptors: the waiting connection would wake the loop for ever, so the listener rests a moment.
     private func pauseAccepting() {
-        Sockets.watch(epoll, EPOLL_CTL_MOD, listener, events: 0, token: Self.listenerToken)
-        timers.insert(.init(deadline: now + 20_000_000, connection: Self.listenerToken, ticket: 0))
+        watchListener(for: 0)
+        timers.schedule(listenerTimer, at: now + 20_000_000)
+    }
+
+    private func watchListener(for events: UInt32) {
+        Sockets.watch(epoll, EPOLL_CTL_MOD, listener, events: events, token: Self.listenerToken)
     }
 
     // MARK: Timers
 
     /// Wakes a connection at this time, and at no time that was set for it before.
-    func wake(_ connection: Connection, at deadline: UInt64) {
-        connection.timerTicket += 1
-        timers.insert(.init(deadline: deadline, connection: connection.id, ticket: connection.timerTicket))
+    func wake(_ connection: Connection, at deadline: MonotonicTime) {
+        let timer =
+            connection.timer
+            ?? RunLoopTimer { [unowned self, weak connection] in
+                if let connection { fire(connection) }
+            }
+        connection.timer = timer
+        timers.schedule(timer, at: deadline)
     }
 
-    private func fire(_ entry: TimerHeap.Entry) {
-        if entry.connection == Self.listenerToken {
-            Sockets.watch(epoll, EPOLL_CTL_MOD, listener, events: EPOLLIN.rawValue, token: Self.listenerToken)
-            return
-        }
-        if entry.connection == Self.waiterToken { return state.changes.fire(entry.ticket) }
-        guard let connection = connections[entry.connection], connection.timerTicket == entry.ticket else { return }
+    /// Takes back when a connection was to be woken.
+    func cancelWake(_ connection: Connection) {
+        if let timer = connection.timer { timers.cancel(timer) }
+    }
+
+    private func fire(_ connection: Connection) {
         switch connection.phase {
         case .pausing:
             connection.phase = .writing
@@ -170,6 +180,7 @@ final class ServerCore {
         connection.phase = .closed
         connection.isActive = false
         connections[connection.id] = nil
+        cancelWake(connection)
         if resetting { Sockets.resetOnClose(connection.descriptor) }
         Glibc.close(connection.descriptor)
         let limit = state.configuration.recordingLimit

@@ -1,7 +1,7 @@
 import CEpoll
 import Foundation
 
-/// Descriptors and clocks: the system calls of the server, without any state.
+/// Descriptors: the system calls of the server, without any state.
 enum Sockets {
     /// A listening socket on 127.0.0.1; port 0 takes a free one.
     static func listen(port: UInt16, backlog: Int32) throws(TestServerError) -> (descriptor: Int32, port: UInt16) {
@@ -63,13 +63,6 @@ enum Sockets {
 
     static func unacknowledgedBytes(_ descriptor: Int32) -> Int {
         Int(cepoll_unacknowledged_bytes(descriptor))
-    }
-
-    /// A monotonic time in nanoseconds.
-    static func now() -> UInt64 {
-        var time = timespec()
-        clock_gettime(CLOCK_MONOTONIC, &time)
-        return UInt64(time.tv_sec) &* 1_000_000_000 &+ UInt64(time.tv_nsec)
     }
 
     private static func kind(_ value: __socket_type) -> Int32 { Int32(value.rawValue) }

@@ -77,13 +77,13 @@ extension TestServer {
     public func wait(
         timeout: TimeInterval = 10, until condition: @Sendable (Statistics) -> Bool
     ) async throws -> Statistics {
-        let deadline = Nanoseconds.deadline(timeout, after: Sockets.now())
+        let deadline = Nanoseconds.deadline(timeout, after: MonotonicClock.now)
         while true {
             let generation = state.changes.generation
             let (statistics, isStopped) = state.read { ($0.statistics, $0.isStopped) }
             if condition(statistics) { return statistics }
             if isStopped { throw TestServerError.stopped }
-            if Sockets.now() >= deadline { throw TestServerError.timedOut("\(statistics)") }
+            if MonotonicClock.now >= deadline { throw TestServerError.timedOut("\(statistics)") }
             try Task.checkCancellation()
             await change(after: generation, deadline: deadline)
         }

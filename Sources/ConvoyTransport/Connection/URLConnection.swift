@@ -1,4 +1,5 @@
 import CCurl
+import ConvoySupport
 import Foundation
 import FoundationNetworking
 import Synchronization

@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// Transfers for whose connections the system had no descriptor left (`EMFILE`, `ENFILE`), in the order in which they

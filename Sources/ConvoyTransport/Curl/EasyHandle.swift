@@ -1,4 +1,5 @@
 import CCurl
+import ConvoySupport
 import Foundation
 
 /// One of libcurl's easy handles, used for one transfer after the other.

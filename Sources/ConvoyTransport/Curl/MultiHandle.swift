@@ -1,4 +1,5 @@
 import CCurl
+import ConvoySupport
 import Foundation
 
 /// Takes the end of a transfer. On the network thread.

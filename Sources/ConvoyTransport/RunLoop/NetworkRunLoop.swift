@@ -43,11 +43,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
     }
 
     /// The time on the monotonic clock, in nanoseconds.
-    package static var now: MonotonicTime {
-        var time = timespec()
-        clock_gettime(CLOCK_MONOTONIC, &time)
-        return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
-    }
+    package static var now: MonotonicTime { MonotonicClock.now }
 
     /// The time of the present turn: read once, when somebody first asks. Exact enough for timeouts.
     package var turnTime: MonotonicTime {

@@ -1,28 +1,30 @@
-/// Nanoseconds on the monotonic clock.
-package typealias MonotonicTime = UInt64
-
-/// A deadline on a run loop. Reusable: it can be set again after it fired or was taken back.
+/// A deadline on a run loop. Reusable: it can be scheduled again after it has fired or been cancelled.
 ///
 /// Belongs to the run loop's thread.
 package final class RunLoopTimer {
     package fileprivate(set) var deadline: MonotonicTime = 0
     fileprivate var position = -1
-    let fire: () -> Void
+    /// Called by the run loop when the deadline has come.
+    package let fire: () -> Void
 
     package init(fire: @escaping () -> Void) { self.fire = fire }
 
     package var isScheduled: Bool { position >= 0 }
 }
 
-/// The timers of a run loop, the next to fire on top: a binary heap in which every timer knows its place,
-/// so that setting and taking back cost the logarithm of how many there are and leave nothing behind.
-struct TimerHeap {
+/// The timers of a run loop, the next to fire on top: a binary heap in which every timer knows its place, so that
+/// scheduling and cancelling cost the logarithm of how many there are and leave nothing behind.
+package struct TimerHeap {
     private var timers: [RunLoopTimer] = []
 
-    var nextDeadline: MonotonicTime? { timers.first?.deadline }
-    var count: Int { timers.count }
+    /// No timers.
+    package init() {}
 
-    mutating func schedule(_ timer: RunLoopTimer, at deadline: MonotonicTime) {
+    package var nextDeadline: MonotonicTime? { timers.first?.deadline }
+    package var count: Int { timers.count }
+
+    /// Sets a timer, or moves one that is set already.
+    package mutating func schedule(_ timer: RunLoopTimer, at deadline: MonotonicTime) {
         let earlier = timer.deadline
         timer.deadline = deadline
         if timer.position < 0 {
@@ -36,7 +38,8 @@ struct TimerHeap {
         }
     }
 
-    mutating func cancel(_ timer: RunLoopTimer) {
+    /// Takes a timer out. Does nothing for one that is not set.
+    package mutating func cancel(_ timer: RunLoopTimer) {
         let position = timer.position
         guard position >= 0 else { return }
         timer.position = -1
@@ -49,7 +52,7 @@ struct TimerHeap {
     }
 
     /// Takes off the top timer if its time has come.
-    mutating func popDue(now: MonotonicTime) -> RunLoopTimer? {
+    package mutating func popDue(now: MonotonicTime) -> RunLoopTimer? {
         guard let first = timers.first, first.deadline <= now else { return nil }
         cancel(first)
         return first

@@ -1,0 +1,14 @@
+import Foundation
+
+/// Nanoseconds on the monotonic clock.
+package typealias MonotonicTime = UInt64
+
+/// The clock for timeouts and deadlines: it never goes back, and has nothing to do with the date.
+package enum MonotonicClock {
+    /// The time now.
+    package static var now: MonotonicTime {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
+    }
+}
