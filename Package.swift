@@ -86,7 +86,7 @@ let package = Package(
             name: "ConvoySupportTests", dependencies: ["ConvoySupport", "ConvoyTestSupport"],
             swiftSettings: swiftSettings),
         .testTarget(
-            name: "ConvoySerializationTests", dependencies: ["ConvoySerialization", "CZlib"],
+            name: "ConvoySerializationTests", dependencies: ["ConvoySerialization", "ConvoySupport", "CZlib"],
             swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoyTransportTests",

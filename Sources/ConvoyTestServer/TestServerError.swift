@@ -1,3 +1,5 @@
+import ConvoySupport
+
 /// What can go wrong when a `TestServer` is started or asked.
 public enum TestServerError: Error, Hashable, Sendable, CustomStringConvertible {
     /// A system call failed: its name, and its `errno`.
@@ -11,7 +13,7 @@ public enum TestServerError: Error, Hashable, Sendable, CustomStringConvertible 
 
     public var description: String {
         switch self {
-        case .system(let call, let code): "\(call) failed with errno \(code) (\(errorText(code)))"
+        case .system(let call, let code): "\(call) failed with errno \(code) (\(SystemError(code: code).text))"
         case .timedOut(let text): "timed out: \(text)"
         case .stopped: "the server has been stopped"
         case .unmetExpectations(let list): "unmet expectations:\n" + list.map { "- \($0)" }.joined(separator: "\n")

@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 #if canImport(Glibc)
@@ -97,7 +98,7 @@ private func systemRead(_ descriptor: Int32, _ buffer: UnsafeMutablePointer<UInt
 extension NSError {
     /// The error of a system call, in words.
     static func posix(_ code: Int32, path: String?) -> NSError {
-        var userInfo: [String: Any] = [NSLocalizedDescriptionKey: String(cString: strerror(code))]
+        var userInfo: [String: Any] = [NSLocalizedDescriptionKey: SystemError(code: code).text]
         userInfo[NSFilePathErrorKey] = path
         return NSError(domain: NSPOSIXErrorDomain, code: Int(code), userInfo: userInfo)
     }

@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// Media types of files by their extension.

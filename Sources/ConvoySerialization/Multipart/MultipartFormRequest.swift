@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 import FoundationNetworking
 
@@ -46,8 +47,8 @@ extension URLRequestSerialization {
         request.httpBodyStream = stream
         // One assignment, which costs less than a single call for each field.
         var fields = request.allHTTPHeaderFields ?? [:]
-        for name in fields.keys where HTTPSyntax.sameFieldName(name, "Content-Type") { fields[name] = nil }
-        for name in fields.keys where HTTPSyntax.sameFieldName(name, "Content-Length") { fields[name] = nil }
+        for name in fields.keys where HTTPSyntax.isSameField(name, "Content-Type") { fields[name] = nil }
+        for name in fields.keys where HTTPSyntax.isSameField(name, "Content-Length") { fields[name] = nil }
         fields["Content-Type"] = "multipart/form-data; boundary=\(form.boundary)"
         fields["Content-Length"] = String(layout.length)
         request.allHTTPHeaderFields = fields

@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// One field of a query: a name, not escaped, and a value that is no container.

@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// The headers that every new serializer starts with, worked out once in a process.

@@ -1,3 +1,5 @@
+import ConvoySupport
+
 /// The method of an HTTP request (RFC 9110, section 9).
 ///
 /// The raw value is sent as it is given, because methods are case-sensitive. It must be a token (RFC 9110,

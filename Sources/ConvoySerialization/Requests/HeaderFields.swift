@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// The headers that a serializer puts into every request: small, in order, without regard to case.
@@ -9,7 +10,7 @@ struct HeaderFields: Sendable, Hashable {
 
     /// Stores a value; nil removes the field. A field of the same name in another spelling is replaced.
     mutating func set(_ value: String?, for name: String) {
-        if fields[name] == nil, let other = fields.keys.first(where: { HTTPSyntax.sameFieldName($0, name) }) {
+        if fields[name] == nil, let other = fields.keys.first(where: { HTTPSyntax.isSameField($0, name) }) {
             fields[other] = nil
             failures[other] = nil
         }
@@ -23,7 +24,7 @@ struct HeaderFields: Sendable, Hashable {
     }
 
     func value(for name: String) -> String? {
-        fields[name] ?? fields.first { HTTPSyntax.sameFieldName($0.key, name) }?.value
+        fields[name] ?? fields.first { HTTPSyntax.isSameField($0.key, name) }?.value
     }
 
     /// Throws for the first field, by name, that cannot be sent.

@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// Writes a tree of parameters as JSON (RFC 8259), byte for byte as `JSONSerialization` with sorted keys would.
@@ -117,7 +118,7 @@ struct JSONWriter {
                 case 0x0A: append("\\n")
                 case 0x0D: append("\\r")
                 case 0x09: append("\\t")
-                case 0..<0x20: append(byte < 0x10 ? "\\u000" : "\\u001", JSONWriter.digit(byte & 0xF))
+                case 0..<0x20: append(byte < 0x10 ? "\\u000" : "\\u001", ASCII.hexadecimalDigit(byte & 0xF))
                 default: output.append(byte)
                 }
             }
@@ -130,10 +131,6 @@ struct JSONWriter {
     private mutating func append(_ text: String, _ byte: UInt8) {
         output.append(contentsOf: text.utf8)
         output.append(byte)
-    }
-
-    private static func digit(_ value: UInt8) -> UInt8 {
-        value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10
     }
 
     private static func invalid(_ why: String) -> NSError {

@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 import FoundationNetworking
 
@@ -48,7 +49,7 @@ public struct HTTPResponseSerializer: HTTPResponseSerialization {
         if let codes = acceptableStatusCodes, !codes.contains(response.statusCode) {
             let status = response.statusCode
             error = NSError.response(
-                NSURLErrorBadServerResponse, "Request failed: \(StatusText.text(for: status)) (\(status))",
+                NSURLErrorBadServerResponse, "Request failed: \(StatusText.localizedString(status)) (\(status))",
                 response, data: data
             ).over(error)
         }

@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 import FoundationNetworking
 import FoundationXML

@@ -40,9 +40,9 @@ package enum HTTPDate {
         var fields = tm()
         guard gmtime_r(&time, &fields) != nil else { return string(0) }
         let day = days[Int(fields.tm_wday)].prefix(3)
-        let clock = [fields.tm_hour, fields.tm_min, fields.tm_sec].map { digits($0, 2) }.joined(separator: ":")
-        let year = digits(fields.tm_year + 1900, 4)
-        return "\(day), \(digits(fields.tm_mday, 2)) \(months[Int(fields.tm_mon)]) \(year) \(clock) GMT"
+        let clock = [fields.tm_hour, fields.tm_min, fields.tm_sec].map { zeroPadded(Int($0), 2) }.joined(separator: ":")
+        let year = zeroPadded(Int(fields.tm_year + 1900), 4)
+        return "\(day), \(zeroPadded(Int(fields.tm_mday), 2)) \(months[Int(fields.tm_mon)]) \(year) \(clock) GMT"
     }
 
     // MARK: Foundation's type
@@ -129,7 +129,7 @@ package enum HTTPDate {
         guard digits.contains(word.count) else { return nil }
         var value: Int32 = 0
         for byte in word {
-            guard byte >= UInt8(ascii: "0"), byte <= UInt8(ascii: "9") else { return nil }
+            guard ASCII.isDigit(byte) else { return nil }
             value = value * 10 + Int32(byte - UInt8(ascii: "0"))
         }
         return value
@@ -144,12 +144,6 @@ package enum HTTPDate {
     private static func isGreenwich(_ word: Word) -> Bool { isName(word, "GMT") || isName(word, "UTC") }
 
     private static func isName(_ word: Word, _ name: String) -> Bool {
-        // A letter and its capital differ in this bit; a name has letters only.
-        word.count == name.utf8.count && zip(word, name.utf8).allSatisfy { $0 | 0x20 == $1 | 0x20 }
-    }
-
-    private static func digits(_ number: Int32, _ count: Int) -> String {
-        let digits = String(number)
-        return String(repeating: "0", count: max(0, count - digits.count)) + digits
+        ASCII.equalIgnoringCase(word, name.utf8)
     }
 }

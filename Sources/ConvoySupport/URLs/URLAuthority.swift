@@ -43,7 +43,7 @@ struct URLAuthority {
     }
 
     private static func isPort(_ digits: ArraySlice<UInt8>) -> Bool {
-        digits.allSatisfy { $0 >= UInt8(ascii: "0") && $0 <= UInt8(ascii: "9") }
+        digits.allSatisfy(ASCII.isDigit)
             && (digits.isEmpty || UInt16(String(decoding: digits, as: UTF8.self)) != nil)
     }
 
@@ -70,7 +70,7 @@ struct URLAuthority {
     /// `0x7f.1` and `2130706433` are 127.0.0.1 to libcurl and to browsers, and had better be it to everybody.
     private static func addressInDecimals(_ name: [UInt8]) -> [UInt8]? {
         var address = in_addr()
-        guard let first = name.first, first >= UInt8(ascii: "0"), first <= UInt8(ascii: "9"),
+        guard let first = name.first, ASCII.isDigit(first),
             inet_aton(String(decoding: name, as: UTF8.self), &address) != 0
         else { return nil }
         let bytes = withUnsafeBytes(of: address.s_addr) { Array($0) }

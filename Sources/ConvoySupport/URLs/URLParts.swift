@@ -59,8 +59,8 @@ struct URLParts {
     }
 
     var isHTTP: Bool {
-        let name = (scheme ?? []).map { $0 | 0x20 }
-        return name.elementsEqual("http".utf8) || name.elementsEqual("https".utf8)
+        guard let scheme else { return false }
+        return ASCII.equalIgnoringCase(scheme, "http".utf8) || ASCII.equalIgnoringCase(scheme, "https".utf8)
     }
 
     var hasHost: Bool { authority.flatMap(URLAuthority.init).map { !$0.host.isEmpty } ?? false }

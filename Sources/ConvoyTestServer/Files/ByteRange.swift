@@ -1,3 +1,5 @@
+import ConvoySupport
+
 /// One element of a Range field (RFC 9110 section 14.1.2).
 enum ByteRange: Equatable {
     /// From the first offset to the last, or to the end.
@@ -7,10 +9,10 @@ enum ByteRange: Equatable {
 
     /// What a Range field asks for: nil when it must be ignored, because it is not a single byte range.
     static func single(_ field: String) -> ByteRange? {
-        guard let equals = field.firstIndex(of: "="), trimmed(field[..<equals]).lowercased() == "bytes" else { return nil }
+        guard let equals = field.firstIndex(of: "="), HTTPSyntax.trimmed(field[..<equals]).lowercased() == "bytes" else { return nil }
         let list = field[field.index(after: equals)...]
         guard !list.contains(",") else { return nil }
-        let text = trimmed(list)
+        let text = HTTPSyntax.trimmed(list)
         guard let dash = text.firstIndex(of: "-") else { return nil }
         let first = text[..<dash], last = text[text.index(after: dash)...]
         if first.isEmpty { return number(last).map { .suffix($0) } }
@@ -34,7 +36,7 @@ enum ByteRange: Equatable {
 
     /// A number too large for this machine is as good as the largest.
     private static func number(_ digits: Substring) -> Int? {
-        guard !digits.isEmpty, digits.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
+        guard !digits.isEmpty, digits.utf8.allSatisfy(ASCII.isDigit) else { return nil }
         return Int(digits) ?? .max
     }
 }

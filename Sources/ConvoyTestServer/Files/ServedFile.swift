@@ -111,7 +111,7 @@ struct ServedFile: Sendable {
     }
 
     private func matches(_ list: String, weakly: Bool) -> Bool {
-        if trimmed(list) == "*" { return true }
+        if HTTPSyntax.trimmed(list[...]) == "*" { return true }
         guard let etag else { return false }
         let opaque: (String) -> String = { weakly && $0.hasPrefix("W/") ? String($0.dropFirst(2)) : $0 }
         if !weakly, etag.hasPrefix("W/") { return false }

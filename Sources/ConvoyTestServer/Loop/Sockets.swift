@@ -84,8 +84,3 @@ enum Sockets {
         .system(call: call, code: errno)
     }
 }
-
-/// What the system says about an error number.
-func errorText(_ code: Int32) -> String {
-    strerror(code).map { String(cString: $0) } ?? "unknown"
-}

@@ -1,3 +1,5 @@
+import ConvoySupport
+
 /// A request line and a header section, checked against RFC 9112.
 struct RequestHead {
     /// How the end of the request's body is told.
@@ -48,7 +50,7 @@ extension RequestHead {
         guard let first = lines.first else { throw RequestFailure(400, "empty request") }
         let words = first.split(separator: 0x20, omittingEmptySubsequences: false)
         guard words.count == 3 else { throw RequestFailure(400, "the request line has not three words") }
-        guard !words[0].isEmpty, words[0].allSatisfy(isToken) else { throw RequestFailure(400, "bad method") }
+        guard HTTPSyntax.isToken(words[0]) else { throw RequestFailure(400, "bad method") }
         guard !words[1].isEmpty, words[1].allSatisfy({ $0 > 0x20 && $0 != 0x7F }) else {
             throw RequestFailure(400, "bad request target")
         }
@@ -74,11 +76,9 @@ extension RequestHead {
         for line in lines {
             guard let colon = line.firstIndex(of: 0x3A) else { throw RequestFailure(400, "a header line without a colon") }
             let name = line[..<colon]
-            guard !name.isEmpty, name.allSatisfy(isToken) else { throw RequestFailure(400, "bad header name") }
-            var value = line[(colon + 1)...]
-            while let byte = value.first, byte == 0x20 || byte == 0x09 { value = value.dropFirst() }
-            while let byte = value.last, byte == 0x20 || byte == 0x09 { value = value.dropLast() }
-            guard value.allSatisfy({ $0 >= 0x20 && $0 != 0x7F || $0 == 0x09 }) else {
+            guard HTTPSyntax.isToken(name) else { throw RequestFailure(400, "bad header name") }
+            let value = ASCII.trimmed(line[(colon + 1)...], blank: HTTPSyntax.isOptionalWhitespace)
+            guard HTTPSyntax.isFieldValue(value) else {
                 throw RequestFailure(400, "a control character in a header value")
             }
             headers.add(String(decoding: name, as: UTF8.self), String(decoding: value, as: UTF8.self))
@@ -96,19 +96,10 @@ extension RequestHead {
             return .chunked
         }
         guard headers["Content-Length"] != nil else { return .none }
-        guard lengths.count == 1, let text = lengths.first, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }),
+        guard lengths.count == 1, let text = lengths.first, text.utf8.allSatisfy(ASCII.isDigit),
             let length = Int(text)
         else { throw RequestFailure(400, "bad Content-Length") }
         return length == 0 ? .none : .length(length)
-    }
-}
-
-/// RFC 9110 section 5.6.2.
-func isToken(_ byte: UInt8) -> Bool {
-    switch byte {
-    case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
-    case 0x21, 0x23...0x27, 0x2A, 0x2B, 0x2D, 0x2E, 0x5E, 0x5F, 0x60, 0x7C, 0x7E: true
-    default: false
     }
 }
 

@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// Finds requests in a stream of bytes: a plain value that does no I/O and keeps no bytes.
@@ -81,7 +82,7 @@ struct RequestParser {
             searched = 0
             return (2, .body(0..<0))
         }
-        if let first = bytes.first, first != 13, !isToken(first) { throw RequestFailure(400, "this is not HTTP") }
+        if let first = bytes.first, first != 13, !HTTPSyntax.isTokenByte(first) { throw RequestFailure(400, "this is not HTTP") }
         guard let (lines, end) = try section(bytes) else { return (0, .needsMore) }
         let head = try RequestHead(lines: lines)
         switch head.framing {
@@ -128,7 +129,7 @@ struct RequestParser {
         guard feed > 0, bytes[feed - 1] == 13 else { throw RequestFailure(400, "a line that does not end in CR LF") }
         let line = bytes[..<(feed - 1)]
         let digits = line.prefix { $0 != 0x3B && $0 != 0x20 && $0 != 0x09 }
-        guard !digits.isEmpty, digits.count <= 15, digits.allSatisfy(isHexadecimal),
+        guard !digits.isEmpty, digits.count <= 15, digits.allSatisfy(ASCII.isHexadecimal),
             let size = Int(String(decoding: digits, as: UTF8.self), radix: 16)
         else { throw RequestFailure(400, "bad chunk size") }
         reset(to: size == 0 ? .trailers : .chunk(size))
@@ -147,12 +148,5 @@ struct RequestParser {
             let found = memchr(base + start, 10, bytes.count - start)
         else { return nil }
         return UnsafeRawPointer(found) - base
-    }
-}
-
-private func isHexadecimal(_ byte: UInt8) -> Bool {
-    switch byte {
-    case 0x30...0x39, 0x41...0x46, 0x61...0x66: true
-    default: false
     }
 }

@@ -1,3 +1,5 @@
+import ConvoySupport
+
 extension TestServer {
     /// Header fields in the order in which they were, or will be, on the wire. Duplicates are kept.
     ///
@@ -34,22 +36,22 @@ extension TestServer {
         /// The first value of this name. Setting replaces every field of that name; nil removes them.
         public subscript(name: String) -> String? {
             get {
-                for field in fields where equalIgnoringCase(field.name, name) { return field.value }
+                for field in fields where HTTPSyntax.isSameField(field.name, name) { return field.value }
                 return nil
             }
             set {
-                let position = fields.firstIndex { equalIgnoringCase($0.name, name) }
-                guard let newValue else { return fields.removeAll { equalIgnoringCase($0.name, name) } }
+                let position = fields.firstIndex { HTTPSyntax.isSameField($0.name, name) }
+                guard let newValue else { return fields.removeAll { HTTPSyntax.isSameField($0.name, name) } }
                 guard let position else { return add(name, newValue) }
                 fields[position].value = newValue
-                let rest = fields[(position + 1)...].filter { !equalIgnoringCase($0.name, name) }
+                let rest = fields[(position + 1)...].filter { !HTTPSyntax.isSameField($0.name, name) }
                 fields.replaceSubrange((position + 1)..., with: rest)
             }
         }
 
         /// Every value of this name, in order.
         public func values(for name: String) -> [String] {
-            fields.filter { equalIgnoringCase($0.name, name) }.map(\.value)
+            fields.filter { HTTPSyntax.isSameField($0.name, name) }.map(\.value)
         }
 
         /// Adds a field after the others, also when there is one of that name already.
@@ -63,28 +65,7 @@ extension TestServer {
 
         /// The elements of a comma-separated list (RFC 9110 section 5.6.1) over all fields of this name, in lower case.
         func tokens(_ name: String) -> [String] {
-            values(for: name).flatMap { $0.split(separator: ",") }.map { trimmed($0).lowercased() }
+            values(for: name).flatMap { $0.split(separator: ",") }.map { HTTPSyntax.trimmed($0).lowercased() }
         }
     }
-}
-
-/// Foundation's case-insensitive comparison knows Unicode and costs microseconds; field names are ASCII.
-func equalIgnoringCase(_ left: String, _ right: String) -> Bool {
-    let a = left.utf8, b = right.utf8
-    guard a.count == b.count else { return false }
-    for (x, y) in zip(a, b) where lowercased(x) != lowercased(y) { return false }
-    return true
-}
-
-private func lowercased(_ byte: UInt8) -> UInt8 {
-    byte >= 0x41 && byte <= 0x5A ? byte | 0x20 : byte
-}
-
-/// The text without spaces and tabs at both ends: the optional white space of RFC 9110 section 5.6.3.
-func trimmed(_ text: some StringProtocol) -> String {
-    let blank: (Character) -> Bool = { $0 == " " || $0 == "\t" }
-    guard let first = text.firstIndex(where: { !blank($0) }), let last = text.lastIndex(where: { !blank($0) }) else {
-        return ""
-    }
-    return String(text[first...last])
 }

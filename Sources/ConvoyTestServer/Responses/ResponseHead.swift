@@ -1,3 +1,5 @@
+import ConvoySupport
+
 /// A response head ready to be sent, and what it decides about the body and the connection.
 struct ResponseHead {
     /// How the body is put on the wire.
@@ -81,7 +83,7 @@ struct ResponseHead {
         bytes.append(contentsOf: "HTTP/1.1 ".utf8)
         bytes.append(contentsOf: String(status).utf8)
         bytes.append(32)
-        bytes.append(contentsOf: (reason ?? reasonPhrase(status)).utf8)
+        bytes.append(contentsOf: (reason ?? StatusText.reasonPhrase(status)).utf8)
         bytes.append(contentsOf: [13, 10])
     }
 

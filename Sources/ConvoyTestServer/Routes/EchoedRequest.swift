@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// What `TestServer.echo(at:)` answers with, as JSON.
@@ -21,7 +22,7 @@ public struct EchoedRequest: Codable, Hashable, Sendable {
 
     /// The first value of this header field, whatever its case.
     public func header(_ name: String) -> String? {
-        headers.first { $0.count == 2 && equalIgnoringCase($0[0], name) }?[1]
+        headers.first { $0.count == 2 && HTTPSyntax.isSameField($0[0], name) }?[1]
     }
 
     init(_ request: RecordedRequest) {

@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 import FoundationNetworking
 
@@ -12,20 +13,13 @@ enum ErrorText {
         // The getter of a `URLError` is not asked: on Linux it knows only a general sentence for each code.
         if let text = (error as? URLError)?.userInfo[NSLocalizedDescriptionKey] as? String { return text }
         if let text = (error as NSError).userInfo[NSLocalizedDescriptionKey] as? String { return text }
-        if let error = error as? POSIXError { return systemText(error.code.rawValue) }
+        if let error = error as? POSIXError { return SystemError(code: error.code.rawValue).text }
         // Foundation's errors describe themselves for programmers; Swift's own have no other words.
         if error is URLError || error is CocoaError || type(of: error) is NSError.Type {
             // On Linux a sentence goes before that says nothing.
             return error.localizedDescription.replacing("The operation could not be completed. ", with: "")
         }
         return String(describing: error)
-    }
-
-    /// What the system says about an `errno`.
-    static func systemText(_ code: Int32) -> String {
-        var buffer = [CChar](repeating: 0, count: 256)
-        guard strerror_r(code, &buffer, buffer.count) == 0 else { return "error \(code)" }
-        return String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 }
 

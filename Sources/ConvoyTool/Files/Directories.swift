@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// Where files go.
@@ -16,7 +17,7 @@ enum Directories {
             }
         }
         guard access(path, W_OK | X_OK) == 0 else {
-            throw .failure("cannot write to \(Printable.line(path)): \(ErrorText.systemText(errno))")
+            throw .failure("cannot write to \(Printable.line(path)): \(SystemError().text)")
         }
     }
 

@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// Names for files from URLs, which anybody may have made.
@@ -34,20 +35,7 @@ enum FileNames {
     private static func decoded(_ component: Substring) -> String {
         if let text = component.removingPercentEncoding { return text }
         // Bytes that are not UTF-8: each is replaced, so that a name stays.
-        var bytes: [UInt8] = []
-        var rest = Array(component.utf8)[...]
-        while let byte = rest.popFirst() {
-            let digits = rest.prefix(2)
-            if byte == UInt8(ascii: "%"), digits.count == 2,
-                let value = UInt8(String(decoding: digits, as: UTF8.self), radix: 16)
-            {
-                bytes.append(value)
-                rest = rest.dropFirst(2)
-            } else {
-                bytes.append(byte)
-            }
-        }
-        return String(decoding: bytes, as: UTF8.self)
+        return String(decoding: PercentEncoding.decoded(Array(component.utf8)[...]), as: UTF8.self)
     }
 
     /// Cut in the stem, so that the suffix still tells the type; a suffix that is too long is cut as well.

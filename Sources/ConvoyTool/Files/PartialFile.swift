@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// A file that is written under another name, `NAME.part`, and gets its own when it is whole.
@@ -124,7 +125,7 @@ struct PartialFile {
 
     private func problem(_ what: String, _ path: String) -> ToolError {
         if errno == EEXIST { return Self.exists(path) }
-        return .failure("\(what) \(shown(path)): \(ErrorText.systemText(errno))")
+        return .failure("\(what) \(shown(path)): \(SystemError().text)")
     }
 
     private func shown(_ path: String) -> String { Printable.line(path) }

@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// A value of JSON (RFC 8259) that knows where it stood: a mistake in a file can be told by its line and column.
@@ -66,7 +67,7 @@ struct JSONParser {
         case UInt8(ascii: "t"): content = try word("true", .bool(true))
         case UInt8(ascii: "f"): content = try word("false", .bool(false))
         case UInt8(ascii: "n"): content = try word("null", .null)
-        case let byte? where byte == UInt8(ascii: "-") || (0x30...0x39).contains(byte): content = .number(try number())
+        case let byte? where byte == UInt8(ascii: "-") || ASCII.isDigit(byte): content = .number(try number())
         default: throw unexpected("a value")
         }
         return JSONValue(content: content, position: start)
@@ -166,9 +167,8 @@ struct JSONParser {
     private mutating func number() throws(JSONProblem) -> String {
         let start = position
         var text = ""
-        func isDigit(_ byte: UInt8?) -> Bool { byte.map { (0x30...0x39).contains($0) } ?? false }
         let bad = JSONProblem(text: "a number that JSON does not know", position: start)
-        while let byte = rest.first, isDigit(byte) || "+-.eE".utf8.contains(byte) {
+        while let byte = rest.first, ASCII.isDigit(byte) || "+-.eE".utf8.contains(byte) {
             text.unicodeScalars.append(Unicode.Scalar(byte))
             take()
         }

@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// Gathers the lines of a response's head as libcurl hands them over, and judges what libcurl lets pass.

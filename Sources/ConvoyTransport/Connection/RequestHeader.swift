@@ -1,4 +1,5 @@
 import CCurl
+import ConvoySupport
 import Foundation
 import FoundationNetworking
 
@@ -41,10 +42,10 @@ package final class RequestHeader: @unchecked Sendable {
         self.source = source
         var setsCacheControl = false
         for (name, value) in source.fields {
-            guard RequestRules.isToken(name) else {
+            guard HTTPSyntax.isToken(name) else {
                 throw URLError(.badURL, url: url, "The header name \(name.debugDescription) is not a token (RFC 9110, 5.6.2).")
             }
-            guard RequestRules.isFieldValue(value) else {
+            guard HTTPSyntax.isFieldValue(value) else {
                 throw URLError(.badURL, url: url, "The value of the header \(name) holds a control character.")
             }
             switch KnownField(name) {

@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 import FoundationNetworking
 
@@ -12,7 +13,7 @@ enum RequestRules {
         guard let url = request.url else { throw URLError(.badURL, url: nil, "The request has no URL.") }
         if !isPlainlyHTTP(address) { try check(url) }
         let method = request.httpMethod ?? "GET"
-        guard method == "GET" || isToken(method) else {
+        guard method == "GET" || HTTPSyntax.isToken(method) else {
             throw URLError(.badURL, url: url, "The method \(method.debugDescription) is not a token (RFC 9110, 5.6.2).")
         }
         if request.cachePolicy == .returnCacheDataDontLoad {
@@ -47,21 +48,6 @@ enum RequestRules {
     /// Whether sending a request twice does what sending it once does (RFC 9110, section 9.2.2).
     static func isIdempotent(_ method: String) -> Bool {
         ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE"].contains(method)
-    }
-
-    /// RFC 9110, section 5.6.2.
-    static func isToken(_ text: String) -> Bool {
-        !text.isEmpty && text.utf8.allSatisfy { $0 < 128 && isTokenByte[Int($0)] }
-    }
-
-    private static let isTokenByte: [Bool] = (0..<128).map { byte in
-        let character = Character(UnicodeScalar(UInt8(byte)))
-        return character.isLetter || character.isNumber || "!#$%&'*+-.^_`|~".contains(character)
-    }
-
-    /// RFC 9110, section 5.5: no control character but the tab.
-    static func isFieldValue(_ text: String) -> Bool {
-        text.utf8.allSatisfy { ($0 >= 0x20 && $0 != 0x7F) || $0 == 0x09 }
     }
 }
 

@@ -120,31 +120,3 @@ public final class ResponseHead: Sendable {
         }
     }
 }
-
-/// What of ASCII the protocol needs, on bytes.
-enum ASCII {
-    static func lowercased(_ byte: UInt8) -> UInt8 {
-        byte >= UInt8(ascii: "A") && byte <= UInt8(ascii: "Z") ? byte | 0x20 : byte
-    }
-
-    static func equalIgnoringCase(_ one: some Collection<UInt8>, _ other: some Collection<UInt8>) -> Bool {
-        one.count == other.count && zip(one, other).allSatisfy { lowercased($0) == lowercased($1) }
-    }
-
-    static func isWhitespace(_ byte: UInt8) -> Bool {
-        byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") || byte == UInt8(ascii: "\r")
-            || byte == UInt8(ascii: "\n")
-    }
-
-    static func trimmed(_ bytes: ArraySlice<UInt8>) -> ArraySlice<UInt8> {
-        var rest = bytes.drop(while: isWhitespace)
-        while let last = rest.last, isWhitespace(last) { rest = rest.dropLast() }
-        return rest
-    }
-
-    /// Text from the wire: UTF-8 where it is that, else Latin-1, which every sequence of bytes is.
-    static func text(_ bytes: ArraySlice<UInt8>) -> String {
-        String(validating: bytes, as: UTF8.self)
-            ?? String(String.UnicodeScalarView(bytes.map { Unicode.Scalar($0) }))
-    }
-}

@@ -1,3 +1,5 @@
+import ConvoySupport
+
 /// A coding of a body, as `Content-Encoding` names it (RFC 9110, section 8.4.1).
 enum ContentCoding: Hashable, Sendable {
     /// `gzip` or `x-gzip` (RFC 1952).

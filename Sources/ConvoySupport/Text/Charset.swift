@@ -37,7 +37,7 @@ package enum Charset {
     ]
 
     /// The encoding that a byte-order mark names. UTF-32's little-endian mark begins with UTF-16's.
-    static func unicodeMark(of data: Data) -> String.Encoding? {
+    package static func unicodeMark(of data: Data) -> String.Encoding? {
         guard let first = data.first, first == 0xEF || first >= 0xFE || first == 0 else { return nil }
         let head = Array(data.prefix(4))
         if head.starts(with: [0xEF, 0xBB, 0xBF]) { return .utf8 }

@@ -1,0 +1,51 @@
+/// The few rules of RFC 9110 that decide whether text may stand in a message.
+package enum HTTPSyntax {
+    /// A token (section 5.6.2): at least one character, no separators, no spaces, ASCII only.
+    package static func isToken(_ text: String) -> Bool {
+        var text = text
+        return text.withUTF8 { isToken($0) }
+    }
+
+    @inlinable package static func isToken(_ bytes: some Collection<UInt8>) -> Bool {
+        !bytes.isEmpty && bytes.allSatisfy(isTokenByte)
+    }
+
+    /// A field value (section 5.5): no control character but the tab. Bytes above ASCII are allowed as `obs-text`.
+    package static func isFieldValue(_ text: String) -> Bool {
+        var text = text
+        return text.withUTF8 { isFieldValue($0) }
+    }
+
+    @inlinable package static func isFieldValue(_ bytes: some Collection<UInt8>) -> Bool {
+        bytes.allSatisfy { ($0 >= 0x20 && $0 != 0x7F) || $0 == 0x09 }
+    }
+
+    @inlinable package static func isTokenByte(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"):
+            return true
+        case UInt8(ascii: "!"), UInt8(ascii: "#"), UInt8(ascii: "$"), UInt8(ascii: "%"), UInt8(ascii: "&"),
+            UInt8(ascii: "'"), UInt8(ascii: "*"), UInt8(ascii: "+"), UInt8(ascii: "-"), UInt8(ascii: "."),
+            UInt8(ascii: "^"), UInt8(ascii: "_"), UInt8(ascii: "`"), UInt8(ascii: "|"), UInt8(ascii: "~"):
+            return true
+        default:
+            return false
+        }
+    }
+
+    /// Whether two field names are of the same field (section 5.1).
+    package static func isSameField(_ one: String, _ other: String) -> Bool {
+        ASCII.equalIgnoringCase(one.utf8, other.utf8)
+    }
+
+    /// The white space that may stand around a field value and its parts (section 5.6.3): spaces and tabs.
+    @inlinable package static func isOptionalWhitespace(_ byte: UInt8) -> Bool {
+        byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t")
+    }
+
+    /// The text without optional white space at both ends.
+    package static func trimmed(_ text: Substring) -> Substring {
+        Substring(ASCII.trimmed(text.utf8, blank: isOptionalWhitespace))
+    }
+}

@@ -1,0 +1,60 @@
+/// The letters, digits and spaces of ASCII, on bytes: what protocols compare and trim, without Unicode's rules and
+/// their cost.
+package enum ASCII {
+    /// The byte, a capital letter as the small one.
+    @inlinable package static func lowercased(_ byte: UInt8) -> UInt8 {
+        byte >= UInt8(ascii: "A") && byte <= UInt8(ascii: "Z") ? byte | 0x20 : byte
+    }
+
+    @inlinable package static func isDigit(_ byte: UInt8) -> Bool {
+        byte >= UInt8(ascii: "0") && byte <= UInt8(ascii: "9")
+    }
+
+    /// A space, a tab, a carriage return or a line feed.
+    @inlinable package static func isWhitespace(_ byte: UInt8) -> Bool {
+        byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") || byte == UInt8(ascii: "\r")
+            || byte == UInt8(ascii: "\n")
+    }
+
+    /// Whether two texts are the same but for the case of ASCII letters.
+    @inlinable package static func equalIgnoringCase(
+        _ one: some Collection<UInt8>, _ other: some Collection<UInt8>
+    ) -> Bool {
+        one.count == other.count && zip(one, other).allSatisfy { lowercased($0) == lowercased($1) }
+    }
+
+    /// The bytes without those at both ends that are blank.
+    @inlinable package static func trimmed<Bytes: BidirectionalCollection<UInt8>>(
+        _ bytes: Bytes, blank isBlank: (UInt8) -> Bool = isWhitespace
+    ) -> Bytes.SubSequence {
+        var rest = bytes[...]
+        while let first = rest.first, isBlank(first) { rest = rest.dropFirst() }
+        while let last = rest.last, isBlank(last) { rest = rest.dropLast() }
+        return rest
+    }
+
+    /// Text from the wire: UTF-8 where it is that, else Latin-1, which every sequence of bytes is.
+    package static func text(_ bytes: ArraySlice<UInt8>) -> String {
+        String(validating: bytes, as: UTF8.self)
+            ?? String(String.UnicodeScalarView(bytes.map { Unicode.Scalar($0) }))
+    }
+
+    // MARK: Hexadecimal digits
+
+    /// What a hexadecimal digit of either case stands for; nil for any other byte.
+    @inlinable package static func hexadecimalValue(_ digit: UInt8) -> UInt8? {
+        switch digit {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): digit - UInt8(ascii: "0")
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): digit - UInt8(ascii: "A") + 10
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): digit - UInt8(ascii: "a") + 10
+        default: nil
+        }
+    }
+
+    @inlinable package static func isHexadecimal(_ byte: UInt8) -> Bool { hexadecimalValue(byte) != nil }
+
+    /// The hexadecimal digit of a number below 16.
+    @inlinable package static func hexadecimalDigit(_ value: UInt8, uppercase: Bool = false) -> UInt8 {
+        value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: uppercase ? "A" : "a") + value - 10
+    }
+}

@@ -1,0 +1,41 @@
+/// Percent-encoding (RFC 3986, section 2.1).
+package enum PercentEncoding {
+    /// The text with every byte encoded that is not allowed. What is encoded already stays as it is; a `%` that
+    /// encodes nothing becomes `%25`.
+    package static func encoded(_ bytes: ArraySlice<UInt8>, allowing allowed: ByteSet) -> ArraySlice<UInt8> {
+        if bytes.allSatisfy(allowed.contains) { return bytes }
+        var output: [UInt8] = []
+        output.reserveCapacity(bytes.count + 16)
+        for index in bytes.indices {
+            let byte = bytes[index]
+            if byte == UInt8(ascii: "%") ? escapedByte(bytes, at: index) != nil : allowed.contains(byte) {
+                output.append(byte)
+            } else {
+                output.append(UInt8(ascii: "%"))
+                output.append(ASCII.hexadecimalDigit(byte >> 4, uppercase: true))
+                output.append(ASCII.hexadecimalDigit(byte & 15, uppercase: true))
+            }
+        }
+        return output[...]
+    }
+
+    /// The bytes that are meant.
+    package static func decoded(_ bytes: ArraySlice<UInt8>) -> [UInt8] {
+        var output: [UInt8] = []
+        var index = bytes.startIndex
+        while index < bytes.endIndex {
+            let byte = escapedByte(bytes, at: index)
+            output.append(byte ?? bytes[index])
+            index += byte == nil ? 1 : 3
+        }
+        return output
+    }
+
+    /// What a `%` and the two digits behind it stand for.
+    private static func escapedByte(_ bytes: ArraySlice<UInt8>, at index: Int) -> UInt8? {
+        guard bytes[index] == UInt8(ascii: "%"), bytes.endIndex - index > 2,
+            let high = ASCII.hexadecimalValue(bytes[index + 1]), let low = ASCII.hexadecimalValue(bytes[index + 2])
+        else { return nil }
+        return high << 4 | low
+    }
+}

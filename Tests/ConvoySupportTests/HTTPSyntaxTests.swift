@@ -1,0 +1,38 @@
+import Testing
+
+@testable import ConvoySupport
+
+@Suite("What may stand in a message")
+struct HTTPSyntaxTests {
+    @Test("A token is of letters, digits and fifteen signs")
+    func tokens() {
+        let signs = "!#$%&'*+-.^_`|~"
+        for byte in UInt8.min ... .max {
+            let character = Character(Unicode.Scalar(byte))
+            let isToken = character.isASCII && (character.isLetter || character.isNumber || signs.contains(character))
+            #expect(HTTPSyntax.isToken([byte]) == isToken, "\(byte)")
+        }
+        #expect(!HTTPSyntax.isToken("") && !HTTPSyntax.isToken("é") && HTTPSyntax.isToken("Content-Type"))
+    }
+
+    @Test("A field value has no control character but the tab")
+    func fieldValues() {
+        #expect(HTTPSyntax.isFieldValue("") && HTTPSyntax.isFieldValue("a\tb é"))
+        for text in ["a\r\nb", "\u{0}", "\u{7F}", "\n"] { #expect(!HTTPSyntax.isFieldValue(text)) }
+    }
+
+    @Test("Names of fields differ in more than the case of ASCII letters")
+    func names() {
+        #expect(HTTPSyntax.isSameField("ETag", "etag"))
+        #expect(!HTTPSyntax.isSameField("ETag", "ETags") && !HTTPSyntax.isSameField("\u{212A}", "k"))
+        #expect(!HTTPSyntax.isSameField("a@", "a`"))
+    }
+
+    @Test("Only spaces and tabs are trimmed from a value")
+    func trimming() {
+        #expect(HTTPSyntax.trimmed(" \ta b\t ") == "a b")
+        #expect(HTTPSyntax.trimmed(" \t ") == "")
+        #expect(HTTPSyntax.trimmed("\ra ") == "\ra")
+        #expect(ASCII.trimmed(Array("\r\n a\r\n".utf8)) == [UInt8(ascii: "a")])
+    }
+}
