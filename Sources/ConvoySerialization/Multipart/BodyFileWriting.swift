@@ -1,3 +1,4 @@
+import ConvoySupport
 import Dispatch
 import Foundation
 import FoundationNetworking
@@ -81,7 +82,13 @@ private final class BodyFileJob: Sendable {
     func cancel() { isCancelled.store(true, ordering: .relaxed) }
 
     func run() -> Result<Void, any Error> {
-        Result { try copy() }
+        Result {
+            do {
+                try copy()
+            } catch let failure as SystemError {
+                throw failure.error(path: path)
+            }
+        }
     }
 
     private func copy() throws {
@@ -100,7 +107,7 @@ private final class BodyFileJob: Sendable {
             }
             if count == 0 { break }
             guard count > 0 else { throw BodyFileJob.error(of: stream) }
-            try file.write(block[..<count])
+            try block.withUnsafeBytes { try file.write(UnsafeRawBufferPointer(rebasing: $0[..<count])) }
             total += Int64(count)
         }
         if let expectedLength, expectedLength != total {

@@ -14,4 +14,11 @@ package struct SystemError: Error, Hashable, Sendable {
         guard strerror_r(code, &buffer, buffer.count) == 0 else { return "error \(code)" }
         return String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
+
+    /// The same in `NSPOSIXErrorDomain`, with the file that it is about.
+    package func error(path: String?) -> NSError {
+        var userInfo: [String: Any] = [NSLocalizedDescriptionKey: text]
+        userInfo[NSFilePathErrorKey] = path
+        return NSError(domain: NSPOSIXErrorDomain, code: Int(code), userInfo: userInfo)
+    }
 }

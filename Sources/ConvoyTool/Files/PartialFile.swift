@@ -8,7 +8,7 @@ import Foundation
 struct PartialFile {
     let path: String
     let replaces: Bool
-    private var descriptor: Int32 = -1
+    private var writer: FileWriter?
 
     init(path: String, replaces: Bool) {
         self.path = path
@@ -18,56 +18,56 @@ struct PartialFile {
     static func partialName(of name: String) -> String { name + ".part" }
 
     private var partial: String { Self.partialName(of: path) }
-    var isOpen: Bool { descriptor >= 0 }
+    var isOpen: Bool { writer != nil }
 
     /// Creates the partial file.
     mutating func create() throws(ToolError) {
-        // Not through a link, and without waiting for a reader of a pipe.
-        let flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK
-        var created = open(partial, flags | O_EXCL)
-        if created < 0, errno == EEXIST {
-            guard replaces else {
-                throw .failure("\(shown(partial)) exists, of an interrupted or a running download; see --force")
+        let created = try open()
+        do throws(ToolError) {
+            // Another run that was told to replace the file could be writing it, or have given it its name meanwhile.
+            guard created.lock(), isOurs(created) else {
+                throw .failure("\(shown(partial)) is not a file that only this download writes")
             }
-            created = open(partial, flags)
+            do throws(SystemError) { try created.rewind() } catch { throw problem("cannot write", partial, error) }
+        } catch {
+            try? created.close()
+            throw error
         }
-        guard created >= 0 else { throw problem("cannot create", partial) }
-        // Another run that was told to replace the file could be writing it, or have given it its name meanwhile.
-        guard flock(created, LOCK_EX | LOCK_NB) == 0, isOurs(created) else {
-            close(created)
-            throw .failure("\(shown(partial)) is not a file that only this download writes")
+        writer = created
+    }
+
+    private func open() throws(ToolError) -> FileWriter {
+        // Not through a link, and without waiting for a reader of a pipe.
+        let flags = O_CREAT | O_NOFOLLOW | O_NONBLOCK
+        do throws(SystemError) {
+            return try FileWriter(path: partial, flags: flags | O_EXCL)
+        } catch {
+            guard error.code == EEXIST else { throw problem("cannot create", partial, error) }
         }
-        guard ftruncate(created, 0) == 0 else {
-            defer { close(created) }
-            throw problem("cannot write", partial)
+        guard replaces else {
+            throw .failure("\(shown(partial)) exists, of an interrupted or a running download; see --force")
         }
-        descriptor = created
+        do throws(SystemError) {
+            return try FileWriter(path: partial, flags: flags)
+        } catch {
+            throw problem("cannot create", partial, error)
+        }
     }
 
     /// Appends bytes.
     mutating func write(_ bytes: UnsafeRawBufferPointer) throws(ToolError) {
-        var rest = bytes
-        while !rest.isEmpty {
-            let count = Glibc.write(descriptor, rest.baseAddress, rest.count)
-            if count > 0 {
-                rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(count))
-            } else if count == 0 || errno != EINTR {
-                throw problem("cannot write", partial)
-            }
-        }
+        do throws(SystemError) { try writer?.write(bytes) } catch { throw problem("cannot write", partial, error) }
     }
 
     /// Forgets all bytes.
     mutating func rewind() throws(ToolError) {
-        guard ftruncate(descriptor, 0) == 0, lseek(descriptor, 0, SEEK_SET) == 0 else {
-            throw problem("cannot write", partial)
-        }
+        do throws(SystemError) { try writer?.rewind() } catch { throw problem("cannot write", partial, error) }
     }
 
     /// The file is whole: it gets its name. The partial file is gone afterwards, also when this fails.
     mutating func commit() throws(ToolError) {
         if !isOpen { try create() }
-        // Does nothing once there is no descriptor any more.
+        // Does nothing once there is no writer any more.
         defer { discard() }
         if replaces {
             guard rename(partial, path) == 0 else { throw problem("cannot create", path) }
@@ -75,27 +75,28 @@ struct PartialFile {
             try link()
         }
         // The lock ends with the descriptor: until here no other run could take the partial file over.
-        let closed = close(descriptor)
-        descriptor = -1
-        // Some file systems tell only now that there was no room.
-        guard closed == 0 || errno == EINTR else {
-            defer { unlink(path) }
-            throw problem("cannot write", path)
+        let whole = writer
+        writer = nil
+        do throws(SystemError) {
+            try whole?.close()
+        } catch {
+            unlink(path)
+            throw problem("cannot write", path, error)
         }
     }
 
     /// Removes the partial file.
     mutating func discard() {
-        guard isOpen else { return }
+        guard let writer else { return }
         unlink(partial)
-        close(descriptor)
-        descriptor = -1
+        try? writer.close()
+        self.writer = nil
     }
 
-    /// Whether the descriptor is a plain file that has the partial file's name and no other.
-    private func isOurs(_ descriptor: Int32) -> Bool {
-        var opened = stat(), named = stat()
-        guard fstat(descriptor, &opened) == 0, lstat(partial, &named) == 0 else { return false }
+    /// Whether it is a plain file that has the partial file's name and no other.
+    private func isOurs(_ file: FileWriter) -> Bool {
+        var named = stat()
+        guard let opened = try? file.information(), lstat(partial, &named) == 0 else { return false }
         return opened.st_mode & S_IFMT == S_IFREG && opened.st_nlink == 1
             && opened.st_ino == named.st_ino && opened.st_dev == named.st_dev
     }
@@ -108,24 +109,20 @@ struct PartialFile {
         }
         // A file system without hard links: an empty file of ours reserves the name, and is replaced.
         guard [EPERM, EOPNOTSUPP, ENOSYS, EMLINK].contains(errno) else { throw problem("cannot create", path) }
-        let placeholder = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC)
-        guard placeholder >= 0 else { throw problem("cannot create", path) }
-        close(placeholder)
+        do throws(SystemError) {
+            try FileWriter(path: path, flags: O_CREAT | O_EXCL).close()
+        } catch {
+            throw problem("cannot create", path, error)
+        }
         guard rename(partial, path) == 0 else {
             defer { unlink(path) }
             throw problem("cannot create", path)
         }
     }
 
-    private func open(_ path: String, _ flags: Int32) -> Int32 {
-        var result: Int32
-        repeat { result = Glibc.open(path, flags, 0o666) } while result < 0 && errno == EINTR
-        return result
-    }
-
-    private func problem(_ what: String, _ path: String) -> ToolError {
-        if errno == EEXIST { return Self.exists(path) }
-        return .failure("\(what) \(shown(path)): \(SystemError().text)")
+    private func problem(_ what: String, _ path: String, _ error: SystemError = SystemError()) -> ToolError {
+        if error.code == EEXIST { return Self.exists(path) }
+        return .failure("\(what) \(shown(path)): \(error.text)")
     }
 
     private func shown(_ path: String) -> String { Printable.line(path) }
