@@ -98,7 +98,7 @@ public final class TestServer: Sendable {
 
 /// Lets others wait for the end of the server's thread.
 private final class Ending: Sendable {
-    private let thread = Guarded<pthread_t?>(nil)
+    private let thread = Locked<pthread_t?>(nil)
     private let isOver = DispatchSemaphore(value: 0)
 
     func begin() {

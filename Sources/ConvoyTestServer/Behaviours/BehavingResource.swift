@@ -29,7 +29,7 @@ public final class BehavingResource: Sendable {
     private let script: BehaviourScript
     private let pace: TestServer.Effects.Pace
     private let adjust: (@Sendable (RecordedRequest, TestServer.Response) -> TestServer.Response)?
-    private let state = Guarded(State())
+    private let state = Locked(State())
 
     init(
         _ behaviour: ServerBehaviour, path: String, size: Int, seed: UInt64, pace: TestServer.Effects.Pace,

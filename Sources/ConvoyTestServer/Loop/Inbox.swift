@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// Messages from other threads to the server's, with one wake-up for as many as come before it looks.
@@ -20,11 +21,11 @@ final class Inbox: Sendable {
         var event: Int32
     }
 
-    private let state: Guarded<State>
+    private let state: ContendedLock<State>
 
     /// Takes over the descriptor of an eventfd.
     init(event: Int32) {
-        state = Guarded(State(event: event))
+        state = ContendedLock(State(event: event))
     }
 
     /// Adds a message. After `close()` it is dropped.

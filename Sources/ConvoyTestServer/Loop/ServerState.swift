@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// What the server's thread and the server's users share.
@@ -13,9 +14,9 @@ final class ServerState: Sendable {
     let configuration: TestServer.Configuration
     let changes = ChangeSignal()
     let handlers = HandlerPool()
-    private let routes = Guarded(RouteTable())
-    private let log = Guarded(Log())
-    private let expectations = Guarded<[Expectation]>([])
+    private let routes = ContendedLock(RouteTable())
+    private let log = ContendedLock(Log())
+    private let expectations = Locked<[Expectation]>([])
 
     init(_ configuration: TestServer.Configuration) {
         self.configuration = configuration

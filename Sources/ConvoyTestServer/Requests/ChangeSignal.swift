@@ -1,3 +1,4 @@
+import ConvoySupport
 
 /// Tells those who wait that something has changed, at the price of a lock when nobody waits.
 ///
@@ -10,7 +11,7 @@ final class ChangeSignal: Sendable {
         var waiters: [UInt64: @Sendable () -> Void] = [:]
     }
 
-    private let state = Guarded(State())
+    private let state = ContendedLock(State())
 
     var generation: UInt64 { state.withLock { $0.generation } }
 

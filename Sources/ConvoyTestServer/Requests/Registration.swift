@@ -1,3 +1,4 @@
+import ConvoySupport
 
 /// An action that a cancellation runs, whichever of the two comes first.
 final class Registration: Sendable {
@@ -6,7 +7,7 @@ final class Registration: Sendable {
         var isCancelled = false
     }
 
-    private let state = Guarded(State())
+    private let state = Locked(State())
 
     /// Keeps the action, or runs it at once when the cancellation has come already.
     func set(_ action: @escaping @Sendable () -> Void) {

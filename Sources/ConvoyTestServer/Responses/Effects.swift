@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 extension TestServer {
@@ -62,7 +63,7 @@ extension TestServer {
             var waiting: [@Sendable () -> Void] = []
         }
 
-        private let state = Guarded(State())
+        private let state = Locked(State())
 
         /// A closed gate.
         public init() {}

@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// Threads for the closures of routes, as many as are running at once and no more than 512.
@@ -20,7 +21,7 @@ final class HandlerPool: TaskExecutor {
     }
 
     private static let limit = 512
-    private let state = Guarded(State())
+    private let state = ContendedLock(State())
     private let work = DispatchSemaphore(value: 0)
 
     /// Runs a closure on one of the threads, beginning a new one when all are busy.

@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 extension TestServer {
@@ -36,7 +37,7 @@ enum RouteAction: Sendable {
 /// Responses that are given one after the other.
 final class Turns: Sendable {
     private let responses: [TestServer.Response]
-    private let next = Guarded(0)
+    private let next = Locked(0)
 
     init(_ responses: [TestServer.Response]) {
         self.responses = responses
