@@ -1,23 +1,5 @@
 import Foundation
 
-/// Random numbers that are the same for the same seed, so that a failure can be repeated (SplitMix64).
-struct SeededGenerator: RandomNumberGenerator, Sendable {
-    private var state: UInt64
-
-    init(_ seeds: UInt64...) {
-        state = 0
-        for seed in seeds { state = (next() ^ seed) &* 0x9E37_79B9_7F4A_7C15 }
-    }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var z = state
-        z = (z ^ (z &>> 30)) &* 0xBF58_476D_1CE4_E5B9
-        z = (z ^ (z &>> 27)) &* 0x94D0_49BB_1331_11EB
-        return z ^ (z &>> 31)
-    }
-}
-
 /// The bytes of an entity: the same for the same seed and version, and alike in no place for two different ones.
 enum EntityBytes {
     static func data(seed: UInt64, version: Int, count: Int) -> Data {

@@ -36,7 +36,7 @@ extension TestServer {
     }
 
     private func serve(_ file: ServedFile, at path: String, _ adjust: (@Sendable (RecordedRequest, Response) -> Response)?) {
-        guard let adjust else { return state.setRoute(.file(file), [], nil, path) }
+        guard let adjust else { return state.setRoute(.computed { file.response(to: $0) }, [], nil, path) }
         state.setRoute(.handler { adjust($0, file.response(to: $0)) }, [], nil, path)
     }
 }

@@ -105,7 +105,7 @@ extension RequestHead {
 
 extension String {
     /// Where this ASCII text begins and ends; the standard library's search is in a module of its own.
-    func firstRange(ofASCII text: String) -> Range<String.Index>? {
+    fileprivate func firstRange(ofASCII text: String) -> Range<String.Index>? {
         var start = utf8.startIndex
         while start != utf8.endIndex {
             if self[start...].utf8.starts(with: text.utf8) {

@@ -3,14 +3,14 @@ import Foundation
 
 extension ServerCore {
     /// What epoll has told about a connection.
-    func handle(_ events: UInt32, _ connection: Connection) {
+    func handle(_ events: UInt32, _ connection: ClientConnection) {
         if events & (EPOLLERR.rawValue | EPOLLHUP.rawValue) != 0 { return close(connection) }
         if events & (EPOLLIN.rawValue | EPOLLRDHUP.rawValue) != 0, !receive(connection) { return close(connection) }
         advance(connection)
     }
 
     /// Takes what has come. False when the connection is lost.
-    private func receive(_ connection: Connection) -> Bool {
+    private func receive(_ connection: ClientConnection) -> Bool {
         // A few rounds at most, so that one fast upload does not keep the others waiting.
         for _ in 0..<8 {
             let mayRead = connection.phase == .reading || connection.phase == .draining
@@ -32,7 +32,7 @@ extension ServerCore {
     }
 
     /// Goes on as far as is possible without the socket, a timer, a gate or a handler.
-    func advance(_ connection: Connection) {
+    func advance(_ connection: ClientConnection) {
         while true {
             switch connection.phase {
             case .closed: return
@@ -60,7 +60,7 @@ extension ServerCore {
     }
 
     /// Reads requests until one is to be answered or the bytes are used up.
-    private func read(_ connection: Connection) {
+    private func read(_ connection: ClientConnection) {
         while connection.phase == .reading {
             let before = connection.bodyLength
             switch connection.nextEvent() {
@@ -75,7 +75,7 @@ extension ServerCore {
         }
     }
 
-    private func began(_ head: RequestHead, _ connection: Connection) {
+    private func began(_ head: RequestHead, _ connection: ClientConnection) {
         connection.head = head
         connection.arrivedAt = now
         connection.arrivalDate = Date()
@@ -99,7 +99,7 @@ extension ServerCore {
     }
 
     /// A request is complete: it is recorded and answered.
-    private func received(_ trailers: TestServer.Headers, _ connection: Connection) {
+    private func received(_ trailers: TestServer.Headers, _ connection: ClientConnection) {
         guard let head = connection.head else { return }
         let request = connection.recorded(head, trailers: trailers, now: now)
         connection.body = Data()
@@ -117,12 +117,12 @@ extension ServerCore {
         }
     }
 
-    private func perform(_ action: RouteAction, _ request: RecordedRequest, _ connection: Connection) {
+    private func perform(_ action: RouteAction, _ request: RecordedRequest, _ connection: ClientConnection) {
         let inbox = inbox, id = connection.id, exchange = connection.exchange
         switch action {
         case .fixed(let response): begin(response, on: connection)
         case .inTurn(let turns): begin(turns.take(), on: connection)
-        case .file(let file): begin(file.response(to: request), on: connection)
+        case .computed(let answer): begin(answer(request), on: connection)
         case .handler(let handler):
             connection.phase = .answering
             state.handlers.perform {
@@ -140,7 +140,7 @@ extension ServerCore {
         }
     }
 
-    private func refuse(_ failure: RequestFailure, _ connection: Connection) {
+    private func refuse(_ failure: RequestFailure, _ connection: ClientConnection) {
         state.update { $0.statistics.malformedRequestCount += 1 }
         begin(.text(failure.reason + "\n", status: failure.status).closing(), on: connection)
     }

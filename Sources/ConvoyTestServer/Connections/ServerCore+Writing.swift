@@ -4,7 +4,7 @@ import Foundation
 
 extension ServerCore {
     /// Starts a response; `advance` sends it.
-    func begin(_ response: TestServer.Response, on connection: Connection) {
+    func begin(_ response: TestServer.Response, on connection: ClientConnection) {
         connection.writer = ResponseWriter(
             response, method: connection.head?.method ?? "GET", isHTTP10: connection.head?.isHTTP10 ?? false,
             clientKeepsAlive: connection.head?.keepsAlive ?? false)
@@ -13,7 +13,7 @@ extension ServerCore {
 
     /// Sends what the socket takes. True when the phase has changed and there may be more to do at once, false when
     /// the socket has to be waited for.
-    func write(_ connection: Connection) -> Bool {
+    func write(_ connection: ClientConnection) -> Bool {
         // A bound on one turn keeps a fast client of a large body from starving the others; epoll comes back at once.
         var budget = 1 << 21
         while budget > 0 {
@@ -40,7 +40,7 @@ extension ServerCore {
     }
 
     /// Acts on a step of the writer. True when the phase has changed.
-    private func perform(_ step: ResponseWriter.Step, _ connection: Connection) -> Bool {
+    private func perform(_ step: ResponseWriter.Step, _ connection: ClientConnection) -> Bool {
         switch step {
         case .more: return false
         case .wait(let deadline):
@@ -73,7 +73,7 @@ extension ServerCore {
     }
 
     /// The response is over: on to the next request, or the end of the connection.
-    private func finish(_ connection: Connection, keepsAlive: Bool) {
+    private func finish(_ connection: ClientConnection, keepsAlive: Bool) {
         let readToEnd = !connection.parser.isInsideRequest
         completed(connection)
         connection.forgetRequest()
@@ -90,7 +90,7 @@ extension ServerCore {
         }
     }
 
-    private func completed(_ connection: Connection) {
+    private func completed(_ connection: ClientConnection) {
         let wasActive = connection.isActive
         connection.isActive = false
         state.update { log in
@@ -100,7 +100,7 @@ extension ServerCore {
     }
 
     /// Sends what is to be sent, as far as the socket takes it. False when the connection is lost.
-    func flush(_ connection: Connection) -> Bool {
+    func flush(_ connection: ClientConnection) -> Bool {
         while connection.hasOutput {
             let count = connection.output.withUnsafeBytes { bytes in
                 send(

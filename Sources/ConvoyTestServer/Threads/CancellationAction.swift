@@ -1,7 +1,7 @@
 import ConvoySupport
 
 /// An action that a cancellation runs, whichever of the two comes first.
-final class Registration: Sendable {
+final class CancellationAction: Sendable {
     private struct State {
         var action: (@Sendable () -> Void)?
         var isCancelled = false
@@ -22,7 +22,8 @@ final class Registration: Sendable {
     func cancel() {
         let action = state.withLock { state in
             state.isCancelled = true
-            return exchange(&state.action, nil)
+            defer { state.action = nil }
+            return state.action
         }
         action?()
     }

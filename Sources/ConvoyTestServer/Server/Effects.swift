@@ -52,47 +52,4 @@ extension TestServer {
         /// No effect at all.
         public init() {}
     }
-
-    /// A barrier that a test opens when it is time, so that nothing has to sleep and hope.
-    ///
-    /// Any number of responses may wait at one gate, at the cost of a socket each and no thread. Once open it stays
-    /// open. A gate may be opened from any thread.
-    public final class Gate: Sendable {
-        private struct State {
-            var isOpen = false
-            var waiting: [@Sendable () -> Void] = []
-        }
-
-        private let state = Locked(State())
-
-        /// A closed gate.
-        public init() {}
-
-        /// Whether it has been opened.
-        public var isOpen: Bool { state.withLock { $0.isOpen } }
-
-        /// Lets everything through that waits and everything that comes. Opening twice does nothing more.
-        public func open() {
-            let waiting = state.withLock { state in
-                state.isOpen = true
-                return exchange(&state.waiting, [])
-            }
-            for resume in waiting { resume() }
-        }
-
-        func whenOpen(_ resume: @escaping @Sendable () -> Void) {
-            let isOpen = state.withLock { state in
-                if !state.isOpen { state.waiting.append(resume) }
-                return state.isOpen
-            }
-            if isOpen { resume() }
-        }
-    }
-}
-
-/// Puts a value in the place of another and returns that other.
-func exchange<Value>(_ place: inout Value, _ value: Value) -> Value {
-    let old = place
-    place = value
-    return old
 }

@@ -25,7 +25,7 @@ final class ServerState: Sendable {
     // MARK: Routes
 
     func setRoute(_ action: RouteAction, _ options: TestServer.RouteOptions, _ method: String?, _ path: String) {
-        // The replaced table is let go outside the lock: a closure in it may own anything.
+        // The replaced table is released outside the lock: a closure in it may own anything.
         let old = routes.withLock { table in
             let old = table
             table.set(Route(action: action, options: options), method: method, path: path)
@@ -44,7 +44,10 @@ final class ServerState: Sendable {
     }
 
     func removeAllRoutes() {
-        let old = routes.withLock { exchange(&$0, RouteTable()) }
+        let old = routes.withLock { table in
+            defer { table = RouteTable() }
+            return table
+        }
         withExtendedLifetime(old) {}
     }
 

@@ -48,7 +48,8 @@ final class Inbox: Sendable {
                 read(state.event, &count, 8)
                 state.isSignalled = false
             }
-            return exchange(&state.messages, [])
+            defer { state.messages = [] }
+            return state.messages
         }
     }
 
@@ -57,7 +58,8 @@ final class Inbox: Sendable {
         let dropped = state.withLock { state in
             if state.event >= 0 { Glibc.close(state.event) }
             state.event = -1
-            return exchange(&state.messages, [])
+            defer { state.messages = [] }
+            return state.messages
         }
         withExtendedLifetime(dropped) {}
     }

@@ -106,13 +106,13 @@ extension TestServer {
 
     private func change(after generation: UInt64, deadline: UInt64) async {
         let changes = state.changes
-        let registration = Registration()
+        let registration = CancellationAction()
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 guard let waiter = changes.register(after: generation, { continuation.resume() }) else {
                     return continuation.resume()
                 }
-                inbox.post(.expire(waiter: waiter, at: deadline))
+                engine.wake(waiter: waiter, at: deadline)
                 registration.set { changes.fire(waiter) }
             }
         } onCancel: {

@@ -33,35 +33,13 @@ public final class TestServer: Sendable {
     /// The port on 127.0.0.1.
     public let port: UInt16
     let state: ServerState
-    let inbox: Inbox
-    private let ending = Ending()
+    let engine: any ServerEngine
 
-    /// Binds to 127.0.0.1 and starts to serve.
-    ///
-    /// - Throws: `TestServerError.system` when a socket cannot be made or the port is taken.
-    public init(_ configuration: Configuration = Configuration()) throws(TestServerError) {
-        let (listener, port) = try Sockets.listen(port: configuration.port, backlog: configuration.backlog)
-        var opened = [listener]
-        do throws(TestServerError) {
-            let epoll = try Sockets.makeEpoll()
-            opened.append(epoll)
-            let event = try Sockets.makeEvent()
-            let state = ServerState(configuration), inbox = Inbox(event: event), ending = ending
-            let thread = Thread { @Sendable in
-                ending.begin()
-                let core = ServerCore(state: state, inbox: inbox, listener: listener, epoll: epoll, event: event)
-                core.run()
-                ending.end()
-            }
-            thread.name = "Convoy.TestServer"
-            self.port = port
-            self.state = state
-            self.inbox = inbox
-            thread.start()
-        } catch {
-            for descriptor in opened { close(descriptor) }
-            throw error
-        }
+    /// A server whose connections are served already.
+    init(port: UInt16, state: ServerState, engine: any ServerEngine) {
+        self.port = port
+        self.state = state
+        self.engine = engine
     }
 
     deinit {
@@ -82,8 +60,7 @@ public final class TestServer: Sendable {
     /// It returns when all of that is done. Stopping twice does nothing more. A handler that is still running goes on;
     /// its response is thrown away.
     public func stop() {
-        inbox.post(.stop)
-        ending.wait()
+        engine.stop()
         state.handlers.close()
         state.removeAllRoutes()
         if !state.read({ $0.isStopped }) { state.update { $0.isStopped = true } }
@@ -92,29 +69,6 @@ public final class TestServer: Sendable {
     /// Closes every open connection, kept-alive ones and those in the middle of a response, and goes on listening.
     /// It returns before that has happened.
     public func dropConnections() {
-        inbox.post(.dropConnections)
-    }
-}
-
-/// Lets others wait for the end of the server's thread.
-private final class Ending: Sendable {
-    private let thread = Locked<pthread_t?>(nil)
-    private let isOver = DispatchSemaphore(value: 0)
-
-    func begin() {
-        thread.withLock { $0 = pthread_self() }
-    }
-
-    func end() {
-        isOver.signal()
-    }
-
-    func wait() {
-        // A closure of a route may hold the last reference to the server and be let go on its thread: waiting for
-        // oneself would take for ever.
-        let isSelf = thread.withLock { $0.map { pthread_equal($0, pthread_self()) != 0 } ?? false }
-        guard !isSelf else { return }
-        isOver.wait()
-        isOver.signal()
+        engine.dropConnections()
     }
 }

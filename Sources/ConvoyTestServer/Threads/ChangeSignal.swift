@@ -19,7 +19,8 @@ final class ChangeSignal: Sendable {
     func raise() {
         let waiters = state.withLock { state in
             state.generation &+= 1
-            return state.waiters.isEmpty ? [:] : exchange(&state.waiters, [:])
+            defer { state.waiters = [:] }
+            return state.waiters
         }
         for wake in waiters.values { wake() }
     }

@@ -10,7 +10,7 @@ final class ServerCore {
     let inbox: Inbox
     private let listener: Int32
     private let epoll: Int32
-    private var connections: [UInt64: Connection] = [:]
+    private var connections: [UInt64: ClientConnection] = [:]
     private var timers = TimerHeap()
     /// Ends a rest of the listener.
     private lazy var listenerTimer = RunLoopTimer { [unowned self] in watchListener(for: EPOLLIN.rawValue) }
@@ -99,7 +99,7 @@ final class ServerCore {
                 return
             }
             lastConnection += 1
-            let connection = Connection(
+            let connection = ClientConnection(
                 id: lastConnection, descriptor: descriptor, limit: state.configuration.maximumHeadSize)
             connection.interest = EPOLLIN.rawValue | EPOLLRDHUP.rawValue
             guard
@@ -129,7 +129,7 @@ final class ServerCore {
     // MARK: Timers
 
     /// Wakes a connection at this time, and at no time that was set for it before.
-    func wake(_ connection: Connection, at deadline: MonotonicTime) {
+    func wake(_ connection: ClientConnection, at deadline: MonotonicTime) {
         let timer =
             connection.timer
             ?? RunLoopTimer { [unowned self, weak connection] in
@@ -140,11 +140,11 @@ final class ServerCore {
     }
 
     /// Takes back when a connection was to be woken.
-    func cancelWake(_ connection: Connection) {
+    func cancelWake(_ connection: ClientConnection) {
         if let timer = connection.timer { timers.cancel(timer) }
     }
 
-    private func fire(_ connection: Connection) {
+    private func fire(_ connection: ClientConnection) {
         switch connection.phase {
         case .pausing:
             connection.phase = .writing
@@ -157,7 +157,7 @@ final class ServerCore {
     // MARK: Connections
 
     /// Watches what the phase needs, and nothing that would wake the loop in vain.
-    func updateInterest(_ connection: Connection) {
+    func updateInterest(_ connection: ClientConnection) {
         guard connection.phase != .closed else { return }
         var events: UInt32 = 0
         if !connection.peerHasClosed {
@@ -172,7 +172,7 @@ final class ServerCore {
     }
 
     /// Closes a connection, whatever it was doing. With `resetting`, by RST.
-    func close(_ connection: Connection, resetting: Bool = false) {
+    func close(_ connection: ClientConnection, resetting: Bool = false) {
         guard connection.phase != .closed else { return }
         let unfinished = connection.head.map { connection.recorded($0, trailers: [:], now: now) }
         let wasReading = connection.phase == .reading

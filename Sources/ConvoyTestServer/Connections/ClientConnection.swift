@@ -2,7 +2,7 @@ import ConvoySupport
 import Foundation
 
 /// A client's connection and the request that is being dealt with on it. Lives on the server's thread.
-final class Connection {
+final class ClientConnection {
     enum Phase {
         /// Waits for, or reads, a request.
         case reading

@@ -1,0 +1,13 @@
+import ConvoySupport
+
+/// What serves the connections of a `TestServer`. May be called from any thread.
+protocol ServerEngine: Sendable {
+    /// Closes the port and every connection, and returns when that is done. Stopping twice does nothing more.
+    func stop()
+
+    /// Closes every open connection and goes on listening. Returns before that has happened.
+    func dropConnections()
+
+    /// Wakes somebody who waits for a change of the `ServerState`, if nothing has done so by then.
+    func wake(waiter: UInt64, at deadline: MonotonicTime)
+}
