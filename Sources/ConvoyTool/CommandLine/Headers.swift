@@ -8,7 +8,7 @@ struct Headers {
     private var fields: [String: String?] = [:]
 
     init(_ options: Options) throws(ToolError) {
-        serializer.setValue("convoy/\(Tool.version)", forHTTPHeaderField: "User-Agent")
+        serializer.setValue(Program.userAgent, forHTTPHeaderField: "User-Agent")
         serializer.timeoutInterval = try options.seconds("timeout")
         for text in options.all("header") {
             guard let colon = text.firstIndex(of: ":") else {

@@ -1,6 +1,6 @@
 import Convoy
+import ConvoySupport
 import Foundation
-import Synchronization
 
 /// Many downloads, six at a time, with one completion.
 enum BatchDemo {
@@ -24,17 +24,17 @@ enum BatchDemo {
         } catch {
             return stage.check(ErrorText.line(for: error), false)
         }
-        let tally = Shared(Tally())
+        let tally = ContendedLock(Tally())
         let isDone = DispatchSemaphore(value: 0)
         let batch = URLConnectionOperation.batch(
             of: operations, completionQueue: manager.completionQueue,
             progress: { finished, total in
-                tally.value.withLock { $0.progress.append(finished) }
+                tally.withLock { $0.progress.append(finished) }
                 stage.bar("files", Double(finished) / Double(total), "\(finished) of \(total)")
                 if finished % 8 == 0, !stage.display.isLive { stage.step("\(finished) of \(total) files") }
             },
             completion: { members in
-                tally.value.withLock { tally in
+                tally.withLock { tally in
                     tally.completions += 1
                     tally.finishedAtCompletion = members.filter(\.isFinished).count
                 }
@@ -46,7 +46,7 @@ enum BatchDemo {
         stage.display.clear()
         guard Interruption.shared.status == nil else { return false }
 
-        let result = tally.value.withLock { $0 }
+        let result = tally.withLock { $0 }
         let bytes = operations.reduce(0) { $0 + ($1.responseData?.count ?? 0) }
         let isWhole = operations.enumerated().allSatisfy { number, operation in
             operation.responseData.flatMap { MessageDigest.sha256($0) } == DemoServer.digest(of: number)
@@ -59,11 +59,4 @@ enum BatchDemo {
         isRight = stage.check("\(Amounts.bytes(Int64(bytes))), every SHA-256 right", isWhole) && isRight
         return stage.check("the server saw \(peak) at a time", peak <= 6) && isRight
     }
-}
-
-/// A value under a lock that several closures hold.
-final class Shared<Value: Sendable>: Sendable {
-    let value: Mutex<Value>
-
-    init(_ value: Value) { self.value = Mutex(value) }
 }

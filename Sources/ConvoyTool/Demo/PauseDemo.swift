@@ -1,7 +1,7 @@
 import Convoy
+import ConvoySupport
 import Foundation
 import FoundationNetworking
-import Synchronization
 
 /// A download into a file that is paused half-way, resumed with a range, and compared with the original.
 enum PauseDemo {
@@ -25,9 +25,9 @@ enum PauseDemo {
         operation.outputStream = FileOutputStream(fileURL: file)
         operation.completionQueue = DispatchQueue(label: "convoy.demo")
         let half = DispatchSemaphore(value: 0), isDone = DispatchSemaphore(value: 0)
-        let arrived = Shared<Int64>(0)
+        let arrived = ContendedLock<Int64>(0)
         operation.downloadProgressHandler = { [weak operation] _, total, expected in
-            let before = arrived.value.withLock { arrived in
+            let before = arrived.withLock { arrived in
                 defer { arrived = total }
                 return arrived
             }
@@ -53,11 +53,11 @@ enum PauseDemo {
         }
         // What was on its way when it was paused still arrives; then nothing may.
         Thread.sleep(forTimeInterval: 0.2)
-        let kept = arrived.value.withLock { $0 }
+        let kept = arrived.withLock { $0 }
         stage.step("paused with \(Amounts.bytes(kept)) in the file")
         Thread.sleep(forTimeInterval: 0.4)
         var isRight = stage.check(
-            "nothing comes while it is paused", operation.isPaused && arrived.value.withLock { $0 } == kept)
+            "nothing comes while it is paused", operation.isPaused && arrived.withLock { $0 } == kept)
         operation.resume()
         isRight = isDone.wait(timeout: .now() + DemoStage.patience) == .success && isRight
         stage.display.clear()

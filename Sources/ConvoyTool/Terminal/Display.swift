@@ -6,7 +6,7 @@ import Synchronization
 ///
 /// Every line that stays pushes the changing ones down: they are erased, and drawn again under it.
 final class Display: Sendable {
-    private struct State {
+    private struct Screen {
         var live: [String] = []
         var drawn = 0
         var isCursorHidden = false
@@ -17,7 +17,7 @@ final class Display: Sendable {
     /// Whether lines can change after they were written.
     let isLive: Bool
     private let usesColour: Bool
-    private let state = Mutex(State())
+    private let screen = Mutex(Screen())
 
     init(machineReadsOutput: Bool = false) {
         people = machineReadsOutput ? STDERR_FILENO : STDOUT_FILENO
@@ -47,10 +47,10 @@ final class Display: Sendable {
     func emit(_ line: String) { write(line, to: STDOUT_FILENO) }
 
     private func write(_ line: String, to descriptor: Int32) {
-        state.withLock { state in
-            erase(&state)
+        screen.withLock { screen in
+            erase(&screen)
             Self.put(line + "\n", to: descriptor)
-            draw(&state)
+            draw(&screen)
         }
     }
 
@@ -59,22 +59,22 @@ final class Display: Sendable {
     /// Shows these lines under all others, in place of those that were shown. Does nothing where lines must stay.
     func show(_ lines: [String]) {
         guard isLive else { return }
-        state.withLock { state in
-            guard !lines.isEmpty || state.drawn > 0 else { return }
-            erase(&state, keepingText: true)
-            state.live = lines
-            draw(&state)
+        screen.withLock { screen in
+            guard !lines.isEmpty || screen.drawn > 0 else { return }
+            erase(&screen, keepingText: true)
+            screen.live = lines
+            draw(&screen)
         }
     }
 
     /// Takes the changing lines away, and gives the cursor back.
     func clear() {
         guard isLive else { return }
-        state.withLock { state in
-            erase(&state)
-            state.live = []
-            if state.isCursorHidden { Self.put("\u{1B}[?25h", to: people) }
-            state.isCursorHidden = false
+        screen.withLock { screen in
+            erase(&screen)
+            screen.live = []
+            if screen.isCursorHidden { Self.put("\u{1B}[?25h", to: people) }
+            screen.isCursorHidden = false
         }
     }
 
@@ -86,25 +86,25 @@ final class Display: Sendable {
         }
     }
 
-    private func erase(_ state: inout State, keepingText: Bool = false) {
-        guard state.drawn > 0 else { return }
+    private func erase(_ screen: inout Screen, keepingText: Bool = false) {
+        guard screen.drawn > 0 else { return }
         // Overwriting what stays in place does not flicker; the rest of the screen is cleared below it.
-        Self.put("\u{1B}[\(state.drawn)A\r" + (keepingText ? "" : "\u{1B}[J"), to: people)
-        state.drawn = 0
+        Self.put("\u{1B}[\(screen.drawn)A\r" + (keepingText ? "" : "\u{1B}[J"), to: people)
+        screen.drawn = 0
     }
 
-    private func draw(_ state: inout State) {
-        guard !state.live.isEmpty else {
+    private func draw(_ screen: inout Screen) {
+        guard !screen.live.isEmpty else {
             return
         }
-        var text = state.isCursorHidden ? "" : "\u{1B}[?25l"
-        state.isCursorHidden = true
+        var text = screen.isCursorHidden ? "" : "\u{1B}[?25l"
+        screen.isCursorHidden = true
         // A line that is too long is cut by the terminal: wrapped, it would be two, and the count wrong.
         text += "\u{1B}[?7l"
-        for line in state.live { text += line + "\u{1B}[K\n" }
+        for line in screen.live { text += line + "\u{1B}[K\n" }
         text += "\u{1B}[?7h\u{1B}[J"
         Self.put(text, to: people)
-        state.drawn = state.live.count
+        screen.drawn = screen.live.count
     }
 
     // MARK: The terminal

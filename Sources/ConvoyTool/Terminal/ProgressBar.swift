@@ -49,24 +49,3 @@ struct ProgressBar {
         return display.paint(done, .green) + display.paint(left, .dim)
     }
 }
-
-/// The speed of something, over its last seconds.
-struct SpeedMeter {
-    private var samples: [(time: ContinuousClock.Instant, bytes: Int64)] = []
-    private static let window = Duration.seconds(4)
-
-    /// Notes how far it is. Called a few times a second.
-    mutating func note(_ bytes: Int64, at time: ContinuousClock.Instant) {
-        // Started over: what was measured is of another try.
-        if let last = samples.last, bytes < last.bytes { samples = [] }
-        samples.append((time, bytes))
-        while samples.count > 2, let first = samples.first, time - first.time > Self.window { samples.removeFirst() }
-    }
-
-    /// Bytes in a second.
-    var speed: Double? {
-        guard let first = samples.first, let last = samples.last else { return nil }
-        let time = (last.time - first.time).seconds
-        return time >= 0.2 ? Double(last.bytes - first.bytes) / time : nil
-    }
-}

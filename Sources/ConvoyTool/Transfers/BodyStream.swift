@@ -10,7 +10,7 @@ final class BodyStream: OutputStream, RewindableOutputStream {
     /// Fed under the lock only.
     private struct Digest: @unchecked Sendable { let value = MessageDigest() }
 
-    private struct State {
+    private struct Receipt {
         var status = Stream.Status.notOpen
         var file: PartialFile?
         var digest: Digest?
@@ -18,14 +18,14 @@ final class BodyStream: OutputStream, RewindableOutputStream {
         var failure: ToolError?
     }
 
-    private let state: Mutex<State>
+    private let receipt: Mutex<Receipt>
     private let hashes: Bool
 
     /// - Parameter path: where the body goes; nil to drop it.
     init(path: String?, replaces: Bool, hashes: Bool) {
         self.hashes = hashes
-        state = Mutex(
-            State(
+        receipt = Mutex(
+            Receipt(
                 file: path.map { PartialFile(path: $0, replaces: replaces) },
                 digest: hashes ? Digest() : nil))
         super.init(toMemory: ())
@@ -33,66 +33,66 @@ final class BodyStream: OutputStream, RewindableOutputStream {
 
     required init(toMemory: ()) {
         hashes = false
-        state = Mutex(State())
+        receipt = Mutex(Receipt())
         super.init(toMemory: ())
     }
 
     // MARK: For the engine
 
-    override var streamStatus: Stream.Status { state.withLock { $0.status } }
-    override var streamError: (any Error)? { state.withLock { $0.failure } }
+    override var streamStatus: Stream.Status { receipt.withLock { $0.status } }
+    override var streamError: (any Error)? { receipt.withLock { $0.failure } }
     override var hasSpaceAvailable: Bool { streamStatus == .open }
 
     override func open() {
-        state.withLock { if $0.status == .notOpen { $0.status = .open } }
+        receipt.withLock { if $0.status == .notOpen { $0.status = .open } }
     }
 
     override func write(_ buffer: UnsafePointer<UInt8>, maxLength length: Int) -> Int {
         let bytes = UnsafeRawBufferPointer(start: buffer, count: length)
-        return state.withLock { state in
-            guard state.status == .open else { return -1 }
+        return receipt.withLock { receipt in
+            guard receipt.status == .open else { return -1 }
             do throws(ToolError) {
-                if state.file?.isOpen == false { try state.file?.create() }
-                try state.file?.write(bytes)
+                if receipt.file?.isOpen == false { try receipt.file?.create() }
+                try receipt.file?.write(bytes)
             } catch {
-                state.failure = error
-                state.status = .error
+                receipt.failure = error
+                receipt.status = .error
                 return -1
             }
-            state.digest?.value.update(bytes)
-            state.count += Int64(length)
+            receipt.digest?.value.update(bytes)
+            receipt.count += Int64(length)
             return length
         }
     }
 
     func rewind() throws {
-        try state.withLock { state in
-            if state.file?.isOpen == true { try state.file?.rewind() }
-            if hashes { state.digest = Digest() }
-            state.count = 0
+        try receipt.withLock { receipt in
+            if receipt.file?.isOpen == true { try receipt.file?.rewind() }
+            if hashes { receipt.digest = Digest() }
+            receipt.count = 0
         }
     }
 
     /// Only a mark: the engine may call it after the operation has finished, when the file has its name already.
     override func close() {
-        state.withLock { if $0.status != .error { $0.status = .closed } }
+        receipt.withLock { if $0.status != .error { $0.status = .closed } }
     }
 
     // MARK: For the transfer
 
-    var count: Int64 { state.withLock { $0.count } }
+    var count: Int64 { receipt.withLock { $0.count } }
 
     /// Why writing failed, in better words than the engine has.
-    var failure: ToolError? { state.withLock { $0.failure } }
+    var failure: ToolError? { receipt.withLock { $0.failure } }
 
     /// SHA-256 over all bytes, in hexadecimal digits.
-    var sha256: String? { state.withLock { $0.digest?.value.value()?.hexadecimalString } }
+    var sha256: String? { receipt.withLock { $0.digest?.value.value()?.hexadecimalString } }
 
     /// The body is whole: its file gets its name.
     func commit() throws(ToolError) {
-        let failure: ToolError? = state.withLock { state in
+        let failure: ToolError? = receipt.withLock { receipt in
             do throws(ToolError) {
-                try state.file?.commit()
+                try receipt.file?.commit()
                 return nil
             } catch {
                 return error
@@ -103,6 +103,6 @@ final class BodyStream: OutputStream, RewindableOutputStream {
 
     /// The body is of no use: its file goes.
     func discard() {
-        state.withLock { $0.file?.discard() }
+        receipt.withLock { $0.file?.discard() }
     }
 }

@@ -2,13 +2,13 @@ import Convoy
 import Foundation
 import Synchronization
 
-/// Runs transfers to their end, and tells of each as it finishes.
+/// Runs transfers to their end, and reports each as it finishes.
 struct TransferRun {
     let display: Display
     let manager: HTTPRequestOperationManager
     /// Whether programs read standard output.
     let printsJSON: Bool
-    private let order = TellingOrder()
+    private let order = ReportOrder()
 
     init(display: Display, jobs: Int, printsJSON: Bool) {
         self.display = display
@@ -32,7 +32,7 @@ struct TransferRun {
         refine: @escaping @Sendable (Transfer, Outcome) -> Outcome = { $1 }
     ) -> ExitStatus {
         let board = TransferBoard(display: display, total: transfers.count)
-        for outcome in failed { tell(outcome, name: outcome.url) }
+        for outcome in failed { report(outcome, name: outcome.url) }
         for transfer in transfers { attach(transfer, board, refine) }
         let queue = manager.operationQueue
         Interruption.shared.onInterrupt { queue.cancelAllOperations() }
@@ -71,13 +71,13 @@ struct TransferRun {
             let outcome = transfer.conclude(error)
             board.finish(transfer, outcome)
             order.finish(operation, after: dependencies) {
-                tell(outcome.error == nil ? outcome : refine(transfer, outcome), name: transfer.name)
+                report(outcome.error == nil ? outcome : refine(transfer, outcome), name: transfer.name)
             }
         }
         operation.setCompletionHandler(success: { _, _ in conclude(nil) }, failure: { conclude($1) })
     }
 
-    private func tell(_ outcome: Outcome, name: String) {
+    private func report(_ outcome: Outcome, name: String) {
         if printsJSON { display.emit(outcome.json) }
         if let error = outcome.error {
             // Who has pressed Ctrl-C knows.

@@ -18,7 +18,9 @@ final class Interruption: Sendable {
     var status: ExitStatus? { state.withLock { $0.status } }
 
     /// Takes over the signals. Called once, before there is any other thread: threads inherit what is blocked.
-    func begin() {
+    ///
+    /// - Parameter cleanUp: runs before a second signal, or one with nothing to cancel, ends the program.
+    func begin(beforeSuddenEnd cleanUp: @escaping @Sendable () -> Void) {
         // A closed pipe is an error where it is written to, not the end of the program in the middle of a file.
         signal(SIGPIPE, SIG_IGN)
         // Likewise a limit on the size of files.
@@ -33,7 +35,7 @@ final class Interruption: Sendable {
             var number: Int32 = 0
             while sigwait(&signals, &number) == 0 {
                 if status != nil || state.withLock({ $0.cancel == nil }) {
-                    Display.restoreTerminal()
+                    cleanUp()
                     _exit(128 + number)
                 }
                 trigger(.interrupted(signal: number))

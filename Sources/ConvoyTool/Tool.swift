@@ -1,46 +1,5 @@
-import Foundation
-
-/// How the program ends.
-enum ExitStatus: RawRepresentable, Equatable, Sendable {
-    case success
-    case failure
-    case wrongUsage
-    /// Ended by a signal, as a shell reports it: 128 and the number of the signal.
-    case interrupted(signal: Int32)
-
-    var rawValue: Int32 {
-        switch self {
-        case .success: 0
-        case .failure: 1
-        case .wrongUsage: 2
-        case .interrupted(let signal): 128 + signal
-        }
-    }
-
-    init?(rawValue: Int32) {
-        switch rawValue {
-        case 0: self = .success
-        case 1: self = .failure
-        case 2: self = .wrongUsage
-        case 129...: self = .interrupted(signal: rawValue - 128)
-        default: return nil
-        }
-    }
-}
-
-/// What stops the program before or in the middle of its work: one line for people, and the status.
-struct ToolError: Error, Sendable {
-    let text: String
-    let status: ExitStatus
-
-    static func usage(_ text: String) -> ToolError { ToolError(text: text, status: .wrongUsage) }
-    static func failure(_ text: String) -> ToolError { ToolError(text: text, status: .failure) }
-}
-
-/// The program as a whole: finds the command and runs it.
+/// The command line as a whole: finds the command and runs it.
 enum Tool {
-    static let version = "0.1.0"
-
     static let help = """
         convoy: HTTP requests as operations that wait for each other
 
@@ -59,7 +18,7 @@ enum Tool {
         """
 
     static func run(_ arguments: [String]) -> ExitStatus {
-        Interruption.shared.begin()
+        Interruption.shared.begin(beforeSuddenEnd: Display.restoreTerminal)
         let display = Display()
         do {
             return try dispatch(arguments, display)
@@ -87,7 +46,7 @@ enum Tool {
             display.say(help)
             return .success
         case "--version":
-            display.say("convoy \(version)")
+            display.say("convoy \(Program.version)")
             return .success
         default:
             let kind = first.hasPrefix("-") ? "option" : "command"

@@ -1,0 +1,39 @@
+import Foundation
+
+/// How the parts of the demo show what happens.
+struct DemoStage: Sendable {
+    let display: Display
+    private let begun = ContinuousClock.now
+
+    init(display: Display) { self.display = display }
+
+    /// How long a part may take before it counts as hung, in seconds.
+    static let patience = 6.0
+
+    func title(_ text: String) { display.say(display.paint(text, .bold)) }
+
+    /// A step, with the time since the part began.
+    func step(_ text: String) { display.say("  \(time)  \(text)") }
+
+    /// More about the line before.
+    func note(_ text: String) { display.say("               \(text)") }
+
+    /// A claim, and whether it holds. Returns that.
+    func check(_ text: String, _ isRight: Bool) -> Bool {
+        let (yes, no) = Display.hasUnicode ? ("✓", "✗") : ("ok", "WRONG")
+        display.say("  \(time)  \(isRight ? display.paint(yes, .green) : display.paint(no, .red)) \(text)")
+        return isRight
+    }
+
+    /// A bar in the place of the one before; only on a terminal.
+    func bar(_ name: String, _ fraction: Double, _ text: String) {
+        guard display.isLive else { return }
+        let width = min(40, max(10, display.size.columns - 40))
+        display.show(["  \(time)  \(name) \(ProgressBar.bar(fraction, width: width, display: display)) \(text)"])
+    }
+
+    private var time: String {
+        let text = String(format: "%6.3f s", (ContinuousClock.now - begun).seconds)
+        return display.paint(text, .dim)
+    }
+}

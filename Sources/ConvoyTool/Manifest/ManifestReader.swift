@@ -1,0 +1,189 @@
+import Convoy
+import ConvoySupport
+import Foundation
+import FoundationNetworking
+
+/// Makes requests of JSON, one rule after the other.
+struct ManifestReader {
+    private var manager = HTTPRequestOperationManager()
+    private let timeout: Double?
+    private var outputs: [String: String] = [:]
+
+    init(timeout: Double?) { self.timeout = timeout }
+
+    mutating func requests(in root: JSONValue) throws(JSONProblem) -> [Manifest.Request] {
+        let members = try object(root, "the manifest", knowing: ["baseURL", "requests"])
+        if let base = members["baseURL"] {
+            let text = try string(base, "baseURL")
+            let url = URLReference.url(text)
+            guard let url, Self.isWhole(url) else {
+                throw base.problem("bad URL in baseURL: it must be a whole http or https URL")
+            }
+            manager = HTTPRequestOperationManager(baseURL: url)
+        }
+        guard let list = members["requests"] else { throw root.problem("the manifest has no \"requests\"") }
+        guard case .array(let elements) = list.content else { throw list.problem("requests must be an array") }
+
+        var requests: [Manifest.Request] = []
+        var places: [String: JSONValue] = [:]
+        for element in elements {
+            let request = try self.request(element)
+            guard places.updateValue(element, forKey: request.id) == nil else {
+                throw element.problem("the id \(Self.quoted(request.id)) is used twice")
+            }
+            requests.append(request)
+        }
+        for request in requests {
+            for other in request.dependsOn where places[other] == nil {
+                let text = "\(Self.quoted(request.id)) depends on \(Self.quoted(other)), and there is no such id"
+                throw (places[request.id] ?? list).problem(text)
+            }
+        }
+        let edges = Dictionary(requests.map { ($0.id, $0.dependsOn) }, uniquingKeysWith: { first, _ in first })
+        if let cycle = DependencyCycle.find(in: edges, order: requests.map(\.id)), let first = cycle.first {
+            let path = (cycle + [first]).map(Self.quoted).joined(separator: " -> ")
+            throw (places[first] ?? list).problem("the requests wait for each other in a cycle: \(path)")
+        }
+        return requests
+    }
+
+    private mutating func request(_ value: JSONValue) throws(JSONProblem) -> Manifest.Request {
+        let keys = ["id", "method", "url", "headers", "parameters", "dependsOn", "output"]
+        let members = try object(value, "a request", knowing: keys)
+        guard let id = members["id"] else { throw value.problem("a request has no \"id\"") }
+        let name = try string(id, "id")
+        guard !name.isEmpty else { throw id.problem("an id is empty") }
+        guard let address = members["url"] else { throw value.problem("\(Self.quoted(name)) has no \"url\"") }
+        let url = try self.url(address, of: name)
+        let method = try members["method"].map(self.method) ?? .get
+        let headers = try members["headers"].map(self.headers) ?? [:]
+        let dependsOn = try members["dependsOn"].map(strings) ?? []
+        let request: URLRequest
+        do {
+            request = try serializer(for: headers).request(
+                method: method, url: url, parameters: try members["parameters"]?.parameters, headers: headers)
+        } catch let problem as JSONProblem {
+            throw problem
+        } catch {
+            throw value.problem("\(Self.quoted(name)): \(ErrorText.line(for: error))")
+        }
+        let output = try members["output"].map { value throws(JSONProblem) in try self.output(value, of: name) }
+        return Manifest.Request(
+            id: name, request: request, url: url, secretHeaders: Headers.secrets(among: headers.keys),
+            dependsOn: dependsOn, output: output)
+    }
+
+    // MARK: The members of a request
+
+    private func url(_ value: JSONValue, of id: String) throws(JSONProblem) -> URL {
+        let text = try string(value, "url")
+        if manager.baseURL == nil, let url = URL(string: text), url.scheme == nil {
+            throw value.problem("bad URL of \(Self.quoted(id)): it is relative, and the manifest has no baseURL")
+        }
+        do throws(URLError) {
+            guard !text.unicodeScalars.contains(where: Printable.isObeyed) else { throw URLError(.badURL) }
+            let url = try manager.url(for: text)
+            guard Self.isWhole(url) else { throw URLError(.badURL) }
+            return url
+        } catch {
+            let reason = error.userInfo[NSLocalizedDescriptionKey] as? String ?? "it must be an http or https URL"
+            throw value.problem("bad URL of \(Self.quoted(id)): \(Printable.line(reason))")
+        }
+    }
+
+    private func method(_ value: JSONValue) throws(JSONProblem) -> HTTPMethod {
+        let text = try string(value, "method")
+        let known: [HTTPMethod] = [.get, .head, .post, .put, .patch, .delete, .options, .trace]
+        let method = HTTPMethod(text)
+        // Methods are case-sensitive (RFC 9110, section 9.1): "get" is another one, that no server knows.
+        let meant = known.first { $0.rawValue == text.uppercased() }
+        if let meant, meant != method {
+            throw value.problem("bad method \(Self.quoted(text)): methods are case-sensitive, use \(meant)")
+        }
+        guard method.isValid, method != .connect else { throw value.problem("bad method \(Self.quoted(text))") }
+        return method
+    }
+
+    private func headers(_ value: JSONValue) throws(JSONProblem) -> [String: String?] {
+        guard case .object(let members) = value.content else { throw value.problem("headers must be an object") }
+        var headers: [String: String?] = [:]
+        for member in members {
+            if member.value.isNull {
+                headers.updateValue(nil, forKey: member.key)
+            } else {
+                headers.updateValue(try string(member.value, "a header's value"), forKey: member.key)
+            }
+        }
+        return headers
+    }
+
+    private mutating func output(_ value: JSONValue, of id: String) throws(JSONProblem) -> String {
+        let text = try string(value, "output")
+        let parts = text.split(separator: "/").filter { $0 != "." }
+        let isSafe = !text.hasPrefix("/") && !text.hasSuffix("/") && !parts.contains("..") && !parts.isEmpty
+        guard isSafe, !text.unicodeScalars.contains(where: Printable.isObeyed),
+            parts.allSatisfy({ $0.utf8.count <= FileNames.maximumLength })
+        else {
+            throw value.problem(
+                "bad output \(Self.quoted(text)): it must be a path below the output directory; see --output")
+        }
+        let path = parts.joined(separator: "/")
+        for name in [path, PartialFile.partialName(of: path)] {
+            if let other = outputs.updateValue(id, forKey: name) {
+                throw value.problem("\(Self.quoted(other)) and \(Self.quoted(id)) have the same output")
+            }
+        }
+        return path
+    }
+
+    /// Parameters of a request with a body are a form, unless it says that it is JSON.
+    private func serializer(for headers: [String: String?]) -> any URLRequestSerialization {
+        let type = headers.first { $0.key.lowercased() == "content-type" }?.value ?? nil
+        var http = HTTPRequestSerializer()
+        http.setValue(Program.userAgent, forHTTPHeaderField: "User-Agent")
+        http.timeoutInterval = timeout
+        let isJSON = (type ?? "").lowercased().hasPrefix("application/json")
+        return isJSON ? JSONRequestSerializer(http: http) : http
+    }
+
+    // MARK: JSON
+
+    private func object(
+        _ value: JSONValue, _ what: String, knowing keys: [String]
+    ) throws(JSONProblem) -> [String: JSONValue] {
+        guard case .object(let members) = value.content else { throw value.problem("\(what) must be an object") }
+        var values: [String: JSONValue] = [:]
+        for member in members {
+            guard keys.contains(member.key) else {
+                throw JSONProblem(
+                    text: "unknown key \(Self.quoted(member.key)) in \(what)", position: member.position)
+            }
+            // As if it were not there.
+            if !member.value.isNull { values[member.key] = member.value }
+        }
+        return values
+    }
+
+    private func string(_ value: JSONValue, _ what: String) throws(JSONProblem) -> String {
+        guard case .string(let text) = value.content else { throw value.problem("\(what) must be a string") }
+        return text
+    }
+
+    private func strings(_ value: JSONValue) throws(JSONProblem) -> [String] {
+        guard case .array(let values) = value.content else { throw value.problem("dependsOn must be an array") }
+        var strings: [String] = []
+        for value in values {
+            let text = try string(value, "an id in dependsOn")
+            if !strings.contains(text) { strings.append(text) }
+        }
+        return strings
+    }
+
+    private static func isWhole(_ url: URL) -> Bool {
+        let scheme = url.scheme?.lowercased()
+        let hasPort = url.port.map { (1...65535).contains($0) } ?? true
+        return (scheme == "http" || scheme == "https") && !(url.host ?? "").isEmpty && hasPort
+    }
+
+    private static func quoted(_ text: String) -> String { "\"\(Printable.line(text))\"" }
+}

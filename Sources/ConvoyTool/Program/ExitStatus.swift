@@ -1,0 +1,36 @@
+/// How the program ends.
+enum ExitStatus: RawRepresentable, Equatable, Sendable {
+    case success
+    case failure
+    case wrongUsage
+    /// Ended by a signal, as a shell reports it: 128 and the number of the signal.
+    case interrupted(signal: Int32)
+
+    var rawValue: Int32 {
+        switch self {
+        case .success: 0
+        case .failure: 1
+        case .wrongUsage: 2
+        case .interrupted(let signal): 128 + signal
+        }
+    }
+
+    init?(rawValue: Int32) {
+        switch rawValue {
+        case 0: self = .success
+        case 1: self = .failure
+        case 2: self = .wrongUsage
+        case 129...: self = .interrupted(signal: rawValue - 128)
+        default: return nil
+        }
+    }
+}
+
+/// What stops the program before or in the middle of its work: one line for people, and the status.
+struct ToolError: Error, Sendable {
+    let text: String
+    let status: ExitStatus
+
+    static func usage(_ text: String) -> ToolError { ToolError(text: text, status: .wrongUsage) }
+    static func failure(_ text: String) -> ToolError { ToolError(text: text, status: .failure) }
+}
