@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// Reads one piece of a form body to its promised end.
@@ -76,9 +77,8 @@ private final class StreamReader: PieceReader {
             throw StreamSource.exhausted("A stream claims to have read more than it was asked for.")
         }
         if count < 0 {
-            // Asking a Foundation stream for its error crashes on Linux unless there is one.
-            let cause = stream.streamStatus == .error ? stream.streamError : nil
-            throw StreamSource.exhausted("A part of the form comes from a stream, which failed.", underlying: cause)
+            throw StreamSource.exhausted(
+                "A part of the form comes from a stream, which failed.", underlying: stream.safeError)
         }
         guard count > 0 else {
             throw StreamSource.exhausted("A part of the form comes from a stream, which ended before its length.")

@@ -64,6 +64,20 @@ extension HTTPRequestSerializer {
         request.url = extended
     }
 
+    /// The request with its parameters as a query or, where the method does not want that, as a body of a type; nil
+    /// parameters give neither body nor type.
+    func request(
+        _ request: URLRequest, with parameters: Parameter?, contentType: String, makingBody make: (Parameter) throws -> Data
+    ) throws -> URLRequest {
+        var request = try requestWithHeaders(request)
+        if encodesParametersInURI(request) {
+            try appendQuery(of: parameters, to: &request)
+        } else if let parameters {
+            try setBody(try make(parameters), contentType: contentType, of: &request)
+        }
+        return request
+    }
+
     /// Gives the request a body, its type unless it has one, and the compression that was asked for.
     func setBody(_ body: Data, contentType: String, of request: inout URLRequest) throws {
         if request.value(forHTTPHeaderField: "Content-Type") == nil {
@@ -80,25 +94,5 @@ extension HTTPRequestSerializer {
         request.setValue("gzip", forHTTPHeaderField: "Content-Encoding")
         // A length that was stated for the plain body would now frame the request wrongly.
         request.setValue(nil, forHTTPHeaderField: "Content-Length")
-    }
-}
-
-extension URL {
-    /// This URL with a query joined to the one it has, before the fragment; nil when that is no URL.
-    ///
-    /// AFNetworking puts the query after the fragment, which swallows it, and joins with `&` to an empty query.
-    func appendingQuery(_ query: String) -> URL? {
-        let text = absoluteString
-        let fragment = text.firstIndex(of: "#") ?? text.endIndex
-        let head = text[..<fragment]
-        let joint: String
-        if !head.utf8.contains(UInt8(ascii: "?")) {
-            joint = "?"
-        } else {
-            joint = head.hasSuffix("?") || head.hasSuffix("&") ? "" : "&"
-        }
-        // Foundation, finding one character that it must escape, escapes every "%" of the URL again.
-        let safe = PercentEscaping.repaired(query)
-        return URL(string: "\(head)\(joint)\(safe)\(text[fragment...])", encodingInvalidCharacters: false)
     }
 }

@@ -28,15 +28,9 @@ public struct JSONRequestSerializer: HTTPRequestSerialization {
     ///   that is not finite, a date that cannot be written, a root that is a scalar, nesting beyond
     ///   ``Parameter/maximumDepth``.
     public func request(bySerializing request: URLRequest, with parameters: Parameter?) throws -> URLRequest {
-        var request = try http.requestWithHeaders(request)
-        if http.encodesParametersInURI(request) {
-            try http.appendQuery(of: parameters, to: &request)
-            return request
+        try http.request(request, with: parameters, contentType: "application/json") { parameters in
+            try JSONWriter.data(from: parameters, options: writingOptions, dates: dates)
         }
-        guard let parameters else { return request }
-        let body = try JSONWriter.data(from: parameters, options: writingOptions, dates: dates)
-        try http.setBody(body, contentType: "application/json", of: &request)
-        return request
     }
 }
 

@@ -28,21 +28,14 @@ public struct PropertyListRequestSerializer: HTTPRequestSerialization {
     ///   or date that is not finite, text with characters that XML cannot hold, nesting beyond
     ///   ``Parameter/maximumDepth``.
     public func request(bySerializing request: URLRequest, with parameters: Parameter?) throws -> URLRequest {
-        var request = try http.requestWithHeaders(request)
-        if http.encodesParametersInURI(request) {
-            try http.appendQuery(of: parameters, to: &request)
-            return request
+        try http.request(request, with: parameters, contentType: "application/x-plist") { parameters in
+            let tree = try object(of: parameters, depth: 0)
+            do {
+                return try PropertyListSerialization.data(fromPropertyList: tree, format: format, options: writeOptions)
+            } catch {
+                throw invalid("The property list cannot be written.", underlying: error)
+            }
         }
-        guard let parameters else { return request }
-        let tree = try object(of: parameters, depth: 0)
-        let body: Data
-        do {
-            body = try PropertyListSerialization.data(fromPropertyList: tree, format: format, options: writeOptions)
-        } catch {
-            throw invalid("The property list cannot be written.", underlying: error)
-        }
-        try http.setBody(body, contentType: "application/x-plist", of: &request)
-        return request
     }
 
     private func object(of value: Parameter, depth: Int) throws -> Any {

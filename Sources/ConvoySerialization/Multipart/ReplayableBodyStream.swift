@@ -11,13 +11,3 @@ public protocol ReplayableBodyStream {
     ///   ``URLRequestSerializationErrorDomain`` for a part from a stream that was read already.
     func replay() throws -> InputStream
 }
-
-/// A request body that asks to be sent slowly.
-///
-/// Whoever sends it pauses the transfer for ``delay`` after each ``packetSize`` bytes. The stream itself never sleeps.
-public protocol ThrottledBodyStream {
-    /// The bytes between two pauses; `Int.max` for no pauses.
-    var packetSize: Int { get }
-    /// The length of a pause, in seconds.
-    var delay: TimeInterval { get }
-}

@@ -1,0 +1,7 @@
+/// One field of a query: a name, not escaped, and a value that is no container.
+public struct QueryStringPair: Sendable, Hashable {
+    /// The name with its brackets, indices or dots.
+    public let field: String
+    /// The value; never an array, set or dictionary.
+    public let value: Parameter
+}

@@ -1,0 +1,32 @@
+import Foundation
+import FoundationNetworking
+import FoundationXML
+
+/// XML as an `XMLParser` that was not started; `AFXMLParserResponseSerializer`.
+///
+/// The body is read through once beforehand, so that malformed input is an error here; `XMLParser.parse()` does not
+/// tell on Linux. External entities are not loaded, and a document type declaration with declarations of its own is an
+/// error, because entities can stand for any amount of text.
+public struct XMLParserResponseSerializer: HTTPResponseSerialization {
+    /// The types that are accepted at first.
+    public static let contentTypes: Set<String> = ["application/xml", "text/xml"]
+
+    /// What is acceptable, and the limits.
+    public var http = HTTPResponseSerializer(contentTypes: XMLParserResponseSerializer.contentTypes)
+
+    /// A serializer that accepts ``contentTypes``.
+    public init() {}
+
+    /// An `XMLParser` with no delegate; nil for 204, 205, no body, and a single space.
+    ///
+    /// - Throws: as ``HTTPResponseSerializer/validate(_:data:)``; an error in `XMLParser.errorDomain` for empty or
+    ///   malformed input; a passed limit.
+    public func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
+        let rules = XMLWellFormedness(maximumDepth: limits.maximumNestingDepth)
+        return try http.xmlObject(for: response, data: data, rules: rules) { bytes in
+            let parser = XMLParser(data: bytes)
+            parser.shouldResolveExternalEntities = false
+            return parser
+        }
+    }
+}
