@@ -8,8 +8,9 @@ import Foundation
 /// operation instead of 3). A plain mutex of the system is taken by whichever thread runs, and spins a little
 /// before it sleeps. For locks that are rarely contended, ``Locked`` needs less memory.
 ///
-/// Inlinable, so that each module compiles it for its own types of values.
-package final class ContendedLock<Value>: @unchecked Sendable {
+/// Inlinable, so that each module compiles it for its own types of values. A type that is only `package`, and not
+/// `@usableFromInline` as well, keeps other modules from that.
+@usableFromInline package final class ContendedLock<Value>: @unchecked Sendable {
     @usableFromInline let mutex: UnsafeMutablePointer<pthread_mutex_t>
     @usableFromInline var value: Value
 
@@ -28,7 +29,7 @@ package final class ContendedLock<Value>: @unchecked Sendable {
         mutex.deallocate()
     }
 
-    /// Calls `body` while the lock is held. No code of others may run in it.
+    /// Calls `body` while the lock is held. No user's code may run in it.
     @inlinable @inline(__always)
     package func withLock<Result, Failure: Error>(
         _ body: (inout Value) throws(Failure) -> sending Result

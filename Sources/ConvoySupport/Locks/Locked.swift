@@ -9,8 +9,9 @@ import Synchronization
 /// The sanitizer does not see what the kernel does, and reports every guarded access as a race. The flag,
 /// released by one holder and acquired by the next, shows it the order that the mutex has established.
 ///
-/// Inlinable, so that each module compiles it for its own types of values.
-@frozen package struct Locked<Value>: ~Copyable, Sendable {
+/// Inlinable, so that each module compiles it for its own types of values. A type that is only `package`, and not
+/// `@usableFromInline` as well, keeps other modules from that.
+@usableFromInline @frozen package struct Locked<Value>: ~Copyable, Sendable {
     @usableFromInline let mutex: Mutex<Value>
     @usableFromInline let isHeld = Atomic<Bool>(false)
 
@@ -18,7 +19,7 @@ import Synchronization
         mutex = Mutex(value)
     }
 
-    /// Calls `body` while the lock is held. No code of others may run in it.
+    /// Calls `body` while the lock is held. No user's code may run in it.
     @inlinable @inline(__always)
     package borrowing func withLock<Result: ~Copyable, Failure: Error>(
         _ body: (inout sending Value) throws(Failure) -> sending Result
@@ -32,7 +33,7 @@ import Synchronization
         }
     }
 
-    @inline(never) @usableFromInline
+    @inlinable @inline(never)
     borrowing func letHolderGoOn() {
         for round in 0..<200 where isHeld.load(ordering: .relaxed) {
             if round >= 100 { sched_yield() }
