@@ -1,5 +1,5 @@
 /// The few rules of RFC 9110 that decide whether text may stand in a message.
-package enum HTTPSyntax {
+@usableFromInline package enum HTTPSyntax {
     /// A token (section 5.6.2): at least one character, no separators, no spaces, ASCII only.
     package static func isToken(_ text: String) -> Bool {
         var text = text

@@ -1,6 +1,6 @@
 /// The letters, digits and spaces of ASCII, on bytes: what protocols compare and trim, without Unicode's rules and
 /// their cost.
-package enum ASCII {
+@usableFromInline package enum ASCII {
     /// The byte, a capital letter as the small one.
     @inlinable package static func lowercased(_ byte: UInt8) -> UInt8 {
         byte >= UInt8(ascii: "A") && byte <= UInt8(ascii: "Z") ? byte | 0x20 : byte

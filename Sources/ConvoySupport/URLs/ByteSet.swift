@@ -1,5 +1,5 @@
 /// A set of ASCII characters. Asking it costs a shift.
-package struct ByteSet: Sendable {
+@usableFromInline package struct ByteSet: Sendable {
     @usableFromInline var low: UInt64 = 0
     @usableFromInline var high: UInt64 = 0
 
