@@ -3,14 +3,14 @@ import ConvoySerialization
 import Foundation
 import FoundationNetworking
 
-/// A PNG, JPEG, GIF, BMP, ICO, TIFF or XBM as an ``Image``; `AFImageResponseSerializer`.
+/// Decodes a PNG, JPEG, GIF, BMP, ICO, TIFF or XBM into an ``Image``. The counterpart of `AFImageResponseSerializer`.
 ///
 /// The bytes decide the format, not the content type: servers mix the image types up. Of an animation or a document
 /// of many pages the first image counts, of an icon the largest. A body that is cut short anywhere is an error, and so
 /// is an image beyond the limits; neither costs the memory of its pixels. The part of a body that is not pixels (text,
 /// profiles, later frames) does not reach the decoder where it could grow there.
 public struct ImageResponseSerializer: HTTPResponseSerialization {
-    /// The types that are accepted at first.
+    /// The content types that are accepted by default.
     public static let contentTypes: Set<String> = [
         "image/tiff", "image/jpeg", "image/gif", "image/png", "image/ico", "image/x-icon", "image/bmp", "image/x-bmp",
         "image/x-xbitmap", "image/x-win-bitmap",

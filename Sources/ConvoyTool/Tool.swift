@@ -33,7 +33,7 @@ enum Tool {
 
     private static func dispatch(_ arguments: [String], _ display: Display) throws -> ExitStatus {
         guard let first = arguments.first else {
-            // Nobody asked for help: it is not output.
+            // Help was not asked for: the message goes to standard error.
             display.complain("no command; try 'convoy --help'")
             return .wrongUsage
         }

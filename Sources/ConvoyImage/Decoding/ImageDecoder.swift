@@ -50,7 +50,7 @@ enum ImageDecoder {
             for piece in layout.pieces where isWhole && watch.pointee.refusal == nil {
                 isWhole = piece.withBytes(of: body) { feed($0, to: loader, watch: watch, failure: &failure) }
             }
-            // A loader has to be closed in any case. A write that failed has done it, and told why.
+            // A loader has to be closed in any case. A failed write has closed it, and set the error.
             return isWhole && gdk_pixbuf_loader_close(loader, &failure) != 0
         }
         if let refusal = watch.refusal {
@@ -79,10 +79,10 @@ enum ImageDecoder {
         return true
     }
 
-    /// An image that holds the pixbuf, in place of a copy of its pixels, and lets it go with the last of its copies.
+    /// An image that keeps the pixbuf instead of copying its pixels, and releases it with the last copy of the image.
     private static func image(taking given: OpaquePointer, _ layout: ImageLayout) throws(ImageFault) -> Image {
         var pixbuf = given
-        // Rows are moved below. Whoever else has the pixbuf must not see that.
+        // Rows are moved below, which no other owner of the pixbuf may see.
         if convoy_pixbuf_is_unshared(pixbuf) == 0 {
             guard let copy = gdk_pixbuf_copy(pixbuf) else {
                 convoy_pixbuf_unref(given)

@@ -2,11 +2,11 @@
 import CGdkPixbuf
 import Foundation
 
-/// What a loader tells while it works. Its signals are called inside of a write, on the thread that writes.
+/// Listens to a loader's signals, which are sent inside a write, on the thread that writes.
 struct LoaderWatch {
     let limits: ImageLimits
     let format: ImageFormat
-    /// Why the image is not wanted, when the decoder finds another size in it than its layout told.
+    /// Why the image is refused, when the decoder finds another size in it than its layout said.
     private(set) var refusal: ImageFault?
     private var height = 0
     private var rowsSeen = 0
@@ -16,7 +16,7 @@ struct LoaderWatch {
         self.format = format
     }
 
-    /// Whether the loader has come to the last row. Some take a body for whole that has too few of them.
+    /// Whether the loader has reached the last row. Some accept a body that has too few rows.
     var isComplete: Bool { LoaderWatch.tellsRows.contains(format) ? height > 0 && rowsSeen >= height : true }
 
     /// These allocate first and decode row by row afterwards; the others do all at once.
@@ -44,7 +44,7 @@ struct LoaderWatch {
                 LoaderWatch.at(context) { watch in
                     watch.height = Int(gdk_pixbuf_get_height(pixbuf))
                     guard LoaderWatch.decodesAfterPreparing.contains(watch.format) else { return }
-                    // The memory is as it was left by others. A damaged image could leave it so.
+                    // The memory holds old data, which would show through in a damaged image.
                     memset(gdk_pixbuf_get_pixels(pixbuf), 0, Int(gdk_pixbuf_get_byte_length(pixbuf)))
                 }
             }, watch)

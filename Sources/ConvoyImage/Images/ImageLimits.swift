@@ -7,13 +7,13 @@ public struct ImageLimits: Sendable, Hashable {
     /// The most pixels in a row, and the most rows. 32,768.
     public var maximumDimension: Int
 
-    /// Limits of one's own; what is not given is standard.
+    /// Limits, each standard unless given.
     public init(maximumPixelCount: Int = 64_000_000, maximumDimension: Int = 32_768) {
         self.maximumPixelCount = maximumPixelCount
         self.maximumDimension = maximumDimension
     }
 
-    /// The limits that hold where nothing else is said.
+    /// The default limits.
     public static let standard = ImageLimits()
 
     /// Two GiB of four bytes each. No product of an image's sizes overflows below it.

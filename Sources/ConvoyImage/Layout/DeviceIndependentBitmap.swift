@@ -3,7 +3,7 @@
 struct DeviceIndependentBitmap {
     let headerSize: Int
     let width: Int
-    /// In an icon the colours and the mask together. Without the sign that tells the order of the rows.
+    /// In an icon the colours and the mask together. Without the sign, which stands for the order of the rows.
     let height: Int
     let depth: Int
     let compression: Int

@@ -32,7 +32,7 @@ extension ImageLayout {
         }
     }
 
-    /// How long the colour table is that a field of flags tells of.
+    /// The length of the colour table that these flags announce.
     private static func colors(_ flags: Int) -> Int { flags & 0x80 == 0 ? 0 : 3 << (flags & 7 + 1) }
 
     private static func afterBlocks(_ body: ImageBytes, at start: Int) throws(ImageFault) -> Int {

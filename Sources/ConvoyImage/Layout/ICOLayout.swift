@@ -57,7 +57,7 @@ extension ImageLayout {
         let mask = bitmap.depth == 32 ? 0 : DeviceIndependentBitmap.bytesPerRow(bitmap.width, depth: 1) * height
         guard bitmap.depth <= 8 || bitmap.colors <= 256 else { throw .malformed("too many colours") }
         guard bitmap.headerSize + bitmap.colors * 4 + colors + mask <= size else { throw .truncated }
-        // The directory's word on the size is often wrong (0 is 256, in a byte), and the decoder wants it right.
+        // The size in the directory is often wrong (0 is 256, in a byte), and the decoder relies on it.
         var header: [UInt8] = [0, 0, 1, 0, 1, 0]
         header += [bitmap.width, height].map { $0 < 256 ? UInt8($0) : 0 }
         header += try body.array((entry + 2)..<(entry + 12))

@@ -1,8 +1,8 @@
 #if Images
 /// What an image says of itself, read from its own structure without decoding anything.
 ///
-/// gdk-pixbuf's loaders take most images that are cut short for whole, and some tell the size of an image only after
-/// they have made room for it. So each body is walked through beforehand, from its signature to its end. What the
+/// gdk-pixbuf's loaders accept most images that are cut short, and some report the size of an image only after they
+/// have made room for it. So each body is walked through beforehand, from its signature to its end. What the
 /// pixels do not need is left out of what the decoder gets: it can be as good a bomb as the pixels.
 struct ImageLayout {
     /// A part of what the decoder gets.

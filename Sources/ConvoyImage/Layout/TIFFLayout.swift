@@ -1,6 +1,6 @@
 #if Images
 extension ImageLayout {
-    /// TIFF 6.0: a directory of fields that tell where strips or tiles are. The first directory counts.
+    /// TIFF 6.0: a directory of fields that say where strips or tiles are. The first directory counts.
     ///
     /// libtiff unpacks a strip or a tile at a time, so that these must be small enough as well as the image.
     static func tiff(_ body: ImageBytes, limits: ImageLimits) throws(ImageFault) -> ImageLayout {

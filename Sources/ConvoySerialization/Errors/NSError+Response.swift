@@ -31,13 +31,15 @@ extension NSError {
         return NSError(domain: domain, code: code, userInfo: userInfo)
     }
 
-    /// This error over another; `AFErrorWithUnderlyingError`. One that has an underlying error already keeps it.
+    /// This error over another, unless it has an underlying error already. The counterpart of
+    /// `AFErrorWithUnderlyingError`.
     func over(_ underlying: NSError?) -> NSError {
         guard let underlying, userInfo[NSUnderlyingErrorKey] == nil else { return self }
         return adding(underlying, for: NSUnderlyingErrorKey)
     }
 
-    /// Whether this error or one under it is of a kind; `AFErrorOrUnderlyingErrorHasCodeInDomain`.
+    /// Whether this error or one under it has this code and domain. The counterpart of
+    /// `AFErrorOrUnderlyingErrorHasCodeInDomain`.
     func has(code: Int, in domain: String) -> Bool {
         var next: NSError? = self
         // A chain is made by hand and could be long, but not endless: errors are immutable.

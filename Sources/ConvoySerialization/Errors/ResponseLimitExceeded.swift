@@ -4,7 +4,7 @@ public enum ResponseLimitExceeded: String, Sendable, Hashable {
     case bodySize
     /// ``ResponseLimits/maximumNestingDepth``.
     case nestingDepth
-    /// A property list that is small as bytes and without measure as a tree.
+    /// A property list that is small in bytes and immense as a tree.
     case expansion
     /// An XML document with declarations of its own, such as entities.
     case declarations

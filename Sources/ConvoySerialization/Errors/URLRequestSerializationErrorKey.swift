@@ -1,4 +1,5 @@
-/// The domain of every error that a request serializer makes itself; `AFURLRequestSerializationErrorDomain`.
+/// The domain of every error that a request serializer makes itself. The counterpart of
+/// `AFURLRequestSerializationErrorDomain`.
 ///
 /// The codes are those of `NSURLErrorDomain`: `NSURLErrorBadURL` (-1000) for a URL that cannot be used,
 /// `NSURLErrorCannotDecodeContentData` (-1016) for anything else that cannot be put into a request. The `userInfo`
@@ -14,6 +15,6 @@ public enum URLRequestSerializationErrorKey {
     /// a secret.
     public static let subject = "com.convoy.serialization.request.error.subject"
     /// `AFNetworkingOperationFailingURLRequestErrorKey`, spelled as there. For the `URLRequest` that failed, where
-    /// an operation has one to tell.
+    /// an operation knows it.
     public static let failingURLRequest = "com.alamofire.serialization.request.error.response"
 }

@@ -3,7 +3,7 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// One copying of a body to a file. Run once, on one thread.
+/// Copies one body to a file. Run once, on one thread.
 final class BodyFileJob: Sendable {
     let requestWithoutBody: URLRequest
     private let original: URLRequest

@@ -6,7 +6,7 @@ import Foundation
 /// The table is the system's (`/etc/mime.types`, Debian's `media-types`), read once when first needed, and behind it a
 /// built-in one of the common types, for systems that have none and for what it leaves out.
 public enum MIMEType {
-    /// What is known of nothing.
+    /// The type of a file about which nothing is known.
     public static let unknown = "application/octet-stream"
 
     /// The media type for an extension without its dot, in any case; ``unknown`` where there is none.

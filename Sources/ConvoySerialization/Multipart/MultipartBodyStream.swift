@@ -1,6 +1,7 @@
 import Foundation
 
-/// The body of a multipart form, as a stream that reads its parts when they are due; `AFMultipartBodyStream`.
+/// The body of a multipart form, as a stream that reads its parts when they are due. The counterpart of
+/// `AFMultipartBodyStream`.
 ///
 /// Its memory is that of the parts that are in memory already; files are read straight into the reader's buffer.
 /// Reading may wait for a disk, so it belongs on a thread that may. As with any stream, one thread at a time.
@@ -13,7 +14,7 @@ public final class MultipartBodyStream: InputStream, ReplayableBodyStream, Throt
     public let contentLength: Int64
     /// The most bytes that one read gives; `Int.max` for no limit.
     public let packetSize: Int
-    /// The pause after each packet, in seconds. It is for whoever sends the body; reading never sleeps.
+    /// The pause after each packet, in seconds. It is for the transport; reading never sleeps.
     public let delay: TimeInterval
 
     private let layout: MultipartLayout
@@ -89,7 +90,7 @@ public final class MultipartBodyStream: InputStream, ReplayableBodyStream, Throt
 
     public override func property(forKey key: Stream.PropertyKey) -> AnyObject? { nil }
     public override func setProperty(_ property: AnyObject?, forKey key: Stream.PropertyKey) -> Bool { false }
-    /// Does nothing: the stream is read, and tells no events.
+    /// Does nothing: the stream is polled, and sends no events.
     public override func schedule(in aRunLoop: RunLoop, forMode mode: RunLoop.Mode) {}
     /// Does nothing.
     public override func remove(from aRunLoop: RunLoop, forMode mode: RunLoop.Mode) {}

@@ -2,7 +2,7 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// The parts of a `multipart/form-data` body (RFC 7578); `AFMultipartFormData`.
+/// The parts of a `multipart/form-data` body (RFC 7578). The counterpart of `AFMultipartFormData`.
 ///
 /// Files are named here and read when the body is sent, in constant memory. What cannot be sent (a media type with a
 /// line break in it) is remembered, and the request is refused with it.
@@ -10,7 +10,7 @@ import FoundationNetworking
 /// Names and file names are escaped as the WHATWG HTML standard says (section 4.10.21.8): `"` becomes `%22`, line
 /// breaks `%0D` and `%0A`, everything else is UTF-8 as it is.
 public struct MultipartFormData {
-    /// What stands between the parts. Random, so that nobody can write it into a part beforehand.
+    /// What separates the parts. Random, so that no part can have been made to contain it.
     public let boundary: String
 
     /// The most bytes that one read of the body gives; `Int.max` for no limit.
@@ -101,7 +101,7 @@ public struct MultipartFormData {
     /// Slows the upload down: after each `packetSize` bytes the transfer pauses for `delay` seconds.
     /// `throttleBandwidthWithPacketSize:delay:`.
     ///
-    /// Nothing sleeps here. Whoever sends the body pauses the transfer; see ``ThrottledBodyStream``.
+    /// Nothing sleeps here: the transport that sends the body pauses the transfer. See ``ThrottledBodyStream``.
     public mutating func throttleBandwidth(packetSize: Int, delay: TimeInterval) {
         guard packetSize > 0, delay >= 0, delay.isFinite else {
             fail("The packet size must be positive, and the delay a number of seconds.")

@@ -3,7 +3,7 @@ import Foundation
 
 /// Reads one piece of a form body to its promised end.
 class PieceReader {
-    /// The number of bytes read; 0 when the piece is over, after it was seen to have had its promised length.
+    /// The number of bytes read; 0 when the piece is over, after its length was found to be the promised one.
     func read(into buffer: UnsafeMutablePointer<UInt8>, count: Int) throws -> Int { 0 }
 
     static func reader(of piece: MultipartPart.Body) throws -> PieceReader {
@@ -51,7 +51,7 @@ private final class FileReader: PieceReader {
             remaining -= Int64(count)
             return count
         }
-        // A file that grew meanwhile was cut in the middle of what somebody was writing.
+        // A file that has grown meanwhile would be sent cut off in the middle of what was being written.
         guard file.length == source.length else { throw source.changed }
         return 0
     }

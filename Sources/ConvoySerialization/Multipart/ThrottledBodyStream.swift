@@ -2,7 +2,7 @@ import Foundation
 
 /// A request body that asks to be sent slowly.
 ///
-/// Whoever sends it pauses the transfer for ``delay`` after each ``packetSize`` bytes. The stream itself never sleeps.
+/// The transport pauses the transfer for ``delay`` after each ``packetSize`` bytes. The stream itself never sleeps.
 public protocol ThrottledBodyStream {
     /// The bytes between two pauses; `Int.max` for no pauses.
     var packetSize: Int { get }

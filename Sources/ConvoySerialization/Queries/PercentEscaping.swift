@@ -26,8 +26,8 @@ enum PercentEscaping {
         return String(decoding: output, as: UTF8.self)
     }
 
-    /// A query of somebody else's making with what may not stand in one (RFC 3986, section 3.4) escaped: a bare `#`
-    /// would end it. Escapes that are there are left alone.
+    /// A query that a user's closure has made, with what may not stand in one (RFC 3986, section 3.4) escaped: a bare
+    /// `#` would end it. Existing escapes are left alone.
     static func repaired(_ query: String) -> String {
         if query.utf8.allSatisfy(ByteSet.query.contains) { return query }
         return String(decoding: PercentEncoding.encoded(Array(query.utf8)[...], allowing: .query), as: UTF8.self)

@@ -2,8 +2,8 @@ import ConvoySupport
 import Foundation
 
 extension QueryStringStyle {
-    /// The query string of a tree: `field=value` or, for null, `field`, escaped and joined by `&`;
-    /// `AFQueryStringFromParameters`.
+    /// The query string of a tree: `field=value` or, for null, `field`, escaped and joined by `&`. The
+    /// counterpart of `AFQueryStringFromParameters`.
     ///
     /// - Throws: as ``pairs(from:)``, and for a date that cannot be written in this style.
     public func queryString(from parameters: Parameter) throws -> String {
@@ -19,7 +19,8 @@ extension QueryStringStyle {
         return String(decoding: output, as: UTF8.self)
     }
 
-    /// The fields of a tree in the order in which they are sent; `AFQueryStringPairsFromDictionary`.
+    /// The fields of a tree in the order in which they are sent. The counterpart of
+    /// `AFQueryStringPairsFromDictionary`.
     ///
     /// - Throws: in ``URLRequestSerializationErrorDomain`` when the root is neither a dictionary nor null (there would
     ///   be no name to send a value under) or when it is nested deeper than ``Parameter/maximumDepth``.

@@ -11,7 +11,7 @@
 public struct QueryStringStyle: Sendable, Hashable {
     /// How the elements of an array are told apart.
     public enum Arrays: Sendable, Hashable {
-        /// `key[]`, for each. Dictionaries inside an array cannot be told apart by whoever reads it.
+        /// `key[]`, for each. The reader cannot tell dictionaries inside an array apart.
         case brackets
         /// `key[0]`, `key[1]`.
         case indices
@@ -54,7 +54,7 @@ public struct QueryStringStyle: Sendable, Hashable {
     /// How dates are written.
     public var dates: Dates
 
-    /// A style of one's own. What is not given is as in AFNetworking.
+    /// A style, each part as in AFNetworking unless given.
     public init(
         arrays: Arrays = .brackets, nesting: Nesting = .brackets, booleans: Booleans = .numeric,
         dates: Dates = .description

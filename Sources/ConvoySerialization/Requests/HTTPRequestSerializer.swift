@@ -1,7 +1,7 @@
 import Foundation
 import FoundationNetworking
 
-/// Parameters as a query string or a form; `AFHTTPRequestSerializer`.
+/// Serializes parameters as a query string or a form. The counterpart of `AFHTTPRequestSerializer`.
 ///
 /// Methods in ``httpMethodsEncodingParametersInURI`` get the query in the URL. The others get it as their body, with
 /// the type `application/x-www-form-urlencoded` unless the request has a type already. Nil parameters give those an

@@ -1,7 +1,7 @@
 import Foundation
 import FoundationNetworking
 
-/// Parameters as JSON (RFC 8259); `AFJSONRequestSerializer`.
+/// Serializes parameters as JSON (RFC 8259). The counterpart of `AFJSONRequestSerializer`.
 ///
 /// Methods that encode in the URI get a query, as with ``HTTPRequestSerializer``. The others get a body of the type
 /// `application/json` unless the request has a type; nil parameters give neither body nor type.
@@ -15,7 +15,7 @@ public struct JSONRequestSerializer: HTTPRequestSerialization {
     /// `NSJSONSerialization` does, unless `.withoutEscapingSlashes` is given.
     public var writingOptions: JSONSerialization.WritingOptions
 
-    /// How dates are written; ``JSONDates/iso8601`` at first.
+    /// How dates are written; ``JSONDates/iso8601`` by default.
     public var dates = JSONDates.iso8601
 
     /// A serializer with the given formatting, around an ``HTTPRequestSerializer``.

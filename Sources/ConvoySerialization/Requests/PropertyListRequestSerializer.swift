@@ -2,7 +2,7 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Parameters as a property list; `AFPropertyListRequestSerializer`.
+/// Serializes parameters as a property list. The counterpart of `AFPropertyListRequestSerializer`.
 ///
 /// Methods that encode in the URI get a query, as with ``HTTPRequestSerializer``. The others get a body of the type
 /// `application/x-plist` unless the request has a type; nil parameters give neither body nor type.

@@ -1,7 +1,7 @@
 import Foundation
 import FoundationNetworking
 
-/// Tries serializers in order until one gives an object; `AFCompoundResponseSerializer`.
+/// Tries serializers in order until one gives an object. The counterpart of `AFCompoundResponseSerializer`.
 ///
 /// An object that comes with an error (an error response whose body could be parsed) counts: that error is thrown.
 /// When none gives any, the response is validated by ``http`` and the raw body is the object.

@@ -9,7 +9,7 @@ public protocol HTTPResponseSerialization: URLResponseSerialization {
 }
 
 extension HTTPResponseSerialization {
-    /// The status codes that are success; nil for any. 200 to 299 at first.
+    /// The status codes that are success; nil for any. 200 to 299 by default.
     public var acceptableStatusCodes: StatusCodeSet? {
         get { http.acceptableStatusCodes }
         set { http.acceptableStatusCodes = newValue }
@@ -21,7 +21,7 @@ extension HTTPResponseSerialization {
         set { http.acceptableContentTypes = newValue }
     }
 
-    /// The encoding of text in a response that names none. UTF-8 at first.
+    /// The encoding of text in a response that names none. UTF-8 by default.
     public var stringEncoding: String.Encoding {
         get { http.stringEncoding }
         set { http.stringEncoding = newValue }

@@ -22,7 +22,7 @@ extension HTTPResponseSerializer {
 
     /// The body itself where it is UTF-8 (or ASCII), and a translation only where it is not.
     func utf8(_ data: Data, response: URLResponse?) throws -> Data {
-        // A byte-order mark tells more surely than a header that may be a server's habit.
+        // A byte-order mark is surer than a header that may be no more than a server's default.
         let encoding = Charset.unicodeMark(of: data) ?? encoding(of: response)
         if encoding == .utf8 || encoding == .ascii { return data }
         return Data(try text(data, response: response).utf8)

@@ -2,7 +2,7 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Checks status and content type, and gives the body as it is; `AFHTTPResponseSerializer`.
+/// Checks status and content type, and returns the body as it is. The counterpart of `AFHTTPResponseSerializer`.
 public struct HTTPResponseSerializer: HTTPResponseSerialization {
     /// The status codes that are success; nil for any. 200 to 299.
     public var acceptableStatusCodes: StatusCodeSet? = .successful
@@ -84,8 +84,8 @@ public struct HTTPResponseSerializer: HTTPResponseSerialization {
 }
 
 extension HTTPResponseSerializer {
-    /// The rule that all parsing serializers share: nothing is parsed when the content type is wrong; the body of an
-    /// unacceptable status is, and what comes of it goes with the error.
+    /// The rule that all parsing serializers share: a body of the wrong content type is not parsed; the body of an
+    /// unacceptable status is, and the object goes with the error.
     ///
     /// - Parameter parse: makes the object of a body that is not empty; nil for success with nothing.
     package func responseObject(

@@ -1,7 +1,8 @@
 import Foundation
 import FoundationNetworking
 
-/// JSON (RFC 8259) as dictionaries, arrays, strings, numbers and `NSNull`; `AFJSONResponseSerializer`.
+/// Parses JSON (RFC 8259) into dictionaries, arrays, strings, numbers and `NSNull`. The counterpart of
+/// `AFJSONResponseSerializer`.
 ///
 /// The body is parsed once, from its bytes. Only a body in another encoding than UTF-8 is translated first. A comma
 /// before a closing bracket, which `JSONSerialization` lets pass on Linux, is an error.
@@ -9,7 +10,7 @@ import FoundationNetworking
 /// `JSONSerialization` reads some numbers with great exponents on Linux with an error in their last digits. Where that
 /// matters, ``DecodableResponseSerializer`` reads them exactly.
 public struct JSONResponseSerializer: HTTPResponseSerialization {
-    /// The types that are accepted at first.
+    /// The content types that are accepted by default.
     public static let contentTypes: Set<String> = ["application/json", "text/json", "text/javascript"]
 
     /// What is acceptable, and the limits.

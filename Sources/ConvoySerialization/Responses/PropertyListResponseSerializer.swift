@@ -1,7 +1,7 @@
 import Foundation
 import FoundationNetworking
 
-/// A property list as dictionaries, arrays and so on; `AFPropertyListResponseSerializer`.
+/// Parses a property list into dictionaries, arrays and so on. The counterpart of `AFPropertyListResponseSerializer`.
 public struct PropertyListResponseSerializer: HTTPResponseSerialization {
     /// What is acceptable, and the limits. `application/x-plist`.
     public var http = HTTPResponseSerializer(contentTypes: ["application/x-plist"])
@@ -24,7 +24,7 @@ public struct PropertyListResponseSerializer: HTTPResponseSerialization {
             if isBinary { try BinaryPropertyList.check(data, limits: http.limits, response: response) }
             var format = PropertyListSerialization.PropertyListFormat.xml
             let object = try PropertyListSerialization.propertyList(from: data, options: readOptions, format: &format)
-            // Foundation takes a binary list that is cut short for a text in the oldest format.
+            // Foundation reads a binary list that is cut short as text in the oldest format.
             guard !isBinary || format == .binary else { throw BinaryPropertyList.malformed }
             return object
         }

@@ -1,7 +1,7 @@
 import Foundation
 import FoundationNetworking
 
-/// What a parser takes on from a server. Passing a limit is an error with the code
+/// How much of a response a parser accepts. Passing a limit is an error with the code
 /// `NSURLErrorDataLengthExceedsMaximum` (-1103) and a ``ResponseLimitExceeded`` in its `userInfo`.
 ///
 /// A raw ``HTTPResponseSerializer`` parses nothing and has no use for them.
@@ -12,13 +12,13 @@ public struct ResponseLimits: Sendable, Hashable {
     /// 512 either, and says so with an error of its own.
     public var maximumNestingDepth: Int
 
-    /// Limits of one's own; what is not given is standard.
+    /// Limits, each standard unless given.
     public init(maximumBodySize: Int = 64 << 20, maximumNestingDepth: Int = 512) {
         self.maximumBodySize = maximumBodySize
         self.maximumNestingDepth = maximumNestingDepth
     }
 
-    /// The limits that hold where nothing else is said.
+    /// The default limits.
     public static let standard = ResponseLimits()
 
     func checkSize(of data: Data, response: URLResponse?) throws {

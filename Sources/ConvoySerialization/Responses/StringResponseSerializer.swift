@@ -3,8 +3,8 @@ import FoundationNetworking
 
 /// The body as text, in the charset that the response names or else in `stringEncoding`.
 ///
-/// AFNetworking has none; its users decode the data of an `AFHTTPResponseSerializer`. Any content type is acceptable
-/// at first. A byte-order mark decides the encoding and is not part of the text.
+/// AFNetworking has none; its users decode the data of an `AFHTTPResponseSerializer`. By default any content type is
+/// acceptable. A byte-order mark decides the encoding and is not part of the text.
 public struct StringResponseSerializer: HTTPResponseSerialization {
     /// What is acceptable, and the limits.
     public var http = HTTPResponseSerializer()

@@ -2,7 +2,7 @@ import Foundation
 import FoundationNetworking
 import FoundationXML
 
-/// XML as an `XMLDocument`; `AFXMLDocumentResponseSerializer`.
+/// Parses XML into an `XMLDocument`. The counterpart of `AFXMLDocumentResponseSerializer`.
 ///
 /// External entities are never loaded, whatever the options say: they would let a server read the client's files.
 /// Otherwise as ``XMLParserResponseSerializer``.

@@ -5,8 +5,8 @@ import FoundationXML
 
 /// Which encoding an XML document is in, and the document in UTF-8.
 ///
-/// The parser is given nothing but valid UTF-8 without zeros. Foundation's crashes on Linux when an element has a name
-/// that is none (`<` and a byte from 0x80 on), and what is looked for in the bytes cannot hide in another alphabet.
+/// The parser is given nothing but valid UTF-8 without zeros. Foundation's crashes on Linux when an element's name is
+/// invalid (`<` and a byte from 0x80 on), and what the hardening looks for cannot hide in another encoding.
 enum XMLEncoding {
     /// The document as the parser should get it.
     ///

@@ -4,8 +4,8 @@ import Foundation
 enum XMLHardening {
     /// True when a document type declaration has declarations of its own.
     ///
-    /// Entities of its own make 100 MB of a document of 100 KB, and Foundation's parser crashes when it tells its
-    /// delegate of attribute lists and notations. The words are looked for everywhere, so that no trick of the grammar
+    /// Its entities can make 100 MB of a document of 100 KB, and Foundation's parser crashes when it reports attribute
+    /// lists and notations to its delegate. The words are looked for everywhere, so that no trick of the grammar
     /// hides them; they hardly stand in other places.
     static func hasDeclarations(_ document: Data) -> Bool {
         document.withUnsafeBytes { (bytes: UnsafeRawBufferPointer) in
@@ -17,10 +17,10 @@ enum XMLHardening {
     }
 
     /// The document with a space in every processing instruction that has nothing but a name: `<?x ?>` for `<?x?>`.
-    /// That means the same, and Foundation's parser crashes on the latter.
+    /// Both mean the same, and Foundation's parser crashes on the second.
     ///
     /// - Parameter everywhere: also where comments and CDATA only look as if they had some. For the parser's first look
-    ///   at a document that may not be well-formed, in which nobody can tell what is a comment.
+    ///   at a document that may not be well-formed, in which it is unknown what is a comment.
     static func withSpacedInstructions(_ document: Data, everywhere: Bool) -> Data {
         var places = document.withUnsafeBytes(allBareInstructions)
         if !places.isEmpty && !everywhere { places = document.withUnsafeBytes(bareInstructions) }

@@ -2,13 +2,13 @@ import Foundation
 import FoundationNetworking
 import FoundationXML
 
-/// XML as an `XMLParser` that was not started; `AFXMLParserResponseSerializer`.
+/// Gives XML as an `XMLParser` that has not been started. The counterpart of `AFXMLParserResponseSerializer`.
 ///
-/// The body is read through once beforehand, so that malformed input is an error here; `XMLParser.parse()` does not
-/// tell on Linux. External entities are not loaded, and a document type declaration with declarations of its own is an
-/// error, because entities can stand for any amount of text.
+/// The body is read through once beforehand, so that malformed input is an error here; on Linux `XMLParser.parse()`
+/// does not report it. External entities are not loaded, and a document type declaration with declarations of its own
+/// is an error, because entities can stand for any amount of text.
 public struct XMLParserResponseSerializer: HTTPResponseSerialization {
-    /// The types that are accepted at first.
+    /// The content types that are accepted by default.
     public static let contentTypes: Set<String> = ["application/xml", "text/xml"]
 
     /// What is acceptable, and the limits.

@@ -1,6 +1,6 @@
 import Foundation
 
-/// A file that is open for writing, by its descriptor. Whoever opened it closes it, once.
+/// A file that is open for writing, by its descriptor. Its owner closes it, once.
 package struct FileWriter: Sendable {
     private let descriptor: Int32
 
@@ -34,7 +34,7 @@ package struct FileWriter: Sendable {
         guard ftruncate(descriptor, 0) == 0, lseek(descriptor, 0, SEEK_SET) == 0 else { throw SystemError() }
     }
 
-    /// Keeps every other process that asks the same from writing, as long as the file is open; false if one was first.
+    /// Locks the file until it is closed, against everybody else who locks it; false if it is locked already.
     package func lock() -> Bool { flock(descriptor, LOCK_EX | LOCK_NB) == 0 }
 
     /// What the system knows about the open file.
@@ -44,7 +44,7 @@ package struct FileWriter: Sendable {
         return information
     }
 
-    /// Closes it, also when it throws. Some file systems tell only now that there was no room.
+    /// Closes it, also when it throws. Some file systems report only now that there was no room.
     package func close() throws(SystemError) {
         // Interrupted, it is closed all the same.
         guard systemClose(descriptor) == 0 || errno == EINTR else { throw SystemError() }

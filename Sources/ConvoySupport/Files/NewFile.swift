@@ -13,7 +13,7 @@ package final class NewFile {
         self.path = path
         let suffix = UInt64.random(in: .min ... .max)
         temporaryPath = path + "." + String(suffix, radix: 36) + ".part"
-        // O_EXCL follows no symbolic link that somebody laid there.
+        // O_EXCL does not follow a symbolic link that an attacker has made there.
         writer = try FileWriter(path: temporaryPath, flags: O_CREAT | O_EXCL, mode: 0o600)
     }
 

@@ -2,7 +2,7 @@ import Foundation
 
 /// Times in nanoseconds, made of numbers that a user or a server has chosen. None of them traps or wraps.
 package enum Nanoseconds {
-    /// The longest time that there is, nearly 32 years: as good as for ever, and so far from the end of the numbers
+    /// The longest time that there is, nearly 32 years: as good as forever, and so far from the end of the numbers
     /// that it can be added to any time on a monotonic clock.
     package static let longest: UInt64 = 1_000_000_000_000_000_000
 

@@ -4,7 +4,7 @@
 package final class RunLoopTimer {
     package fileprivate(set) var deadline: MonotonicTime = 0
     fileprivate var position = -1
-    /// Called by the run loop when the deadline has come.
+    /// What the run loop calls at the deadline.
     package let fire: () -> Void
 
     package init(fire: @escaping () -> Void) { self.fire = fire }
@@ -51,7 +51,7 @@ package struct TimerHeap {
         sink(last.position)
     }
 
-    /// Takes off the top timer if its time has come.
+    /// Takes the next timer off the heap, if it is due.
     package mutating func popDue(now: MonotonicTime) -> RunLoopTimer? {
         guard let first = timers.first, first.deadline <= now else { return nil }
         cancel(first)

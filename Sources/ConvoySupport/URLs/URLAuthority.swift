@@ -67,7 +67,7 @@ struct URLAuthority {
         registeredName(text).map { addressInDecimals($0) ?? $0 }
     }
 
-    /// `0x7f.1` and `2130706433` are 127.0.0.1 to libcurl and to browsers, and had better be it to everybody.
+    /// `0x7f.1` and `2130706433` are 127.0.0.1 to libcurl and to browsers, and so they are here.
     private static func addressInDecimals(_ name: [UInt8]) -> [UInt8]? {
         var address = in_addr()
         guard let first = name.first, ASCII.isDigit(first),

@@ -89,7 +89,7 @@ struct BehaviourExchange: Sendable {
             .header("Content-Encoding", "gzip")
     }
 
-    /// 416, with a complete length if there is one, and a body that nobody may take for the resource's.
+    /// 416, with a complete length if there is one, and a body that must not be mistaken for the resource's.
     func unsatisfiable(_ length: Int?) -> TestServer.Response {
         let range = length.map { [("Content-Range", "bytes */\($0)")] } ?? []
         return answer(416, range, Data("no such range".utf8))

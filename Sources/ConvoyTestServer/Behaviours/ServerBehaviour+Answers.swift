@@ -22,7 +22,7 @@ extension ServerBehaviour {
                     return $0.whole(encoded.prefix(encoded.count / 2)).header("Content-Encoding", "gzip")
                 })
         default:
-            // `unknownContentEncoding`: the bytes as they are sent are all that anybody can hand over.
+            // `unknownContentEncoding`: a client can hand over only the bytes as they are sent.
             return BehaviourScript(.startedOver, .failed).with(
                 \.first, { $0.whole().header("Content-Encoding", "unheard-of") })
         }

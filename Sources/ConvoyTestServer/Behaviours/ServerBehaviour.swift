@@ -80,9 +80,9 @@ public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
     case unreadableLastModified
     /// Dates with years that no machine word holds, and other bytes each time.
     case overflowingDates
-    /// One strong `ETag` for ever, and other bytes each time.
+    /// One strong `ETag` that never changes, and other bytes each time.
     case entityTagNeverChanges
-    /// One old `Last-Modified` for ever, and other bytes each time.
+    /// One old `Last-Modified` that never changes, and other bytes each time.
     case lastModifiedNeverChanges
 
     // MARK: Ranges
@@ -161,7 +161,7 @@ public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
     case gzipTransferCoding
     /// A gzip body that stops early under a `Content-Length` that fits.
     case gzipCutShort
-    /// A `Content-Encoding` that nobody knows.
+    /// A `Content-Encoding` that no client knows.
     case unknownContentEncoding
 
     // MARK: Statuses

@@ -12,7 +12,7 @@ final class ClientConnection {
         case writing
         /// The response waits for a time, a gate or, when it stalls, for nothing.
         case pausing
-        /// Everything is said; what the client still sends is thrown away until it closes, because closing first would
+        /// Everything is sent; what the client still sends is thrown away until it closes, because closing first would
         /// reset the connection and could take the response with it (RFC 9112 section 9.6).
         case draining
         case closed
@@ -62,7 +62,7 @@ final class ClientConnection {
     var hasOutput: Bool { outputStart < output.count }
     var inputCount: Int { input.count - inputStart }
 
-    /// Hands the next event of the parser out, and takes what it has used up off the input.
+    /// The parser's next event. What the parser has used up is taken off the input.
     func nextEvent() -> RequestParser.Event {
         let (consumed, event) = input.withUnsafeBytes {
             parser.next(UnsafeRawBufferPointer(rebasing: $0[inputStart...]))

@@ -48,8 +48,8 @@ final class ConnectionThread: ServerEngine {
 
     func stop() {
         inbox.post(.stop)
-        // A closure of a route may hold the last reference to the server and be released on its thread: waiting for
-        // oneself would take for ever.
+        // A closure of a route may hold the last reference to the server and be released on this thread, which must
+        // not wait for itself.
         let isSelf = identity.withLock { $0.map { pthread_equal($0, pthread_self()) != 0 } ?? false }
         guard !isSelf else { return }
         isOver.wait()

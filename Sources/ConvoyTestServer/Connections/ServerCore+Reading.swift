@@ -2,14 +2,14 @@ import CEpoll
 import Foundation
 
 extension ServerCore {
-    /// What epoll has told about a connection.
+    /// Handles what epoll reports about a connection.
     func handle(_ events: UInt32, _ connection: ClientConnection) {
         if events & (EPOLLERR.rawValue | EPOLLHUP.rawValue) != 0 { return close(connection) }
         if events & (EPOLLIN.rawValue | EPOLLRDHUP.rawValue) != 0, !receive(connection) { return close(connection) }
         advance(connection)
     }
 
-    /// Takes what has come. False when the connection is lost.
+    /// Reads what has arrived. False when the connection is lost.
     private func receive(_ connection: ClientConnection) -> Bool {
         // A few rounds at most, so that one fast upload does not keep the others waiting.
         for _ in 0..<8 {

@@ -4,7 +4,7 @@ import Foundation
 
 /// The server's thread: one epoll loop for the listener, every connection, their timers and the inbox.
 ///
-/// Nothing of it is touched by another thread, and no user's code runs on it.
+/// No other thread touches it, and no user's code runs on it.
 final class ServerCore {
     let state: ServerState
     let inbox: Inbox
@@ -116,7 +116,7 @@ final class ServerCore {
         }
     }
 
-    /// Out of descriptors: the waiting connection would wake the loop for ever, so the listener rests a moment.
+    /// Out of descriptors: the waiting connection would wake the loop without end, so the listener rests a moment.
     private func pauseAccepting() {
         watchListener(for: 0)
         timers.schedule(listenerTimer, at: now + 20_000_000)
@@ -139,7 +139,7 @@ final class ServerCore {
         timers.schedule(timer, at: deadline)
     }
 
-    /// Takes back when a connection was to be woken.
+    /// Does not wake a connection at the time that was set for it.
     func cancelWake(_ connection: ClientConnection) {
         if let timer = connection.timer { timers.cancel(timer) }
     }
@@ -156,7 +156,7 @@ final class ServerCore {
 
     // MARK: Connections
 
-    /// Watches what the phase needs, and nothing that would wake the loop in vain.
+    /// Watches for what the phase needs, and for nothing that would wake the loop needlessly.
     func updateInterest(_ connection: ClientConnection) {
         guard connection.phase != .closed else { return }
         var events: UInt32 = 0

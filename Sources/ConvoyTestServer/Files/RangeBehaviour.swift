@@ -8,7 +8,7 @@ extension TestServer {
         /// 206 that begins so many bytes later (or, negative, earlier) than asked, with a Content-Range and bytes that
         /// agree with each other.
         case wrongOffset(by: Int)
-        /// 206 whose Content-Range tells a file that is one byte longer.
+        /// 206 whose Content-Range announces a file that is one byte longer.
         case wrongTotal
         /// Always 416, with "Content-Range: bytes */N".
         case unsatisfiable

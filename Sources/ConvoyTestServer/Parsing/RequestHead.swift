@@ -2,7 +2,7 @@ import ConvoySupport
 
 /// A request line and a header section, checked against RFC 9112.
 struct RequestHead {
-    /// How the end of the request's body is told.
+    /// How the end of the request's body is marked.
     enum BodyFraming: Equatable {
         case none
         case length(Int)

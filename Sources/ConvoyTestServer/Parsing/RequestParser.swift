@@ -3,8 +3,8 @@ import Foundation
 
 /// Finds requests in a stream of bytes: a plain value that does no I/O and keeps no bytes.
 ///
-/// It is handed what has come and not been consumed, and tells how much of that it has used up. No sequence of bytes
-/// can make it trap.
+/// It is handed the bytes that have arrived and are not consumed, and returns how many of them it has used up. No
+/// sequence of bytes can make it trap.
 struct RequestParser {
     /// What was found.
     enum Event {

@@ -56,7 +56,7 @@ struct ResponseWriter {
         sendsBody = head.sendsBody
     }
 
-    /// Appends up to about `room` bytes and tells how to go on. `now` is a monotonic time in nanoseconds.
+    /// Appends up to about `room` bytes, and returns how to go on. `now` is a monotonic time in nanoseconds.
     mutating func fill(_ output: inout [UInt8], room: Int, now: UInt64) -> Step {
         switch phase {
         case .headDelay:

@@ -20,7 +20,7 @@ extension TestServer {
             case raw(Data)
         }
 
-        /// How the end of the body is told (RFC 9112 section 6).
+        /// How the end of the body is marked (RFC 9112 section 6).
         public enum Framing: Hashable, Sendable {
             /// Content-Length, or chunked for `Body.chunks`. A Content-Length or Transfer-Encoding among `headers`
             /// takes its place and is sent as it is, with the bytes as they are.
@@ -42,7 +42,7 @@ extension TestServer {
         public var headers: Headers
         /// The body.
         public var body: Body
-        /// How the end of the body is told.
+        /// How the end of the body is marked.
         public var framing: Framing
         /// Fields after the last chunk; sent only when the body is chunked.
         public var trailers: Headers

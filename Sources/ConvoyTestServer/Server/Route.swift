@@ -8,7 +8,7 @@ struct Route: Sendable {
 enum RouteAction: Sendable {
     /// On the server's thread.
     case fixed(TestServer.Response)
-    /// On the server's thread: the responses in turn, the last one for ever.
+    /// On the server's thread: the responses in turn, the last one again and again.
     case inTurn(Turns)
     /// On the server's thread, which must not wait: for what is quick and no user's code.
     case computed(@Sendable (RecordedRequest) -> TestServer.Response)

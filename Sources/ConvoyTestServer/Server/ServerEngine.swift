@@ -8,6 +8,6 @@ protocol ServerEngine: Sendable {
     /// Closes every open connection and goes on listening. Returns before that has happened.
     func dropConnections()
 
-    /// Wakes somebody who waits for a change of the `ServerState`, if nothing has done so by then.
+    /// Wakes a caller that waits for a change of the `ServerState`, if nothing has woken it by then.
     func wake(waiter: UInt64, at deadline: MonotonicTime)
 }

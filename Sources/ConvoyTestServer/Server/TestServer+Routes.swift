@@ -13,7 +13,7 @@ extension TestServer {
         state.setRoute(.fixed(response), options, method, path)
     }
 
-    /// Answers a path with the responses in turn; the last one is given for ever.
+    /// Answers a path with the responses in turn, and with the last one from then on.
     public func route(_ method: String?, _ path: String, options: RouteOptions = [], inTurn responses: [Response]) {
         state.setRoute(.inTurn(Turns(responses)), options, method, path)
     }
@@ -62,7 +62,7 @@ extension TestServer {
         route(nil, path, options: options, response)
     }
 
-    /// Answers a path with the responses in turn, whatever the method; the last one is given for ever.
+    /// Answers a path with the responses in turn, whatever the method, and with the last one from then on.
     public func route(_ path: String, options: RouteOptions = [], inTurn responses: [Response]) {
         route(nil, path, options: options, inTurn: responses)
     }

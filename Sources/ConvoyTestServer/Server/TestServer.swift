@@ -13,7 +13,7 @@ import Foundation
 /// ```
 ///
 /// One thread serves any number of connections; no user's code runs on it. Everything here may be called from any
-/// thread. A server is stopped by `stop()` or by letting go of it.
+/// thread. A server is stopped by `stop()`, and when its last reference is gone.
 public final class TestServer: Sendable {
     /// What can be set when a server is made.
     public struct Configuration: Sendable {
@@ -55,7 +55,7 @@ public final class TestServer: Sendable {
         URLReference.url("http://127.0.0.1:\(port)\(path)") ?? URL(fileURLWithPath: "/")
     }
 
-    /// Closes the port and every connection, ends the thread and lets go of all routes. Requests stay readable.
+    /// Closes the port and every connection, ends the thread and releases all routes. Requests stay readable.
     ///
     /// It returns when all of that is done. Stopping twice does nothing more. A handler that is still running goes on;
     /// its response is thrown away.

@@ -4,7 +4,7 @@ import ConvoySupport
 public enum TestServerError: Error, Hashable, Sendable, CustomStringConvertible {
     /// A system call failed: its name, and its `errno`.
     case system(call: String, code: Int32)
-    /// What was waited for had not happened when the time was over. The text tells what the server had seen by then.
+    /// The wait timed out. The text says what the server had seen by then.
     case timedOut(String)
     /// The server was stopped while something was waited for.
     case stopped

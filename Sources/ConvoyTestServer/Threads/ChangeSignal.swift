@@ -1,9 +1,9 @@
 import ConvoySupport
 
-/// Tells those who wait that something has changed, at the price of a lock when nobody waits.
+/// Wakes callers that wait for a change, at the price of a lock when there are none.
 ///
-/// A waiter reads the generation, looks at the world, and then registers for the generation which it has read: a change
-/// in between is thus never missed.
+/// A waiter reads the generation, checks its condition, and then registers for the generation which it has read: a
+/// change in between is thus never missed.
 final class ChangeSignal: Sendable {
     private struct State {
         var generation: UInt64 = 0

@@ -2,7 +2,7 @@ import Convoy
 import Foundation
 import FoundationNetworking
 
-/// The headers that `--header` and its like ask for.
+/// The request headers that the options ask for.
 struct Headers {
     private var serializer = HTTPRequestSerializer()
     private var fields: [String: String?] = [:]

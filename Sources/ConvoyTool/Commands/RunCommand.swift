@@ -102,7 +102,7 @@ enum RunCommand {
         return transfers
     }
 
-    /// A request that was not sent says which one it waited for in vain.
+    /// Names, for a request that was not sent, the dependency that failed.
     private static func explain(
         _ outcome: Outcome, of transfer: Transfer, waitingFor dependencies: [Transfer]
     ) -> Outcome {

@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// Names for files from URLs, which anybody may have made.
+/// Names for files from URLs, which are not to be trusted.
 enum FileNames {
     /// Short enough that ".part", and a number where two names are the same, still make a name of 255 bytes.
     static let maximumLength = 240
@@ -38,7 +38,7 @@ enum FileNames {
         return String(decoding: PercentEncoding.decoded(Array(component.utf8)[...]), as: UTF8.self)
     }
 
-    /// Cut in the stem, so that the suffix still tells the type; a suffix that is too long is cut as well.
+    /// Cut in the stem, so that the suffix still shows the type; a suffix that is too long is cut as well.
     private static func shortened(_ name: String, to limit: Int) -> String {
         guard name.utf8.count > limit else { return name }
         let (stem, suffix) = parts(of: name)

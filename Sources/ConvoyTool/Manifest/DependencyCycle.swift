@@ -1,4 +1,4 @@
-/// Finds requests that wait for each other, and would wait for ever.
+/// Finds requests that wait for each other, and would wait forever.
 enum DependencyCycle {
     private enum Mark { case open, done }
 

@@ -1,4 +1,4 @@
-/// A value of JSON (RFC 8259) that knows where it stood: a mistake in a file can be told by its line and column.
+/// A value of JSON (RFC 8259) that knows its place in the text, so that a mistake is reported by line and column.
 ///
 /// Stricter than Foundation's parser on Linux, which accepts a comma before a closing bracket and a key twice.
 struct JSONValue {

@@ -1,7 +1,8 @@
 import Foundation
 import Synchronization
 
-/// Ctrl-C and its like: cancels what is under way, so that the program ends in order, with nothing left behind.
+/// Handles Ctrl-C and the other signals that end a program: cancels what is under way, so that the program ends in
+/// order, with nothing left behind.
 ///
 /// A second signal ends the program at once, and so does one that comes when there is nothing to cancel.
 final class Interruption: Sendable {
@@ -52,7 +53,7 @@ final class Interruption: Sendable {
         cancel?()
     }
 
-    /// What to do when it comes; done at once if it has come already. Replaces what was to be done before.
+    /// Sets what an interruption cancels, at once if it has come already. Replaces what was set before.
     func onInterrupt(_ cancel: @escaping @Sendable () -> Void) {
         let isOver = state.withLock { state in
             state.cancel = cancel
@@ -61,7 +62,7 @@ final class Interruption: Sendable {
         if isOver { cancel() }
     }
 
-    /// Whoever started the program with a signal ignored, as `nohup` does, wants it to stay so.
+    /// A signal that was ignored when the program was started, as by `nohup`, stays ignored.
     private static func isIgnored(_ number: Int32) -> Bool {
         var action = sigaction()
         guard sigaction(number, nil, &action) == 0 else { return false }

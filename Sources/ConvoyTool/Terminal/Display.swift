@@ -109,7 +109,7 @@ final class Display: Sendable {
 
     // MARK: The terminal
 
-    /// Columns and rows; of a usual terminal where there is none.
+    /// Columns and rows; 80 and 24 where there is no terminal.
     var size: (columns: Int, rows: Int) {
         var size = winsize()
         guard ioctl(people, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0, size.ws_row > 0 else { return (80, 24) }
@@ -129,7 +129,7 @@ final class Display: Sendable {
         usesColour ? "\u{1B}[\(colour.rawValue)m\(text)\u{1B}[0m" : text
     }
 
-    /// Writes all of it. When nobody reads any more, the program ends in order.
+    /// Writes all of it. When the reader is gone, the program ends in order.
     private static func put(_ text: String, to descriptor: Int32) {
         var text = text
         let isBroken = text.withUTF8 { bytes in

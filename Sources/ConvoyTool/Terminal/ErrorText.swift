@@ -2,7 +2,7 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// An error in the words of whoever made it, on one line.
+/// An error on one line, in the words of the code that made it.
 enum ErrorText {
     static func line(for error: any Error) -> String {
         if let error = error as? ToolError { return error.text }
@@ -16,7 +16,7 @@ enum ErrorText {
         if let error = error as? POSIXError { return SystemError(code: error.code.rawValue).text }
         // Foundation's errors describe themselves for programmers; Swift's own have no other words.
         if error is URLError || error is CocoaError || type(of: error) is NSError.Type {
-            // On Linux a sentence goes before that says nothing.
+            // On Linux a sentence that says nothing precedes it.
             return error.localizedDescription.replacing("The operation could not be completed. ", with: "")
         }
         return String(describing: error)

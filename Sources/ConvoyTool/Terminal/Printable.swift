@@ -25,7 +25,7 @@ enum Printable {
     /// How many columns the text takes.
     static func width(_ text: String) -> Int { text.reduce(0) { $0 + width($1) } }
 
-    /// The text in exactly so many columns, cut in its middle where it is too long: ends tell names apart.
+    /// The text in exactly so many columns, cut in its middle where it is too long: names differ at their ends.
     static func fitted(_ text: String, to columns: Int) -> String {
         let missing = columns - width(text)
         if missing >= 0 { return text + String(repeating: " ", count: missing) }

@@ -2,7 +2,7 @@
 struct ProgressBar {
     var name: String
     var done: Int64
-    /// nil where nobody knows.
+    /// nil where it is unknown.
     var total: Int64?
     /// Bytes in a second; nil while there is nothing to measure.
     var speed: Double?

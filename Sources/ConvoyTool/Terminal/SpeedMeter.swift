@@ -5,7 +5,7 @@ struct SpeedMeter {
 
     /// Notes how far it is. Called a few times a second.
     mutating func note(_ bytes: Int64, at time: ContinuousClock.Instant) {
-        // Started over: what was measured is of another try.
+        // The transfer has started over: the old samples are of an earlier attempt.
         if let last = samples.last, bytes < last.bytes { samples = [] }
         samples.append((time, bytes))
         while samples.count > 2, let first = samples.first, time - first.time > Self.window { samples.removeFirst() }

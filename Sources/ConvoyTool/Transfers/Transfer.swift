@@ -35,7 +35,7 @@ final class Transfer: Sendable {
         operation.outputStream = box.body
     }
 
-    /// Where the operation tells of its progress and its end.
+    /// Sets where the operation reports its progress and its end.
     func attach(to queue: DispatchQueue?, group: DispatchGroup?) {
         operation.completionQueue = queue
         operation.completionGroup = group

@@ -35,7 +35,7 @@ final class TransferBoard: Sendable {
         contents.withLock { $0.timer = box.timer }
     }
 
-    /// Bytes of a transfer have come. The first call makes its bar.
+    /// Notes that bytes of a transfer have arrived. The first call makes its bar.
     func note(_ transfer: Transfer, done: Int64, expected: Int64?) {
         guard display.isLive else { return }
         let id = ObjectIdentifier(transfer)

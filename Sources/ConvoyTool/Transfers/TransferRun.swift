@@ -61,7 +61,7 @@ struct TransferRun {
         transfer.attach(to: manager.completionQueue, group: manager.completionGroup)
         if display.isLive {
             operation.downloadProgressHandler = { [weak operation] _, total, expected in
-                // The body of an error is nobody's download.
+                // The body of an error response is no download.
                 guard let status = operation?.statusCode, (200..<300).contains(status) else { return }
                 board.note(transfer, done: total, expected: expected)
             }
@@ -80,7 +80,7 @@ struct TransferRun {
     private func report(_ outcome: Outcome, name: String) {
         if printsJSON { display.emit(outcome.json) }
         if let error = outcome.error {
-            // Who has pressed Ctrl-C knows.
+            // The user who pressed Ctrl-C knows.
             guard Interruption.shared.status == nil || error != Transfer.cancelled else { return }
             let subject = outcome.id.map { "\(Printable.line($0)): " } ?? ""
             let url = URL(string: outcome.url)?.forPeople ?? Printable.line(outcome.url)
