@@ -61,19 +61,18 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     public let baseURL: URL?
     /// `baseURL` as text, where a plain path need only be put behind it.
     private let basePrefix: String?
-    private let baseHost: String?
 
     /// - Parameter baseURL: nil where every URL is given whole.
     public init(baseURL: URL? = nil) {
         self.baseURL = baseURL.map(Self.directory)
         basePrefix = self.baseURL.flatMap(Self.prefix)
-        baseHost = self.baseURL.flatMap(URLConnectionOperation.schedulingHost(of:))
         let queue = RequestOperationQueue()
         queue.name = "Convoy.Operations"
         queue.maxConcurrentOperationCount = Self.defaultMaxConcurrentOperationCount
         queue.maxConcurrentOperationCountPerHost = Self.defaultMaxConcurrentOperationCountPerHost
         var common = CommonSettings.Values()
         common.serializer = SerializerFacts(JSONResponseSerializer())
+        common.baseHost = self.baseURL.flatMap { HostKey.of($0) }
         settings = Locked(Settings(common: common, operationQueue: queue))
     }
 
@@ -220,14 +219,13 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     /// An operation for a GET of a plain path, of which nothing need be checked; nil for others, and where a subclass
     /// makes the operations.
     private func makePreparedOperation(_ path: String) -> HTTPRequestOperation? {
-        guard let basePrefix, let baseHost, Self.isPlainPath(path), type(of: self) == HTTPRequestOperationManager.self else { return nil }
+        guard let basePrefix, Self.isPlainPath(path), type(of: self) == HTTPRequestOperationManager.self else { return nil }
         let (header, common) = settings.withLock { settings in
             (settings.preparedHeader, settings.preparedHeader == nil ? nil : settings.settingsOfNextOperation())
         }
         guard let header, let common else { return nil }
         let request = PreparedRequest(
-            address: basePrefix + path, host: baseHost, method: "GET", header: header.header,
-            timeoutInterval: header.timeoutInterval)
+            address: basePrefix + path, method: "GET", header: header.header, timeoutInterval: header.timeoutInterval)
         return HTTPRequestOperation(.prepared(request), settings: common)
     }
 

@@ -21,6 +21,8 @@ final class CommonSettings: @unchecked Sendable {
         var coalesces = false
         var maximumBodySize = 256 << 20
         var responseStringEncoding: String.Encoding?
+        /// The host of requests that were prepared for the manager's base URL.
+        var baseHost: HostKey?
         var serializer = SerializerFacts(HTTPResponseSerializer())
     }
 

@@ -88,16 +88,12 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         type(of: self) == HTTPRequestOperation.self || type(of: self) == URLConnectionOperation.self
     }
     /// With the port, where the URL names one: two services on one machine are two hosts.
-    package override var schedulingHost: String? {
-        switch core.withLock({ $0.request }) {
-        case .prepared(let request): return request.host
-        case .foundation(let request): return request.url.flatMap(Self.schedulingHost(of:))
+    package override var hostKey: HostKey? {
+        let (request, base) = core.withLock { ($0.request, $0.common.values.baseHost) }
+        switch request {
+        case .prepared: return base
+        case .foundation(let request): return hostKey(of: request.url)
         }
-    }
-
-    static func schedulingHost(of url: URL) -> String? {
-        guard let host = url.host?.lowercased() else { return nil }
-        return url.port.map { "\(host):\($0)" } ?? host
     }
 
     package override var waitsAtClosedGate: Bool { retryPolicy != nil }

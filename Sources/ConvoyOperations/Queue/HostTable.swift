@@ -3,7 +3,7 @@
 /// Index 0 stands for operations without a host; it has no limit and no gate.
 struct HostTable {
     struct Host {
-        var name: String?
+        var key: HostKey?
         /// Operations in the queue, so that a host without any can be forgotten.
         var members = 0
         /// Slots taken.
@@ -27,9 +27,15 @@ struct HostTable {
     }
 
     private(set) var hosts: ContiguousArray<Host> = [Host()]
-    private var indices: [String: Int32] = [:]
+    private var indices: [ObjectIdentifier: Int32] = [:]
     private var free: [Int32] = []
+    /// How many hosts have no operations and an open gate.
+    private var unused = 0
     private var gateCount: UInt64 = 0
+
+    /// How many hosts are remembered that are not used. Where operations come one by one, their host is not made anew
+    /// each time.
+    private static let mostUnused = 64
 
     subscript(index: Int32) -> Host {
         _read { yield hosts[Int(index)] }
@@ -37,32 +43,59 @@ struct HostTable {
     }
 
     /// The index of a host, if the table has it.
-    func knownIndex(of name: String) -> Int32? { indices[name] }
-
-    /// The index of a host, which is added if it is new.
-    mutating func index(of name: String?) -> Int32 {
-        guard let name else { return 0 }
-        if let index = indices[name] { return index }
-        let index: Int32
-        if let reused = free.popLast() {
-            index = reused
-            hosts[Int(index)] = Host(name: name)
-        } else {
-            index = Int32(hosts.count)
-            hosts.append(Host(name: name))
-        }
-        indices[name] = index
+    func knownIndex(of key: HostKey) -> Int32? {
+        let guess = key.lastIndex.load(ordering: .relaxed)
+        if Int(guess) < hosts.count, hosts[Int(guess)].key === key { return guess }
+        guard let index = indices[ObjectIdentifier(key)] else { return nil }
+        key.lastIndex.store(index, ordering: .relaxed)
         return index
     }
 
-    /// Forgets a host that has no operations and an open gate.
-    mutating func releaseIfUnused(_ index: Int32) {
-        guard index > 0, hosts[Int(index)].members == 0, hosts[Int(index)].gate == 0,
-            let name = hosts[Int(index)].name
-        else { return }
-        indices[name] = nil
-        hosts[Int(index)] = Host()
-        free.append(index)
+    /// The index of a host, which is added if it is new.
+    mutating func index(of key: HostKey?) -> Int32 {
+        guard let key else { return 0 }
+        if let index = knownIndex(of: key) { return index }
+        let index: Int32
+        if let reused = free.popLast() {
+            index = reused
+            hosts[Int(index)] = Host(key: key)
+        } else {
+            index = Int32(hosts.count)
+            hosts.append(Host(key: key))
+        }
+        unused += 1
+        indices[ObjectIdentifier(key)] = index
+        key.lastIndex.store(index, ordering: .relaxed)
+        return index
+    }
+
+    /// Counts an operation of a host.
+    mutating func join(_ index: Int32) {
+        guard index > 0 else { return }
+        if isUnused(index) { unused -= 1 }
+        hosts[Int(index)].members += 1
+    }
+
+    mutating func leave(_ index: Int32) {
+        guard index > 0 else { return }
+        hosts[Int(index)].members -= 1
+        if isUnused(index) { didBecomeUnused() }
+    }
+
+    private func isUnused(_ index: Int32) -> Bool {
+        hosts[Int(index)].members == 0 && hosts[Int(index)].gate == 0
+    }
+
+    private mutating func didBecomeUnused() {
+        unused += 1
+        guard unused > Self.mostUnused, unused > hosts.count / 2 else { return }
+        for index in hosts.indices.dropFirst() where isUnused(Int32(index)) {
+            guard let key = hosts[index].key else { continue }
+            indices[ObjectIdentifier(key)] = nil
+            hosts[index] = Host()
+            free.append(Int32(index))
+        }
+        unused = 0
     }
 
     /// The hosts whose gate is closed.
@@ -73,6 +106,7 @@ struct HostTable {
     /// Closes the gate of a host. False if it was closed for as long or longer before.
     mutating func closeGate(of index: Int32, until deadline: UInt64) -> Bool {
         guard index > 0, deadline > hosts[Int(index)].gate else { return false }
+        if isUnused(index) { unused -= 1 }
         if hosts[Int(index)].gate == 0 {
             gateCount += 1
             hosts[Int(index)].gateNumber = gateCount
@@ -84,5 +118,6 @@ struct HostTable {
     mutating func openGate(of index: Int32) {
         hosts[Int(index)].gate = 0
         hosts[Int(index)].untold = InlineArray(repeating: -1)
+        if isUnused(index) { didBecomeUnused() }
     }
 }

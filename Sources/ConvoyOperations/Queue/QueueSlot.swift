@@ -54,7 +54,7 @@ struct Examination {
     var isReady: Bool
     var isCancelled: Bool
     var isDirect: Bool
-    var host: String?
+    var host: HostKey?
     var waitsAtGate: Bool
     var level: Int
 
@@ -78,7 +78,7 @@ struct Examination {
         isDirect = scheduled.isStartedDirectly || isCancelled && !scheduled.isAsynchronous
         // A cancelled operation only has to finish; no host is asked anything.
         guard !isCancelled else { return }
-        host = scheduled.schedulingHost
+        host = scheduled.hostKey
         waitsAtGate = host != nil && scheduled.waitsAtClosedGate
     }
 }

@@ -120,7 +120,6 @@ struct QueueState {
             places.append(index, to: &counted)
             length.join()
         }
-        lanes.join(index, host: nil)
         return index
     }
 

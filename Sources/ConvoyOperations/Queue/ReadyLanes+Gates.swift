@@ -7,9 +7,9 @@ extension ReadyLanes {
     }
 
     /// Closes a host's gate until a time. False if it was closed for as long or longer before.
-    mutating func closeGate(forHost name: String, until deadline: UInt64) -> Bool {
+    mutating func closeGate(of key: HostKey, until deadline: UInt64) -> Bool {
         guard deadline > 0 else { return false }
-        let host = hosts.index(of: name)
+        let host = hosts.index(of: key)
         let wasOpen = hosts[host].gate == 0
         guard hosts.closeGate(of: host, until: deadline) else { return false }
         if wasOpen {
@@ -22,14 +22,14 @@ extension ReadyLanes {
     }
 
     /// Opens a host's gate if it is due by now; another closing than the one whose time has come may not be.
-    mutating func openGate(forHost name: String, dueAt now: UInt64) {
-        guard let host = hosts.knownIndex(of: name), hosts[host].gate > 0, hosts[host].gate <= now else { return }
+    mutating func openGate(of key: HostKey, dueAt now: UInt64) {
+        guard let host = hosts.knownIndex(of: key), hosts[host].gate > 0, hosts[host].gate <= now else { return }
         openGate(host)
     }
 
     /// Opens a host's gate. False if it was open.
-    mutating func openGate(forHost name: String) -> Bool {
-        guard let host = hosts.knownIndex(of: name), hosts[host].gate > 0 else { return false }
+    mutating func openGate(of key: HostKey) -> Bool {
+        guard let host = hosts.knownIndex(of: key), hosts[host].gate > 0 else { return false }
         openGate(host)
         return true
     }
@@ -40,13 +40,12 @@ extension ReadyLanes {
 
     /// The closed gates. Takes time in proportion to the number of hosts.
     var closedGates: [(host: String, deadline: UInt64)] {
-        hosts.gated.compactMap { index in hosts[index].name.map { ($0, hosts[index].gate) } }
+        hosts.gated.compactMap { index in hosts[index].key.map { ($0.name, hosts[index].gate) } }
     }
 
     private mutating func openGate(_ host: Int32) {
         hosts.openGate(of: host)
         update(host)
-        hosts.releaseIfUnused(host)
     }
 
     // MARK: Telling those that wait

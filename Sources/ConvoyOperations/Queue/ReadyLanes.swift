@@ -54,24 +54,19 @@ struct ReadyLanes {
 
     // MARK: Membership
 
-    mutating func join(_ slot: Int32, host name: String?) {
-        let host = hosts.index(of: name)
-        hosts[host].members += 1
-        entries[Int(slot)].host = host
-    }
-
     mutating func leave(_ slot: Int32) {
-        let host = entries[Int(slot)].host
-        hosts[host].members -= 1
-        hosts.releaseIfUnused(host)
+        hosts.leave(entries[Int(slot)].host)
         entries[Int(slot)].host = 0
     }
 
     /// Changes the host of an operation that is not in a lane and not running.
-    mutating func move(_ slot: Int32, toHost name: String?) {
-        guard hosts[entries[Int(slot)].host].name != name else { return }
-        leave(slot)
-        join(slot, host: name)
+    mutating func move(_ slot: Int32, toHost key: HostKey?) {
+        let host = hosts.index(of: key)
+        guard entries[Int(slot)].host != host else { return }
+        // In this order: a host that is left may be forgotten, and with it all that are not used.
+        hosts.join(host)
+        hosts.leave(entries[Int(slot)].host)
+        entries[Int(slot)].host = host
     }
 
     // MARK: Lanes

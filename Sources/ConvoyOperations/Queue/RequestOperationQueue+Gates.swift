@@ -31,7 +31,8 @@ extension RequestOperationQueue {
     /// - Returns: whether the gate was closed.
     @discardableResult
     public final func openGate(forHost host: String) -> Bool {
-        let wasClosed = state.withLock { $0.lanes.openGate(forHost: host.lowercased()) }
+        let key = HostKey.named(host.lowercased())
+        let wasClosed = state.withLock { $0.lanes.openGate(of: key) }
         startReady()
         return wasClosed
     }
@@ -45,13 +46,15 @@ extension RequestOperationQueue {
     /// Lets the operations for a host that wait at its gate not start until the queue's clock shows `deadline`
     /// (nanoseconds). A gate that is closed for longer stays so.
     package final func closeGate(forHost host: String, until deadline: UInt64) {
-        guard deadline > clock.now, state.withLock({ $0.lanes.closeGate(forHost: host, until: deadline) }) else {
-            return
-        }
+        closeGate(of: HostKey.named(host), until: deadline)
+    }
+
+    func closeGate(of host: HostKey, until deadline: UInt64) {
+        guard deadline > clock.now, state.withLock({ $0.lanes.closeGate(of: host, until: deadline) }) else { return }
         clock.schedule(at: deadline) { [weak self] in
             guard let self else { return }
             let now = max(self.clock.now, deadline)
-            self.state.withLock { $0.lanes.openGate(forHost: host, dueAt: now) }
+            self.state.withLock { $0.lanes.openGate(of: host, dueAt: now) }
             self.startReady()
         }
         // Who waits now is told.

@@ -34,6 +34,7 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
     private let priority = Atomic<Int>(QueuePriority.normal.rawValue)
     private let reason = Locked<(any Error)?>(nil)
     private let inquiries = ReadinessInquiries()
+    private let firstHost = OnceReference<HostKey>()
 
     /// The place in the queue. Read and written by the queue only, under its lock.
     var queueIndex: Int32 = -1
@@ -204,7 +205,19 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
     package var isStartedDirectly: Bool { false }
 
     /// The host whose limit and gate apply to the operation; nil for none. Asked when the operation becomes ready.
-    package var schedulingHost: String? { nil }
+    package var hostKey: HostKey? { nil }
+
+    /// The name of the host whose limit and gate apply to the operation; nil for none.
+    package final var schedulingHost: String? { hostKey?.name }
+
+    /// The key of a URL's host. That of the first URL is kept, so that the host is looked up once for an operation.
+    package final func hostKey(of url: URL?) -> HostKey? {
+        guard let url else { return nil }
+        if let known = firstHost.object { return HostKey.of(url, guess: known) }
+        let key = HostKey.of(url)
+        if let key { _ = firstHost.set(key) }
+        return key
+    }
 
     /// Whether the operation waits while the gate of its host is closed; false lets it pass. Asked when the operation
     /// becomes ready.
@@ -227,8 +240,8 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
 
     /// Lets the queue hold back what waits at the gate of the operation's host until a time on its clock, in nanoseconds.
     package final func closeHostGate(until deadline: UInt64) {
-        guard let queue, let host = schedulingHost else { return }
-        queue.closeGate(forHost: host, until: deadline)
+        guard let queue, let host = hostKey else { return }
+        queue.closeGate(of: host, until: deadline)
     }
 
     private var queue: RequestOperationQueue? { connections.withLock { $0.queue } }

@@ -61,8 +61,6 @@ package enum TransferRequest: Sendable {
 package struct PreparedRequest: Sendable {
     /// A URL with the scheme `http` or `https` and a host.
     package let address: String
-    /// The host in small letters, with the port where the URL names one.
-    package let host: String
     /// A token (RFC 9110, section 5.6.2).
     package let method: String
     /// For a request without a body.
@@ -70,9 +68,8 @@ package struct PreparedRequest: Sendable {
     /// Seconds without a byte; 0 or less for no limit.
     package let timeoutInterval: TimeInterval
 
-    package init(address: String, host: String, method: String, header: RequestHeader, timeoutInterval: TimeInterval) {
+    package init(address: String, method: String, header: RequestHeader, timeoutInterval: TimeInterval) {
         self.address = address
-        self.host = host
         self.method = method
         self.header = header
         self.timeoutInterval = timeoutInterval

@@ -155,7 +155,7 @@ final class PausableTestOperation: ScheduledOperation, PausableOperation, @unche
     var timesFinished: Int { finishes.load(ordering: .sequentiallyConsistent) }
 
     override var isStartedDirectly: Bool { isDirect }
-    override var schedulingHost: String? { host }
+    override var hostKey: HostKey? { host.map(HostKey.named) }
     override var waitsAtClosedGate: Bool { waitsAtGate }
     override func willWaitAtGate(until deadline: UInt64) { toldOfGates.withLock { $0.append(deadline) } }
     /// The deadlines that it was told of.

@@ -1,0 +1,115 @@
+import ConvoySupport
+import Foundation
+import FoundationNetworking
+import Synchronization
+import Testing
+
+@testable import ConvoyOperations
+
+@Suite("Keys of hosts")
+struct HostKeyTests {
+    @Test(
+        "The key of a URL is its host in lower case, with the port where it names one",
+        arguments: [
+            ("http://example.com/a", "example.com"), ("HTTP://Example.COM", "example.com"),
+            ("https://example.com:8443?x", "example.com:8443"), ("http://example.com:080/", "example.com:80"),
+            ("http://example.com:/", "example.com"), ("http://user:81@example.com:82/", "example.com:82"),
+            ("http://user:81@x/", "x"), ("http://[::1]:80/", "::1:80"), ("http://a_b.example/", "a_b.example"),
+            ("http://%41b.example/", "ab.example"), ("http://bücher.example/", "xn--bcher-kva.example"),
+            ("http://example.com#f", "example.com"), ("http://a.example./", "a.example."), ("http://h:0/", "h:0"),
+            ("http://h:65536/", "h:65536"), ("http://127.0.0.1:8080/x?y#z", "127.0.0.1:8080"), ("//h/x", "h"),
+        ])
+    func names(text: String, name: String) throws {
+        let url = try #require(URL(string: text))
+        let key = try #require(HostKey.of(url))
+        #expect(key.name == name)
+        #expect(HostKey.of(url, guess: key) === key)
+        #expect(HostKey.of(url, guess: HostKey.named("other")) === key)
+        #expect(HostKey.named(name) === key)
+    }
+
+    @Test("A URL without a host has no key", arguments: ["file:///x", "mailto:a@b", "data:,x://y/z", "x/y"])
+    func none(text: String) throws {
+        #expect(HostKey.of(try #require(URL(string: text))) == nil)
+    }
+
+    @Test("A URL is not taken for that of a host whose name begins like its own")
+    func guesses() throws {
+        let guess = HostKey.named("example.com")
+        for text in ["http://example.com:80/", "http://example.com.evil/", "http://example.com@evil/", "http://example.co/"] {
+            let url = try #require(URL(string: text))
+            #expect(HostKey.of(url, guess: guess) !== guess)
+            #expect(HostKey.of(url, guess: guess) === HostKey.of(url))
+        }
+    }
+
+    @Test("A request whose URL is replaced before it runs has the key of the new host")
+    func replaced() throws {
+        let operation = ScheduledOperation()
+        for name in ["a.example", "b.example", "a.example", "c.example:81"] {
+            let url = try #require(URL(string: "http://\(name)/x"))
+            #expect(operation.hostKey(of: url)?.name == name)
+        }
+        #expect(operation.hostKey(of: nil) == nil)
+    }
+
+    @Test("Keys that nobody holds are forgotten, and one that is held stays the only one of its name")
+    func sweeping() {
+        let held = (0..<100).map { HostKey.named("held-\($0).example") }
+        for number in 0..<5_000 { _ = HostKey.named("loose-\(number).example") }
+        #expect(HostKey.count < 2_000)
+        for (number, key) in held.enumerated() { #expect(HostKey.named("held-\(number).example") === key) }
+    }
+
+    @Test("Threads that ask for the same names get the same keys while keys come and go")
+    func threads() {
+        let wrong = Atomic<Int>(0)
+        DispatchQueue.concurrentPerform(iterations: 4) { thread in
+            for round in 0..<5_000 {
+                let name = "shared-\(round % 300).example"
+                let key = HostKey.named(name)
+                _ = HostKey.named("own-\(thread)-\(round).example")
+                if key.name != name || HostKey.named(name) !== key { wrong.add(1, ordering: .relaxed) }
+            }
+        }
+        #expect(wrong.load(ordering: .relaxed) == 0)
+    }
+
+    @Test("A queue's table forgets hosts that are not used, but not those that have operations or a closed gate")
+    func table() {
+        var table = HostTable()
+        let keys = (0..<400).map { HostKey.named("table-\($0).example") }
+        let used = keys.prefix(10).map { table.index(of: $0) }
+        for index in used { table.join(index) }
+        let gated = table.index(of: keys[10])
+        let isClosed = table.closeGate(of: gated, until: 5)
+        #expect(isClosed)
+        for key in keys.dropFirst(11) {
+            let index = table.index(of: key)
+            #expect(table.knownIndex(of: key) == index && table[index].key === key)
+            table.join(index)
+            table.leave(index)
+        }
+        #expect(table.hosts.count <= 160)
+        #expect(used == keys.prefix(10).map { table.knownIndex(of: $0) })
+        #expect(table.knownIndex(of: keys[10]) == gated && table.gated == [gated])
+        table.openGate(of: gated)
+        for index in used { table.leave(index) }
+        #expect(table.gated.isEmpty && table.hosts.allSatisfy { $0.members == 0 })
+    }
+
+    @Test("Two tables that share a host find it in their own place")
+    func twoTables() {
+        var first = HostTable()
+        var second = HostTable()
+        let (a, b) = (HostKey.named("a.example"), HostKey.named("b.example"))
+        let indices = [first.index(of: a), first.index(of: b), second.index(of: b), second.index(of: a)]
+        #expect(indices == [1, 2, 1, 2])
+        for _ in 0..<3 {
+            let found = [first.index(of: a), first.index(of: b), second.index(of: b), second.index(of: a)]
+            #expect(found == indices)
+        }
+        let none = first.index(of: nil)
+        #expect(none == 0)
+    }
+}
