@@ -20,7 +20,7 @@ extension RequestOperationQueue {
     /// policy's ``RetryPolicy/maximumGateDuration``.
     public final var closedGates: [ClosedGate] {
         state.withLock { $0.lanes.closedGates }
-            .map { ClosedGate(host: $0.host, opensAt: clock.date(of: $0.deadline)) }
+            .map { ClosedGate(host: $0.host, opensAt: scheduler.clock.date(of: $0.deadline)) }
             .sorted { $0.host < $1.host }
     }
 
@@ -33,32 +33,20 @@ extension RequestOperationQueue {
     public final func openGate(forHost host: String) -> Bool {
         let key = HostKey.named(host.lowercased())
         let wasClosed = state.withLock { $0.lanes.openGate(of: key) }
-        startReady()
+        scheduler.startReady()
         return wasClosed
     }
 
     /// Opens all gates before their time, as ``openGate(forHost:)`` does.
     public final func openAllGates() {
         state.withLock { $0.lanes.openAllGates() }
-        startReady()
+        scheduler.startReady()
     }
 
     /// Lets the operations for a host that wait at its gate not start until the queue's clock shows `deadline`
     /// (nanoseconds). A gate that is closed for longer stays so.
     package final func closeGate(forHost host: String, until deadline: UInt64) {
-        closeGate(of: HostKey.named(host), until: deadline)
-    }
-
-    func closeGate(of host: HostKey, until deadline: UInt64) {
-        guard deadline > clock.now, state.withLock({ $0.lanes.closeGate(of: host, until: deadline) }) else { return }
-        clock.schedule(at: deadline) { [weak self] in
-            guard let self else { return }
-            let now = max(self.clock.now, deadline)
-            self.state.withLock { $0.lanes.openGate(of: host, dueAt: now) }
-            self.startReady()
-        }
-        // Who waits now is told.
-        startReady()
+        scheduler.closeGate(of: HostKey.named(host), until: deadline)
     }
 }
 

@@ -34,8 +34,8 @@ extension RequestOperationQueue {
 
     /// What happens when ``maximumLength`` is reached. ``OverflowPolicy/refuse`` by default.
     public final var overflowPolicy: OverflowPolicy {
-        get { state.withLock { $0.length.policy } }
-        set { state.withLock { $0.length.policy = newValue } }
+        get { overflow.withLock { $0 } }
+        set { overflow.withLock { $0 = newValue } }
     }
 
     /// Adds an operation, like `addOperation(_:)`, but throws if it is not taken.
@@ -47,10 +47,10 @@ extension RequestOperationQueue {
     public final func enqueue(_ operation: Operation) throws(RequestOperationQueueError) {
         guard !operation.isFinished else { return }
         switch admit(operation) {
-        case .admitted(let flags): insert(operation, flags: flags)
+        case .admitted(let flags): scheduler.insert(operation, flags: flags, into: self)
         case .refused(let error): throw error
         }
-        startReady()
+        scheduler.startReady()
     }
 
     /// Adds an operation, and waits for a place without blocking a thread if the queue is full and its
@@ -61,13 +61,13 @@ extension RequestOperationQueue {
     public final func enqueue(_ operation: Operation) async throws {
         guard !operation.isFinished else { return }
         switch tryAdmit(operation) {
-        case .admitted(let flags): insert(operation, flags: flags)
+        case .admitted(let flags): scheduler.insert(operation, flags: flags, into: self)
         case .refused(let error): throw error
         case .full:
             guard await waitForPlace() else { throw CancellationError() }
-            insert(operation, flags: [.counted, .reserved])
+            scheduler.insert(operation, flags: [.counted, .reserved], into: self)
         }
-        startReady()
+        scheduler.startReady()
     }
 
     // MARK: Admission
@@ -105,13 +105,14 @@ extension RequestOperationQueue {
             case attempt(Attempt)
             case drop(QueueSlot?, maximum: Int)
         }
+        let policy = overflowPolicy
         let outcome: Outcome = state.withLock { state in
             guard let maximum = state.length.maximum else { return .attempt(.admitted(.counted)) }
             if !state.length.isFull {
                 state.length.reserve()
                 return .attempt(.admitted([.counted, .reserved]))
             }
-            switch state.length.policy {
+            switch policy {
             case .refuse: return .attempt(.refused(.refused(maximumLength: maximum)))
             case .wait: return .attempt(.full)
             case .dropOldest:
@@ -161,7 +162,7 @@ extension RequestOperationQueue {
     func insertCancelled(_ operation: Operation, because error: RequestOperationQueueError) {
         cancel(operation, because: error)
         guard !operation.isFinished else { return }
-        insert(operation, flags: .exempt)
+        scheduler.insert(operation, flags: .exempt, into: self)
     }
 
     private func cancel(dropped slot: QueueSlot, because error: RequestOperationQueueError) {
@@ -169,7 +170,7 @@ extension RequestOperationQueue {
         cancel(operation, because: error)
         // It was taken out of the lanes, and goes on from here as if it had just become ready.
         if let scheduled = operation as? ScheduledOperation {
-            readinessDidChange(of: scheduled)
+            scheduler.readinessDidChange(of: scheduled)
         } else {
             slot.foreign?.repeatReadiness()
         }

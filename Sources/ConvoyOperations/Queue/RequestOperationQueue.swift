@@ -51,23 +51,20 @@ import Synchronization
 /// - When a foreign operation has finished, its `dependencies` are emptied if it was cancelled or has at
 ///   most four: so releasing a long chain does not recurse, and a dependency that outlives a cancelled
 ///   operation does not touch it.
-open class RequestOperationQueue: OperationQueue, @unchecked Sendable {
-    let state = ContendedLock(QueueState())
-    package let clock: any SchedulingClock
+open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchecked Sendable {
+    let scheduler: Scheduler
     let isBounded = Atomic<Bool>(false)
-    private let isSerial = Atomic<Bool>(false)
-    private let agingNanoseconds = Atomic<UInt64>(30_000_000_000)
-    private let queueProgress = Locked<QueueProgress?>(nil)
+    let overflow = Locked(OverflowPolicy.refuse)
 
     /// Makes an empty queue without limits.
     public override init() {
-        clock = MonotonicClock()
+        scheduler = Scheduler(clock: MonotonicClock())
         super.init()
     }
 
     /// Makes an empty queue with another clock.
     package init(clock: any SchedulingClock) {
-        self.clock = clock
+        scheduler = Scheduler(clock: clock)
         super.init()
     }
 
@@ -81,10 +78,10 @@ open class RequestOperationQueue: OperationQueue, @unchecked Sendable {
     override open func addOperation(_ operation: Operation) {
         guard !operation.isFinished else { return }
         switch admit(operation) {
-        case .admitted(let flags): insert(operation, flags: flags)
+        case .admitted(let flags): scheduler.insert(operation, flags: flags, into: self)
         case .refused(let error): insertCancelled(operation, because: error)
         }
-        startReady()
+        scheduler.startReady()
     }
 
     /// Adds operations, and waits for all of them to finish if asked.
@@ -109,10 +106,7 @@ open class RequestOperationQueue: OperationQueue, @unchecked Sendable {
     ///
     /// It waits for paused operations too, and while the queue is suspended.
     override open func addBarrierBlock(_ barrier: @escaping @Sendable () -> Void) {
-        let operation = ScheduledBlockOperation(barrier)
-        guard operation.join(self) else { return }
-        state.withLock { $0.insertBarrier(operation) }
-        startReady()
+        scheduler.insertBarrier(ScheduledBlockOperation(barrier), into: self)
     }
 
     // MARK: Limits
@@ -125,9 +119,9 @@ open class RequestOperationQueue: OperationQueue, @unchecked Sendable {
         get { state.withLock { $0.limit == .max ? OperationQueue.defaultMaxConcurrentOperationCount : $0.limit } }
         set {
             precondition(newValue >= -1, "the count (\(newValue)) cannot be negative")
-            isSerial.store(newValue == 1, ordering: .relaxed)
+            scheduler.isOneAtATime = newValue == 1
             state.withLock { $0.limit = newValue < 0 ? .max : newValue }
-            startReady()
+            scheduler.startReady()
         }
     }
 
@@ -139,21 +133,15 @@ open class RequestOperationQueue: OperationQueue, @unchecked Sendable {
         set {
             precondition(newValue >= 1, "a host needs at least one slot")
             state.withLock { $0.lanes.limitPerHost = newValue }
-            startReady()
+            scheduler.startReady()
         }
     }
 
     /// After how many seconds a waiting operation rises to the next higher priority, so that none
     /// waits for ever while more urgent ones keep coming. 30 by default; nil, or no number, for never.
     public final var priorityAgingInterval: TimeInterval? {
-        get {
-            let nanoseconds = agingNanoseconds.load(ordering: .relaxed)
-            return nanoseconds == 0 ? nil : Double(nanoseconds) / 1e9
-        }
-        set {
-            let nanoseconds = newValue.flatMap { $0.isNaN ? nil : max(1, Nanoseconds.clamping(seconds: $0)) } ?? 0
-            agingNanoseconds.store(nanoseconds, ordering: .relaxed)
-        }
+        get { scheduler.aging.map { Double($0) / 1e9 } }
+        set { scheduler.aging = newValue.flatMap { $0.isNaN ? nil : max(1, Nanoseconds.clamping(seconds: $0)) } }
     }
 
     /// Whether operations stay where they are instead of being started. Running ones go on.
@@ -161,7 +149,7 @@ open class RequestOperationQueue: OperationQueue, @unchecked Sendable {
         get { state.withLock { $0.isSuspended } }
         set {
             state.withLock { $0.isSuspended = newValue }
-            if !newValue { startReady() }
+            if !newValue { scheduler.startReady() }
         }
     }
 
@@ -204,17 +192,7 @@ open class RequestOperationQueue: OperationQueue, @unchecked Sendable {
             if let member = slot.foreign, member.operation.isCancelled { member.repeatReadiness() }
         }
         state.withLock { $0.cancellations -= 1 }
-        startReady()
-    }
-
-    /// Pauses all operations in the queue that can be paused. Those added later are not paused.
-    public final func pauseAll() {
-        for operation in queuedOperations { (operation as? any PausableOperation)?.pause() }
-    }
-
-    /// Resumes all operations in the queue that are paused.
-    public final func resumeAll() {
-        for operation in queuedOperations { (operation as? any PausableOperation)?.resume() }
+        scheduler.startReady()
     }
 
     /// Blocks the calling thread until no operation is in the queue, those added meanwhile included.
@@ -232,30 +210,12 @@ open class RequestOperationQueue: OperationQueue, @unchecked Sendable {
     ///
     /// `Progress` is not thread-safe on Linux. The queue makes its own updates one at a time; add it to
     /// a tree of progresses only if nothing else updates that tree at the same time.
-    override open var progress: Progress {
-        queueProgress.withLock { progress in
-            if let progress { return progress }
-            let made = QueueProgress()
-            progress = made
-            return made
-        }
-    }
-
-    func countAsFinished() {
-        queueProgress.withLock { $0?.countOne() }
-    }
+    override open var progress: Progress { scheduler.progress }
 
     // MARK: For the other files
 
-    var isOneAtATime: Bool { isSerial.load(ordering: .relaxed) }
+    var state: ContendedLock<QueueState> { scheduler.state }
 
-    /// Nanoseconds, nil for no aging.
-    var aging: UInt64? {
-        let nanoseconds = agingNanoseconds.load(ordering: .relaxed)
-        return nanoseconds == 0 ? nil : nanoseconds
-    }
-
-    /// Hands an operation to Foundation's half of the queue, which starts what it gets at once.
     func startInFoundation(_ operation: Operation) {
         super.addOperation(operation)
     }

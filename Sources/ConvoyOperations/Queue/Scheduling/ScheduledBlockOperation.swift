@@ -7,12 +7,14 @@ import Synchronization
 /// The block runs once, on the dispatch queue of the operation queue (or on the thread that calls
 /// `start()`), and not at all if the operation is cancelled first. It is released when it has run.
 open class ScheduledBlockOperation: ScheduledOperation, @unchecked Sendable {
-    private let block = Locked<(@Sendable () -> Void)?>(nil)
+    /// Written before anybody else has the operation, and by whoever sets the flag.
+    private var block: (@Sendable () -> Void)?
+    private let isTaken = Atomic<Bool>(false)
 
     /// Makes an operation that runs `block`.
     public convenience init(_ block: @escaping @Sendable () -> Void) {
         self.init()
-        self.block.withLock { $0 = block }
+        self.block = block
     }
 
     /// Runs the block.
@@ -25,10 +27,9 @@ open class ScheduledBlockOperation: ScheduledOperation, @unchecked Sendable {
     }
 
     private func takeBlock() -> (@Sendable () -> Void)? {
-        block.withLock { held in
-            let block = held
-            held = nil
-            return block
-        }
+        guard !isTaken.exchange(true, ordering: .acquiringAndReleasing) else { return nil }
+        let block = self.block
+        self.block = nil
+        return block
     }
 }

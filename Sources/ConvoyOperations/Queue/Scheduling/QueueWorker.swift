@@ -9,21 +9,21 @@ import Foundation
 /// It is an operation of the queue as Foundation sees it, so that `OperationQueue.current` is right
 /// in the code that it runs.
 final class QueueWorker: Operation, @unchecked Sendable {
-    private let queue: RequestOperationQueue
+    private let scheduler: Scheduler
 
     /// The operation inside whose `start()` the worker is. For the worker's own thread.
     var current: ScheduledOperation?
     /// Whether it counts as busy. Guarded by the queue's lock.
     var isBusy = false
 
-    init(of queue: RequestOperationQueue) {
-        self.queue = queue
+    init(of scheduler: Scheduler) {
+        self.scheduler = scheduler
         super.init()
     }
 
     override func main() {
-        while let operation = queue.next(for: self) {
-            queue.begin(operation)
+        while let operation = scheduler.next(for: self) {
+            scheduler.begin(operation)
         }
     }
 }

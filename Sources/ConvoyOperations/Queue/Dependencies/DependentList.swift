@@ -2,17 +2,17 @@
 /// it ever ran is not kept alive by what it waits for.
 ///
 /// A plain value without locks; its owner guards it.
-struct DependentList {
+struct DependentList<Operation: AnyObject> {
     /// A dependent, and where in its list of dependencies it keeps the operation it waits for.
     struct Dependent {
-        weak var operation: ScheduledOperation?
+        weak var operation: Operation?
         var position: Int
     }
 
     private var dependents: ContiguousArray<Dependent> = []
     private var pruneAt = 64
 
-    mutating func append(_ operation: ScheduledOperation, position: Int) {
+    mutating func append(_ operation: Operation, position: Int) {
         if dependents.count >= pruneAt {
             // Dropped operations leave empty places; sweeping at doubled lengths keeps that cheap and bounded.
             dependents.removeAll { $0.operation == nil }

@@ -14,8 +14,6 @@ struct ReadinessInquiries: ~Copyable, Sendable {
     private let wereMadeFlag = Atomic<Bool>(false)
     /// Whether somebody may still believe that the operation is not ready.
     private let wasRefused = Atomic<Bool>(false)
-    /// The thread that posts a change, which makes Foundation evaluate `isReady`; 0 for none.
-    private let poster = Atomic<UInt>(0)
 
     /// Whether anybody has ever evaluated `isReady`.
     var wereMade: Bool { wereMadeFlag.load(ordering: .sequentiallyConsistent) }
@@ -29,13 +27,12 @@ struct ReadinessInquiries: ~Copyable, Sendable {
     }
 
     /// Takes the answer, and says whether the change must be posted again, later and on another thread.
-    borrowing func end(_ isReady: Bool) -> Bool {
+    borrowing func end(_ isReady: Bool, of operation: Operation) -> Bool {
         guard isReady else {
             wasRefused.store(true, ordering: .sequentiallyConsistent)
             return false
         }
-        guard wasRefused.load(ordering: .sequentiallyConsistent), poster.load(ordering: .relaxed) != Self.thread
-        else { return false }
+        guard wasRefused.load(ordering: .sequentiallyConsistent), !Self.isPosting(operation) else { return false }
         return wasRefused.exchange(false, ordering: .sequentiallyConsistent)
     }
 
@@ -45,10 +42,21 @@ struct ReadinessInquiries: ~Copyable, Sendable {
     borrowing func post(_ operation: Operation) {
         atomicMemoryFence(ordering: .sequentiallyConsistent)
         guard wereMade else { return }
-        poster.store(Self.thread, ordering: .relaxed)
+        let outer = pthread_getspecific(Self.posted)
+        pthread_setspecific(Self.posted, Unmanaged.passUnretained(operation).toOpaque())
         operation.didChangeValue(forKey: "isReady")
-        poster.store(0, ordering: .relaxed)
+        pthread_setspecific(Self.posted, outer)
     }
 
-    private static var thread: UInt { UInt(pthread_self()) }
+    /// Whether this thread posts a change of the operation, which makes Foundation evaluate `isReady`.
+    private static func isPosting(_ operation: Operation) -> Bool {
+        pthread_getspecific(posted) == Unmanaged.passUnretained(operation).toOpaque()
+    }
+
+    /// The operation of which this thread posts a change.
+    private static let posted: pthread_key_t = {
+        var key = pthread_key_t()
+        pthread_key_create(&key, nil)
+        return key
+    }()
 }

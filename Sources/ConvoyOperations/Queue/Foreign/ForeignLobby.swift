@@ -12,11 +12,11 @@ import Synchronization
 ///
 /// In code of the operation `OperationQueue.current` is the lobby. It passes on what is added to it.
 final class ForeignLobby: OperationQueue, @unchecked Sendable {
-    private let owner: RequestOperationQueue
+    private let owner: OperationQueue
     private let gate: DispatchQueue
     private let probe: ReadinessProbe
 
-    init(for member: ForeignMember, in owner: RequestOperationQueue) {
+    init(for member: ForeignMember, in owner: OperationQueue) {
         self.owner = owner
         gate = DispatchQueue(
             label: "Convoy.ForeignLobby", attributes: .initiallyInactive,

@@ -2,6 +2,20 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
+/// An operation queue of which one half is Foundation's: it starts what none of Convoy's own code can start.
+protocol FoundationBackedQueue: OperationQueue {
+    /// Hands an operation to Foundation's half of the queue, which starts what it gets at once.
+    func startInFoundation(_ operation: Operation)
+}
+
+/// What the members of a queue that are none of Convoy's tell it.
+protocol ForeignScheduler: AnyObject, Sendable {
+    func foreignDidBecomeReady(_ member: ForeignMember)
+    func foreignDidFinish(_ member: ForeignMember)
+    /// The operation has got a slot, and is not ready.
+    func giveBack(by member: ForeignMember)
+}
+
 /// An operation that is none of Convoy's, as a member of a ``RequestOperationQueue``.
 ///
 /// Foundation's own code starts it: it alone can set the private state that `Operation.start()`
@@ -15,7 +29,8 @@ final class ForeignMember: @unchecked Sendable {
     }
 
     let operation: Operation
-    private let queue: RequestOperationQueue
+    private let queue: any FoundationBackedQueue
+    private let scheduler: any ForeignScheduler
     /// Whether it needed no lobby when it was added.
     private let wasReady: Bool
     private let hooks = Locked(Hooks())
@@ -23,9 +38,12 @@ final class ForeignMember: @unchecked Sendable {
     /// The place in the queue. Read and written by the queue only, under its lock.
     var queueIndex: Int32 = -1
 
-    init(_ operation: Operation, in queue: RequestOperationQueue, isReady: Bool) {
+    init(
+        _ operation: Operation, in queue: any FoundationBackedQueue, of scheduler: any ForeignScheduler, isReady: Bool
+    ) {
         self.operation = operation
         self.queue = queue
+        self.scheduler = scheduler
         wasReady = isReady
     }
 
@@ -54,13 +72,13 @@ final class ForeignMember: @unchecked Sendable {
         // In this order: once the slot is given back, whoever finds the operation must find the lobby too, and what
         // the lobby announces must not come before.
         let lobby = makeLobby()
-        queue.giveBack(by: self)
+        scheduler.giveBack(by: self)
         lobby?.enter(operation)
     }
 
     /// Tells the queue that the operation is ready. Foundation starts it as soon as the lobby is opened.
     func becomeReady() {
-        queue.foreignDidBecomeReady(self)
+        scheduler.foreignDidBecomeReady(self)
     }
 
     /// Tells the queue again: after it has taken the operation out of its lanes, or when it was cancelled.
@@ -79,7 +97,7 @@ final class ForeignMember: @unchecked Sendable {
             return released
         }
         guard let released else { return }
-        queue.foreignDidFinish(self)
+        scheduler.foreignDidFinish(self)
         released.lobby?.close()
         trimDependencies()
     }

@@ -10,6 +10,7 @@ struct QueueState {
         var slot: QueueSlot
         var admitted: [LengthWaiter]
         var idle: [DispatchSemaphore]
+        var queue: (any FoundationBackedQueue)?
     }
 
     var slots: ContiguousArray<QueueSlot> = []
@@ -35,6 +36,8 @@ struct QueueState {
     /// How many calls are about to cancel everything. Until they are done no slot is given out.
     var cancellations = 0
     var idleWaiters: [DispatchSemaphore] = []
+    /// The queue, which must not be released as long as it is not empty.
+    private(set) var queue: (any FoundationBackedQueue)?
     var running = 0
     var workers = 0
     var busyWorkers = 0
@@ -71,24 +74,29 @@ struct QueueState {
 
     /// Adds an operation that is ready or not, as `examination` says.
     mutating func insert(
-        _ operation: ScheduledOperation, _ examination: Examination, flags: QueueSlot.Flags, now: UInt64
+        _ operation: ScheduledOperation, _ examination: Examination, flags: QueueSlot.Flags,
+        into queue: any FoundationBackedQueue, now: UInt64
     ) {
+        if self.queue == nil { self.queue = queue }
         operation.queueIndex = add(operation, nil, flags: flags)
         if examination.isReady { makeReady(operation.queueIndex, examination, now: now) }
     }
 
     /// Adds an operation that is none of Convoy's. False if it is in the queue already.
     mutating func insert(
-        _ member: ForeignMember, _ examination: Examination, flags: QueueSlot.Flags, now: UInt64
+        _ member: ForeignMember, _ examination: Examination, flags: QueueSlot.Flags,
+        into queue: any FoundationBackedQueue, now: UInt64
     ) -> Bool {
         guard foreigners.insert(ObjectIdentifier(member.operation)).inserted else { return false }
+        if self.queue == nil { self.queue = queue }
         member.queueIndex = add(member.operation, member, flags: flags)
         if examination.isReady { makeReady(member.queueIndex, examination, now: now) }
         return true
     }
 
     /// Adds a barrier behind everything that is in the queue.
-    mutating func insertBarrier(_ operation: ScheduledOperation) {
+    mutating func insertBarrier(_ operation: ScheduledOperation, into queue: any FoundationBackedQueue) {
+        if self.queue == nil { self.queue = queue }
         operation.queueIndex = add(operation, nil, flags: .barrier)
     }
 
@@ -147,9 +155,10 @@ struct QueueState {
             slot.scheduled?.queueIndex = -1
         }
         free.append(index)
-        let removed = Removed(slot: slot, admitted: length.admit(), idle: isEmpty ? idleWaiters : [])
+        var removed = Removed(slot: slot, admitted: length.admit(), idle: [])
         if isEmpty {
-            idleWaiters = []
+            swap(&removed.idle, &idleWaiters)
+            swap(&removed.queue, &queue)
             shrinkIfLarge()
         }
         return removed

@@ -7,7 +7,7 @@ import Foundation
 /// call starts operations; the calls inside it leave their queue here, and the outermost goes on.
 final class StartLoop {
     private var isActive = false
-    private var pending: [RequestOperationQueue] = []
+    private var pending: [Scheduler] = []
 
     private static let key: pthread_key_t = {
         var key = pthread_key_t()
@@ -27,15 +27,15 @@ final class StartLoop {
         return loop
     }
 
-    /// Starts what `queue` has to start, now or as soon as the outer call on this thread goes on.
-    static func run(_ queue: RequestOperationQueue) {
+    /// Starts what `scheduler` has to start, now or as soon as the outer call on this thread goes on.
+    static func run(_ scheduler: Scheduler) {
         let loop = current
         if loop.isActive {
-            if !loop.pending.contains(where: { $0 === queue }) { loop.pending.append(queue) }
+            if !loop.pending.contains(where: { $0 === scheduler }) { loop.pending.append(scheduler) }
             return
         }
         loop.isActive = true
-        while queue.startNext() {}
+        while scheduler.startNext() {}
         while let next = loop.pending.popLast() {
             while next.startNext() {}
         }

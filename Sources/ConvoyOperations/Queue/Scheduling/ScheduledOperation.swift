@@ -15,32 +15,60 @@ import Synchronization
 ///
 /// All members can be used from any thread. Nothing is posted while a lock is held.
 open class ScheduledOperation: Operation, @unchecked Sendable {
-    private struct Connections {
-        var dependencies = DependencyLinks()
-        var dependents = DependentList()
-        var hasFinished = false
-        var queue: RequestOperationQueue?
+    /// What most operations do not have: made when it is needed.
+    private final class Connections: Sendable {
+        struct Lists {
+            var dependencies = DependencyLinks()
+            var dependents = DependentList<ScheduledOperation>()
+            var reason: (any Error)?
+        }
+
+        let lists = Locked(Lists())
     }
 
-    private enum Work {
-        static let idle: UInt8 = 0
-        static let executing: UInt8 = 1
-        static let finished: UInt8 = 2
+    /// What has happened to the operation. None of it is undone.
+    private enum Mark {
+        /// `start()` of this class has begun.
+        static let begun: UInt8 = 1
+        /// `start()` of this class has done its work.
+        static let done: UInt8 = 2
+        static let cancelled: UInt8 = 4
+        /// The end is being posted. Who connects the operation with another one, or adds it to a queue, sees this, or
+        /// the end sees what was made.
+        static let over: UInt8 = 8
+        /// Foundation has been given a completion block.
+        static let hasBlock: UInt8 = 16
     }
 
-    private let connections = Locked(Connections())
-    private let unfinishedDependencies = Atomic<Int>(0)
-    private let work = Atomic<UInt8>(Work.idle)
-    private let priority = Atomic<Int>(QueuePriority.normal.rawValue)
-    private let reason = Locked<(any Error)?>(nil)
-    private let inquiries = ReadinessInquiries()
+    private let connections = OnceReference<Connections>()
+    private let scheduler = OnceReference<Scheduler>()
     private let firstHost = OnceReference<HostKey>()
+    private let unfinishedDependencies = Atomic<Int32>(0)
 
-    /// The place in the queue. Read and written by the queue only, under its lock.
+    /// The place in the queue. Read and written by the scheduler only, under its lock.
     var queueIndex: Int32 = -1
+
+    private let marks = Atomic<UInt8>(0)
+    private let priority = Atomic<Int8>(Int8(QueuePriority.normal.rawValue))
+    private let quality = Atomic<Int8>(Int8(QualityOfService.default.rawValue))
+    private let inquiries = ReadinessInquiries()
 
     deinit {
         releaseDependencies()
+    }
+
+    private func has(_ mark: UInt8) -> Bool { marks.load(ordering: .sequentiallyConsistent) & mark != 0 }
+
+    /// False if the mark was there.
+    private func set(_ mark: UInt8) -> Bool {
+        marks.bitwiseOr(mark, ordering: .sequentiallyConsistent).oldValue & mark == 0
+    }
+
+    /// The lists, made if there are none yet.
+    private var madeConnections: Connections {
+        if let connections = connections.object { return connections }
+        let made = Connections()
+        return connections.set(made) ? made : connections.object ?? made
     }
 
     // MARK: Dependencies
@@ -54,20 +82,14 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
     ///   operations never run, until one of them is cancelled.
     override open func addDependency(_ operation: Operation) {
         precondition(operation !== self, "an operation cannot depend on itself")
-        let added: (position: Int, wasReady: Bool)? = connections.withLock { connections in
-            guard !connections.hasFinished, let position = connections.dependencies.append(operation) else {
-                return nil
-            }
+        let connections = madeConnections
+        let added: (position: Int, wasReady: Bool)? = connections.lists.withLock { lists in
+            guard !has(Mark.over), let position = lists.dependencies.append(operation) else { return nil }
             return (position, unfinishedDependencies.add(1, ordering: .sequentiallyConsistent).oldValue == 0)
         }
         guard let added else { return }
         if let scheduled = operation as? ScheduledOperation {
-            let isWaitedFor = scheduled.connections.withLock { connections in
-                guard !connections.hasFinished else { return false }
-                connections.dependents.append(self, position: added.position)
-                return true
-            }
-            if !isWaitedFor {
+            if !scheduled.addDependent(self, position: added.position) {
                 dependencyDidFinish(operation, position: added.position)
             } else if added.wasReady {
                 readinessDidChange()
@@ -78,7 +100,7 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
             self?.dependencyDidFinish(operation, position: added.position)
         }
         // Kept before it watches: whoever removes the dependency meanwhile has a watcher to stop.
-        guard connections.withLock({ $0.dependencies.attach(watcher, to: operation) }) else { return }
+        guard connections.lists.withLock({ $0.dependencies.attach(watcher, to: operation) }) else { return }
         watcher.watch()
         if added.wasReady { readinessDidChange() }
     }
@@ -87,8 +109,9 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
     ///
     /// Takes constant time, and may make the operation ready at once.
     override open func removeDependency(_ operation: Operation) {
-        let removed = connections.withLock { connections in
-            let removed = connections.dependencies.remove(operation)
+        guard let connections = connections.object else { return }
+        let removed = connections.lists.withLock { lists in
+            let removed = lists.dependencies.remove(operation)
             let isLast =
                 removed?.wasUnfinished == true
                 && unfinishedDependencies.subtract(1, ordering: .sequentiallyConsistent).newValue == 0
@@ -102,7 +125,7 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
     ///
     /// Finished ones stay in the list until the operation itself has finished; then it is empty.
     override open var dependencies: [Operation] {
-        connections.withLock { $0.dependencies.operations }
+        connections.object?.lists.withLock { $0.dependencies.operations } ?? []
     }
 
     /// Whether nothing is left to wait for. Takes no lock.
@@ -110,9 +133,20 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
         unfinishedDependencies.load(ordering: .sequentiallyConsistent) == 0
     }
 
+    /// Lets another operation wait for this one. False if this one is over.
+    private func addDependent(_ operation: ScheduledOperation, position: Int) -> Bool {
+        guard !has(Mark.over) else { return false }
+        return madeConnections.lists.withLock { lists in
+            guard !has(Mark.over) else { return false }
+            lists.dependents.append(operation, position: position)
+            return true
+        }
+    }
+
     private func dependencyDidFinish(_ operation: Operation, position: Int) {
-        let (watcher, isLast) = connections.withLock { connections in
-            guard let watcher = connections.dependencies.finish(operation, near: position) else {
+        guard let connections = connections.object else { return }
+        let (watcher, isLast) = connections.lists.withLock { lists in
+            guard let watcher = lists.dependencies.finish(operation, near: position) else {
                 return (DependencyWatcher?.none, false)
             }
             return (watcher, unfinishedDependencies.subtract(1, ordering: .sequentiallyConsistent).newValue == 0)
@@ -132,9 +166,11 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
     /// Passes the answer to `isReady` on to whoever asks, and keeps a note of it. To be called by each `isReady` of the
     /// library's own that does not ask its superclass.
     package final func answer(_ isReady: @autoclosure () -> Bool) -> Bool {
+        // Only a queue of Foundation's has to be found out, and to be told.
+        guard !isScheduled else { return isReady() }
         inquiries.begin()
         let isReady = isReady()
-        if inquiries.end(isReady), !isScheduled {
+        if inquiries.end(isReady, of: self), !isScheduled {
             DispatchQueue.global().async { self.didChangeValue(forKey: "isReady") }
         }
         return isReady
@@ -142,41 +178,67 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
 
     /// Whether no dependency and no barrier holds the operation back. Unlike `isReady`, nobody takes note of the question.
     package final var isHeldByNobody: Bool {
-        // Foundation's own count matters too: its queues hold an operation behind a barrier with it.
-        (areDependenciesFinished || endsWithoutWork) && super.isReady
+        // Foundation has a count of its own, with which its queues hold an operation behind a barrier.
+        (areDependenciesFinished || endsWithoutWork) && (isScheduled || super.isReady)
     }
 
     /// Whether all that the operation still has to do is to finish. Dependencies, barriers, limits and gates hold up
     /// work, and not this.
     package var endsWithoutWork: Bool { isCancelled }
 
-    override open var isExecuting: Bool { work.load(ordering: .sequentiallyConsistent) == Work.executing }
-    override open var isFinished: Bool { work.load(ordering: .sequentiallyConsistent) == Work.finished }
+    override open var isExecuting: Bool {
+        marks.load(ordering: .sequentiallyConsistent) & (Mark.begun | Mark.done) == Mark.begun
+    }
+    override open var isFinished: Bool { has(Mark.done) }
+    override open var isCancelled: Bool { has(Mark.cancelled) }
 
     /// The importance among the operations that are ready in the same queue. Can be changed until the start.
     override open var queuePriority: QueuePriority {
-        get { QueuePriority(rawValue: priority.load(ordering: .relaxed)) ?? .normal }
+        get { QueuePriority(rawValue: Int(priority.load(ordering: .relaxed))) ?? .normal }
         set {
-            guard priority.exchange(newValue.rawValue, ordering: .relaxed) != newValue.rawValue else { return }
+            let value = Int8(newValue.rawValue)
+            guard priority.exchange(value, ordering: .relaxed) != value else { return }
             super.queuePriority = newValue
-            queue?.priorityDidChange(of: self)
+            scheduler.object?.priorityDidChange(of: self)
+        }
+    }
+
+    /// Stands in for a priority that was not set, in a queue that runs several operations at a time. Read when the
+    /// operation becomes ready.
+    override open var qualityOfService: QualityOfService {
+        get { QualityOfService(rawValue: Int(quality.load(ordering: .relaxed))) ?? .default }
+        set {
+            quality.store(Int8(newValue.rawValue), ordering: .relaxed)
+            super.qualityOfService = newValue
+        }
+    }
+
+    /// Called when the operation has finished, on a queue of Foundation's. Forgotten then.
+    override open var completionBlock: (@Sendable () -> Void)? {
+        get { super.completionBlock }
+        set {
+            if newValue != nil { _ = set(Mark.hasBlock) }
+            super.completionBlock = newValue
         }
     }
 
     /// Why the operation was cancelled, if a queue did that: a ``RequestOperationQueueError``.
-    public final var cancellationReason: (any Error)? { reason.withLock { $0 } }
+    public final var cancellationReason: (any Error)? { connections.object?.lists.withLock { $0.reason } }
 
     /// Cancels the operation. It no longer waits for its dependencies, and finishes without its work.
     ///
     /// In a ``RequestOperationQueue`` one that has not been started, or that gave its slot back, finishes at once,
     /// whatever holds the others back. One that is not asynchronous does so on the thread that calls this.
     override open func cancel() {
+        guard !isFinished else { return }
+        // Before Foundation asks whether it is ready now.
+        _ = set(Mark.cancelled)
         super.cancel()
-        queue?.readinessDidChange(of: self)
+        scheduler.object?.readinessDidChange(of: self)
     }
 
     func cancel(because error: any Error) {
-        reason.withLock { if $0 == nil { $0 = error } }
+        madeConnections.lists.withLock { if $0.reason == nil { $0.reason = error } }
         cancel()
     }
 
@@ -187,13 +249,12 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
     /// `isFinished` too and do not call `super`.
     override open func start() {
         guard isReady else { return slotDidFree() }
-        guard work.compareExchange(expected: Work.idle, desired: Work.executing, ordering: .sequentiallyConsistent).exchanged
-        else { return }
+        guard set(Mark.begun) else { return }
         if !isCancelled {
             executionDidBegin()
             main()
         }
-        work.store(Work.finished, ordering: .sequentiallyConsistent)
+        _ = set(Mark.done)
         executionDidFinish()
     }
 
@@ -236,38 +297,23 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
     package final var mayBeEnqueued: Bool { isScheduled || inquiries.wereMade }
 
     /// Whether the operation is in a ``RequestOperationQueue``, which calls `start()` again after a pause.
-    package final var isScheduled: Bool { queue != nil }
+    package final var isScheduled: Bool { scheduler.isSet }
 
     /// Lets the queue hold back what waits at the gate of the operation's host until a time on its clock, in nanoseconds.
     package final func closeHostGate(until deadline: UInt64) {
-        guard let queue, let host = hostKey else { return }
-        queue.closeGate(of: host, until: deadline)
+        guard let scheduler = scheduler.object, let host = hostKey else { return }
+        scheduler.closeGate(of: host, until: deadline)
     }
 
-    private var queue: RequestOperationQueue? { connections.withLock { $0.queue } }
-
-    /// Makes `queue` the one that is told of changes. False if there is one already, or if it is too late.
-    func join(_ queue: RequestOperationQueue) -> Bool {
-        let isNew = connections.withLock { connections in
-            guard connections.queue == nil, !connections.hasFinished else { return false }
-            connections.queue = queue
-            return true
-        }
-        if isNew { didJoinQueue() }
-        return isNew
+    /// Makes a scheduler the one that is told of changes. False if there is one already, or if it is too late.
+    func join(_ scheduler: Scheduler) -> Bool {
+        guard !has(Mark.over), self.scheduler.set(scheduler) else { return false }
+        didJoinQueue()
+        return true
     }
 
     /// Called when a ``RequestOperationQueue`` has taken the operation, before it can be started.
     package func didJoinQueue() {}
-
-    func leaveQueue() {
-        let queue = connections.withLock { connections in
-            let queue = connections.queue
-            connections.queue = nil
-            return queue
-        }
-        _ = queue
-    }
 
     /// Lets go of the work of an operation that has finished, run or not.
     func releaseWork() {}
@@ -276,8 +322,8 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
 
     /// Says that `isReady` may have changed, in either direction.
     package final func readinessDidChange() {
-        if let queue {
-            queue.readinessDidChange(of: self)
+        if let scheduler = scheduler.object {
+            scheduler.readinessDidChange(of: self)
         } else {
             inquiries.post(self)
         }
@@ -285,7 +331,8 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
 
     /// Says that the operation has begun to execute.
     package final func executionDidBegin() {
-        didChangeValue(forKey: "isExecuting")
+        // On Linux nobody hears of it but a queue of Foundation's that holds the operation.
+        if !isScheduled { didChangeValue(forKey: "isExecuting") }
     }
 
     /// Says that a started operation stopped before its end, and gives its slot to others.
@@ -294,8 +341,8 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
     /// ready. When the operation is ready again it calls ``readinessDidChange()``; the queue then
     /// calls `start()` again as soon as there is a slot.
     package final func slotDidFree() {
-        if let queue {
-            queue.slotDidFree(by: self)
+        if let scheduler = scheduler.object {
+            scheduler.slotDidFree(by: self)
         } else {
             inquiries.post(self)
         }
@@ -306,27 +353,22 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
     /// Only the first call counts. Afterwards the operation has no dependencies, no work and no
     /// completion block any more.
     package final func executionDidFinish() {
-        let dependents: ContiguousArray<DependentList.Dependent>? = connections.withLock { connections in
-            guard !connections.hasFinished else { return nil }
-            connections.hasFinished = true
-            return connections.dependents.removeAll()
-        }
-        guard let dependents else { return }
+        guard set(Mark.over) else { return }
+        let dependents = connections.object?.lists.withLock { $0.dependents.removeAll() } ?? []
         releaseDependencies()
         didChangeValue(forKey: "isFinished")
         // Foundation has handed the block on by now, and would keep it for ever.
-        super.completionBlock = nil
+        if has(Mark.hasBlock) { super.completionBlock = nil }
         releaseWork()
-        let queue = self.queue
-        queue?.operationDidFinish(self)
+        scheduler.object?.operationDidFinish(self)
         for dependent in dependents {
             dependent.operation?.dependencyDidFinish(self, position: dependent.position)
         }
-        leaveQueue()
     }
 
     private func releaseDependencies() {
-        let (operations, watchers) = connections.withLock { $0.dependencies.removeAll() }
+        guard let connections = connections.object else { return }
+        let (operations, watchers) = connections.lists.withLock { $0.dependencies.removeAll() }
         for watcher in watchers { watcher.stop() }
         DeferredRelease.release(consume operations)
     }

@@ -1,9 +1,11 @@
+import ConvoySupport
 import Foundation
 import Synchronization
 
 /// The progress of a queue: one unit for each operation that finishes while a total is set.
 final class QueueProgress: Progress, @unchecked Sendable {
     private let isReporting = Atomic<Bool>(false)
+    private let counting = Locked(())
 
     init() {
         super.init(parent: nil, userInfo: nil)
@@ -17,9 +19,9 @@ final class QueueProgress: Progress, @unchecked Sendable {
         }
     }
 
-    /// To be called by one thread at a time.
     func countOne() {
         guard isReporting.load(ordering: .acquiring) else { return }
-        completedUnitCount += 1
+        // `Progress` is for one thread at a time.
+        counting.withLock { _ in completedUnitCount += 1 }
     }
 }

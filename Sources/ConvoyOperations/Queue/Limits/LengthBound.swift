@@ -1,30 +1,6 @@
-import ConvoySupport
-import Foundation
-import Synchronization
-
-/// Somebody who waits for a place in a full queue.
-final class LengthWaiter: Sendable {
-    private let resumption: Locked<(@Sendable (Bool) -> Void)?>
-
-    init(_ resumption: @escaping @Sendable (_ isAdmitted: Bool) -> Void) {
-        self.resumption = Locked(resumption)
-    }
-
-    /// Lets the waiter go on. Only the first call counts.
-    func resume(admitted: Bool) {
-        let resumption = self.resumption.withLock { held in
-            let resumption = held
-            held = nil
-            return resumption
-        }
-        resumption?(admitted)
-    }
-}
-
 /// How many operations wait to be started, how many may, and who waits for a place.
 struct LengthBound {
     var maximum: Int?
-    var policy = RequestOperationQueue.OverflowPolicy.refuse
     private(set) var length = 0
     /// Places given to waiters that have not used them yet.
     private var reserved = 0

@@ -1,0 +1,20 @@
+import ConvoySupport
+
+/// Somebody who waits for a place in a full queue.
+final class LengthWaiter: Sendable {
+    private let resumption: Locked<(@Sendable (Bool) -> Void)?>
+
+    init(_ resumption: @escaping @Sendable (_ isAdmitted: Bool) -> Void) {
+        self.resumption = Locked(resumption)
+    }
+
+    /// Lets the waiter go on. Only the first call counts.
+    func resume(admitted: Bool) {
+        let resumption = self.resumption.withLock { held in
+            let resumption = held
+            held = nil
+            return resumption
+        }
+        resumption?(admitted)
+    }
+}

@@ -1,9 +1,0 @@
-/// What a queue needs of an operation in order to pause it.
-///
-/// Both calls come on any thread, in any state of the operation, and must not block. An operation
-/// that pauses while it holds a slot of its queue calls ``ScheduledOperation/slotDidFree()``; one
-/// that resumes becomes ready again and calls ``ScheduledOperation/readinessDidChange()``.
-package protocol PausableOperation: AnyObject {
-    func pause()
-    func resume()
-}
