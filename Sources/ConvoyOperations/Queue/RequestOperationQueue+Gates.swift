@@ -32,15 +32,14 @@ extension RequestOperationQueue {
     @discardableResult
     public final func openGate(forHost host: String) -> Bool {
         let key = HostKey.named(host.lowercased())
-        let wasClosed = state.withLock { $0.lanes.openGate(of: key) }
-        scheduler.startReady()
+        var wasClosed = false
+        scheduler.change { wasClosed = $0.lanes.openGate(of: key) }
         return wasClosed
     }
 
     /// Opens all gates before their time, as ``openGate(forHost:)`` does.
     public final func openAllGates() {
-        state.withLock { $0.lanes.openAllGates() }
-        scheduler.startReady()
+        scheduler.change { $0.lanes.openAllGates() }
     }
 
     /// Lets the operations for a host that wait at its gate not start until the queue's clock shows `deadline`

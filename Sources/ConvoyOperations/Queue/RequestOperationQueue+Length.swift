@@ -23,12 +23,10 @@ extension RequestOperationQueue {
         get { state.withLock { $0.length.maximum } }
         set {
             precondition(newValue.map { $0 >= 1 } ?? true, "a queue needs at least one place")
-            let admitted = state.withLock { state in
-                state.length.maximum = newValue
+            scheduler.change { state in
+                state.bound(to: newValue)
                 isBounded.store(newValue != nil, ordering: .releasing)
-                return state.length.admit()
             }
-            for waiter in admitted { waiter.resume(admitted: true) }
         }
     }
 
@@ -50,7 +48,6 @@ extension RequestOperationQueue {
         case .admitted(let flags): scheduler.insert(operation, flags: flags, into: self)
         case .refused(let error): throw error
         }
-        scheduler.startReady()
     }
 
     /// Adds an operation, and waits for a place without blocking a thread if the queue is full and its
@@ -67,7 +64,6 @@ extension RequestOperationQueue {
             guard await waitForPlace() else { throw CancellationError() }
             scheduler.insert(operation, flags: [.counted, .reserved], into: self)
         }
-        scheduler.startReady()
     }
 
     // MARK: Admission
@@ -103,7 +99,7 @@ extension RequestOperationQueue {
         guard isBounded.load(ordering: .acquiring) else { return .admitted(.counted) }
         enum Outcome {
             case attempt(Attempt)
-            case drop(QueueSlot?, maximum: Int)
+            case drop(QueueSlot.Occupant?, maximum: Int)
         }
         let policy = overflowPolicy
         let outcome: Outcome = state.withLock { state in
@@ -123,18 +119,14 @@ extension RequestOperationQueue {
         }
         switch outcome {
         case .attempt(let attempt): return attempt
-        case .drop(let slot, let maximum):
-            if let slot { cancel(dropped: slot, because: .dropped(maximumLength: maximum)) }
+        case .drop(let occupant, let maximum):
+            if let occupant { cancel(dropped: occupant, because: .dropped(maximumLength: maximum)) }
             return .admitted([.counted, .reserved])
         }
     }
 
     private func queueUp(_ waiter: LengthWaiter) {
-        let admitted = state.withLock { state in
-            state.length.wait(waiter)
-            return state.length.admit()
-        }
-        for waiter in admitted { waiter.resume(admitted: true) }
+        scheduler.change { $0.length.wait(waiter) }
     }
 
     private func waitForPlace() async -> Bool {
@@ -165,14 +157,16 @@ extension RequestOperationQueue {
         scheduler.insert(operation, flags: .exempt, into: self)
     }
 
-    private func cancel(dropped slot: QueueSlot, because error: RequestOperationQueueError) {
-        guard let operation = slot.operation else { return }
-        cancel(operation, because: error)
-        // It was taken out of the lanes, and goes on from here as if it had just become ready.
-        if let scheduled = operation as? ScheduledOperation {
-            scheduler.readinessDidChange(of: scheduled)
-        } else {
-            slot.foreign?.repeatReadiness()
+    /// The operation was taken out of the lanes, and goes on from here as if it had just become ready.
+    private func cancel(dropped occupant: QueueSlot.Occupant, because error: RequestOperationQueueError) {
+        switch occupant {
+        case .nobody: break
+        case .scheduled(let operation):
+            operation.cancel(because: error)
+            scheduler.readinessDidChange(of: operation)
+        case .foreign(let member):
+            member.operation.cancel()
+            member.repeatReadiness()
         }
     }
 

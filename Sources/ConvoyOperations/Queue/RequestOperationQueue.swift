@@ -81,7 +81,6 @@ open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchec
         case .admitted(let flags): scheduler.insert(operation, flags: flags, into: self)
         case .refused(let error): insertCancelled(operation, because: error)
         }
-        scheduler.startReady()
     }
 
     /// Adds operations, and waits for all of them to finish if asked.
@@ -120,8 +119,7 @@ open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchec
         set {
             precondition(newValue >= -1, "the count (\(newValue)) cannot be negative")
             scheduler.isOneAtATime = newValue == 1
-            state.withLock { $0.limit = newValue < 0 ? .max : newValue }
-            scheduler.startReady()
+            scheduler.change { $0.limit = newValue < 0 ? .max : newValue }
         }
     }
 
@@ -132,8 +130,7 @@ open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchec
         get { state.withLock { $0.lanes.limitPerHost } }
         set {
             precondition(newValue >= 1, "a host needs at least one slot")
-            state.withLock { $0.lanes.limitPerHost = newValue }
-            scheduler.startReady()
+            scheduler.change { $0.lanes.limitPerHost = newValue }
         }
     }
 
@@ -147,10 +144,7 @@ open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchec
     /// Whether operations stay where they are instead of being started. Running ones go on.
     override open var isSuspended: Bool {
         get { state.withLock { $0.isSuspended } }
-        set {
-            state.withLock { $0.isSuspended = newValue }
-            if !newValue { scheduler.startReady() }
-        }
+        set { scheduler.change { $0.isSuspended = newValue } }
     }
 
     /// The dispatch queue on which operations start that do not start in line; nil, the default, for one
@@ -182,17 +176,21 @@ open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchec
         // Until all are cancelled nothing is started: a slot that one of them gives back, or the turn of a barrier,
         // must not go to one that is about to be cancelled too. The newest first, so that a dependent does not
         // become ready by the end of what it depends on.
-        let slots = state.withLock { state in
+        let occupants = state.withLock { state in
             state.cancellations += 1
-            return state.slotsNewestFirst
+            return state.occupantsNewestFirst
         }
-        for slot in slots {
-            slot.operation?.cancel()
-            // Foundation tells nobody that an operation was cancelled which lacked only a slot.
-            if let member = slot.foreign, member.operation.isCancelled { member.repeatReadiness() }
+        for occupant in occupants {
+            switch occupant {
+            case .nobody: break
+            case .scheduled(let operation): operation.cancel()
+            case .foreign(let member):
+                member.operation.cancel()
+                // Foundation tells nobody that an operation was cancelled which lacked only a slot.
+                if member.operation.isCancelled { member.repeatReadiness() }
+            }
         }
-        state.withLock { $0.cancellations -= 1 }
-        scheduler.startReady()
+        scheduler.change { $0.cancellations -= 1 }
     }
 
     /// Blocks the calling thread until no operation is in the queue, those added meanwhile included.

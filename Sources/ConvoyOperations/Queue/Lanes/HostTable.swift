@@ -13,12 +13,14 @@ struct HostTable {
         /// Until when those that wait at the gate are not started, in nanoseconds of the queue's clock; 0 for an
         /// open gate.
         var gate: UInt64 = 0
-        /// Tells this closing of the gate from all others.
-        var gateNumber: UInt64 = 0
+        /// Tells this closing of the gate from others.
+        var gateNumber: UInt32 = 0
+        /// The levels in which operations of the host are ready.
+        var levels = PriorityLevel.Set()
         /// Of each level, ready operations that pass a closed gate.
-        var lanes = InlineArray<5, IndexList>(repeating: IndexList())
+        var lanes = InlineArray<5, LinkTable.List>(repeating: LinkTable.List())
         /// Of each level, ready operations that wait at a closed gate.
-        var waitingLanes = InlineArray<5, IndexList>(repeating: IndexList())
+        var waitingLanes = InlineArray<5, LinkTable.List>(repeating: LinkTable.List())
         /// Of each level, the first of those that wait and may not have been told so, or -1.
         var untold = InlineArray<5, Int32>(repeating: -1)
         var isToBeTold = false
@@ -31,7 +33,7 @@ struct HostTable {
     private var free: [Int32] = []
     /// How many hosts have no operations and an open gate.
     private var unused = 0
-    private var gateCount: UInt64 = 0
+    private var gateCount: UInt32 = 0
 
     /// How many hosts are remembered that are not used. Where operations come one by one, their host is not made anew
     /// each time.
@@ -108,7 +110,7 @@ struct HostTable {
         guard index > 0, deadline > hosts[Int(index)].gate else { return false }
         if isUnused(index) { unused -= 1 }
         if hosts[Int(index)].gate == 0 {
-            gateCount += 1
+            gateCount &+= 1
             hosts[Int(index)].gateNumber = gateCount
         }
         hosts[Int(index)].gate = deadline

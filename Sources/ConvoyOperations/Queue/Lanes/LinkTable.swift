@@ -1,21 +1,31 @@
-/// A list threaded through a ``LinkTable``: its first and its last index, or -1.
-struct IndexList {
-    fileprivate(set) var head: Int32 = -1
-    fileprivate(set) var tail: Int32 = -1
-
-    var isEmpty: Bool { head < 0 }
-}
-
 /// Doubly linked lists of slot indices. Each index is in at most one list of the table at a time.
 ///
 /// Indices instead of references: appending, removing and moving cost a few stores, no allocation
 /// and no reference counting, and a long list is freed in one piece.
 struct LinkTable {
-    private var links: ContiguousArray<(previous: Int32, next: Int32)> = []
+    /// A list threaded through the table: its first and its last index, or -1.
+    struct List {
+        fileprivate(set) var head: Int32 = -1
+        fileprivate(set) var tail: Int32 = -1
+
+        var isEmpty: Bool { head < 0 }
+    }
+
+    private struct Link {
+        var previous: Int32 = -1
+        var next: Int32 = -1
+    }
+
+    private var links: ContiguousArray<Link> = []
+
+    /// Makes room for one index more.
+    mutating func grow() {
+        links.appendGrowingByAQuarter(Link())
+    }
 
     /// Makes room for indices below `count`.
     mutating func grow(to count: Int) {
-        while links.count < count { links.append((-1, -1)) }
+        while links.count < count { grow() }
     }
 
     mutating func removeAll() {
@@ -30,29 +40,38 @@ struct LinkTable {
         links[Int(index)].previous
     }
 
-    mutating func prepend(_ index: Int32, to list: inout IndexList) {
-        links[Int(index)] = (-1, list.head)
+    mutating func prepend(_ index: Int32, to list: inout List) {
+        links[Int(index)] = Link(next: list.head)
         if list.head < 0 { list.tail = index } else { links[Int(list.head)].previous = index }
         list.head = index
     }
 
-    mutating func append(_ index: Int32, to list: inout IndexList) {
-        links[Int(index)] = (list.tail, -1)
+    mutating func append(_ index: Int32, to list: inout List) {
+        links[Int(index)] = Link(previous: list.tail)
         if list.tail < 0 { list.head = index } else { links[Int(list.tail)].next = index }
         list.tail = index
     }
 
-    mutating func remove(_ index: Int32, from list: inout IndexList) {
-        let (previous, next) = links[Int(index)]
-        if previous < 0 { list.head = next } else { links[Int(previous)].next = next }
-        if next < 0 { list.tail = previous } else { links[Int(next)].previous = previous }
-        links[Int(index)] = (-1, -1)
+    mutating func remove(_ index: Int32, from list: inout List) {
+        let link = links[Int(index)]
+        if link.previous < 0 { list.head = link.next } else { links[Int(link.previous)].next = link.next }
+        if link.next < 0 { list.tail = link.previous } else { links[Int(link.next)].previous = link.previous }
+        links[Int(index)] = Link()
     }
 
-    mutating func popFirst(_ list: inout IndexList) -> Int32? {
+    mutating func popFirst(_ list: inout List) -> Int32? {
         guard !list.isEmpty else { return nil }
         let index = list.head
         remove(index, from: &list)
         return index
+    }
+}
+
+extension ContiguousArray {
+    /// Appends an element. Where the array has no room, it gets a quarter more and not twice as much, as there may be
+    /// hundreds of thousands of slots.
+    mutating func appendGrowingByAQuarter(_ element: Element) {
+        if count == capacity { reserveCapacity(count + Swift.max(16, count / 4)) }
+        append(element)
     }
 }

@@ -11,38 +11,46 @@
 /// What is not private is for `ReadyLanes+Gates.swift`.
 struct ReadyLanes {
     struct Entry {
+        var since: UInt64 = 0
         var host: Int32 = 0
+        /// First in, first out within a host: the lower number, which begins again at 0 some day.
+        var number: UInt32 = 0
+        /// Which closing of its host's gate it has been told of.
+        var toldOfGate: UInt32 = 0
         var level: Int8 = 2
         var waitsAtGate = false
-        var since: UInt64 = 0
-        /// First in, first out within a host: the lower number.
-        var number: UInt64 = 0
-        /// Which closing of its host's gate it has been told of.
-        var toldOfGate: UInt64 = 0
     }
 
     var entries: ContiguousArray<Entry> = []
+    /// Threads the lanes. For an operation that is in no lane, its owner may use the links.
     var laneLinks = LinkTable()
     private var ageLinks = LinkTable()
-    private var ages = InlineArray<5, IndexList>(repeating: IndexList())
+    private var ages = InlineArray<5, LinkTable.List>(repeating: LinkTable.List())
+    /// The levels in which operations are ready.
+    private var levels = PriorityLevel.Set()
     private var heaps = InlineArray<5, [Int32]>(repeating: [])
+    /// The levels in which an operation could start.
+    private var startableLevels = PriorityLevel.Set()
     private var turn: UInt64 = 0
-    private var lastNumber: UInt64 = 0
+    private var lastNumber: UInt32 = 0
 
     var hosts = HostTable()
     /// The hosts with operations that wait at a closed gate and are to be told so.
     var hostsToTell: [Int32] = []
-    private(set) var count = 0
 
     /// How many operations of one host may run at a time.
     var limitPerHost = Int.max {
         didSet { for index in hosts.hosts.indices { update(Int32(index)) } }
     }
 
-    mutating func grow(to count: Int) {
-        while entries.count < count { entries.append(Entry()) }
-        laneLinks.grow(to: count)
-        ageLinks.grow(to: count)
+    /// Whether an operation's host and its gate would let it start.
+    var hasStartable: Bool { !startableLevels.isEmpty }
+
+    /// Makes room for one slot more.
+    mutating func grow() {
+        entries.appendGrowingByAQuarter(Entry())
+        laneLinks.grow()
+        ageLinks.grow()
     }
 
     /// Frees the memory of the slots. For an empty queue.
@@ -55,17 +63,20 @@ struct ReadyLanes {
     // MARK: Membership
 
     mutating func leave(_ slot: Int32) {
-        hosts.leave(entries[Int(slot)].host)
+        let host = entries[Int(slot)].host
+        guard host > 0 else { return }
         entries[Int(slot)].host = 0
+        hosts.leave(host)
     }
 
     /// Changes the host of an operation that is not in a lane and not running.
     mutating func move(_ slot: Int32, toHost key: HostKey?) {
         let host = hosts.index(of: key)
-        guard entries[Int(slot)].host != host else { return }
+        let old = entries[Int(slot)].host
+        guard old != host else { return }
         // In this order: a host that is left may be forgotten, and with it all that are not used.
         hosts.join(host)
-        hosts.leave(entries[Int(slot)].host)
+        hosts.leave(old)
         entries[Int(slot)].host = host
     }
 
@@ -78,11 +89,23 @@ struct ReadyLanes {
         entries[Int(slot)].level = Int8(level)
     }
 
+    /// Counts an operation that is not in a lane as running, if its host lets it start and nothing that is in the lanes
+    /// comes before it.
+    mutating func startAtOnce(_ slot: Int32) -> Bool {
+        guard startableLevels.isEmpty else { return false }
+        let host = entries[Int(slot)].host
+        guard host == 0 || hosts[host].running < limitPerHost,
+            hosts[host].gate == 0 || !entries[Int(slot)].waitsAtGate
+        else { return false }
+        countAsRunning(host)
+        return true
+    }
+
     mutating func push(_ slot: Int32, level: Int, now: UInt64) {
         entries[Int(slot)].level = Int8(level)
         entries[Int(slot)].since = now
         let host = entries[Int(slot)].host
-        lastNumber += 1
+        lastNumber &+= 1
         entries[Int(slot)].number = lastNumber
         if entries[Int(slot)].waitsAtGate {
             laneLinks.append(slot, to: &hosts[host].waitingLanes[level])
@@ -90,8 +113,9 @@ struct ReadyLanes {
         } else {
             laneLinks.append(slot, to: &hosts[host].lanes[level])
         }
+        hosts[host].levels.insert(level)
         ageLinks.append(slot, to: &ages[level])
-        count += 1
+        levels.insert(level)
         update(host, level: level)
     }
 
@@ -108,8 +132,11 @@ struct ReadyLanes {
         } else {
             laneLinks.remove(slot, from: &hosts[host].lanes[level])
         }
+        if hosts[host].lanes[level].isEmpty, hosts[host].waitingLanes[level].isEmpty {
+            hosts[host].levels.remove(level)
+        }
         ageLinks.remove(slot, from: &ages[level])
-        count -= 1
+        if ages[level].isEmpty { levels.remove(level) }
     }
 
     /// The operation of a host and level that was there first, of those that the gate lets pass; -1 for none.
@@ -118,22 +145,26 @@ struct ReadyLanes {
         guard hosts[host].gate == 0 else { return passing }
         let waiting = hosts[host].waitingLanes[level].head
         guard passing >= 0, waiting >= 0 else { return max(passing, waiting) }
-        return entries[Int(passing)].number < entries[Int(waiting)].number ? passing : waiting
+        let distance = Int32(bitPattern: entries[Int(waiting)].number &- entries[Int(passing)].number)
+        return distance > 0 ? passing : waiting
     }
 
     /// Takes out the next operation that its host lets start, and counts it as running.
     mutating func pop() -> Int32? {
-        for level in 0..<PriorityLevel.count {
-            guard let host = heaps[level].first else { continue }
-            let slot = head(ofHost: host, level: level)
-            unlink(slot, host: host, level: level)
-            turn += 1
-            hosts[host].turn = turn
-            hosts[host].running += 1
-            update(host)
-            return slot
-        }
-        return nil
+        guard let level = startableLevels.first, let host = heaps[level].first else { return nil }
+        let slot = head(ofHost: host, level: level)
+        unlink(slot, host: host, level: level)
+        // Where this was the last of the level, the change of the count does not reach it.
+        if !hosts[host].levels.contains(level) { update(host, level: level) }
+        countAsRunning(host)
+        return slot
+    }
+
+    private mutating func countAsRunning(_ host: Int32) {
+        turn += 1
+        hosts[host].turn = turn
+        hosts[host].running += 1
+        update(host)
     }
 
     /// Gives back the slot of a running operation.
@@ -146,11 +177,7 @@ struct ReadyLanes {
     // MARK: Age
 
     /// Whether operations of different levels wait, so that age could matter.
-    var isMixed: Bool {
-        var levels = 0
-        for level in 0..<PriorityLevel.count where !ages[level].isEmpty { levels += 1 }
-        return levels > 1
-    }
+    var isMixed: Bool { levels.isMixed }
 
     /// Lifts every operation that has waited in its level for `interval` nanoseconds to the one above.
     mutating func promote(now: UInt64, interval: UInt64) {
@@ -166,8 +193,10 @@ struct ReadyLanes {
 
     // MARK: The heap of each level
 
+    /// Puts a host where it belongs, after a change of what decides that in every level.
     mutating func update(_ host: Int32) {
-        for level in 0..<PriorityLevel.count { update(host, level: level) }
+        guard !hosts[host].levels.isEmpty else { return }
+        for level in 0..<PriorityLevel.count where hosts[host].levels.contains(level) { update(host, level: level) }
     }
 
     private mutating func update(_ host: Int32, level: Int) {
@@ -179,11 +208,13 @@ struct ReadyLanes {
                 siftDown(siftUp(place, level: level), level: level)
             } else {
                 heaps[level].append(host)
+                startableLevels.insert(level)
                 hosts[host].places[level] = Int32(heaps[level].count - 1)
                 _ = siftUp(heaps[level].count - 1, level: level)
             }
         } else if place >= 0 {
             let last = heaps[level].removeLast()
+            if heaps[level].isEmpty { startableLevels.remove(level) }
             hosts[host].places[level] = -1
             guard last != host else { return }
             heaps[level][place] = last

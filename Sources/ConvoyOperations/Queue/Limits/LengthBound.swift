@@ -1,7 +1,10 @@
 /// How many operations wait to be started, how many may, and who waits for a place.
 struct LengthBound {
-    var maximum: Int?
+    private(set) var maximum: Int?
     private(set) var length = 0
+    /// Those that wait to be started, the oldest first. Only kept while there is a maximum.
+    private var counted = LinkTable.List()
+    private var links = LinkTable()
     /// Places given to waiters that have not used them yet.
     private var reserved = 0
     private var waiters: [LengthWaiter] = []
@@ -9,9 +12,41 @@ struct LengthBound {
 
     var hasWaiters: Bool { firstWaiter < waiters.count }
     var isFull: Bool { maximum.map { length + reserved >= $0 } ?? false }
+    /// The slot of the operation that has waited longest.
+    var oldest: Int32? { counted.isEmpty ? nil : counted.head }
 
-    mutating func join() { length += 1 }
-    mutating func leave() { length -= 1 }
+    /// Sets the maximum.
+    ///
+    /// - Parameter slots: those that wait to be started, the oldest first; needed where there was no maximum.
+    mutating func bound(to maximum: Int?, slots: [Int32]) {
+        let wasListed = self.maximum != nil
+        self.maximum = maximum
+        if maximum == nil {
+            counted = LinkTable.List()
+            links.removeAll()
+        } else if !wasListed {
+            for slot in slots { list(slot) }
+        }
+    }
+
+    mutating func join(_ slot: Int32) {
+        length += 1
+        if maximum != nil { list(slot) }
+    }
+
+    mutating func leave(_ slot: Int32) {
+        length -= 1
+        if maximum != nil { links.remove(slot, from: &counted) }
+    }
+
+    private mutating func list(_ slot: Int32) {
+        links.grow(to: Int(slot) + 1)
+        links.append(slot, to: &counted)
+    }
+
+    /// Frees the memory of the slots. For an empty queue.
+    mutating func shrink() { links.removeAll() }
+
     mutating func reserve() { reserved += 1 }
     mutating func useReservation() { reserved -= 1 }
     mutating func wait(_ waiter: LengthWaiter) { waiters.append(waiter) }

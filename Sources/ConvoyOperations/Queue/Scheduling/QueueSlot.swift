@@ -2,7 +2,14 @@ import Foundation
 
 /// One operation in a queue, and where it stands.
 struct QueueSlot {
-    enum Phase: UInt8 {
+    enum Occupant {
+        case nobody
+        case scheduled(ScheduledOperation)
+        /// An operation that is none of Convoy's.
+        case foreign(ForeignMember)
+    }
+
+    enum Stage: UInt8 {
         /// No operation.
         case free
         /// Not ready: dependencies, a pause, or a condition of its own.
@@ -32,53 +39,19 @@ struct QueueSlot {
         static let reserved = Flags(rawValue: 32)
     }
 
-    var operation: Operation?
-    /// Set if the operation is none of Convoy's.
-    var foreign: ForeignMember?
-    /// The worker that is inside `start()`.
-    var worker: QueueWorker?
-    var phase = Phase.free
-    var flags: Flags = []
+    var occupant = Occupant.nobody
     /// Which stretch between two barriers it belongs to.
-    var epoch = 0
+    var epoch: UInt32 = 0
+    var stage = Stage.free
+    var flags: Flags = []
+    /// The worker that is inside `start()`, if there is one.
+    var worker: WorkerCrew.Number?
 
-    /// The operation, if it is one of Convoy's.
-    var scheduled: ScheduledOperation? {
-        // Checked when it was added; a dynamic cast each time would be a good part of the whole cost.
-        foreign == nil ? operation.map { unsafeDowncast($0, to: ScheduledOperation.self) } : nil
-    }
-}
-
-/// What a queue has to know of an operation before it may start; asked while no lock is held.
-struct Examination {
-    var isReady: Bool
-    var isCancelled: Bool
-    var isDirect: Bool
-    var host: HostKey?
-    var waitsAtGate: Bool
-    var level: Int
-
-    init(of operation: Operation, inSerialQueue isSerial: Bool) {
-        self.init(ofReady: operation, inSerialQueue: isSerial, isReady: operation.isReady)
-    }
-
-    /// - Parameter isReady: given if the operation is known to be ready, whatever it says now.
-    init(ofReady operation: Operation, inSerialQueue isSerial: Bool, isReady: Bool = true) {
-        self.isReady = isReady
-        isCancelled = false
-        isDirect = false
-        host = nil
-        waitsAtGate = false
-        level = 2
-        guard isReady else { return }
-        isCancelled = (operation as? ScheduledOperation)?.endsWithoutWork ?? operation.isCancelled
-        level = PriorityLevel.level(of: operation, inSerialQueue: isSerial)
-        guard let scheduled = operation as? ScheduledOperation else { return }
-        // One that is cancelled and not asynchronous finishes without running its work: it needs no worker for that.
-        isDirect = scheduled.isStartedDirectly || isCancelled && !scheduled.isAsynchronous
-        // A cancelled operation only has to finish; no host is asked anything.
-        guard !isCancelled else { return }
-        host = scheduled.hostKey
-        waitsAtGate = host != nil && scheduled.waitsAtClosedGate
+    var operation: Operation? {
+        switch occupant {
+        case .nobody: nil
+        case .scheduled(let operation): operation
+        case .foreign(let member): member.operation
+        }
     }
 }

@@ -1,47 +1,99 @@
+import Foundation
+
 /// The giving out of slots, and of operations to workers.
 extension QueueState {
-    private static let mostWorkers = 64
     private static let mostGrantsAtOnce = 64
 
-    /// An operation to be started by the caller, outside the lock.
-    enum Grant {
-        case scheduled(ScheduledOperation)
-        case foreign(ForeignMember)
+    /// What remains to be done outside the lock, after it was held for a moment.
+    struct Turn {
+        enum Effect {
+            /// There is a place in a queue that was full.
+            case admit(LengthWaiter)
+            /// The queue is empty.
+            case signal(DispatchSemaphore)
+            /// The operation waits at a closed gate.
+            case tell(ScheduledOperation, gateOpensAt: UInt64)
+        }
+
+        /// An operation that has got a slot, and is to be started by the caller.
+        var grant = QueueSlot.Occupant.nobody
+        /// Whether the grant was found to be ready a moment ago.
+        var isFresh = false
+        /// Whether more can be started now.
+        var hasMore = false
+        /// The workers to be made, one bit each.
+        var hired: UInt64 = 0
+        /// The queue, where workers are to be made for it, or where it may be released.
+        var queue: (any FoundationBackedQueue)?
+        var effects: [Effect] = []
+
+        var hasGrant: Bool {
+            if case .nobody = grant { false } else { true }
+        }
     }
 
-    /// Gives out slots. Operations that need a worker are put aside for one; the first other one is
-    /// returned. `spawn` is how many workers the caller must start.
-    mutating func nextGrant(aging: UInt64?, clock: any SchedulingClock) -> (grant: Grant?, spawn: Int, again: Bool) {
-        for _ in 0..<Self.mostGrantsAtOnce {
-            guard let index = nextIndex(aging: aging, clock: clock) else {
-                return (nil, workersToSpawn(), false)
+    /// Gives out what slots there are after a change, and notes what else follows from it. Operations that need a worker
+    /// are put aside for one; the first other one is the turn's grant.
+    ///
+    /// - Parameter mayStart: whether the caller can start operations; if not, it leaves that to somebody else.
+    mutating func settle(_ turn: inout Turn, mayStart: Bool, aging: UInt64?, now: () -> UInt64) {
+        if mayStart {
+            for _ in 0..<Self.mostGrantsAtOnce {
+                guard !turn.hasGrant, let index = nextIndex(aging: aging, now: now) else { break }
+                grant(index, &turn)
             }
-            uncount(index)
-            if let foreign = slots[Int(index)].foreign {
-                slots[Int(index)].phase = .running
-                return (.foreign(foreign), workersToSpawn(), true)
-            }
-            if slots[Int(index)].flags.contains(.direct), let operation = slots[Int(index)].scheduled {
-                slots[Int(index)].phase = .running
-                return (.scheduled(operation), workersToSpawn(), true)
-            }
-            slots[Int(index)].phase = .granted
+        }
+        if length.hasWaiters { for waiter in length.admit() { turn.effects.append(.admit(waiter)) } }
+        if !lanes.hostsToTell.isEmpty { noteGateNotices(&turn) }
+        if runnableCount > 0 {
+            turn.hired = crew.hire(for: runnableCount)
+            if turn.hired != 0 { turn.queue = queue }
+        }
+        turn.hasMore = turn.hasMore || hasMoreToStart
+    }
+
+    /// Gives a slot to an operation that has become ready, if nothing that is ready comes before it: then it need not
+    /// be put into the lanes.
+    mutating func startAtOnce(_ index: Int32, _ turn: inout Turn) -> Bool {
+        guard running < limit, !isHeldBack, lanes.startAtOnce(index) else { return false }
+        slots[Int(index)].flags.insert(.holdsHost)
+        running += 1
+        grant(index, &turn)
+        turn.isFresh = true
+        return true
+    }
+
+    /// Puts an operation that has got a slot where it is started.
+    private mutating func grant(_ index: Int32, _ turn: inout Turn) {
+        uncount(index)
+        let slot = slots[Int(index)]
+        if case .scheduled = slot.occupant, !slot.flags.contains(.direct) {
+            slots[Int(index)].stage = .granted
             // What only has to finish does not queue for a worker behind what may take long.
-            if slots[Int(index)].flags.contains(.exempt) {
-                links.prepend(index, to: &runnable)
+            if slot.flags.contains(.exempt) {
+                lanes.laneLinks.prepend(index, to: &runnable)
             } else {
-                links.append(index, to: &runnable)
+                lanes.laneLinks.append(index, to: &runnable)
             }
             runnableCount += 1
+        } else {
+            slots[Int(index)].stage = .running
+            turn.grant = slot.occupant
         }
-        return (nil, workersToSpawn(), true)
     }
 
     /// Whether nothing is started now but what only has to finish.
     private var isHeldBack: Bool { isSuspended || cancellations > 0 }
 
-    private mutating func nextIndex(aging: UInt64?, clock: any SchedulingClock) -> Int32? {
-        if let index = links.popFirst(&exempts) { return index }
+    /// Whether there is an operation that could be given a slot now.
+    private var hasMoreToStart: Bool {
+        guard exempts.isEmpty else { return true }
+        if let barrier = epochs.dueBarrier, !isHeldBack || slots[Int(barrier)].flags.contains(.exempt) { return true }
+        return lanes.hasStartable && running < limit && !isHeldBack
+    }
+
+    private mutating func nextIndex(aging: UInt64?, now: () -> UInt64) -> Int32? {
+        if let index = lanes.laneLinks.popFirst(&exempts) { return index }
         if let barrier = epochs.dueBarrier {
             let isExempt = slots[Int(barrier)].flags.contains(.exempt)
             if isExempt || !isHeldBack {
@@ -50,9 +102,8 @@ extension QueueState {
                 return barrier
             }
         }
-        guard !isHeldBack else { return nil }
-        guard running < limit, lanes.count > 0 else { return nil }
-        if let aging, lanes.isMixed { lanes.promote(now: clock.now, interval: aging) }
+        guard lanes.hasStartable, running < limit, !isHeldBack else { return nil }
+        if let aging, lanes.isMixed { lanes.promote(now: now(), interval: aging) }
         guard let index = lanes.pop() else { return nil }
         slots[Int(index)].flags.insert(.holdsHost)
         running += 1
@@ -60,44 +111,32 @@ extension QueueState {
     }
 
     /// The next operations to be told, outside the lock, that they wait at a closed gate.
-    mutating func nextGateNotices() -> [(operation: ScheduledOperation, deadline: UInt64)] {
-        var notices: [(operation: ScheduledOperation, deadline: UInt64)] = []
-        while notices.count < Self.mostGrantsAtOnce, let (index, deadline) = lanes.nextToBeTold() {
-            if let operation = slots[Int(index)].scheduled { notices.append((operation, deadline)) }
+    private mutating func noteGateNotices(_ turn: inout Turn) {
+        for _ in 0..<Self.mostGrantsAtOnce {
+            guard let (index, deadline) = lanes.nextToBeTold() else { return }
+            if case .scheduled(let operation) = slots[Int(index)].occupant {
+                turn.effects.append(.tell(operation, gateOpensAt: deadline))
+            }
         }
-        return notices
-    }
-
-    private mutating func workersToSpawn() -> Int {
-        let wanted = min(runnableCount - (workers - busyWorkers), Self.mostWorkers - workers)
-        guard wanted > 0 else { return 0 }
-        workers += wanted
-        return wanted
+        turn.hasMore = true
     }
 
     /// The next operation for a worker. With none the worker is discounted, and must end.
     mutating func next(for worker: QueueWorker) -> ScheduledOperation? {
-        release(worker)
-        if let index = worker.current?.queueIndex, index >= 0, slots[Int(index)].worker === worker {
+        crew.release(worker.number)
+        if let index = worker.current?.queueIndex, index >= 0, slots[Int(index)].worker == worker.number {
             slots[Int(index)].worker = nil
         }
-        guard let index = links.popFirst(&runnable), let operation = slots[Int(index)].scheduled else {
-            workers -= 1
+        guard let index = lanes.laneLinks.popFirst(&runnable),
+            case .scheduled(let operation) = slots[Int(index)].occupant
+        else {
+            crew.dismiss(worker.number)
             return nil
         }
         runnableCount -= 1
-        slots[Int(index)].phase = .running
-        slots[Int(index)].worker = worker
-        worker.isBusy = true
-        busyWorkers += 1
+        slots[Int(index)].stage = .running
+        slots[Int(index)].worker = worker.number
+        crew.occupy(worker.number)
         return operation
     }
-
-    /// Counts a worker as idle: it has returned from an operation, or is about to.
-    mutating func release(_ worker: QueueWorker) {
-        guard worker.isBusy else { return }
-        worker.isBusy = false
-        busyWorkers -= 1
-    }
-
 }

@@ -13,10 +13,10 @@ final class QueueWorker: Operation, @unchecked Sendable {
 
     /// The operation inside whose `start()` the worker is. For the worker's own thread.
     var current: ScheduledOperation?
-    /// Whether it counts as busy. Guarded by the queue's lock.
-    var isBusy = false
+    let number: WorkerCrew.Number
 
-    init(of scheduler: Scheduler) {
+    init(_ number: WorkerCrew.Number, of scheduler: Scheduler) {
+        self.number = number
         self.scheduler = scheduler
         super.init()
     }

@@ -8,7 +8,8 @@ import Synchronization
 /// lock. The queue itself, which a user may count on to be released, is kept by the scheduler for as long as it has
 /// operations.
 ///
-/// Every change goes through the lock once, and then gives out the slots that it made free.
+/// Every change goes through the lock once, and gives out the slots that it made free in the same turn. So whenever
+/// the lock is free, there is nothing that could be started and nobody who is about to start it.
 final class Scheduler: @unchecked Sendable {
     let state = ContendedLock(QueueState())
     let clock: any SchedulingClock
@@ -45,7 +46,7 @@ final class Scheduler: @unchecked Sendable {
     }
 
     /// The time at which an operation begins to wait. Not asked of the clock if nothing ages.
-    private var stamp: UInt64 { aging == nil ? 0 : clock.now }
+    private func stamp() -> UInt64 { aging == nil ? 0 : clock.now }
 
     // MARK: Adding
 
@@ -55,53 +56,65 @@ final class Scheduler: @unchecked Sendable {
         }
         // From here on its changes come to this scheduler; those that come too early are caught up below.
         guard scheduled.join(self) else { return giveUpPlace(flags) }
-        let examination = Examination(of: scheduled, inSerialQueue: isOneAtATime)
-        state.withLock { state in
-            if flags.contains(.reserved) { state.length.useReservation() }
-            state.insert(scheduled, examination, flags: flags, into: queue, now: stamp)
+        let snapshot = ReadinessSnapshot(of: scheduled, inSerialQueue: isOneAtATime)
+        let (turn, mayStart) = visit { state, mayStart, turn in
+            state.insert(scheduled, flags: flags, into: queue)
+            state.makeReady(scheduled.queueIndex, snapshot, mayStart: mayStart, now: stamp, &turn)
         }
-        if !examination.isReady { readinessDidChange(of: scheduled) }
         if scheduled.isFinished { operationDidFinish(scheduled) }
+        carryOut(turn, mayStart: mayStart)
+        if !turn.isFresh { catchUp(on: scheduled, since: snapshot) }
     }
 
     private func insertForeign(
         _ operation: Operation, flags: QueueSlot.Flags, into queue: any FoundationBackedQueue
     ) {
-        let examination = Examination(of: operation, inSerialQueue: isOneAtATime)
-        let member = ForeignMember(operation, in: queue, of: self, isReady: examination.isReady)
-        let (isNew, admitted) = state.withLock { state in
-            if flags.contains(.reserved) { state.length.useReservation() }
-            let isNew = state.insert(member, examination, flags: flags, into: queue, now: stamp)
-            return (isNew, isNew ? [] : state.length.admit())
+        let snapshot = ReadinessSnapshot(ofForeign: operation, inSerialQueue: isOneAtATime)
+        let member = ForeignMember(operation, in: queue, of: self, isReady: snapshot.isReady)
+        var isNew = false
+        let (turn, mayStart) = visit { state, mayStart, turn in
+            isNew = state.insert(member, flags: flags, into: queue)
+            if isNew { state.makeReady(member.queueIndex, snapshot, mayStart: mayStart, now: stamp, &turn) }
         }
-        for waiter in admitted { waiter.resume(admitted: true) }
-        guard isNew else { return }
-        if examination.isReady { member.watch() } else { member.waitInLobby() }
+        if isNew {
+            if snapshot.isReady { member.watch() } else { member.waitInLobby() }
+        }
+        carryOut(turn, mayStart: mayStart)
+        if !isNew { giveUpPlace(flags) }
     }
 
     private func giveUpPlace(_ flags: QueueSlot.Flags) {
         guard flags.contains(.reserved) else { return }
-        let admitted = state.withLock { state in
-            state.length.useReservation()
-            return state.length.admit()
-        }
-        for waiter in admitted { waiter.resume(admitted: true) }
+        change { state in state.length.useReservation() }
     }
 
     /// Adds an operation that runs after all that are in the queue and before all that come later.
     func insertBarrier(_ operation: ScheduledOperation, into queue: any FoundationBackedQueue) {
         guard operation.join(self) else { return }
-        state.withLock { $0.insertBarrier(operation, into: queue) }
-        startReady()
+        change { $0.insert(operation, flags: .barrier, into: queue) }
     }
 
     // MARK: Changes
 
     func readinessDidChange(of operation: ScheduledOperation) {
-        let examination = Examination(of: operation, inSerialQueue: isOneAtATime)
-        guard examination.isReady else { return }
-        state.withLock { $0.makeReady(operation.queueIndex, examination, now: stamp) }
-        startReady()
+        let snapshot = ReadinessSnapshot(of: operation, inSerialQueue: isOneAtATime)
+        guard snapshot.isReady else { return }
+        let (turn, mayStart) = visit { state, mayStart, turn in
+            state.makeReady(operation.queueIndex, snapshot, mayStart: mayStart, now: stamp, &turn)
+        }
+        carryOut(turn, mayStart: mayStart)
+        if !turn.isFresh { catchUp(on: operation, since: snapshot) }
+    }
+
+    /// Sees to what has changed between the look at an operation and its being put where that look says: whoever changed
+    /// it may have come too early.
+    private func catchUp(on operation: ScheduledOperation, since snapshot: ReadinessSnapshot) {
+        atomicMemoryFence(ordering: .sequentiallyConsistent)
+        if !snapshot.isReady || !snapshot.isCancelled && operation.endsWithoutWork {
+            readinessDidChange(of: operation)
+        } else if Int(snapshot.level) != PriorityLevel.level(of: operation, inSerialQueue: isOneAtATime) {
+            priorityDidChange(of: operation)
+        }
     }
 
     func priorityDidChange(of operation: ScheduledOperation) {
@@ -114,22 +127,20 @@ final class Scheduler: @unchecked Sendable {
     }
 
     func slotDidFree(by operation: ScheduledOperation) {
-        state.withLock { $0.giveBack(operation.queueIndex) }
+        change { $0.giveBack(operation.queueIndex) }
         // It may have become ready again before the slot was given back, and nobody else would say so.
         readinessDidChange(of: operation)
-        startReady()
     }
 
     func operationDidFinish(_ operation: ScheduledOperation) {
-        finish { $0.remove(operation.queueIndex, now: stamp) }
+        remove { operation.queueIndex }
     }
 
-    private func finish(_ remove: (inout QueueState) -> QueueState.Removed?) {
-        guard let removed = state.withLock({ remove(&$0) }) else { return }
-        if !removed.slot.flags.contains(.barrier) { progressReference.object?.countOne() }
-        for waiter in removed.admitted { waiter.resume(admitted: true) }
-        for semaphore in removed.idle { semaphore.signal() }
-        startReady()
+    private func remove(_ index: () -> Int32) {
+        var flags: QueueSlot.Flags?
+        let (turn, mayStart) = visit { state, _, turn in flags = state.remove(index(), now: stamp, &turn) }
+        if let flags, !flags.contains(.barrier) { progressReference.object?.countOne() }
+        carryOut(turn, mayStart: mayStart)
     }
 
     // MARK: Gates
@@ -137,41 +148,85 @@ final class Scheduler: @unchecked Sendable {
     /// Lets the operations for a host that wait at its gate not start until the clock shows `deadline` (nanoseconds).
     /// A gate that is closed for longer stays so.
     func closeGate(of host: HostKey, until deadline: UInt64) {
-        guard deadline > clock.now, state.withLock({ $0.lanes.closeGate(of: host, until: deadline) }) else { return }
+        guard deadline > clock.now else { return }
+        var isNew = false
+        // Who waits now is told.
+        change { isNew = $0.lanes.closeGate(of: host, until: deadline) }
+        guard isNew else { return }
         clock.schedule(at: deadline) { [weak self] in
             guard let self else { return }
             let now = max(self.clock.now, deadline)
-            self.state.withLock { $0.lanes.openGate(of: host, dueAt: now) }
-            self.startReady()
+            self.change { $0.lanes.openGate(of: host, dueAt: now) }
         }
-        // Who waits now is told.
-        startReady()
     }
 
     // MARK: Starting
 
-    /// Starts whatever can be started.
-    func startReady() {
-        StartLoop.run(self)
+    /// Changes what the queue keeps, and starts whatever can be started then.
+    func change(_ change: (inout QueueState) -> Void) {
+        let (turn, mayStart) = visit { state, _, _ in change(&state) }
+        carryOut(turn, mayStart: mayStart)
     }
 
-    /// Starts one operation, or hands some to workers. False if there is nothing left to start.
+    /// Makes a change, and gives out the slots that are free then.
+    ///
+    /// - Returns: what is to be done outside the lock, and whether this thread may start operations.
+    @inline(__always)
+    private func visit(
+        _ change: (inout QueueState, _ mayStart: Bool, inout QueueState.Turn) -> Void
+    ) -> (turn: QueueState.Turn, mayStart: Bool) {
+        let mayStart = !StartLoop.isActive
+        var turn = QueueState.Turn()
+        state.withLock { state in
+            change(&state, mayStart, &turn)
+            state.settle(&turn, mayStart: mayStart, aging: aging, now: stamp)
+        }
+        return (turn, mayStart)
+    }
+
+    private func carryOut(_ turn: QueueState.Turn, mayStart: Bool) {
+        if !mayStart {
+            perform(turn)
+            if turn.hasMore { StartLoop.postpone(self) }
+        } else if turn.hasMore || turn.hasGrant {
+            StartLoop.run(self, turn)
+        } else {
+            perform(turn)
+        }
+    }
+
+    /// Starts what can be started next. False if there is nothing left to start.
     func startNext() -> Bool {
-        let (grant, spawn, again, admitted, notices, queue) = state.withLock { state in
-            let (grant, spawn, again) = state.nextGrant(aging: aging, clock: clock)
-            let notices = state.nextGateNotices()
-            let admitted = state.length.hasWaiters ? state.length.admit() : []
-            return (grant, spawn, again, admitted, notices, spawn > 0 ? state.queue : nil)
+        var turn = QueueState.Turn()
+        state.withLock { $0.settle(&turn, mayStart: true, aging: aging, now: stamp) }
+        perform(turn)
+        return turn.hasMore
+    }
+
+    func perform(_ turn: QueueState.Turn) {
+        if turn.hired != 0 { makeWorkers(turn) }
+        for effect in turn.effects {
+            switch effect {
+            case .admit(let waiter): waiter.resume(admitted: true)
+            case .signal(let semaphore): semaphore.signal()
+            case .tell: break
+            }
         }
-        for waiter in admitted { waiter.resume(admitted: true) }
-        for _ in 0..<spawn { queue?.startInFoundation(QueueWorker(of: self)) }
-        switch grant {
-        case .scheduled(let operation): begin(operation)
+        switch turn.grant {
+        case .nobody: break
+        case .scheduled(let operation): if turn.isFresh { operation.start() } else { begin(operation) }
         case .foreign(let member): member.begin()
-        case nil: break
         }
-        for (operation, deadline) in notices { operation.willWaitAtGate(until: deadline) }
-        return again || !notices.isEmpty
+        for case .tell(let operation, let deadline) in turn.effects { operation.willWaitAtGate(until: deadline) }
+    }
+
+    private func makeWorkers(_ turn: QueueState.Turn) {
+        var hired = turn.hired
+        while hired != 0 {
+            let number = WorkerCrew.Number(hired.trailingZeroBitCount)
+            hired &= hired &- 1
+            turn.queue?.startInFoundation(QueueWorker(number, of: self))
+        }
     }
 
     /// The next operation for a worker.
@@ -181,7 +236,7 @@ final class Scheduler: @unchecked Sendable {
         return operation
     }
 
-    /// Starts an operation that holds a slot.
+    /// Starts an operation that got a slot after it had waited.
     func begin(_ operation: ScheduledOperation) {
         if operation.isFinished {
             operationDidFinish(operation)
@@ -195,17 +250,18 @@ final class Scheduler: @unchecked Sendable {
 
 extension Scheduler: ForeignScheduler {
     func foreignDidBecomeReady(_ member: ForeignMember) {
-        let examination = Examination(ofReady: member.operation, inSerialQueue: isOneAtATime)
-        state.withLock { $0.makeReady(member.queueIndex, examination, now: stamp) }
-        startReady()
+        let snapshot = ReadinessSnapshot(ofReadyForeign: member.operation, inSerialQueue: isOneAtATime)
+        let (turn, mayStart) = visit { state, mayStart, turn in
+            state.makeReady(member.queueIndex, snapshot, mayStart: mayStart, now: stamp, &turn)
+        }
+        carryOut(turn, mayStart: mayStart)
     }
 
     func foreignDidFinish(_ member: ForeignMember) {
-        finish { $0.remove(member.queueIndex, now: stamp) }
+        remove { member.queueIndex }
     }
 
     func giveBack(by member: ForeignMember) {
-        state.withLock { $0.giveBack(member.queueIndex) }
-        startReady()
+        change { $0.giveBack(member.queueIndex) }
     }
 }
