@@ -27,7 +27,7 @@ final class CommonSettings: @unchecked Sendable {
     }
 
     // Changed only by the one that refers to it, under the lock of its operation.
-    var values: Values
+    @exclusivity(unchecked) var values: Values
 
     init(_ values: Values = Values()) { self.values = values }
 

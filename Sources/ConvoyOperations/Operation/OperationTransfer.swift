@@ -9,31 +9,31 @@ import FoundationNetworking
 /// lifecycle passes it on, so no lock is needed.
 final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     /// Held while a try is under way, and not in a pause: a paused operation may be let go of.
-    private var operation: URLConnectionOperation?
+    @exclusivity(unchecked) private var operation: URLConnectionOperation?
     /// The try that is under way, and its connection. What another connection still has to say does not count.
-    private var number: Lifecycle.TryNumber = 0
-    private var connection: ObjectIdentifier?
+    @exclusivity(unchecked) private var number: Lifecycle.TryNumber = 0
+    @exclusivity(unchecked) private var connection: ObjectIdentifier?
     /// Where the body goes; in memory where there is none.
     private let stream: StreamSink?
-    private var memory = MemoryBody()
+    @exclusivity(unchecked) private var memory = MemoryBody()
     /// The body of a response that does not belong into the output stream, or not to what is there.
-    private var setAside: MemoryBody?
-    private var request: TransferRequest?
+    @exclusivity(unchecked) private var setAside: MemoryBody?
+    @exclusivity(unchecked) private var request: TransferRequest?
     /// The head that the bytes in the sink belong to.
-    private var head: ResponseHead?
+    @exclusivity(unchecked) private var head: ResponseHead?
     /// How many bytes of body there are in all, as sent: from `head`, or from the answer to a range.
-    private var total: Int64?
-    private var memoryLimit = Int64.max
+    @exclusivity(unchecked) private var total: Int64?
+    @exclusivity(unchecked) private var memoryLimit = Int64.max
     /// What the present try was asked with.
-    private var resumption: Resumption?
+    @exclusivity(unchecked) private var resumption: Resumption?
     /// Whether the server's answer to a range was of no use. Until the whole has begun to come, it is asked for that.
-    private var asksForWhole = false
+    @exclusivity(unchecked) private var asksForWhole = false
     /// Set when the connection is cancelled by us, and not because the operation was asked to stop.
-    private var afterCancel: AfterCancel?
+    @exclusivity(unchecked) private var afterCancel: AfterCancel?
     /// The connection that waits for the sink.
-    private var suspended: (any Connection)?
+    @exclusivity(unchecked) private var suspended: (any Connection)?
     /// What to do when the sink has done what it was asked for.
-    private var endsAfterSink: (() -> Void)?
+    @exclusivity(unchecked) private var endsAfterSink: (() -> Void)?
 
     private enum AfterCancel {
         case askForWhole

@@ -12,7 +12,7 @@ import Foundation
 /// `@usableFromInline` as well, keeps other modules from that.
 @usableFromInline package final class ContendedLock<Value>: @unchecked Sendable {
     @usableFromInline let mutex: UnsafeMutablePointer<pthread_mutex_t>
-    @usableFromInline var value: Value
+    @usableFromInline @exclusivity(unchecked) var value: Value
 
     @inlinable package init(_ value: sending Value) {
         self.value = value

@@ -2,8 +2,8 @@
 ///
 /// Belongs to the run loop's thread.
 package final class RunLoopTimer {
-    package fileprivate(set) var deadline: MonotonicTime = 0
-    fileprivate var position = -1
+    @exclusivity(unchecked) package fileprivate(set) var deadline: MonotonicTime = 0
+    @exclusivity(unchecked) fileprivate var position = -1
     /// What the run loop calls at the deadline.
     package let fire: () -> Void
 

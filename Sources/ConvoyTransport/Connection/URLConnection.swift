@@ -35,36 +35,36 @@ public final class URLConnection: Connection, @unchecked Sendable {
         case ended
     }
 
-    var phase = Phase.initial
-    var delegate: (any URLConnectionDelegate)?
+    @exclusivity(unchecked) var phase = Phase.initial
+    @exclusivity(unchecked) var delegate: (any URLConnectionDelegate)?
     /// The request that is on its way: the original, or what a redirect made of it.
-    var currentRequest: TransferRequest
+    @exclusivity(unchecked) var currentRequest: TransferRequest
     var followedRedirects = 0
-    var handle: EasyHandle?
-    var body: (any BodySource)?
-    var head = HeadParser()
+    @exclusivity(unchecked) var handle: EasyHandle?
+    @exclusivity(unchecked) var body: (any BodySource)?
+    @exclusivity(unchecked) var head = HeadParser()
     /// That of the present request; its response is judged by what it asks for.
-    var requestHeader: RequestHeader?
+    @exclusivity(unchecked) var requestHeader: RequestHeader?
     /// A 417 that is told only if the request is not sent again without `Expect`.
-    var heldHead: ResponseHead?
-    var dropsExpectation = false
-    var decoder: ContentDecoder?
+    @exclusivity(unchecked) var heldHead: ResponseHead?
+    @exclusivity(unchecked) var dropsExpectation = false
+    @exclusivity(unchecked) var decoder: ContentDecoder?
     /// Why the transfer must fail, found in one of libcurl's callbacks.
-    var pendingFailure: URLError?
+    @exclusivity(unchecked) var pendingFailure: URLError?
     /// The end of a transfer that came while the delegate was still deciding about its redirect, or while decoded
     /// bytes waited for it.
-    var heldResult: CURLcode?
+    @exclusivity(unchecked) var heldResult: CURLcode?
     /// How much of a redirecting response's body was thrown away.
-    var discarded = 0
-    var sentBytes: Int64 = 0
-    var isReceivingSuspended = false
-    var isHeldBack = false
-    var isStarved = false
-    var isCancelled = false
+    @exclusivity(unchecked) var discarded = 0
+    @exclusivity(unchecked) var sentBytes: Int64 = 0
+    @exclusivity(unchecked) var isReceivingSuspended = false
+    @exclusivity(unchecked) var isHeldBack = false
+    @exclusivity(unchecked) var isStarved = false
+    @exclusivity(unchecked) var isCancelled = false
     /// How often the thread had no descriptor, when libcurl got the request.
-    var earlierShortages = 0
-    var waitsSince: MonotonicTime = 0
-    var times = TransferTimes()
+    @exclusivity(unchecked) var earlierShortages = 0
+    @exclusivity(unchecked) var waitsSince: MonotonicTime = 0
+    @exclusivity(unchecked) var times = TransferTimes()
 
     /// A connection that has not begun.
     ///

@@ -31,18 +31,18 @@ final class EasyHandle {
         var idleConnectionAge = 118
     }
 
-    private(set) var easy: UnsafeMutableRawPointer
+    @exclusivity(unchecked) private(set) var easy: UnsafeMutableRawPointer
     /// Among the handles that libcurl has; -1 while it has not.
-    var position = -1
+    @exclusivity(unchecked) var position = -1
     /// That of the present transfer's connection, or -1.
-    var socket: curl_socket_t = -1
+    @exclusivity(unchecked) var socket: curl_socket_t = -1
     /// Whether the request has been sent on a connection that is not known: libcurl never asked to watch it, because the
     /// transfer was held back before it had to wait for anything.
     var usesUnknownSocket: Bool { socket < 0 && sendCount > 0 }
     /// Whether the present transfer's connection carries it in plain text, and nothing else.
     var isPlain: Bool { !applied.isSecure }
     /// Whose transfer it is. Held, so that no callback finds it gone; let go when the handle is given back.
-    var owner: (any EasyHandleOwner)?
+    @exclusivity(unchecked) var owner: (any EasyHandleOwner)?
 
     /// Whether it has no further use: libcurl refused one of its options, sent a request of it twice (7.88 counts that
     /// over the life of a handle, and fails transfers once it is five), or keeps bytes that were not taken.
@@ -51,18 +51,18 @@ final class EasyHandle {
     /// it, and frees that field once more when the next response begins with a folded line. A server could end the
     /// program.
     var isWornOut: Bool { wasRefused || sendCount > 1 || holdsBytes || hasHeard && Self.keepsStaleFields }
-    private var wasRefused = false
+    @exclusivity(unchecked) private var wasRefused = false
     /// Whether a line of a response has come.
-    private var hasHeard = false
+    @exclusivity(unchecked) private var hasHeard = false
     private static let keepsStaleFields = (convoy_version()?.pointee.version_num ?? 0) < 0x08_00_00
     /// Whether libcurl keeps bytes that the owner did not take yet.
     ///
     /// libcurl 7.88 does not free them when the transfer is stopped while others are on its HTTP/2 connection, and
     /// would give them to the next transfer of the handle: bytes of another resource, and a success.
-    var holdsBytes = false
-    private var applied = Options()
+    @exclusivity(unchecked) var holdsBytes = false
+    @exclusivity(unchecked) private var applied = Options()
     /// Held as long as libcurl has its lists.
-    private var header: RequestHeader?
+    @exclusivity(unchecked) private var header: RequestHeader?
     private let sockets: SocketTable
     private let errorText: UnsafeMutablePointer<CChar>
 
@@ -236,13 +236,13 @@ final class EasyHandle {
     }
 
     /// How often libcurl has called for progress before it sent the present request.
-    private var progressCount = 0
+    @exclusivity(unchecked) private var progressCount = 0
     /// libcurl reads the body of a proxy's refusal a byte at a time, and does not come back while there are more: one
     /// without an end would hold up every transfer.
     private static let tunnelLimit = 128 << 10
 
     /// How often libcurl was about to send the present request.
-    private var sendCount = 0
+    @exclusivity(unchecked) private var sendCount = 0
 
     /// An option that libcurl did not take.
     private struct Refused: Error { let code: CURLcode }

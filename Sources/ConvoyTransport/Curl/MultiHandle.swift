@@ -27,23 +27,23 @@ protocol EasyHandleOwner: AnyObject {
 final class MultiHandle: FileEventHandler, @unchecked Sendable {
     let runLoop: NetworkRunLoop
     private let multi: UnsafeMutableRawPointer
-    private var timer: RunLoopTimer?
+    @exclusivity(unchecked) private var timer: RunLoopTimer?
     /// Handles at rest, with all that libcurl has allocated for them.
-    private var idle: [EasyHandle] = []
+    @exclusivity(unchecked) private var idle: [EasyHandle] = []
     /// Those that libcurl has, each at its `position`.
-    private var running: [EasyHandle] = []
+    @exclusivity(unchecked) private var running: [EasyHandle] = []
     /// Of the last request that was not prepared.
-    private var lastHeader: RequestHeader?
-    private var needsTimeoutAction = false
-    private var mayHaveMessages = false
+    @exclusivity(unchecked) private var lastHeader: RequestHeader?
+    @exclusivity(unchecked) private var needsTimeoutAction = false
+    @exclusivity(unchecked) private var mayHaveMessages = false
     /// How often in a row libcurl has wanted to be called again at once, and nothing has happened in between.
-    private var idleCalls = 0
+    @exclusivity(unchecked) private var idleCalls = 0
     /// Whether libcurl waits for such a call a little.
-    private var isPutOff = false
-    private var isClosed = false
-    private var depth = 0
+    @exclusivity(unchecked) private var isPutOff = false
+    @exclusivity(unchecked) private var isClosed = false
+    @exclusivity(unchecked) private var depth = 0
     private let sockets: SocketTable
-    private var endedCount = 0
+    @exclusivity(unchecked) private var endedCount = 0
     /// Transfers that wait for a descriptor.
     private(set) lazy var descriptorQueue = DescriptorQueue(multi: self)
 

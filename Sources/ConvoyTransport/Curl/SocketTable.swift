@@ -20,9 +20,9 @@ final class SocketTable {
     }
 
     private let runLoop: NetworkRunLoop
-    private var entries: [Entry] = []
+    @exclusivity(unchecked) private var entries: [Entry] = []
     /// How often the system had no descriptor for a socket.
-    private(set) var shortages = 0
+    @exclusivity(unchecked) private(set) var shortages = 0
 
     init(runLoop: NetworkRunLoop) { self.runLoop = runLoop }
 

@@ -16,11 +16,11 @@ package enum CompletionOutbox {
     final class Lane: @unchecked Sendable {
         let queue: DispatchQueue
         // Guarded by the lock of all lanes.
-        fileprivate var blocks = Backlog<Block>()
+        @exclusivity(unchecked) fileprivate var blocks = Backlog<Block>()
         /// How many have been taken out to be run.
-        fileprivate var taken = 0
+        @exclusivity(unchecked) fileprivate var taken = 0
         /// The queue has been given enough to run all blocks before this number, counted from the first ever.
-        fileprivate var submitted = 0
+        @exclusivity(unchecked) fileprivate var submitted = 0
 
         fileprivate init(queue: DispatchQueue) { self.queue = queue }
     }

@@ -14,7 +14,7 @@
         private let epoll: Int32
         private let ready: UnsafeMutableBufferPointer<epoll_event>
         /// By the descriptors' numbers.
-        private var watched: [Watch] = []
+        @exclusivity(unchecked) private var watched: [Watch] = []
 
         init() throws {
             epoll = epoll_create1(Int32(EPOLL_CLOEXEC))

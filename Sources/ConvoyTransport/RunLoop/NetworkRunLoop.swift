@@ -26,14 +26,14 @@ package final class NetworkRunLoop: @unchecked Sendable {
     private let wakeUp: WakeUp
     private let thread = Atomic<UInt>(0)
     private let poller: any Poller
-    private var timers = TimerHeap()
-    private var timeOfTurn: MonotonicTime = 0
-    private var lingerUntil: MonotonicTime = 0
-    private var handlers: [(any FileEventHandler)?] = []
-    private var spare: [Block] = []
+    @exclusivity(unchecked) private var timers = TimerHeap()
+    @exclusivity(unchecked) private var timeOfTurn: MonotonicTime = 0
+    @exclusivity(unchecked) private var lingerUntil: MonotonicTime = 0
+    @exclusivity(unchecked) private var handlers: [(any FileEventHandler)?] = []
+    @exclusivity(unchecked) private var spare: [Block] = []
     private let outbox = OutboxTurn()
     /// Runs at the end of each turn, before the thread may sleep. Whether there is work that will wake the thread.
-    package var endOfTurn: (() -> Bool)?
+    @exclusivity(unchecked) package var endOfTurn: (() -> Bool)?
 
     /// - Throws: `RunLoopError` when the system has no descriptor left for it.
     package init(poller kind: PollerKind = .best) throws {

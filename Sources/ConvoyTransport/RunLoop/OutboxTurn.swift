@@ -4,7 +4,7 @@ import Foundation
 ///
 /// Belongs to the run loop's thread.
 final class OutboxTurn {
-    private var lanes: [CompletionOutbox.Lane] = []
+    @exclusivity(unchecked) private var lanes: [CompletionOutbox.Lane] = []
 
     private static let key: pthread_key_t = {
         var key = pthread_key_t()
