@@ -6,7 +6,8 @@ import FoundationNetworking
 /// The verbs, in the form with async/await. Cancelling the task cancels the operation. No queue of the caller's, and
 /// not the main queue, is needed for them to go on.
 ///
-/// The value is decoded from JSON by `JSONDecoder`, under the rules of `DecodableResponseSerializer`.
+/// The value is decoded from JSON by `JSONDecoder`, under the rules of `DecodableResponseSerializer`: on the awaiting
+/// task where the response is acceptable and plain JSON, else before the operation finishes.
 ///
 /// All throw `URLError`, what the request serializer throws, or the response serializer's error.
 extension HTTPRequestOperationManager {
@@ -57,9 +58,9 @@ extension HTTPRequestOperationManager {
         _ method: HTTPMethod, _ urlString: String, parameters: Parameters? = nil, headers: [String: String?] = [:],
         as type: Value.Type = Value.self
     ) async throws -> Value {
-        let operation = try makeOperation(method, urlString, parameters: parameters, headers: headers)
-        operation.responseSerializer = DecodableResponseSerializer<Value>()
-        return try await enqueue(operation).value()
+        let operation = try makeOperation(
+            method, urlString, parameters: parameters, headers: headers, awaiting: type)
+        return try await enqueue(operation).decodedValue(as: type)
     }
 
     /// Any method; the finished operation, whose `responseObject` is what the manager's `responseSerializer` makes.

@@ -40,17 +40,39 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         var nextThread = 0
         var operationQueue: OperationQueue
 
+        /// The same for values of a type that are awaited, by the type.
+        var awaiting: [ObjectIdentifier: [CommonSettings]] = [:]
+
         /// The settings of the next operation.
         mutating func settingsOfNextOperation() -> CommonSettings {
-            if shared.isEmpty {
-                shared = threads.map { thread in
-                    var values = common
-                    values.transport = thread
-                    return CommonSettings(values)
-                }
-            }
+            if shared.isEmpty { shared = settingsForThreads { _ in } }
             nextThread = (nextThread + 1) % shared.count
             return shared[nextThread]
+        }
+
+        /// The settings of the next operation whose value is awaited.
+        mutating func settingsOfNextOperation<Value>(awaiting type: Value.Type) -> CommonSettings
+        where Value: Decodable & Sendable {
+            let key = ObjectIdentifier(type)
+            let settings = awaiting[key] ?? settingsForThreads { $0.await(type) }
+            awaiting[key] = settings
+            nextThread = (nextThread + 1) % settings.count
+            return settings[nextThread]
+        }
+
+        private func settingsForThreads(_ change: (inout CommonSettings.Values) -> Void) -> [CommonSettings] {
+            threads.map { thread in
+                var values = common
+                values.transport = thread
+                change(&values)
+                return CommonSettings(values)
+            }
+        }
+
+        /// The settings have changed. Returns what to let go of.
+        mutating func forgetShared() -> [CommonSettings] {
+            defer { (shared, awaiting) = ([], [:]) }
+            return shared + awaiting.values.joined()
         }
     }
 
@@ -126,8 +148,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     /// Changes what the operations have in common.
     private func change(_ body: (inout CommonSettings.Values) -> Void) {
         let old = settings.withLock { settings in
-            let old = (settings.common, settings.shared)
-            settings.shared = []
+            let old = (settings.common, settings.forgetShared())
             body(&settings.common)
             return old
         }
@@ -144,8 +165,8 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         set {
             let threads = [NetworkThread.shared] + (1..<max(1, newValue)).map { _ in NetworkThread() }
             let old = settings.withLock { settings in
-                defer { (settings.threads, settings.shared) = (threads, []) }
-                return (settings.threads, settings.shared)
+                defer { settings.threads = threads }
+                return (settings.threads, settings.forgetShared())
             }
             withExtendedLifetime(old) {}
         }
@@ -208,7 +229,9 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     public final func makeOperation(
         _ method: HTTPMethod, _ urlString: String, parameters: Parameters? = nil, headers: [String: String?] = [:]
     ) throws -> HTTPRequestOperation {
-        if parameters == nil, headers.isEmpty, method == .get, let operation = makePreparedOperation(urlString) {
+        if parameters == nil, headers.isEmpty, method == .get,
+            let operation = makePreparedOperation(urlString, { $0.settingsOfNextOperation() })
+        {
             return operation
         }
         let request = try requestSerializer.request(
@@ -218,15 +241,32 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
 
     /// An operation for a GET of a plain path, of which nothing need be checked; nil for others, and where a subclass
     /// makes the operations.
-    private func makePreparedOperation(_ path: String) -> HTTPRequestOperation? {
+    private func makePreparedOperation(
+        _ path: String, _ choose: (inout Settings) -> CommonSettings
+    ) -> HTTPRequestOperation? {
         guard let basePrefix, Self.isPlainPath(path), type(of: self) == HTTPRequestOperationManager.self else { return nil }
         let (header, common) = settings.withLock { settings in
-            (settings.preparedHeader, settings.preparedHeader == nil ? nil : settings.settingsOfNextOperation())
+            (settings.preparedHeader, settings.preparedHeader == nil ? nil : choose(&settings))
         }
         guard let header, let common else { return nil }
         let request = PreparedRequest(
             address: basePrefix + path, method: "GET", header: header.header, timeoutInterval: header.timeoutInterval)
         return HTTPRequestOperation(.prepared(request), settings: common)
+    }
+
+    /// An operation whose value a task awaits, and decodes itself where it can. Not enqueued.
+    final func makeOperation<Value: Decodable & Sendable>(
+        _ method: HTTPMethod, _ urlString: String, parameters: Parameters?, headers: [String: String?],
+        awaiting type: Value.Type
+    ) throws -> HTTPRequestOperation {
+        if parameters == nil, headers.isEmpty, method == .get,
+            let operation = makePreparedOperation(urlString, { $0.settingsOfNextOperation(awaiting: type) })
+        {
+            return operation
+        }
+        let operation = try makeOperation(method, urlString, parameters: parameters, headers: headers)
+        operation.change { $0.await(type) }
+        return operation
     }
 
     /// Adds operations to `operationQueue`, in this order.

@@ -21,9 +21,18 @@ final class CommonSettings: @unchecked Sendable {
         var coalesces = false
         var maximumBodySize = 256 << 20
         var responseStringEncoding: String.Encoding?
+        /// Set where the body of a plainly acceptable response is left to the task that awaits it.
+        var awaitedValue: (any PlainJSONAcceptance)?
         /// The host of requests that were prepared for the manager's base URL.
         var baseHost: HostKey?
         var serializer = SerializerFacts(HTTPResponseSerializer())
+
+        /// Lets the response be decoded as a type, by the task that awaits it where it is plainly acceptable.
+        mutating func await<Value: Decodable & Sendable>(_ type: Value.Type) {
+            let decodable = DecodableResponseSerializer<Value>()
+            serializer = SerializerFacts(decodable)
+            awaitedValue = decodable
+        }
     }
 
     // Changed only by the one that refers to it, under the lock of its operation.

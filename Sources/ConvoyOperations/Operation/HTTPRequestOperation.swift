@@ -5,8 +5,8 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// An HTTP request as an operation, whose response a serializer validates and parses: `AFHTTPRequestOperation`'s
-/// place.
+/// An HTTP request as an operation, whose response a serializer validates and parses. The counterpart of
+/// `AFHTTPRequestOperation`.
 ///
 /// The serializer runs before the operation finishes, so that an operation that depends on this one finds
 /// `responseObject` and `error` in place.
@@ -73,16 +73,33 @@ extension HTTPRequestOperation {
         if let error { throw error }
     }
 
+    /// As `finished()`, and decodes the body here if it was left to the caller.
+    final func decodedValue<Value: Decodable & Sendable>(as type: Value.Type) async throws -> Value {
+        try await finished()
+        let (data, head) = core.withLock { ($0.isUndecoded ? $0.data : nil, $0.head) }
+        guard let data else { return try value(of: responseObject) }
+        let serializer = DecodableResponseSerializer<Value>()
+        do {
+            if let value = try serializer.value(ofPlain: data) { return value }
+            return try value(of: nil)
+        } catch {
+            // Once more, for the error that tells of the response.
+            return try value(of: try serializer.value(for: head?.urlResponse, data: data))
+        }
+    }
+
+    private func value<Value>(of object: Any?) throws -> Value {
+        if let value = object as? Value { return value }
+        throw URLError(
+            .cannotParseResponse, url: request.url,
+            "The response is \(object.map { "of type \(Swift.type(of: $0))" } ?? "empty"), not \(Value.self).")
+    }
+
     /// As `finished()`, and delivers `responseObject` as the type that the serializer makes.
     ///
     /// - Throws: the operation's `error`, or `URLError.cannotParseResponse` where the object is of another type.
     public final func value<Value: Sendable>(as type: Value.Type = Value.self) async throws -> Value {
         try await finished()
-        guard let value = responseObject as? Value else {
-            throw URLError(
-                .cannotParseResponse, url: request.url,
-                "The response is \(responseObject.map { "of type \(Swift.type(of: $0))" } ?? "empty"), not \(type).")
-        }
-        return value
+        return try value(of: responseObject)
     }
 }

@@ -58,6 +58,8 @@ struct OperationCore {
     var data: Data?
     var object: ObjectBox?
     var error: (any Error)?
+    /// Whether the body is left to be decoded by the task that awaits the operation.
+    var isUndecoded = false
 
     // MARK: The work
 

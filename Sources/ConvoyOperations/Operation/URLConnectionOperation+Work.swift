@@ -202,14 +202,24 @@ extension URLConnectionOperation {
         case process(any URLResponseSerialization, isHead: Bool)
     }
 
+    /// Whether a response is left to be decoded by the task that awaits the operation: a hop less, and no Foundation
+    /// response.
+    private func isLeftToTask(_ head: ResponseHead?, _ data: Data?) -> Bool {
+        guard let head, let data, let awaited = core.withLock({ $0.common.values.awaitedValue }) else { return false }
+        return awaited.plainlyAccepts(
+            statusCode: head.statusCode, contentType: head["Content-Type"], count: data.count)
+    }
+
     /// The transfer of a try has brought what it can. Any thread.
     func conclude(_ number: Lifecycle.TryNumber, data: Data?, head: ResponseHead?, error: (any Error)?) {
         if let error { return conclude(number, head: head, error: error) }
         let parses = serializesResponse
+        let isLeftToTask = isLeftToTask(head, data)
         let conclusion = core.withLock { core -> Conclusion in
             guard core.workSlot.conclude(number) else { return .none }
             core.data = data
-            guard parses else { return .complete }
+            core.isUndecoded = isLeftToTask
+            guard parses, !isLeftToTask else { return .complete }
             let isHead = data?.isEmpty != false && core.request.method == "HEAD"
             let facts = core.common.values.serializer
             // The common case costs no hop and no Foundation response.

@@ -5,12 +5,15 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// A request as an operation: `AFURLConnectionOperation`'s place.
+/// A request as an operation. The counterpart of `AFURLConnectionOperation`.
 ///
 /// It can depend on other operations and be depended on, be paused and resumed, and be cancelled in any state, and
 /// it finishes exactly once. Its states are `ready`, `executing`, `paused` and `finished`; `Lifecycle` says what
-/// leads from one to the other. All members can be used from any thread. What is set after the operation has begun
-/// its work does not change that work.
+/// leads from one to the other. All members can be used from any thread.
+///
+/// The request, the output stream and what concerns the connection are taken when a try begins; the transport and the
+/// time limit of the whole with the first one. Handlers, and the queue that they run on, count as they are when they
+/// are called.
 ///
 /// `completionBlock` and all handlers run on `completionQueue`, or on the main queue where there is none, and inside
 /// `completionGroup`. When they have run, the operation holds no closure any more.

@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 import FoundationNetworking
 
@@ -40,3 +41,30 @@ public struct DecodableResponseSerializer<Value: Decodable & Sendable>: HTTPResp
         return object as? Value
     }
 }
+
+extension DecodableResponseSerializer {
+    /// Whether a response is plainly acceptable, by its status and its content type alone: JSON in UTF-8. False is no
+    /// verdict; then ``value(for:data:)`` judges.
+    package func plainlyAccepts(statusCode: Int, contentType: String?, count: Int) -> Bool {
+        guard http.acceptableStatusCodes?.contains(statusCode) ?? true, statusCode != 204, statusCode != 205,
+            http.stringEncoding == .utf8, count > 0, count <= http.limits.maximumBodySize, let contentType,
+            http.acceptableContentTypes?.contains("application/json") ?? true
+        else { return false }
+        return ["application/json", "application/json; charset=utf-8", "application/json;charset=utf-8"].contains {
+            ASCII.equalIgnoringCase($0.utf8, contentType.utf8)
+        }
+    }
+
+    /// The value of a body whose response is plainly acceptable.
+    package func value(ofPlain data: Data) throws -> Value? {
+        guard let bytes = try http.json(data, response: nil) else { return nil }
+        return try decoder().decode(Value.self, from: bytes)
+    }
+}
+
+/// What of a ``DecodableResponseSerializer`` does not depend on its type.
+package protocol PlainJSONAcceptance: Sendable {
+    func plainlyAccepts(statusCode: Int, contentType: String?, count: Int) -> Bool
+}
+
+extension DecodableResponseSerializer: PlainJSONAcceptance {}
