@@ -121,8 +121,8 @@ extension QueueState {
         turn.hasMore = true
     }
 
-    /// The next operation for a worker. With none the worker is discounted, and must end.
-    mutating func next(for worker: QueueWorker) -> ScheduledOperation? {
+    /// The next operation for a worker. With none the worker is idle, or, unless it may stay, no longer there.
+    mutating func next(for worker: QueueWorker, mayStay: Bool) -> ScheduledOperation? {
         crew.release(worker.number)
         if let index = worker.current?.queueIndex, index >= 0, slots[Int(index)].worker == worker.number {
             slots[Int(index)].worker = nil
@@ -130,7 +130,7 @@ extension QueueState {
         guard let index = lanes.laneLinks.popFirst(&runnable),
             case .scheduled(let operation) = slots[Int(index)].occupant
         else {
-            crew.dismiss(worker.number)
+            if !mayStay { crew.dismiss(worker.number) }
             return nil
         }
         runnableCount -= 1

@@ -16,6 +16,8 @@ final class Scheduler: @unchecked Sendable {
     private let isSerial = Atomic<Bool>(false)
     private let agingNanoseconds = Atomic<UInt64>(30_000_000_000)
     private let progressReference = OnceReference<QueueProgress>()
+    /// Whether an operation waits for a worker: a hint for workers that have nothing to do.
+    private let isWorkWaiting = Atomic<Bool>(false)
 
     init(clock: any SchedulingClock) {
         self.clock = clock
@@ -180,6 +182,7 @@ final class Scheduler: @unchecked Sendable {
         state.withLock { state in
             change(&state, mayStart, &turn)
             state.settle(&turn, mayStart: mayStart, aging: aging, now: stamp)
+            isWorkWaiting.store(state.runnableCount > 0, ordering: .relaxed)
         }
         return (turn, mayStart)
     }
@@ -229,12 +232,22 @@ final class Scheduler: @unchecked Sendable {
         }
     }
 
-    /// The next operation for a worker.
+    /// The next operation for a worker. With none, the worker must end.
+    ///
+    /// To make a worker costs as much as several operations. So one that has nothing to do looks again for a few
+    /// microseconds: where operations are added one after the other, the next one comes in that time.
     func next(for worker: QueueWorker) -> ScheduledOperation? {
-        let operation = state.withLock { $0.next(for: worker) }
+        var operation = state.withLock { $0.next(for: worker, mayStay: true) }
         worker.current = operation
+        if operation == nil {
+            for _ in 0..<Self.looksForWork where !isWorkWaiting.load(ordering: .relaxed) { sched_yield() }
+            operation = state.withLock { $0.next(for: worker, mayStay: false) }
+            worker.current = operation
+        }
         return operation
     }
+
+    private static let looksForWork = 16
 
     /// Starts an operation that got a slot after it had waited.
     func begin(_ operation: ScheduledOperation) {
