@@ -22,8 +22,26 @@ extension Case {
         return Case(
             name: trial.name,
             summary: "GET of a 1 KB JSON object decoded into a Decodable with async/await, one at a time",
-            trials: [trial], bars: [])
+            trials: [trial],
+            bars: [
+                .atMost(1.5, "times the C loop's and the decoder's time together") { results in
+                    ratioToParts(results, trial.name, Trial.convoy, by: \.value)
+                },
+                .atMost(1.4, "times the CPU time of both, with 64 tasks") { results in
+                    ratioToParts(results, trial.name, "convoy-64-tasks", by: \.cpuMicroseconds)
+                },
+            ])
     }()
+}
+
+/// A subject's figure divided by what receiving and decoding cost without Convoy; of the medians over the rounds.
+private func ratioToParts(
+    _ results: Results, _ trial: String, _ subject: String, by figure: (Sample) -> Double?
+) -> Double? {
+    guard let whole = results.median(trial, subject, figure), let loop = results.median(trial, Trial.cLoop, figure),
+        let decoder = results.median(trial, "json-decoder", figure)
+    else { return nil }
+    return whole / (loop + decoder)
 }
 
 extension Sample {
