@@ -86,7 +86,8 @@ let package = Package(
             name: "ConvoySupportTests", dependencies: ["ConvoySupport", "ConvoyTestSupport"],
             swiftSettings: swiftSettings),
         .testTarget(
-            name: "ConvoySerializationTests", dependencies: ["ConvoySerialization", "ConvoySupport", "CZlib"],
+            name: "ConvoySerializationTests",
+            dependencies: ["ConvoySerialization", "ConvoySupport", "CZlib", "ConvoyTestSupport"],
             swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoyTransportTests",

@@ -1,4 +1,5 @@
 import ConvoySupport
+import ConvoyTestSupport
 import Foundation
 import Testing
 
@@ -44,7 +45,7 @@ import Testing
     }
 
     @Test func `every number reads back to its last bit`() throws {
-        var generator = SeededGenerator(seed: 15)
+        var generator = SplitMix64(seed: 15)
         let numbers = (0..<10_000).map { _ in Double(bitPattern: generator.next()) }.filter(\.isFinite)
         let body = try JSONRequestSerializer().request(
             method: .post, url: exampleURL, parameters: .array(numbers.map { .double($0) })

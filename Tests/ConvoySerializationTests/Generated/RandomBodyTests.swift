@@ -1,3 +1,4 @@
+import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
 import FoundationXML
@@ -8,12 +9,12 @@ import Testing
 /// More than 100,000 random bodies: each is an object, nothing, or an error of a known domain, and never a crash.
 @Suite struct RandomBodyTests {
     private struct Bodies {
-        var generator: SeededGenerator
+        var generator: SplitMix64
         let seeds: [[UInt8]]
         let tokens: [[UInt8]]
 
         init(seed: UInt64, seeds: [Data], tokens: [String]) {
-            generator = SeededGenerator(seed: seed)
+            generator = SplitMix64(seed: seed)
             self.seeds = seeds.map { Array($0) }
             self.tokens = tokens.map { Array($0.utf8) }
         }

@@ -1,15 +1,16 @@
+import ConvoyTestSupport
 import Foundation
 
 @testable import ConvoySerialization
 
 /// Random trees of parameters, the same for the same seed.
 struct RandomParameters {
-    var generator: SeededGenerator
+    var generator: SplitMix64
     var allowsSets = true
     var allowsNull = true
     var allowsControlCharacters = true
 
-    init(seed: UInt64) { generator = SeededGenerator(seed: seed) }
+    init(seed: UInt64) { generator = SplitMix64(seed: seed) }
 
     mutating func number(_ range: Range<Int>) -> Int { Int.random(in: range, using: &generator) }
 

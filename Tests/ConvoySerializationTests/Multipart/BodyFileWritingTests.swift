@@ -1,3 +1,4 @@
+import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
 import Testing
@@ -51,8 +52,8 @@ import Testing
 
     @Test func `a failure leaves the old file and nothing else`() async throws {
         let directory = try TemporaryDirectory()
-        let file = try directory.file("body", bytes("old"))
-        let source = try directory.file("source", Data(count: 1000))
+        let file = try directory.write(bytes("old"), to: "body")
+        let source = try directory.write(Data(count: 1000), to: "source")
         let request = try serializer.multipartFormRequest(url: exampleURL) {
             try $0.appendPart(fileURL: source, name: "f")
         }

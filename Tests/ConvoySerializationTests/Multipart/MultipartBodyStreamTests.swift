@@ -1,3 +1,4 @@
+import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
 import Testing
@@ -38,7 +39,7 @@ import Testing
 
     @Test func `a replay gives the same bytes, while the first is still being read`() throws {
         let directory = try TemporaryDirectory()
-        let file = try directory.file("f", Data(repeating: 7, count: 10_000))
+        let file = try directory.write(Data(repeating: 7, count: 10_000), to: "f")
         let stream = try stream { form in
             try form.appendPart(fileURL: file, name: "f")
             form.appendPart(name: "s", fileName: "s", length: 3, mimeType: "a/b") { InputStream(data: bytes("abc")) }
@@ -78,7 +79,7 @@ import Testing
     @Test(arguments: [5, 50_000, 99_999, 100_001, 200_000, 0])
     func `a file that changed its size is an error and not a corrupt body`(size: Int) throws {
         let directory = try TemporaryDirectory()
-        let file = try directory.file("f", Data(repeating: 7, count: 100_000))
+        let file = try directory.write(Data(repeating: 7, count: 100_000), to: "f")
         let before = try stream { try $0.appendPart(fileURL: file, name: "f") }
         try Data(repeating: 8, count: size).write(to: file)
         #expect(readAll(before) == nil)
@@ -94,7 +95,7 @@ import Testing
     @Test(arguments: [60_000, 100_001])
     func `so is one that changes while it is sent`(size: UInt64) throws {
         let directory = try TemporaryDirectory()
-        let file = try directory.file("f", Data(repeating: 7, count: 100_000))
+        let file = try directory.write(Data(repeating: 7, count: 100_000), to: "f")
         let stream = try stream { try $0.appendPart(fileURL: file, name: "f") }
         stream.open()
         #expect(read(stream, 50_000) == 50_000)
@@ -107,7 +108,7 @@ import Testing
 
     @Test func `a file that is gone is the system's error`() throws {
         let directory = try TemporaryDirectory()
-        let file = try directory.file("f", bytes("x"))
+        let file = try directory.write(bytes("x"), to: "f")
         let stream = try stream { try $0.appendPart(fileURL: file, name: "f") }
         try FileManager.default.removeItem(at: file)
         #expect(readAll(stream) == nil)
@@ -158,7 +159,7 @@ import Testing
 
     @Test func `a large file passes in constant memory`() throws {
         let directory = try TemporaryDirectory()
-        let file = try directory.file("f", Data())
+        let file = try directory.write(Data(), to: "f")
         let handle = try FileHandle(forWritingTo: file)
         // Sparse: a GiB that takes no room on the disk.
         try handle.truncate(atOffset: 1 << 30)

@@ -1,3 +1,4 @@
+import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
 import Testing
@@ -31,7 +32,7 @@ import Testing
     @Test(arguments: [1, 7, 1000])
     func `the parts are framed to the byte, however they are read`(block: Int) throws {
         let directory = try TemporaryDirectory()
-        let file = try directory.file("note.json", bytes("[1]"))
+        let file = try directory.write(bytes("[1]"), to: "note.json")
         let request = try request(["b": ["x", "é"], "a": nil, "raw": .data(Data([0x41]))]) { form in
             form.appendPart(formData: bytes("v"), name: "field")
             form.appendPart(fileData: bytes("data"), name: "f", fileName: "n.txt", mimeType: "text/plain")

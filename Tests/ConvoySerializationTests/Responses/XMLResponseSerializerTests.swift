@@ -1,3 +1,4 @@
+import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
 import FoundationXML
@@ -48,8 +49,8 @@ import Testing
 
     @Test func `external entities are never loaded, whatever the options say`() throws {
         let directory = try TemporaryDirectory()
-        let secret = try directory.file("secret.txt", bytes("secret"))
-        let table = try directory.file("table.dtd", bytes("<!ENTITY e \"secret\">"))
+        let secret = try directory.write(bytes("secret"), to: "secret.txt")
+        let table = try directory.write(bytes("<!ENTITY e \"secret\">"), to: "table.dtd")
         let bodies = [
             "<!DOCTYPE a [<!ENTITY e SYSTEM \"\(secret.absoluteString)\">]><a>&e;</a>",
             "<!DOCTYPE a [<!ENTITY % p SYSTEM \"\(table.absoluteString)\"> %p;]><a>&e;</a>",

@@ -1,0 +1,36 @@
+import Foundation
+import Testing
+
+@testable import ConvoyTool
+
+@Suite(.serialized) struct PrintableTests {
+    @Test func `a text is fitted into columns, wide characters included`() {
+        #expect(Printable.fitted("abc", to: 5) == "abc  ")
+        #expect(Printable.fitted("abcdefgh", to: 5) == "ab…gh" || Printable.fitted("abcdefgh", to: 5) == "ab~gh")
+        for columns in 0..<20 {
+            #expect(Printable.width(Printable.fitted("日本語のファイル名です.txt", to: columns)) == columns)
+        }
+    }
+
+    @Test func `amounts are written as people read them`() {
+        #expect(Amounts.bytes(0) == "0 B")
+        #expect(Amounts.bytes(999) == "999 B")
+        #expect(Amounts.bytes(1000) == "1.0 kB")
+        #expect(Amounts.bytes(999_960) == "1.0 MB")
+        #expect(Amounts.bytes(.max) == "9.2 EB")
+        #expect(Amounts.seconds(0.0341) == "0.034 s")
+        #expect(Amounts.seconds(59.999) == "1:00")
+        #expect(Amounts.clock(3723) == "1:02:03")
+        #expect(Amounts.clock(.infinity) == "--:--")
+        #expect([0, 1500, .infinity, 1e300, -1, .nan].map(Amounts.speed)
+            == ["0 B/s", "1.5 kB/s", "9.0 EB/s", "9.0 EB/s", "0 B/s", "0 B/s"])
+    }
+
+    @Test func `a string of JSON survives its way there and back`() throws {
+        let text = "a\"b\\c\n\u{1B}[2J\u{202E}\u{0}é😀\u{E0041}"
+        var line = JSONLine()
+        line.add("k", text)
+        #expect(!line.text.contains("\u{1B}"))
+        #expect(try JSONDecoder().decode([String: String].self, from: Data(line.text.utf8)) == ["k": text])
+    }
+}
