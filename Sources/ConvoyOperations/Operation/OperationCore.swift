@@ -1,6 +1,6 @@
 import ConvoySerialization
 import ConvoySupport
-@_spi(ConvoyInternals) import ConvoyTransport
+import ConvoyTransport
 import Foundation
 import FoundationNetworking
 

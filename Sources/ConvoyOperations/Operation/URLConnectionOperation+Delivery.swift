@@ -1,5 +1,5 @@
 import ConvoySupport
-@_spi(ConvoyInternals) import ConvoyTransport
+import ConvoyTransport
 import Foundation
 import FoundationNetworking
 import Synchronization
