@@ -2,101 +2,164 @@ import Foundation
 
 /// The dependencies of one operation: in order, without duplicates, each with "has it finished".
 ///
-/// A plain value without locks; its owner guards it. Every call takes constant time (amortised): a
-/// short list is searched in line, a longer one gets an index. A removed dependency leaves a gap, so
-/// that the position handed out for a dependency stays good until the next compaction.
+/// A plain value without locks; its owner guards it. Every call takes constant time (amortised): one dependency, as most
+/// operations have that have any, is kept in place; a short list is searched in line; a longer one gets an index. A
+/// removed dependency leaves a gap, so that the position handed out for a dependency stays good until the next
+/// compaction.
 struct DependencyLinks {
-    private struct Link {
+    /// A dependency; a gap has no operation.
+    struct Link {
         var operation: Operation?
         var watcher: DependencyWatcher?
         var isFinished = false
     }
 
-    private static let indexedFrom = 9
+    /// What is taken out, to be released outside the lock.
+    struct Contents {
+        fileprivate(set) var only = Link()
+        fileprivate(set) var several: ContiguousArray<Link> = []
 
-    private var links: ContiguousArray<Link> = []
-    private var positions = PositionTable()
-    private var gaps = 0
+        /// Stops all watchers, and releases all operations. In place: a copy would keep them.
+        mutating func release() {
+            only.watcher?.stop()
+            if only.operation != nil { DeferredRelease.release(&only.operation) }
+            guard !several.isEmpty else { return }
+            for link in several { link.watcher?.stop() }
+            var operations = several.compactMap(\.operation)
+            several = []
+            DeferredRelease.release(&operations)
+        }
+    }
 
-    var isEmpty: Bool { links.count == gaps }
-    var operations: [Operation] { links.compactMap(\.operation) }
+    /// The only one, at position 0, as long as there are not several.
+    private var only = Link()
+    private var several: Several?
+
+    var operations: [Operation] {
+        several?.links.compactMap(\.operation) ?? only.operation.map { [$0] } ?? []
+    }
 
     /// Appends a dependency that has not finished, and returns its position; nil if it is there already.
     mutating func append(_ operation: Operation) -> Int? {
-        guard position(of: operation) == nil else { return nil }
-        links.append(Link(operation: operation))
-        let position = links.count - 1
-        if positions.hasRoom {
-            positions.insert(position, for: operation)
-        } else if links.count >= Self.indexedFrom {
-            reindex()
+        if let several { return several.append(operation) }
+        if only.operation == nil {
+            only = Link(operation: operation)
+            return 0
         }
-        return position
+        guard only.operation !== operation else { return nil }
+        several = Several([only, Link(operation: operation)])
+        only = Link()
+        return 1
     }
 
     /// Removes a dependency. Returns nil if it is not there; otherwise whether it was unfinished, and its watcher.
     mutating func remove(_ operation: Operation) -> (wasUnfinished: Bool, watcher: DependencyWatcher?)? {
-        guard let position = position(of: operation) else { return nil }
-        let link = links[position]
-        links[position] = Link(operation: nil, watcher: nil, isFinished: true)
-        gaps += 1
-        if gaps > 16, gaps > links.count / 2 { compact() }
-        return (!link.isFinished, link.watcher)
+        let removed: Link
+        if let several {
+            guard let link = several.remove(operation) else { return nil }
+            removed = link
+        } else {
+            guard only.operation === operation else { return nil }
+            removed = only
+            only = Link()
+        }
+        return (!removed.isFinished, removed.watcher)
     }
 
     /// Marks a dependency finished. Returns nil if it is not there or was finished before; otherwise its watcher.
-    mutating func finish(_ operation: Operation, near hint: Int) -> DependencyWatcher?? {
-        var position = hint
-        if position >= links.count || links[position].operation !== operation {
-            guard let found = self.position(of: operation) else { return .none }
-            position = found
-        }
-        guard !links[position].isFinished else { return .none }
-        links[position].isFinished = true
-        let watcher = links[position].watcher
-        links[position].watcher = nil
-        return .some(watcher)
+    mutating func finish(_ operation: Operation, near position: Int) -> DependencyWatcher?? {
+        change(operation, near: position) { link in
+            guard !link.isFinished else { return .none }
+            link.isFinished = true
+            return .some(link.watcher.take())
+        } ?? .none
     }
 
     /// Keeps the watcher of an unfinished dependency. False if there is no such dependency (any more).
-    mutating func attach(_ watcher: DependencyWatcher, to operation: Operation) -> Bool {
-        guard let position = position(of: operation), !links[position].isFinished,
-            links[position].watcher == nil
-        else { return false }
-        links[position].watcher = watcher
-        return true
+    mutating func attach(_ watcher: DependencyWatcher, to operation: Operation, near position: Int) -> Bool {
+        change(operation, near: position) { link in
+            guard !link.isFinished, link.watcher == nil else { return false }
+            link.watcher = watcher
+            return true
+        } ?? false
     }
 
     /// Empties the list and hands its contents to the caller, to be released outside its lock.
-    mutating func removeAll() -> (operations: [Operation], watchers: [DependencyWatcher]) {
-        guard !links.isEmpty else { return ([], []) }
-        let operations = links.compactMap(\.operation)
-        let watchers = links.compactMap(\.watcher)
-        links = []
-        positions = PositionTable()
-        gaps = 0
-        return (operations, watchers)
-    }
-
-    private func position(of operation: Operation) -> Int? {
-        if positions.isEmpty {
-            return links.firstIndex { $0.operation === operation }
+    mutating func removeAll() -> Contents {
+        var contents = Contents()
+        swap(&contents.only, &only)
+        if let several {
+            swap(&contents.several, &several.links)
+            self.several = nil
         }
-        return positions.position(of: operation) { links[$0].operation === operation }
+        return contents
     }
 
-    private mutating func compact() {
-        links.removeAll { $0.operation == nil }
-        gaps = 0
-        reindex()
+    private mutating func change<Result>(
+        _ operation: Operation, near position: Int, _ body: (inout Link) -> Result
+    ) -> Result? {
+        if let several {
+            guard let position = several.position(of: operation, near: position) else { return nil }
+            return body(&several.links[position])
+        }
+        return only.operation === operation ? body(&only) : nil
     }
 
-    private mutating func reindex() {
-        positions = PositionTable()
-        guard links.count >= Self.indexedFrom else { return }
-        positions = PositionTable(for: links.count)
-        for (position, link) in links.enumerated() {
-            if let operation = link.operation { positions.insert(position, for: operation) }
+    /// More than one. An object, so that it takes no room where there is one or none; owned by one value.
+    private final class Several {
+        private static let indexedFrom = 9
+
+        var links: ContiguousArray<Link>
+        private var positions = PositionTable()
+        private var gaps = 0
+
+        init(_ links: ContiguousArray<Link>) { self.links = links }
+
+        func append(_ operation: Operation) -> Int? {
+            guard position(of: operation) == nil else { return nil }
+            links.append(Link(operation: operation))
+            let position = links.count - 1
+            if positions.hasRoom {
+                positions.insert(position, for: operation)
+            } else if links.count >= Self.indexedFrom {
+                reindex()
+            }
+            return position
+        }
+
+        func remove(_ operation: Operation) -> Link? {
+            guard let position = position(of: operation) else { return nil }
+            let link = links[position]
+            links[position] = Link(isFinished: true)
+            gaps += 1
+            if gaps > 16, gaps > links.count / 2 { compact() }
+            return link
+        }
+
+        func position(of operation: Operation, near hint: Int) -> Int? {
+            hint < links.count && links[hint].operation === operation ? hint : position(of: operation)
+        }
+
+        private func position(of operation: Operation) -> Int? {
+            if positions.isEmpty {
+                return links.firstIndex { $0.operation === operation }
+            }
+            return positions.position(of: operation) { links[$0].operation === operation }
+        }
+
+        private func compact() {
+            links.removeAll { $0.operation == nil }
+            gaps = 0
+            reindex()
+        }
+
+        private func reindex() {
+            positions = PositionTable()
+            guard links.count >= Self.indexedFrom else { return }
+            positions = PositionTable(for: links.count)
+            for (position, link) in links.enumerated() {
+                if let operation = link.operation { positions.insert(position, for: operation) }
+            }
         }
     }
 }

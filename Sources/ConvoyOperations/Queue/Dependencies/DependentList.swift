@@ -1,29 +1,42 @@
-/// The operations that wait for one operation, held weakly: an operation that its owner drops before
-/// it ever ran is not kept alive by what it waits for.
+/// What waits for one operation.
 ///
-/// A plain value without locks; its owner guards it.
-struct DependentList<Operation: AnyObject> {
-    /// A dependent, and where in its list of dependencies it keeps the operation it waits for.
+/// A plain value without locks; its owner guards it. One dependent, as most operations have that have any, is kept in
+/// place.
+struct DependentList<Object: AnyObject> {
+    /// A dependent, and where in its list of dependencies it keeps the operation that it waits for.
     struct Dependent {
-        weak var operation: Operation?
-        var position: Int
+        let object: Object
+        let position: Int
     }
 
-    private var dependents: ContiguousArray<Dependent> = []
-    private var pruneAt = 64
+    private var first: Dependent?
+    private var others: ContiguousArray<Dependent> = []
+    private var sweepAt = 64
 
-    mutating func append(_ operation: Operation, position: Int) {
-        if dependents.count >= pruneAt {
-            // Dropped operations leave empty places; sweeping at doubled lengths keeps that cheap and bounded.
-            dependents.removeAll { $0.operation == nil }
-            pruneAt = max(64, dependents.count * 2)
+    /// - Parameter isGone: whether a dependent need not be told any more, as nobody has kept it.
+    mutating func append(_ object: Object, position: Int, isGone: (Object) -> Bool) {
+        let dependent = Dependent(object: object, position: position)
+        if first == nil {
+            first = dependent
+            return
         }
-        dependents.append(Dependent(operation: operation, position: position))
+        if others.count >= sweepAt {
+            // At doubled lengths, so that it is cheap and the length bounded.
+            others.removeAll { isGone($0.object) }
+            sweepAt = max(64, others.count * 2)
+        }
+        others.append(dependent)
     }
 
-    mutating func removeAll() -> ContiguousArray<Dependent> {
-        guard !dependents.isEmpty else { return [] }
-        defer { dependents = [] }
-        return dependents
+    /// Empties the list and hands its contents to the caller.
+    mutating func removeAll() -> DependentList {
+        var contents = DependentList()
+        swap(&contents, &self)
+        return contents
+    }
+
+    func forEach(_ body: (Dependent) -> Void) {
+        if let first { body(first) }
+        for dependent in others { body(dependent) }
     }
 }

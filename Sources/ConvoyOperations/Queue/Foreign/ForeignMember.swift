@@ -118,9 +118,9 @@ final class ForeignMember: @unchecked Sendable {
     /// A cancelled operation may be over, and gone, before its dependencies have finished. They would
     /// then touch it through the unretained pointer that Foundation gave them; so it must go, however long the list.
     private func trimDependencies() {
-        let dependencies = operation.dependencies
+        var dependencies = operation.dependencies
         guard !dependencies.isEmpty, dependencies.count <= 4 || operation.isCancelled else { return }
         for dependency in dependencies { operation.removeDependency(dependency) }
-        DeferredRelease.release(consume dependencies)
+        DeferredRelease.release(&dependencies)
     }
 }

@@ -15,17 +15,6 @@ import Synchronization
 ///
 /// All members can be used from any thread. Nothing is posted while a lock is held.
 open class ScheduledOperation: Operation, @unchecked Sendable {
-    /// What most operations do not have: made when it is needed.
-    private final class Connections: Sendable {
-        struct Lists {
-            var dependencies = DependencyLinks()
-            var dependents = DependentList<ScheduledOperation>()
-            var reason: (any Error)?
-        }
-
-        let lists = Locked(Lists())
-    }
-
     /// What has happened to the operation. None of it is undone.
     private enum Mark {
         /// `start()` of this class has begun.
@@ -40,10 +29,9 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
         static let hasBlock: UInt8 = 16
     }
 
-    private let connections = OnceReference<Connections>()
+    private let connections = OnceReference<OperationConnections>()
     private let scheduler = OnceReference<Scheduler>()
     private let firstHost = OnceReference<HostKey>()
-    private let unfinishedDependencies = Atomic<Int32>(0)
 
     /// The place in the queue. Read and written by the scheduler only, under its lock.
     var queueIndex: Int32 = -1
@@ -54,7 +42,7 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
     private let inquiries = ReadinessInquiries()
 
     deinit {
-        releaseDependencies()
+        _ = connections.object?.end()
     }
 
     private func has(_ mark: UInt8) -> Bool { marks.load(ordering: .sequentiallyConsistent) & mark != 0 }
@@ -64,11 +52,23 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
         marks.bitwiseOr(mark, ordering: .sequentiallyConsistent).oldValue & mark == 0
     }
 
-    /// The lists, made if there are none yet.
-    private var madeConnections: Connections {
+    /// The connections, made if there are none yet.
+    private var madeConnections: OperationConnections {
         if let connections = connections.object { return connections }
-        let made = Connections()
-        return connections.set(made) ? made : connections.object ?? made
+        let made = OperationConnections()
+        let (wasScheduled, wasAsked) = (isScheduled, inquiries.wereMade)
+        if wasScheduled { made.beHeld(self) } else if wasAsked { made.beObserved(self) }
+        guard connections.set(made) else { return connections.object ?? made }
+        // A scheduler that came meanwhile has seen no connections, and others may have used them before it is known
+        // there. So it looks again.
+        if isScheduled, !wasScheduled {
+            made.beHeld(self)
+            readinessDidChange()
+        } else if inquiries.wereMade, !wasAsked {
+            made.beObserved(self)
+            readinessDidChange()
+        }
+        return made
     }
 
     // MARK: Dependencies
@@ -82,77 +82,45 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
     ///   operations never run, until one of them is cancelled.
     override open func addDependency(_ operation: Operation) {
         precondition(operation !== self, "an operation cannot depend on itself")
+        guard !has(Mark.over) else { return }
         let connections = madeConnections
-        let added: (position: Int, wasReady: Bool)? = connections.lists.withLock { lists in
-            guard !has(Mark.over), let position = lists.dependencies.append(operation) else { return nil }
-            return (position, unfinishedDependencies.add(1, ordering: .sequentiallyConsistent).oldValue == 0)
-        }
-        guard let added else { return }
+        guard let (position, wasReady) = connections.add(operation) else { return }
         if let scheduled = operation as? ScheduledOperation {
-            if !scheduled.addDependent(self, position: added.position) {
-                dependencyDidFinish(operation, position: added.position)
-            } else if added.wasReady {
-                readinessDidChange()
+            guard scheduled.addDependent(connections, position: position) else {
+                connections.finish(operation, near: position)?.readinessDidChange()
+                return
             }
-            return
+        } else {
+            let watcher = DependencyWatcher(watched: operation) { operation in
+                connections.finish(operation, near: position)?.readinessDidChange()
+            }
+            // Kept before it watches: whoever removes the dependency meanwhile has a watcher to stop.
+            guard connections.attach(watcher, to: operation, near: position) else { return }
+            watcher.watch()
         }
-        let watcher = DependencyWatcher(watched: operation) { [weak self] operation in
-            self?.dependencyDidFinish(operation, position: added.position)
-        }
-        // Kept before it watches: whoever removes the dependency meanwhile has a watcher to stop.
-        guard connections.lists.withLock({ $0.dependencies.attach(watcher, to: operation) }) else { return }
-        watcher.watch()
-        if added.wasReady { readinessDidChange() }
+        // A scheduler asks before it starts anything. A queue of Foundation's keeps the answer.
+        if wasReady, !isScheduled { readinessDidChange() }
     }
 
     /// Makes the operation no longer wait for another one. Does nothing if it did not.
     ///
     /// Takes constant time, and may make the operation ready at once.
     override open func removeDependency(_ operation: Operation) {
-        guard let connections = connections.object else { return }
-        let removed = connections.lists.withLock { lists in
-            let removed = lists.dependencies.remove(operation)
-            let isLast =
-                removed?.wasUnfinished == true
-                && unfinishedDependencies.subtract(1, ordering: .sequentiallyConsistent).newValue == 0
-            return (watcher: removed?.watcher, isLast: isLast)
-        }
-        removed.watcher?.stop()
-        if removed.isLast { readinessDidChange() }
+        if connections.object?.remove(operation) == true { readinessDidChange() }
     }
 
     /// The operations that this one waits for or has waited for, in the order in which they were added.
     ///
     /// Finished ones stay in the list until the operation itself has finished; then it is empty.
-    override open var dependencies: [Operation] {
-        connections.object?.lists.withLock { $0.dependencies.operations } ?? []
-    }
+    override open var dependencies: [Operation] { connections.object?.dependencies ?? [] }
 
     /// Whether nothing is left to wait for. Takes no lock.
-    package final var areDependenciesFinished: Bool {
-        unfinishedDependencies.load(ordering: .sequentiallyConsistent) == 0
-    }
+    package final var areDependenciesFinished: Bool { connections.object?.areDependenciesFinished ?? true }
 
     /// Lets another operation wait for this one. False if this one is over.
-    private func addDependent(_ operation: ScheduledOperation, position: Int) -> Bool {
+    private func addDependent(_ dependent: OperationConnections, position: Int) -> Bool {
         guard !has(Mark.over) else { return false }
-        return madeConnections.lists.withLock { lists in
-            guard !has(Mark.over) else { return false }
-            lists.dependents.append(operation, position: position)
-            return true
-        }
-    }
-
-    private func dependencyDidFinish(_ operation: Operation, position: Int) {
-        guard let connections = connections.object else { return }
-        let (watcher, isLast) = connections.lists.withLock { lists in
-            guard let watcher = lists.dependencies.finish(operation, near: position) else {
-                return (DependencyWatcher?.none, false)
-            }
-            return (watcher, unfinishedDependencies.subtract(1, ordering: .sequentiallyConsistent).newValue == 0)
-        }
-        _ = watcher
-        if isLast { readinessDidChange() }
+        return madeConnections.addDependent(dependent, position: position) { has(Mark.over) }
     }
 
     // MARK: State
@@ -169,6 +137,7 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
         // Only a queue of Foundation's has to be found out, and to be told.
         guard !isScheduled else { return isReady() }
         inquiries.begin()
+        connections.object?.beObserved(self)
         let isReady = isReady()
         if inquiries.end(isReady, of: self), !isScheduled {
             DispatchQueue.global().async { self.didChangeValue(forKey: "isReady") }
@@ -223,7 +192,7 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
     }
 
     /// Why the operation was cancelled, if a queue did that: a ``RequestOperationQueueError``.
-    public final var cancellationReason: (any Error)? { connections.object?.lists.withLock { $0.reason } }
+    public final var cancellationReason: (any Error)? { connections.object?.cancellationReason }
 
     /// Cancels the operation. It no longer waits for its dependencies, and finishes without its work.
     ///
@@ -238,7 +207,7 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
     }
 
     func cancel(because error: any Error) {
-        madeConnections.lists.withLock { if $0.reason == nil { $0.reason = error } }
+        madeConnections.noteCancellation(because: error)
         cancel()
     }
 
@@ -308,9 +277,14 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
     /// Makes a scheduler the one that is told of changes. False if there is one already, or if it is too late.
     func join(_ scheduler: Scheduler) -> Bool {
         guard !has(Mark.over), self.scheduler.set(scheduler) else { return false }
+        // From here on the scheduler's thread, and then the scheduler, keeps the operation.
+        connections.object?.beHeld(self)
         didJoinQueue()
         return true
     }
+
+    /// The scheduler lets go of an operation that has finished without having said so.
+    func leave() { connections.object?.letGo() }
 
     /// Called when a ``RequestOperationQueue`` has taken the operation, before it can be started.
     package func didJoinQueue() {}
@@ -354,22 +328,14 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
     /// completion block any more.
     package final func executionDidFinish() {
         guard set(Mark.over) else { return }
-        let dependents = connections.object?.lists.withLock { $0.dependents.removeAll() } ?? []
-        releaseDependencies()
+        let dependents = connections.object?.end()
         didChangeValue(forKey: "isFinished")
         // Foundation has handed the block on by now, and would keep it for ever.
         if has(Mark.hasBlock) { super.completionBlock = nil }
         releaseWork()
         scheduler.object?.operationDidFinish(self)
-        for dependent in dependents {
-            dependent.operation?.dependencyDidFinish(self, position: dependent.position)
+        dependents?.forEach { dependent in
+            dependent.object.finish(self, near: dependent.position)?.readinessDidChange()
         }
-    }
-
-    private func releaseDependencies() {
-        guard let connections = connections.object else { return }
-        let (operations, watchers) = connections.lists.withLock { $0.dependencies.removeAll() }
-        for watcher in watchers { watcher.stop() }
-        DeferredRelease.release(consume operations)
     }
 }

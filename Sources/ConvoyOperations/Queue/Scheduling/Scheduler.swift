@@ -63,7 +63,7 @@ final class Scheduler: @unchecked Sendable {
             state.insert(scheduled, flags: flags, into: queue)
             state.makeReady(scheduled.queueIndex, snapshot, mayStart: mayStart, now: stamp, &turn)
         }
-        if scheduled.isFinished { operationDidFinish(scheduled) }
+        if scheduled.isFinished { letGo(of: scheduled) }
         carryOut(turn, mayStart: mayStart)
         if !turn.isFresh { catchUp(on: scheduled, since: snapshot) }
     }
@@ -136,6 +136,12 @@ final class Scheduler: @unchecked Sendable {
 
     func operationDidFinish(_ operation: ScheduledOperation) {
         remove { operation.queueIndex }
+    }
+
+    /// Takes out an operation that has finished, whether or not it is about to say so.
+    private func letGo(of operation: ScheduledOperation) {
+        operation.leave()
+        operationDidFinish(operation)
     }
 
     private func remove(_ index: () -> Int32) {
@@ -252,7 +258,7 @@ final class Scheduler: @unchecked Sendable {
     /// Starts an operation that got a slot after it had waited.
     func begin(_ operation: ScheduledOperation) {
         if operation.isFinished {
-            operationDidFinish(operation)
+            letGo(of: operation)
         } else if operation.isReady {
             operation.start()
         } else {
