@@ -13,6 +13,8 @@ extension QueueState {
             case signal(DispatchSemaphore)
             /// The operation waits at a closed gate.
             case tell(ScheduledOperation, gateOpensAt: UInt64)
+            /// The queue needs more workers: their numbers, one bit each.
+            case hire(UInt64, any FoundationBackedQueue)
         }
 
         /// An operation that has got a slot, and is to be started by the caller.
@@ -21,11 +23,9 @@ extension QueueState {
         var isFresh = false
         /// Whether more can be started now.
         var hasMore = false
-        /// The workers to be made, one bit each.
-        var hired: UInt64 = 0
-        /// The queue, where workers are to be made for it, or where it may be released.
-        var queue: (any FoundationBackedQueue)?
         var effects: [Effect] = []
+        /// The queue, if it is empty now and may be released.
+        var emptied: OperationQueue?
 
         var hasGrant: Bool {
             if case .nobody = grant { false } else { true }
@@ -46,8 +46,8 @@ extension QueueState {
         if length.hasWaiters { for waiter in length.admit() { turn.effects.append(.admit(waiter)) } }
         if !lanes.hostsToTell.isEmpty { noteGateNotices(&turn) }
         if runnableCount > 0 {
-            turn.hired = crew.hire(for: runnableCount)
-            if turn.hired != 0 { turn.queue = queue }
+            let hired = crew.hire(for: runnableCount)
+            if hired != 0, let queue { turn.effects.append(.hire(hired, queue)) }
         }
         turn.hasMore = turn.hasMore || hasMoreToStart
     }

@@ -139,7 +139,8 @@ struct QueueState {
     private mutating func becomeEmpty(_ turn: inout Turn) {
         for semaphore in idleWaiters { turn.effects.append(.signal(semaphore)) }
         idleWaiters = []
-        swap(&turn.queue, &queue)
+        turn.emptied = queue
+        queue = nil
         guard slots.count > 4096 else { return }
         slots = []
         free = []

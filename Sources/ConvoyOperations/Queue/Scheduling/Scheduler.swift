@@ -213,9 +213,9 @@ final class Scheduler: @unchecked Sendable {
     }
 
     func perform(_ turn: QueueState.Turn) {
-        if turn.hired != 0 { makeWorkers(turn) }
         for effect in turn.effects {
             switch effect {
+            case .hire(let workers, let queue): makeWorkers(workers, for: queue)
             case .admit(let waiter): waiter.resume(admitted: true)
             case .signal(let semaphore): semaphore.signal()
             case .tell: break
@@ -226,15 +226,16 @@ final class Scheduler: @unchecked Sendable {
         case .scheduled(let operation): if turn.isFresh { operation.start() } else { begin(operation) }
         case .foreign(let member): member.begin()
         }
+        guard !turn.effects.isEmpty else { return }
         for case .tell(let operation, let deadline) in turn.effects { operation.willWaitAtGate(until: deadline) }
     }
 
-    private func makeWorkers(_ turn: QueueState.Turn) {
-        var hired = turn.hired
-        while hired != 0 {
-            let number = WorkerCrew.Number(hired.trailingZeroBitCount)
-            hired &= hired &- 1
-            turn.queue?.startInFoundation(QueueWorker(number, of: self))
+    private func makeWorkers(_ numbers: UInt64, for queue: any FoundationBackedQueue) {
+        var numbers = numbers
+        while numbers != 0 {
+            let number = WorkerCrew.Number(numbers.trailingZeroBitCount)
+            numbers &= numbers &- 1
+            queue.startInFoundation(QueueWorker(number, of: self))
         }
     }
 
