@@ -37,11 +37,11 @@ extension URLConnectionOperation {
     public final var inputStream: InputStream? {
         get { request.httpBodyStream }
         set {
-            struct Box: @unchecked Sendable { let stream: InputStream? }
-            let box = Box(stream: newValue)
+            struct Input: @unchecked Sendable { let stream: InputStream? }
+            let input = Input(stream: newValue)
             core.withLock { core in
                 var request = core.request.urlRequest
-                request.httpBodyStream = box.stream
+                request.httpBodyStream = input.stream
                 core.request = .foundation(request)
             }
         }

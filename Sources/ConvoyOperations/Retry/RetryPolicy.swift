@@ -56,7 +56,7 @@ public struct RetryPolicy: Sendable {
     public init(maximumRetryCount: Int) { self.maximumRetryCount = maximumRetryCount }
 
     /// What has failed.
-    struct Failure {
+    struct FailedTry {
         var host: String?
         var method: String
         var statusCode: Int?
@@ -77,7 +77,7 @@ public struct RetryPolicy: Sendable {
     /// Judges a failure; nil for one that is none of the policy's business.
     ///
     /// - Parameter random: from 0 to 1.
-    func judge(_ failure: Failure, random: Double) -> RetryEvent? {
+    func judge(_ failure: FailedTry, random: Double) -> RetryEvent? {
         let reason: RetryEvent.Reason
         if let error = failure.error {
             guard errorCodes.contains(error.code) else { return nil }

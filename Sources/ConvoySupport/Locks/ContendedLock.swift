@@ -8,14 +8,14 @@ import Foundation
 /// operation instead of 3). A plain mutex of the system is taken by whichever thread runs, and spins a little
 /// before it sleeps. For locks that are rarely contended, ``Locked`` needs less memory.
 ///
-/// Inlinable, so that each module compiles it for its own types of values; and public, since a module does not see the
-/// bodies of another one's package functions, and would call this one with all types looked up each time.
-public final class ContendedLock<Value>: @unchecked Sendable {
+/// Inlinable, so that each module compiles it for its own types of values. A type that is only `package`, and not
+/// `@usableFromInline` as well, keeps other modules from that.
+@usableFromInline package final class ContendedLock<Value>: @unchecked Sendable {
     @usableFromInline let mutex: UnsafeMutablePointer<pthread_mutex_t>
     /// The lock is what makes each access exclusive: there is nothing to be checked each time.
-    @exclusivity(unchecked) @usableFromInline var value: Value
+    @usableFromInline @exclusivity(unchecked) var value: Value
 
-    @inlinable public init(_ value: sending Value) {
+    @inlinable package init(_ value: sending Value) {
         self.value = value
         mutex = .allocate(capacity: 1)
         var attributes = pthread_mutexattr_t()
@@ -30,9 +30,9 @@ public final class ContendedLock<Value>: @unchecked Sendable {
         mutex.deallocate()
     }
 
-    /// Calls `body` while the lock is held. No code of others may run in it.
+    /// Calls `body` while the lock is held. No user's code may run in it.
     @inlinable @inline(__always)
-    public func withLock<Result, Failure: Error>(
+    package func withLock<Result, Failure: Error>(
         _ body: (inout Value) throws(Failure) -> sending Result
     ) throws(Failure) -> sending Result {
         pthread_mutex_lock(mutex)

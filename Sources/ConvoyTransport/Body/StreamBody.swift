@@ -27,14 +27,14 @@ final class StreamBody: BodySource {
     private var supplied: Int64 = 0
     private var hasEnded = false
     private var failure: URLError?
-    private let throttle: ConnectionConfiguration.Throttle?
+    private let throttle: UploadThrottle?
     /// How many bytes of the present packet may still go.
     private var packetRest: Int
     private var pause: RunLoopTimer?
     private let runLoop: NetworkRunLoop?
 
     init(
-        stream: InputStream, length: Int64?, url: URL?, throttle: ConnectionConfiguration.Throttle?,
+        stream: InputStream, length: Int64?, url: URL?, throttle: UploadThrottle?,
         thread: NetworkThread
     ) {
         self.length = length

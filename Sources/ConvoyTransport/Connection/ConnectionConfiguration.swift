@@ -27,16 +27,7 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     /// `URLError.cannotDecodeContentData`. False, the default, hands over the bytes as they came, as AFNetworking did.
     public var refusesUnknownEncodings = false
 
-    /// A body from a stream is held up for so many seconds after each packet of so many bytes.
-    package struct Throttle: Sendable, Hashable {
-        package var packetSize: Int
-        package var delay: TimeInterval
-        package init(packetSize: Int, delay: TimeInterval) {
-            self.packetSize = packetSize
-            self.delay = delay
-        }
-    }
-    package var uploadThrottle: Throttle?
+    package var uploadThrottle: UploadThrottle?
 
     /// How many bytes libcurl receives at once. It allocates and frees them with each transfer, at little cost only
     /// where they are few; a large file comes faster through more.

@@ -3,7 +3,7 @@ import Foundation
 import FoundationNetworking
 
 /// Waiting for a descriptor.
-extension URLConnection {
+extension URLConnection: DescriptorWaiter {
     /// Whether the transfer failed because there was no descriptor for it, before anything of it was sent.
     func lacksDescriptor(_ handle: EasyHandle) -> Bool {
         guard let multi = thread.multi, !head.hasBegun, handle.long(CURLINFO_REQUEST_SIZE) == 0 else { return false }

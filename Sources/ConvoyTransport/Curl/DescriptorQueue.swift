@@ -1,12 +1,18 @@
 import ConvoySupport
 import Foundation
 
+/// A transfer that has no descriptor for its connection.
+protocol DescriptorWaiter: AnyObject {
+    /// There may be one now.
+    func tryAgainForDescriptor()
+}
+
 /// Transfers for whose connections the system had no descriptor left (`EMFILE`, `ENFILE`), in the order in which they
 /// came. They wait for others to finish; libcurl would let them fail.
 ///
 /// Belongs to the network thread.
 final class DescriptorQueue {
-    private var waiting: [URLConnection] = []
+    private var waiting: [any DescriptorWaiter] = []
     private var timer: RunLoopTimer?
     private unowned let multi: MultiHandle
 
@@ -20,8 +26,8 @@ final class DescriptorQueue {
 
     var isEmpty: Bool { waiting.isEmpty }
 
-    func append(_ connection: URLConnection) {
-        waiting.append(connection)
+    func append(_ waiter: any DescriptorWaiter) {
+        waiting.append(waiter)
         let timer =
             self.timer
             ?? RunLoopTimer { [unowned self] in
@@ -31,7 +37,7 @@ final class DescriptorQueue {
         if !timer.isScheduled { multi.runLoop.schedule(timer, at: multi.runLoop.turnTime + Self.interval) }
     }
 
-    func remove(_ connection: URLConnection) { waiting.removeAll { $0 === connection } }
+    func remove(_ waiter: any DescriptorWaiter) { waiting.removeAll { $0 === waiter } }
 
     func removeAll() {
         waiting = []
@@ -46,7 +52,7 @@ final class DescriptorQueue {
         if !waiting.isEmpty, let timer, !timer.isScheduled {
             multi.runLoop.schedule(timer, at: multi.runLoop.turnTime + Self.interval)
         }
-        for connection in next { connection.tryAgainForDescriptor() }
+        for waiter in next { waiter.tryAgainForDescriptor() }
     }
 
     /// Whether the system has no descriptor left at the moment, or hardly any: a connection may need several.

@@ -4,7 +4,7 @@ import Foundation
 ///
 /// Foundation's `Thread.start()` says nothing when there is no thread: what it was to run is lost.
 enum SystemThread {
-    private final class Start {
+    private final class Launch {
         let name: String
         let body: @Sendable () -> Void
         init(name: String, body: @escaping @Sendable () -> Void) {
@@ -27,13 +27,13 @@ enum SystemThread {
         defer { pthread_attr_destroy(&attributes) }
         pthread_attr_setdetachstate(&attributes, Int32(PTHREAD_CREATE_DETACHED))
         pthread_attr_setstacksize(&attributes, stackSize)
-        let start = Unmanaged.passRetained(Start(name: name, body: body))
+        let start = Unmanaged.passRetained(Launch(name: name, body: body))
         var thread = pthread_t()
         let failure = pthread_create(
             &thread, &attributes,
             { context in
                 guard let context else { return nil }
-                let start = Unmanaged<Start>.fromOpaque(context).takeRetainedValue()
+                let start = Unmanaged<Launch>.fromOpaque(context).takeRetainedValue()
                 // Writing to a pipe or a TLS connection that the other side has closed is an error of that write, and
                 // must not end the program.
                 var signals = sigset_t()

@@ -13,7 +13,7 @@ import Testing
 
     private func judge(_ policy: RetryPolicy, retryCount: Int, retryAfter: Double?, elapsed: Double) -> RetryEvent? {
         policy.judge(
-            RetryPolicy.Failure(
+            RetryPolicy.FailedTry(
                 host: nil, method: "GET", statusCode: 503, error: nil, retryCount: retryCount, countedRetries: retryCount,
                 elapsed: elapsed, retryAfter: retryAfter, canSendBodyAgain: true, nothingWasSent: false),
             random: 1)

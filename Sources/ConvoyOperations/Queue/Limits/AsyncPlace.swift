@@ -3,12 +3,12 @@ import Synchronization
 
 /// What connects a task that waits for a place with its cancellation, which may come before, while or after it waits.
 final class AsyncPlace: Sendable {
-    private struct State {
+    private struct Claim {
         var waiter: LengthWaiter?
         var isCancelled = false
     }
 
-    private let state = Locked(State())
+    private let state = Locked(Claim())
 
     /// False if the task was cancelled before.
     func keep(_ waiter: LengthWaiter) -> Bool {

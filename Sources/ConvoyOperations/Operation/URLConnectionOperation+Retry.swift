@@ -76,7 +76,7 @@ extension URLConnectionOperation {
         let (record, policy) = core.withLock { ($0.retry?.copy, $0.common.values.retryPolicy) }
         guard let policy, let record, let began = record.began, error == nil || failure != nil else { return nil }
         let now = retryClock.now
-        let facts = RetryPolicy.Failure(
+        let facts = RetryPolicy.FailedTry(
             host: schedulingHost, method: request.httpMethod ?? "GET", statusCode: head?.statusCode, error: failure,
             retryCount: record.count, countedRetries: record.counted, elapsed: Nanoseconds.seconds(from: began, to: now),
             retryAfter: error == nil ? head?["Retry-After"].flatMap(RetryAfter.seconds) : nil,
