@@ -32,7 +32,17 @@ open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
 
     /// What the serializer made of the body; nil until the operation has finished, and where there is nothing. For
     /// a response with an unacceptable status this is its parsed body, beside `error`.
-    public final var responseObject: Any? { hasOutcome ? core.withLock { $0.object }?.object : nil }
+    public final var responseObject: Any? {
+        guard hasOutcome else { return nil }
+        let (object, undecoded) = core.withLock { core in
+            (core.object, core.isUndecoded ? (core.common.values.serializer.serializer, core.head, core.data) : nil)
+        }
+        // Left to the task that awaits it: somebody else asks too.
+        if let (serializer, head, data) = undecoded {
+            return try? serializer.responseObject(for: head?.urlResponse, data: data)
+        }
+        return object?.object
+    }
 
     /// Sets what is called when the operation has finished, on `completionQueue`: `success` if there is no error, or
     /// else `failure`. A cancelled operation calls `failure` with `URLError.cancelled`. Replaces earlier ones.

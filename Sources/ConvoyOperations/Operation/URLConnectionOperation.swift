@@ -238,6 +238,8 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
             core.rareHandlers = handlers
         }
         if handlers != nil { copy.onlookers.insert(.progress) }
+        // Nobody awaits the copy's value.
+        if common.values.awaitedValue != nil { copy.change { $0.awaitedValue = nil } }
         return copy
     }
 

@@ -125,6 +125,18 @@ import Testing
         #expect(maybe.awaited == maybe.made)
     }
 
+    @Test func whoeverElseAsksAnAwaitedOperationFindsItsObject() async throws {
+        server.route("GET", "/api/value", .json(text: #"{"name": "ada"}"#))
+        let manager = managers[0]
+        let operation = try manager.makeOperation(
+            .get, "value", parameters: nil, headers: [:], awaiting: User.self)
+        let copy = operation.makeCopy()
+        #expect(try await manager.enqueue(operation).decodedValue(as: User.self) == User(name: "ada"))
+        #expect(operation.responseObject as? User == User(name: "ada"))
+        #expect(try await operation.value(as: User.self) == User(name: "ada"))
+        #expect(try await manager.enqueue(copy).value(as: User.self) == User(name: "ada"))
+    }
+
     private func described(_ value: () async throws -> some Sendable) async -> String {
         do {
             return "\(try await value())"
