@@ -10,6 +10,17 @@ import Testing
 struct QueueStressTests {
     private static let seconds = ProcessInfo.processInfo.environment["CONVOY_STRESS_SECONDS"].flatMap(Double.init) ?? 3
 
+    /// Takes its time with its answers, so that much happens before the queue has them.
+    private final class HesitatingOperation: AskedTestOperation, @unchecked Sendable {
+        override func didAnswer(_ question: QueueQuestion) {
+            switch UInt8.random(in: 0...255) {
+            case 0: usleep(100)
+            case 1..<20: sched_yield()
+            default: break
+            }
+        }
+    }
+
     /// What the threads share: the operations that are not over, and the limit that holds.
     private final class Field: Sendable {
         struct Contents {
@@ -21,6 +32,9 @@ struct QueueStressTests {
         let gauge = Gauge()
         let contents = Locked(Contents())
         let wrong = Locked(0)
+        let hesitates: Bool
+
+        init(hesitates: Bool = false) { self.hesitates = hesitates }
 
         func any(_ random: inout SystemRandomNumberGenerator) -> PausableTestOperation? {
             contents.withLock { $0.open.randomElement(using: &random) }
@@ -28,7 +42,8 @@ struct QueueStressTests {
 
         func add(_ random: inout SystemRandomNumberGenerator) {
             guard contents.withLock({ $0.open.count }) < 400 else { return }
-            let operation = PausableTestOperation(
+            let kind = hesitates ? HesitatingOperation.self : PausableTestOperation.self
+            let operation = kind.init(
                 host: ["a", "b", "c", nil].randomElement(using: &random) ?? nil,
                 direct: Bool.random(using: &random), waitsAtGate: Bool.random(using: &random), gauge: gauge)
             operation.queuePriority = [.veryLow, .low, .normal, .high, .veryHigh].randomElement(using: &random) ?? .normal
@@ -103,6 +118,14 @@ struct QueueStressTests {
     @Test("Eight threads enqueue, pause, resume, cancel and reorder: everything finishes once, the limit holds")
     func fixedLimit() {
         let field = Field()
+        field.queue.maxConcurrentOperationCount = 5
+        run(field) { _, _ in }
+        #expect(field.gauge.most <= 5)
+    }
+
+    @Test("The same with operations that take their time to answer")
+    func hesitation() {
+        let field = Field(hesitates: true)
         field.queue.maxConcurrentOperationCount = 5
         run(field) { _, _ in }
         #expect(field.gauge.most <= 5)

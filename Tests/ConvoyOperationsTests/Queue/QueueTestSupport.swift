@@ -127,7 +127,7 @@ final class ForeignAsyncOperation: Operation, @unchecked Sendable {
 }
 
 /// A request operation in miniature: starts in line, goes on elsewhere, can be paused and resumed.
-final class PausableTestOperation: ScheduledOperation, PausableOperation, @unchecked Sendable {
+class PausableTestOperation: ScheduledOperation, PausableOperation, @unchecked Sendable {
     enum Phase: Int { case ready, executing, paused, finished }
 
     private let phase = Atomic<Int>(Phase.ready.rawValue)
@@ -139,7 +139,7 @@ final class PausableTestOperation: ScheduledOperation, PausableOperation, @unche
     private let gauge: Gauge
     private let whenStarted: (@Sendable (PausableTestOperation) -> Void)?
 
-    init(
+    required init(
         host: String? = nil, direct: Bool = true, waitsAtGate: Bool = false, gauge: Gauge = Gauge(),
         whenStarted: (@Sendable (PausableTestOperation) -> Void)? = nil
     ) {
@@ -210,6 +210,38 @@ final class PausableTestOperation: ScheduledOperation, PausableOperation, @unche
     private func didEnd() {
         finishes.add(1, ordering: .sequentiallyConsistent)
         executionDidFinish()
+    }
+}
+
+/// What a queue asks an operation, one after the other, while it holds no lock.
+enum QueueQuestion: String, CaseIterable, Sendable, CustomTestStringConvertible {
+    case joined, isReady, endsWithoutWork, priority, quality, isDirect, host, gate, isFinished
+    var testDescription: String { rawValue }
+}
+
+/// A pausable operation that does something when it is asked, between its finding the answer and the queue's having it.
+class AskedTestOperation: PausableTestOperation, @unchecked Sendable {
+    func didAnswer(_ question: QueueQuestion) {}
+
+    private func answer<Answer>(_ question: QueueQuestion, _ answer: Answer) -> Answer {
+        didAnswer(question)
+        return answer
+    }
+
+    override func didJoinQueue() { didAnswer(.joined) }
+    override var isReady: Bool { answer(.isReady, super.isReady) }
+    override var endsWithoutWork: Bool { answer(.endsWithoutWork, super.endsWithoutWork) }
+    override var isStartedDirectly: Bool { answer(.isDirect, super.isStartedDirectly) }
+    override var hostKey: HostKey? { answer(.host, super.hostKey) }
+    override var waitsAtClosedGate: Bool { answer(.gate, super.waitsAtClosedGate) }
+    override var isFinished: Bool { answer(.isFinished, super.isFinished) }
+    override var queuePriority: QueuePriority {
+        get { answer(.priority, super.queuePriority) }
+        set { super.queuePriority = newValue }
+    }
+    override var qualityOfService: QualityOfService {
+        get { answer(.quality, super.qualityOfService) }
+        set { super.qualityOfService = newValue }
     }
 }
 

@@ -1,0 +1,241 @@
+import ConvoySupport
+import Foundation
+import Synchronization
+import Testing
+
+@testable import ConvoyOperations
+
+/// A queue takes an operation in by several steps: the operation learns of the queue, is asked what the queue has to
+/// know, and is put where the answers say. What happens to it in between must not be lost.
+@Suite("Changes while a queue takes an operation in")
+struct QueueGapTests {
+    /// Lets something happen once, when it has answered a question for the given time.
+    private final class InterruptedOperation: AskedTestOperation, @unchecked Sendable {
+        private struct Plan {
+            let question: QueueQuestion
+            var time: Int
+            let action: @Sendable (InterruptedOperation) -> Void
+        }
+
+        private let plan = Locked<Plan?>(nil)
+
+        func on(_ question: QueueQuestion, time: Int, _ action: @escaping @Sendable (InterruptedOperation) -> Void) {
+            plan.withLock { $0 = Plan(question: question, time: time, action: action) }
+        }
+
+        override func didAnswer(_ question: QueueQuestion) {
+            let action = plan.withLock { plan -> (@Sendable (InterruptedOperation) -> Void)? in
+                guard plan?.question == question else { return nil }
+                plan?.time -= 1
+                guard let due = plan, due.time == 0 else { return nil }
+                plan = nil
+                return due.action
+            }
+            action?(self)
+        }
+    }
+
+    private static let times = [1, 2, 3]
+
+    @Test("A cancelled operation finishes at once in a suspended queue", arguments: QueueQuestion.allCases, times)
+    func cancelled(question: QueueQuestion, time: Int) {
+        let queue = RequestOperationQueue()
+        queue.isSuspended = true
+        let operation = InterruptedOperation(host: "a")
+        operation.on(question, time: time) { $0.cancel() }
+        queue.addOperation(operation)
+        // Where the question is asked less often, nothing has happened.
+        if operation.isCancelled {
+            #expect(operation.isFinished && operation.timesFinished == 1)
+            #expect(queue.queuedOperationCount == 0)
+        }
+        operation.cancel()
+        #expect(operation.isFinished && operation.timesFinished == 1)
+    }
+
+    @Test("A more urgent operation comes first", arguments: QueueQuestion.allCases, times)
+    func urgent(question: QueueQuestion, time: Int) {
+        let queue = RequestOperationQueue()
+        queue.isSuspended = true
+        queue.maxConcurrentOperationCount = 1
+        let operations = [PausableTestOperation(host: "a"), InterruptedOperation(host: "b")]
+        let (first, second) = (operations[0], operations[1])
+        queue.addOperation(first)
+        (second as? InterruptedOperation)?.on(question, time: time) { $0.queuePriority = .veryHigh }
+        queue.addOperation(second)
+        // To ask may be what makes it so.
+        _ = second.queuePriority
+        let isUrgent = second.queuePriority == .veryHigh
+        queue.isSuspended = false
+        #expect(operations.map(\.isExecuting) == (isUrgent ? [false, true] : [true, false]))
+        for operation in [second, first, second] { operation.finish() }
+        #expect(drains(queue))
+    }
+
+    @Test(
+        "A paused operation gives its slot back, and goes on when it is resumed", arguments: QueueQuestion.allCases, times)
+    func paused(question: QueueQuestion, time: Int) {
+        let queue = RequestOperationQueue()
+        queue.maxConcurrentOperationCount = 1
+        let operation = InterruptedOperation(host: "a")
+        operation.on(question, time: time) { $0.pause() }
+        queue.addOperation(operation)
+        if operation.current == .paused {
+            let other = PausableTestOperation(host: "a")
+            queue.addOperation(other)
+            #expect(other.isExecuting)
+            operation.resume()
+            #expect(operation.current == .ready)
+            other.finish()
+        }
+        #expect(operation.isExecuting)
+        operation.finish()
+        #expect(drains(queue))
+    }
+
+    @Test("One that is paused and resumed at once starts", arguments: QueueQuestion.allCases, times)
+    func pausedAndResumed(question: QueueQuestion, time: Int) {
+        let queue = RequestOperationQueue()
+        queue.maxConcurrentOperationCount = 1
+        let operation = InterruptedOperation(host: "a")
+        operation.on(question, time: time) {
+            $0.pause()
+            $0.resume()
+        }
+        queue.addOperation(operation)
+        #expect(operation.isExecuting)
+        operation.finish()
+        #expect(drains(queue))
+    }
+
+    @Test("An operation whose last dependency finishes then is started", arguments: QueueQuestion.allCases, times)
+    func dependencyFinishes(question: QueueQuestion, time: Int) {
+        let queue = RequestOperationQueue()
+        let operation = InterruptedOperation(host: "a")
+        let dependency = ScheduledBlockOperation {}
+        operation.addDependency(dependency)
+        operation.on(question, time: time) { _ in dependency.start() }
+        queue.addOperation(operation)
+        dependency.start()
+        #expect(operation.isExecuting)
+        operation.finish()
+        #expect(drains(queue))
+    }
+
+    @Test("A dependency that is added then is waited for", arguments: QueueQuestion.allCases, times)
+    func dependencyIsAdded(question: QueueQuestion, time: Int) {
+        let queue = RequestOperationQueue()
+        queue.isSuspended = true
+        let operation = InterruptedOperation(host: "a")
+        let dependency = ScheduledBlockOperation {}
+        operation.on(question, time: time) { $0.addDependency(dependency) }
+        queue.addOperation(operation)
+        queue.isSuspended = false
+        // The second time, it is asked whether it is ready just before it is started: then it is too late.
+        let isWaitedFor = !operation.dependencies.isEmpty && (question, time) != (.isReady, 2)
+        #expect(operation.isExecuting == !isWaitedFor)
+        dependency.start()
+        #expect(operation.isExecuting)
+        operation.finish()
+        #expect(drains(queue))
+    }
+
+    @Test("One that somebody starts and finishes by hand leaves its slot", arguments: QueueQuestion.allCases, times)
+    func finishedByHand(question: QueueQuestion, time: Int) {
+        let queue = RequestOperationQueue()
+        queue.maxConcurrentOperationCount = 1
+        let operation = InterruptedOperation(host: "a")
+        operation.on(question, time: time) {
+            $0.start()
+            $0.finish()
+        }
+        queue.addOperation(operation)
+        operation.finish()
+        #expect(operation.isFinished && operation.timesFinished == 1)
+        let other = PausableTestOperation(host: "a")
+        queue.addOperation(other)
+        #expect(other.isExecuting)
+        other.finish()
+        #expect(drains(queue))
+    }
+
+    // MARK: Several threads
+
+    private static let rounds = 3_000
+
+    @Test("Dependencies come, go and finish on three threads while a fourth adds the operation to a queue")
+    func connections() {
+        let queue = RequestOperationQueue()
+        for round in 0..<Self.rounds {
+            let operation = PausableTestOperation { $0.finish() }
+            let dependencies = (0..<3).map { _ in ScheduledBlockOperation {} }
+            if round % 2 == 0 { operation.addDependency(dependencies[0]) }
+            DispatchQueue.concurrentPerform(iterations: 4) { thread in
+                switch thread {
+                case 0: queue.addOperation(operation)
+                case 1:
+                    operation.addDependency(dependencies[1])
+                    dependencies[2].start()
+                case 2:
+                    operation.addDependency(dependencies[2])
+                    operation.removeDependency(dependencies[0])
+                default:
+                    dependencies[1].start()
+                    operation.addDependency(dependencies[0])
+                    dependencies[0].start()
+                }
+            }
+        }
+        #expect(drains(queue))
+    }
+
+    @Test("Operations are dropped while what they depend on finishes", arguments: QueueKind.allCases)
+    func dropped(kind: QueueKind) {
+        let queue = kind.make()
+        for _ in 0..<Self.rounds {
+            let dependency = ScheduledBlockOperation {}
+            let dropped = Locked<[Operation]>(
+                (0..<4).map { number in
+                    let operation = number % 2 == 0 ? ScheduledBlockOperation {} : PausableTestOperation { $0.finish() }
+                    operation.addDependency(dependency)
+                    return operation
+                })
+            DispatchQueue.concurrentPerform(iterations: 3) { thread in
+                switch thread {
+                case 0: dependency.start()
+                case 1: if let operation = dropped.withLock({ $0.popLast() }) { queue.addOperation(operation) }
+                default: while dropped.withLock({ $0.popLast() }) != nil {}
+                }
+            }
+        }
+        #expect(drains(queue))
+    }
+
+    @Test("Operations finish while others are made to depend on them for the first time", arguments: QueueKind.allCases)
+    func firstDependent(kind: QueueKind) {
+        let queue = kind.make()
+        for _ in 0..<Self.rounds {
+            let dependency = ScheduledBlockOperation {}
+            let dependents = [ScheduledBlockOperation {}, ScheduledBlockOperation {}]
+            DispatchQueue.concurrentPerform(iterations: 3) { thread in
+                guard thread < 2 else { return queue.addOperation(dependency) }
+                dependents[thread].addDependency(dependency)
+                queue.addOperation(dependents[thread])
+            }
+        }
+        #expect(drains(queue))
+    }
+
+    @Test("Workers that look for work once more miss none")
+    func lingering() {
+        let queue = RequestOperationQueue()
+        let count = Atomic<Int>(0)
+        for round in 0..<Self.rounds {
+            queue.addOperation { count.add(1, ordering: .relaxed) }
+            // Sometimes before the worker has given up, sometimes after, sometimes just then.
+            if round % 3 != 0 { usleep(UInt32(round % 40)) }
+        }
+        #expect(drains(queue))
+        #expect(count.load(ordering: .relaxed) == Self.rounds)
+    }
+}
