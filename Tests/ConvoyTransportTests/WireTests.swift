@@ -161,4 +161,19 @@ import Testing
             #expect(next.isFinished && next.text == "fine")
         }
     }
+
+    @Test func `chunks beside a length of zero are a body or an error, and no empty body`() throws {
+        let head = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n"
+        for delay in [0, 0.05] {
+            for _ in 0..<5 {
+                let gate = TestServer.Gate()
+                DispatchQueue.global().asyncAfter(deadline: .now() + delay) { gate.open() }
+                let body = try heard(
+                    .raw(head + "1\r\nX\r\n0\r\n\r\n").heldBody(by: gate, afterBytes: head.utf8.count))
+                #expect(body.text == "X" && body.isFinished || body.error?.code == .badServerResponse, "\(body)")
+            }
+        }
+        let empty = try heard(.raw(head + "0\r\n\r\n"))
+        #expect(empty.error?.code == .badServerResponse)
+    }
 }

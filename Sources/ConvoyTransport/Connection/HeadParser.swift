@@ -30,6 +30,9 @@ struct HeadParser {
     private(set) var statusCode = 0
     /// nil where the body is sent in chunks, whatever else the head says (RFC 9112, section 6.3).
     var contentLength: Int64? { isChunked ? nil : announcedLength }
+    /// Whether it says that there is no body, and that one is sent in chunks. libcurl 8.14 believes the first, and makes
+    /// an empty body of the chunks if they come a moment later.
+    var deniesItsChunks: Bool { isChunked && announcedLength == 0 }
     /// The values of the `Content-Encoding` fields, one for each line.
     private(set) var contentEncodings: [String] = []
     /// Whether a final head has come.

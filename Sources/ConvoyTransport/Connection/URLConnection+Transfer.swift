@@ -96,6 +96,7 @@ extension URLConnection: EasyHandleOwner {
                 return .notNow
             }
             noteActivity()
+            hasReceivedBody = true
             guard let decoder else {
                 delegate?.connection(self, didReceive: bytes)
                 return .taken
@@ -183,6 +184,11 @@ extension URLConnection: EasyHandleOwner {
         guard head.isWhole else {
             return fail(
                 failure(.networkConnectionLost, "The connection was closed before the head of the response was whole."))
+        }
+        // RFC 9112, section 6.3: an attempt to have one response taken for two looks like this.
+        if head.deniesItsChunks, !hasReceivedBody, currentRequest.method != "HEAD" {
+            return fail(
+                failure(.badServerResponse, "The response announces an empty body and chunks as well."))
         }
         tellHeldHead()
         if let decoder {

@@ -57,6 +57,8 @@ public final class URLConnection: Connection, @unchecked Sendable {
     /// How much of a redirecting response's body was thrown away.
     @exclusivity(unchecked) var discarded = 0
     @exclusivity(unchecked) var sentBytes: Int64 = 0
+    /// Whether a byte of the response's body has come.
+    @exclusivity(unchecked) var hasReceivedBody = false
     @exclusivity(unchecked) var isReceivingSuspended = false
     @exclusivity(unchecked) var isHeldBack = false
     @exclusivity(unchecked) var isStarved = false
@@ -180,6 +182,7 @@ public final class URLConnection: Connection, @unchecked Sendable {
         dropsExpectation = false
         decoder = nil
         discarded = 0
+        hasReceivedBody = false
     }
 
     private func makeBody(for request: TransferRequest, announcedLength: Int64?) -> (any BodySource)? {
