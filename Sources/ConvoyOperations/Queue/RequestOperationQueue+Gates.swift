@@ -48,11 +48,3 @@ extension RequestOperationQueue {
         scheduler.closeGate(of: HostKey.named(host), until: deadline)
     }
 }
-
-extension SchedulingClock {
-    /// The date at which the clock shows a time, in nanoseconds; now for one that is over.
-    func date(of deadline: UInt64) -> Date {
-        let now = self.now
-        return Date(timeIntervalSinceNow: deadline > now ? Double(deadline - now) / 1e9 : 0)
-    }
-}

@@ -16,7 +16,7 @@ struct HostTable {
         /// Tells this closing of the gate from others.
         var gateNumber: UInt32 = 0
         /// The levels in which operations of the host are ready.
-        var levels = PriorityLevel.Set()
+        var levels = PriorityLevels()
         /// Of each level, ready operations that pass a closed gate.
         var lanes = InlineArray<5, LinkTable.List>(repeating: LinkTable.List())
         /// Of each level, ready operations that wait at a closed gate.

@@ -11,16 +11,16 @@ struct LinkTable {
         var isEmpty: Bool { head < 0 }
     }
 
-    private struct Link {
+    private struct Neighbours {
         var previous: Int32 = -1
         var next: Int32 = -1
     }
 
-    private var links: ContiguousArray<Link> = []
+    private var links: ContiguousArray<Neighbours> = []
 
     /// Makes room for one index more.
     mutating func grow() {
-        links.appendGrowingByAQuarter(Link())
+        links.appendGrowingByAQuarter(Neighbours())
     }
 
     /// Makes room for indices below `count`.
@@ -41,13 +41,13 @@ struct LinkTable {
     }
 
     mutating func prepend(_ index: Int32, to list: inout List) {
-        links[Int(index)] = Link(next: list.head)
+        links[Int(index)] = Neighbours(next: list.head)
         if list.head < 0 { list.tail = index } else { links[Int(list.head)].previous = index }
         list.head = index
     }
 
     mutating func append(_ index: Int32, to list: inout List) {
-        links[Int(index)] = Link(previous: list.tail)
+        links[Int(index)] = Neighbours(previous: list.tail)
         if list.tail < 0 { list.head = index } else { links[Int(list.tail)].next = index }
         list.tail = index
     }
@@ -56,7 +56,7 @@ struct LinkTable {
         let link = links[Int(index)]
         if link.previous < 0 { list.head = link.next } else { links[Int(link.previous)].next = link.next }
         if link.next < 0 { list.tail = link.previous } else { links[Int(link.next)].previous = link.previous }
-        links[Int(index)] = Link()
+        links[Int(index)] = Neighbours()
     }
 
     mutating func popFirst(_ list: inout List) -> Int32? {

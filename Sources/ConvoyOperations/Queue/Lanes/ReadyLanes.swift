@@ -27,10 +27,10 @@ struct ReadyLanes {
     private var ageLinks = LinkTable()
     private var ages = InlineArray<5, LinkTable.List>(repeating: LinkTable.List())
     /// The levels in which operations are ready.
-    private var levels = PriorityLevel.Set()
+    private var levels = PriorityLevels()
     private var heaps = InlineArray<5, [Int32]>(repeating: [])
     /// The levels in which an operation could start.
-    private var startableLevels = PriorityLevel.Set()
+    private var startableLevels = PriorityLevels()
     private var turn: UInt64 = 0
     private var lastNumber: UInt32 = 0
 

@@ -9,7 +9,7 @@ import Synchronization
 /// retains and releases of an operation's life slower, Foundation's too. Instead this knows when the operation is
 /// certain to be there: while a scheduler holds it.
 final class OperationConnections: @unchecked Sendable {
-    private struct State {
+    private struct Lists {
         var dependencies = DependencyLinks()
         var dependents = DependentList<OperationConnections>()
         var reason: (any Error)?
@@ -21,7 +21,7 @@ final class OperationConnections: @unchecked Sendable {
         var isOver = false
     }
 
-    private let state = Locked(State())
+    private let lists = Locked(Lists())
     private let unfinished = Atomic<Int>(0)
     private let isObserved = Atomic<Bool>(false)
     /// As `isOver`, for those who cannot take the lock, as they hold another operation's.
@@ -30,26 +30,26 @@ final class OperationConnections: @unchecked Sendable {
     /// Whether nothing is left to wait for.
     var areDependenciesFinished: Bool { unfinished.load(ordering: .sequentiallyConsistent) == 0 }
 
-    var dependencies: [Operation] { state.withLock { $0.dependencies.operations } }
+    var dependencies: [Operation] { lists.withLock { $0.dependencies.operations } }
 
     /// Why a queue has cancelled the operation. The first reason stays.
-    var cancellationReason: (any Error)? { state.withLock { $0.reason } }
+    var cancellationReason: (any Error)? { lists.withLock { $0.reason } }
 
     func noteCancellation(because reason: any Error) {
-        state.withLock { if $0.reason == nil { $0.reason = reason } }
+        lists.withLock { if $0.reason == nil { $0.reason = reason } }
     }
 
     // MARK: Who has the operation
 
     /// A scheduler holds the operation from now on until its end, and is told when it becomes ready.
     func beHeld(_ operation: ScheduledOperation) {
-        state.withLock { if !$0.isOver { $0.held = .passUnretained(operation) } }
+        lists.withLock { if !$0.isOver { $0.held = .passUnretained(operation) } }
     }
 
     /// Somebody has asked whether the operation is ready, and is to be told when it becomes so.
     func beObserved(_ operation: ScheduledOperation) {
         guard !isObserved.load(ordering: .acquiring) else { return }
-        state.withLock { if !$0.isOver { $0.observed = operation } }
+        lists.withLock { if !$0.isOver { $0.observed = operation } }
         isObserved.store(true, ordering: .releasing)
     }
 
@@ -58,21 +58,21 @@ final class OperationConnections: @unchecked Sendable {
     /// Adds a dependency that has not finished. Nil if it is there already; otherwise its position, and whether there was
     /// nothing to wait for.
     func add(_ dependency: Operation) -> (position: Int, wasReady: Bool)? {
-        state.withLock { state in
-            guard !state.isOver, let position = state.dependencies.append(dependency) else { return nil }
+        lists.withLock { lists in
+            guard !lists.isOver, let position = lists.dependencies.append(dependency) else { return nil }
             return (position, unfinished.add(1, ordering: .sequentiallyConsistent).oldValue == 0)
         }
     }
 
     /// Keeps the watcher of a dependency. False if it has finished or was removed meanwhile.
     func attach(_ watcher: DependencyWatcher, to dependency: Operation, near position: Int) -> Bool {
-        state.withLock { $0.dependencies.attach(watcher, to: dependency, near: position) }
+        lists.withLock { $0.dependencies.attach(watcher, to: dependency, near: position) }
     }
 
     /// Removes a dependency. True if it was the last to wait for.
     func remove(_ dependency: Operation) -> Bool {
-        let (watcher, isLast) = state.withLock { state in
-            guard let removed = state.dependencies.remove(dependency) else { return (DependencyWatcher?.none, false) }
+        let (watcher, isLast) = lists.withLock { lists in
+            guard let removed = lists.dependencies.remove(dependency) else { return (DependencyWatcher?.none, false) }
             return (removed.watcher, removed.wasUnfinished && countAsFinished())
         }
         watcher?.stop()
@@ -81,11 +81,11 @@ final class OperationConnections: @unchecked Sendable {
 
     /// A dependency has finished. The operation, if it was the last to wait for and somebody is to be told.
     func finish(_ dependency: Operation, near position: Int) -> ScheduledOperation? {
-        let (watcher, operation) = state.withLock { state -> (DependencyWatcher?, ScheduledOperation?) in
-            guard let watcher = state.dependencies.finish(dependency, near: position) else { return (nil, nil) }
+        let (watcher, operation) = lists.withLock { lists -> (DependencyWatcher?, ScheduledOperation?) in
+            guard let watcher = lists.dependencies.finish(dependency, near: position) else { return (nil, nil) }
             guard countAsFinished() else { return (watcher, nil) }
             // Retained while the lock is held, before which the scheduler does not let it go.
-            return (watcher, state.held?.takeUnretainedValue() ?? state.observed)
+            return (watcher, lists.held?.takeUnretainedValue() ?? lists.observed)
         }
         withExtendedLifetime(watcher) {}
         return operation
@@ -101,9 +101,9 @@ final class OperationConnections: @unchecked Sendable {
     ///
     /// - Parameter isOver: asked under the lock, since the end may have come before there were these connections.
     func addDependent(_ dependent: OperationConnections, position: Int, unless isOver: () -> Bool) -> Bool {
-        state.withLock { state in
-            guard !state.isOver, !isOver() else { return false }
-            state.dependents.append(dependent, position: position) { $0.isGone.load(ordering: .relaxed) }
+        lists.withLock { lists in
+            guard !lists.isOver, !isOver() else { return false }
+            lists.dependents.append(dependent, position: position) { $0.isGone.load(ordering: .relaxed) }
             return true
         }
     }
@@ -113,12 +113,12 @@ final class OperationConnections: @unchecked Sendable {
     /// The end is being posted, or the operation is gone. Returns what waits for it, and forgets what it waits for.
     func end() -> DependentList<OperationConnections> {
         var dependencies = DependencyLinks.Contents()
-        let dependents = state.withLock { state in
-            state.isOver = true
-            state.held = nil
-            state.observed = nil
-            dependencies = state.dependencies.removeAll()
-            return state.dependents.removeAll()
+        let dependents = lists.withLock { lists in
+            lists.isOver = true
+            lists.held = nil
+            lists.observed = nil
+            dependencies = lists.dependencies.removeAll()
+            return lists.dependents.removeAll()
         }
         isGone.store(true, ordering: .relaxed)
         dependencies.release()
@@ -126,5 +126,5 @@ final class OperationConnections: @unchecked Sendable {
     }
 
     /// The scheduler lets the operation go.
-    func letGo() { state.withLock { $0.held = nil } }
+    func letGo() { lists.withLock { $0.held = nil } }
 }

@@ -5,7 +5,8 @@ import Synchronization
 /// The progress of a queue: one unit for each operation that finishes while a total is set.
 final class QueueProgress: Progress, @unchecked Sendable {
     private let isReporting = Atomic<Bool>(false)
-    private let counting = Locked(())
+    /// How many were counted. `Progress` is for one thread at a time: who has this lock has its turn.
+    private let counted = Locked(0)
 
     init() {
         super.init(parent: nil, userInfo: nil)
@@ -21,7 +22,9 @@ final class QueueProgress: Progress, @unchecked Sendable {
 
     func countOne() {
         guard isReporting.load(ordering: .acquiring) else { return }
-        // `Progress` is for one thread at a time.
-        counting.withLock { _ in completedUnitCount += 1 }
+        counted.withLock { counted in
+            counted += 1
+            completedUnitCount += 1
+        }
     }
 }

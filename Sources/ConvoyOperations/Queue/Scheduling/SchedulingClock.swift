@@ -1,5 +1,5 @@
 import ConvoySupport
-import Dispatch
+import Foundation
 
 /// Time as a queue sees it: monotonic, in nanoseconds. Replaced in tests.
 package protocol SchedulingClock: Sendable {
@@ -8,6 +8,14 @@ package protocol SchedulingClock: Sendable {
 
     /// Calls `block` once, on any thread, when `now` has reached `deadline` or later.
     func schedule(at deadline: UInt64, _ block: @escaping @Sendable () -> Void)
+}
+
+extension SchedulingClock {
+    /// The date at which the clock shows a time, in nanoseconds; now for one that is over.
+    func date(of deadline: UInt64) -> Date {
+        let now = self.now
+        return Date(timeIntervalSinceNow: deadline > now ? Double(deadline - now) / 1e9 : 0)
+    }
 }
 
 /// The system's monotonic clock, with Dispatch's timers.
