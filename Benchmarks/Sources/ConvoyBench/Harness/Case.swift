@@ -131,9 +131,9 @@ struct Results: Sendable {
         combined(samples[trial]?[subject], samples[trial]?[other], figure) { $1 > 0 ? $0 / $1 : nil }
     }
 
-    /// The median, over the rounds, of Convoy's value in one trial divided by that in another.
-    func growth(from small: String, to large: String) -> Double? {
-        combined(samples[large]?[Trial.convoy], samples[small]?[Trial.convoy], \.value) { $1 > 0 ? $0 / $1 : nil }
+    /// The median, over the rounds, of Convoy's figure in one trial divided by a subject's in another.
+    func ratio(_ trial: String, to other: String, in otherTrial: String, by figure: (Sample) -> Double?) -> Double? {
+        combined(samples[trial]?[Trial.convoy], samples[otherTrial]?[other], figure) { $1 > 0 ? $0 / $1 : nil }
     }
 
     /// The median, over the rounds, of Convoy's value less another's, the C loop's if nothing else is said.
