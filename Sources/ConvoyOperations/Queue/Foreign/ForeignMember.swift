@@ -2,7 +2,7 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// An operation queue of which one half is Foundation's: it starts what none of Convoy's own code can start.
+/// An operation queue with a half that is Foundation's, which starts what only Foundation can start.
 protocol FoundationBackedQueue: OperationQueue {
     /// Hands an operation to Foundation's half of the queue, which starts what it gets at once.
     func startInFoundation(_ operation: Operation)

@@ -54,7 +54,7 @@ struct ReadyLanes {
     }
 
     /// Frees the memory of the slots. For an empty queue.
-    mutating func shrink() {
+    mutating func releaseTables() {
         entries = []
         laneLinks.removeAll()
         ageLinks.removeAll()

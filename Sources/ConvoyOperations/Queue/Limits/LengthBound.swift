@@ -45,7 +45,7 @@ struct LengthBound {
     }
 
     /// Frees the memory of the slots. For an empty queue.
-    mutating func shrink() { links.removeAll() }
+    mutating func releaseTables() { links.removeAll() }
 
     mutating func reserve() { reserved += 1 }
     mutating func useReservation() { reserved -= 1 }

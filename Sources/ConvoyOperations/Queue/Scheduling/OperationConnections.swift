@@ -2,12 +2,13 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// How an operation is connected with others: what it waits for and what waits for it. Most operations have none of it.
+/// How an operation is connected with others: what it waits for, and what waits for it. Most operations have no
+/// connections.
 ///
-/// It is this that the dependencies of an operation hold, so that they do not keep the operation alive, which may be
-/// dropped before it ever runs. A weak reference to the operation would do, but it makes each of the some fifty
-/// retains and releases of an operation's life slower, Foundation's too. Instead this knows when the operation is
-/// certain to be there: while a scheduler holds it.
+/// An operation's dependencies hold its connections, and not the operation, which may be dropped before it ever runs.
+/// Weak references would do too, but an object with a weak reference is slower to retain and release, and that happens
+/// some fifty times in an operation's life. Instead the connections know when the operation is certain to exist: while
+/// a scheduler holds it.
 final class OperationConnections: @unchecked Sendable {
     private struct Lists {
         var dependencies = DependencyLinks()

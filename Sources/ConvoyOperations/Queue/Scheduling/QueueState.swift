@@ -141,12 +141,16 @@ struct QueueState {
         idleWaiters = []
         turn.emptied = queue
         queue = nil
-        guard slots.count > 4096 else { return }
+        if slots.count > 4096 { releaseTables() }
+    }
+
+    /// Frees the memory of the slots. For an empty queue.
+    mutating func releaseTables() {
         slots = []
         free = []
         order.removeAll()
-        length.shrink()
-        lanes.shrink()
+        length.releaseTables()
+        lanes.releaseTables()
     }
 
     private mutating func beginNextEpoch(now: UInt64) {

@@ -22,8 +22,8 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
         /// `start()` of this class has done its work.
         static let done: UInt8 = 2
         static let cancelled: UInt8 = 4
-        /// The end is being posted. Who connects the operation with another one, or adds it to a queue, sees this, or
-        /// the end sees what was made.
+        /// The end is being posted. Whoever connects the operation with another one, or adds it to a queue, either sees
+        /// this mark or is seen by the end.
         static let over: UInt8 = 8
         /// Foundation has been given a completion block.
         static let hasBlock: UInt8 = 16
@@ -59,8 +59,8 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
         let (wasScheduled, wasAsked) = (isScheduled, inquiries.wereMade)
         if wasScheduled { made.beHeld(self) } else if wasAsked { made.beObserved(self) }
         guard connections.set(made) else { return connections.object ?? made }
-        // A scheduler that came meanwhile has seen no connections, and others may have used them before it is known
-        // there. So it looks again.
+        // A scheduler that came meanwhile has seen no connections, and a dependency may have finished before they knew of
+        // the scheduler. So it has to look again.
         if isScheduled, !wasScheduled {
             made.beHeld(self)
             readinessDidChange()
@@ -134,7 +134,7 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
     /// Passes the answer to `isReady` on to whoever asks, and keeps a note of it. To be called by each `isReady` of the
     /// library's own that does not ask its superclass.
     package final func answer(_ isReady: @autoclosure () -> Bool) -> Bool {
-        // Only a queue of Foundation's has to be found out, and to be told.
+        // Notes are needed only to find out about a queue of Foundation's, and to tell it of changes.
         guard !isScheduled else { return isReady() }
         inquiries.begin()
         connections.object?.beObserved(self)
@@ -277,7 +277,7 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
     /// Makes a scheduler the one that is told of changes. False if there is one already, or if it is too late.
     func join(_ scheduler: Scheduler) -> Bool {
         guard !has(Mark.over), self.scheduler.set(scheduler) else { return false }
-        // From here on the scheduler's thread, and then the scheduler, keeps the operation.
+        // From here on the thread that adds the operation keeps it, and then the scheduler.
         connections.object?.beHeld(self)
         didJoinQueue()
         return true
@@ -305,7 +305,7 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
 
     /// Says that the operation has begun to execute.
     package final func executionDidBegin() {
-        // On Linux nobody hears of it but a queue of Foundation's that holds the operation.
+        // On Linux nobody observes it but a queue of Foundation's that holds the operation.
         if !isScheduled { didChangeValue(forKey: "isExecuting") }
     }
 

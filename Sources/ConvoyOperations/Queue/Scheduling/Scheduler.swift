@@ -4,12 +4,11 @@ import Synchronization
 
 /// What goes on inside a ``RequestOperationQueue``: what happens to an operation between its adding and its end.
 ///
-/// An operation refers to the scheduler as long as it lives, which costs nobody anything, and so finds it without a
-/// lock. The queue itself, which a user may count on to be released, is kept by the scheduler for as long as it has
-/// operations.
+/// An operation keeps its scheduler for as long as it lives, and so finds it without a lock. The queue is not kept for so
+/// long, since its user may expect it to be released: the scheduler keeps it while there are operations in it.
 ///
-/// Every change goes through the lock once, and gives out the slots that it made free in the same turn. So whenever
-/// the lock is free, there is nothing that could be started and nobody who is about to start it.
+/// Every change takes the lock once, and gives out the slots that it made free before it lets go of it. So whenever the
+/// lock is free, whatever could be started has a thread that is about to start it.
 final class Scheduler: @unchecked Sendable {
     let state = ContendedLock(QueueState())
     let clock: any SchedulingClock
