@@ -159,6 +159,32 @@ struct QueueGapTests {
         #expect(drains(queue))
     }
 
+    /// Is cancelled when it has answered the last question.
+    private final class CancelledOperation: ScheduledOperation, @unchecked Sendable {
+        private let isFirst = Atomic<Bool>(true)
+
+        override var qualityOfService: QualityOfService {
+            get {
+                let quality = super.qualityOfService
+                if isFirst.exchange(false, ordering: .relaxed) { cancel() }
+                return quality
+            }
+            set { super.qualityOfService = newValue }
+        }
+    }
+
+    @Test("A cancelled operation finishes at once though all workers are held up")
+    func cancelledWithoutWorker() {
+        let queue = RequestOperationQueue()
+        let goOn = Door()
+        for _ in 0..<64 { queue.addOperation { goOn.wait() } }
+        let operation = CancelledOperation()
+        queue.addOperation(operation)
+        #expect(operation.isFinished)
+        goOn.open()
+        #expect(drains(queue))
+    }
+
     // MARK: Several threads
 
     private static let rounds = 3_000

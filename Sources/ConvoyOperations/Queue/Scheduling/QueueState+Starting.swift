@@ -59,7 +59,7 @@ extension QueueState {
         slots[Int(index)].flags.insert(.holdsHost)
         running += 1
         grant(index, &turn)
-        turn.isFresh = true
+        turn.isFresh = turn.hasGrant
         return true
     }
 
