@@ -37,6 +37,9 @@ static inline CURLcode convoy_easy_set_prerequest_callback(CURL *easy, curl_prer
 static inline CURLcode convoy_easy_set_progress_callback(CURL *easy, curl_xferinfo_callback CONVOY_SENDABLE callback) {
     return curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, callback);
 }
+static inline CURLcode convoy_easy_set_trace_callback(CURL *easy, curl_debug_callback CONVOY_SENDABLE callback) {
+    return curl_easy_setopt(easy, CURLOPT_DEBUGFUNCTION, callback);
+}
 static inline CURLcode convoy_easy_set_open_socket_callback(CURL *easy, curl_opensocket_callback CONVOY_SENDABLE callback) {
     return curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, callback);
 }

@@ -47,14 +47,12 @@ final class EasyHandle {
     /// Whether it has no further use: libcurl refused one of its options, sent a request of it twice (7.88 counts that
     /// over the life of a handle, and fails transfers once it is five), or keeps bytes that were not taken.
     ///
-    /// Before 8.0 no handle is used again that has had a response: libcurl keeps a pointer to the last header field of
-    /// it, and frees that field once more when the next response begins with a folded line. A server could end the
-    /// program.
-    var isWornOut: Bool { wasRefused || sendCount > 1 || holdsBytes || hasHeard && Self.keepsStaleFields }
+    /// For a response that it has had before see ``FoldedLineGuard``.
+    var isWornOut: Bool { wasRefused || sendCount > 1 || holdsBytes || hasHeard && FoldedLineGuard.need == .newHandle }
     @exclusivity(unchecked) private var wasRefused = false
     /// Whether a line of a response has come.
     @exclusivity(unchecked) private var hasHeard = false
-    private static let keepsStaleFields = (convoy_version()?.pointee.version_num ?? 0) < 0x08_00_00
+    @exclusivity(unchecked) private var folding = FoldedLineGuard()
     /// Whether libcurl keeps bytes that the owner did not take yet.
     ///
     /// libcurl 7.88 does not free them when the transfer is stopped while others are on its HTTP/2 connection, and
@@ -93,6 +91,7 @@ final class EasyHandle {
         applied = Options()
         wasRefused = false
         hasHeard = false
+        folding = FoldedLineGuard()
         holdsBytes = false
         sendCount = 0
         setPermanentOptions()
@@ -146,8 +145,18 @@ final class EasyHandle {
         convoy_easy_set_data_callback(easy, CURLOPT_HEADERFUNCTION) { bytes, size, count, context in
             guard let bytes, let handle = EasyHandle.from(context) else { return 0 }
             handle.hasHeard = true
-            let line = UnsafeRawBufferPointer(start: bytes, count: size * count)
-            return handle.owner?.easyHandle(handle, didReceiveHeaderLine: line) == true ? line.count : 0
+            let line = UnsafeMutableRawBufferPointer(start: bytes, count: size * count)
+            if FoldedLineGuard.need == .hidingOfLine { handle.folding.pass(line, handle.easy) }
+            return handle.owner?.easyHandle(handle, didReceiveHeaderLine: UnsafeRawBufferPointer(line)) == true
+                ? line.count : 0
+        }
+        if FoldedLineGuard.need == .hidingOfLine {
+            convoy_easy_set_pointer(easy, CURLOPT_DEBUGDATA, context)
+            convoy_easy_set_trace_callback(easy) { _, kind, bytes, count, context in
+                guard kind == CURLINFO_HEADER_IN, let bytes, let handle = EasyHandle.from(context) else { return 0 }
+                handle.folding.look(at: UnsafeMutableRawBufferPointer(start: bytes, count: count))
+                return 0
+            }
         }
         convoy_easy_set_data_callback(easy, CURLOPT_WRITEFUNCTION) { bytes, size, count, context in
             guard let bytes, let handle = EasyHandle.from(context), let owner = handle.owner else { return 0 }
@@ -217,6 +226,7 @@ final class EasyHandle {
         sendCount = 0
         progressCount = 0
         socket = -1
+        folding.reset(easy)
         do throws(Refused) {
             try check(convoy_easy_set_string(easy, CURLOPT_URL, url))
             try apply(options)
