@@ -6,6 +6,7 @@
 
 #define CURL_DISABLE_TYPECHECK 1
 #include <curl/curl.h>
+#include <malloc.h>
 
 // Callbacks run on the network thread, whatever the isolation of the place that hands them over.
 #define CONVOY_SENDABLE __attribute__((swift_attr("@Sendable")))

@@ -108,6 +108,7 @@ public final class NetworkThread: Sendable {
         let engine = Engine(runLoop: runLoop, multi: try MultiHandle(runLoop: runLoop))
         do {
             try SystemThread.start(name: "Convoy.Network", stackSize: stackSize) {
+                TransferMemory.adoptThread()
                 engine.runLoop.run()
                 engine.multi.close()
             }

@@ -105,8 +105,9 @@ struct OperationCore {
     /// What carries all tries of the operation: settled with the first.
     mutating func openCarrier() -> any Transport {
         if let carrier { return carrier }
-        let values = common.values
-        let chosen = values.coalesces && rareHandlers?.redirect == nil ? values.transport.coalescing : values.transport
+        // Not the values as a whole: each of them would be counted.
+        let own = common.values.transport
+        let chosen = common.values.coalesces && rareHandlers?.redirect == nil ? own.coalescing : own
         carrier = chosen
         return chosen
     }

@@ -92,11 +92,13 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     }
     /// With the port, where the URL names one: two services on one machine are two hosts.
     package override var hostKey: HostKey? {
-        let (request, base) = core.withLock { ($0.request, $0.common.values.baseHost) }
-        switch request {
-        case .prepared: return base
-        case .foundation(let request): return hostKey(of: request.url)
+        let (request, base) = core.withLock { core -> (URLRequest?, HostKey?) in
+            switch core.request {
+            case .prepared: (nil, core.common.values.baseHost)
+            case .foundation(let request): (request, nil)
+            }
         }
+        return request.map { hostKey(of: $0.url) } ?? base
     }
 
     package override var waitsAtClosedGate: Bool { retryPolicy != nil }

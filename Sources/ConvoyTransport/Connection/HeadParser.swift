@@ -49,7 +49,7 @@ struct HeadParser {
 
     /// Makes ready for the answer to another request.
     mutating func reset() {
-        beginHead()
+        forgetHead()
         hasBegun = false
         isInterim = false
         isAfterStatusLine = false
@@ -58,10 +58,9 @@ struct HeadParser {
         trailerBytes = 0
     }
 
-    private mutating func beginHead() {
+    private mutating func forgetHead() {
         // The array of the last head belongs to its response.
         bytes = []
-        bytes.reserveCapacity(512)
         statusCode = 0
         announcedLength = nil
         contentEncodings = []
@@ -80,7 +79,8 @@ struct HeadParser {
                 earlierBytes += bytes.count
             }
             hasBegun = true
-            beginHead()
+            forgetHead()
+            bytes.reserveCapacity(512)
             guard let code = Self.statusCode(of: line) else { return .refused("The status line is malformed.") }
             guard code != 101 else { return .refused("The server switches to a protocol that nobody asked for.") }
             statusCode = code
@@ -129,16 +129,19 @@ struct HeadParser {
 
     /// Two different lengths are how requests are smuggled (RFC 9112, section 6.3): no guess is safe.
     private mutating func noteLength(_ values: Slice<UnsafeRawBufferPointer>) -> Step {
-        for value in values.split(separator: UInt8(ascii: ","), omittingEmptySubsequences: false) {
-            guard let length = Self.number(value) else {
+        var rest = values
+        while true {
+            let end = rest.firstIndex(of: UInt8(ascii: ",")) ?? rest.endIndex
+            guard let length = Self.number(rest[..<end]) else {
                 return .refused("The Content-Length is not a number, or too large for one.")
             }
             if let earlier = announcedLength, earlier != length {
                 return .refused("The response announces two different lengths, \(earlier) and \(length).")
             }
             announcedLength = length
+            guard end < rest.endIndex else { return .more }
+            rest = rest[(end + 1)...]
         }
-        return .more
     }
 
     /// Chunks are the only coding that a server may use unasked (RFC 9112, section 7.4). libcurl would undo others

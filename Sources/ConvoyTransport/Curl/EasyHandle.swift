@@ -143,12 +143,10 @@ final class EasyHandle {
             return Int32(owner.easyHandleMaySendAgain(handle) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT)
         }
         convoy_easy_set_data_callback(easy, CURLOPT_HEADERFUNCTION) { bytes, size, count, context in
-            guard let bytes, let handle = EasyHandle.from(context) else { return 0 }
-            handle.hasHeard = true
+            guard let bytes, let context else { return 0 }
             let line = UnsafeMutableRawBufferPointer(start: bytes, count: size * count)
-            if FoldedLineGuard.need == .hidingOfLine { handle.folding.pass(line, handle.easy) }
-            return handle.owner?.easyHandle(handle, didReceiveHeaderLine: UnsafeRawBufferPointer(line)) == true
-                ? line.count : 0
+            // Once for each line, so without counting references: the handle outlives what libcurl does with it.
+            return Unmanaged<EasyHandle>.fromOpaque(context)._withUnsafeGuaranteedRef { $0.take(line) } ? line.count : 0
         }
         if FoldedLineGuard.need == .hidingOfLine {
             convoy_easy_set_pointer(easy, CURLOPT_DEBUGDATA, context)
@@ -169,6 +167,13 @@ final class EasyHandle {
             case .abort: return block.count == 0 ? 1 : 0
             }
         }
+    }
+
+    /// False aborts the transfer.
+    private func take(_ line: UnsafeMutableRawBufferPointer) -> Bool {
+        hasHeard = true
+        if FoldedLineGuard.need == .hidingOfLine { folding.pass(line, easy) }
+        return owner?.easyHandle(self, didReceiveHeaderLine: UnsafeRawBufferPointer(line)) ?? false
     }
 
     /// What a transfer with a body needs.

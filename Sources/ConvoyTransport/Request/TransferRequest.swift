@@ -57,8 +57,8 @@ package enum TransferRequest: Sendable {
 /// A request without a body that needs no further check: what most requests are.
 ///
 /// Foundation's `URLRequest` is made from it when somebody asks. It takes as long to make, to copy and to read as all
-/// that the engine does for a small request.
-package struct PreparedRequest: Sendable {
+/// that the engine does for a small request. An object, because it is handed on a dozen times on its way.
+package final class PreparedRequest: Sendable {
     /// A URL with the scheme `http` or `https` and a host.
     package let address: String
     /// A token (RFC 9110, section 5.6.2).
