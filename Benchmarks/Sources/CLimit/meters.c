@@ -1,5 +1,6 @@
 #include "limit.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +40,11 @@ long limit_memory_of(int process, const char *key) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/status", process);
     return memory(path, key);
+}
+
+long limit_allocated_bytes(void) {
+    struct mallinfo2 info = mallinfo2();
+    return (long)(info.uordblks + info.hblkhd);
 }
 
 void limit_reset_peak(void) {

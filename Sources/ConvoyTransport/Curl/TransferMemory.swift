@@ -23,6 +23,8 @@ enum TransferMemory {
     /// The sizes that are kept: those of receive buffers.
     private static let keptSizes = (16 << 10)...(48 << 10)
     private static let mostKept = 64
+    /// Up to this size glibc has a cache for each thread.
+    private static let smallest = 1024
 
     private static let key: pthread_key_t = {
         var key = pthread_key_t()
@@ -46,8 +48,9 @@ enum TransferMemory {
             { $0.flatMap { strdup($0) } },
             { count, size in
                 let (bytes, isTooMuch) = count.multipliedReportingOverflow(by: size)
-                guard !isTooMuch, let block = TransferMemory.allocate(bytes) else { return nil }
-                return memset(block, 0, bytes)
+                // What is large may be new, and need not be touched.
+                guard !isTooMuch, bytes <= TransferMemory.smallest else { return calloc(count, size) }
+                return malloc(bytes).map { memset($0, 0, bytes) }
             })
     }
 

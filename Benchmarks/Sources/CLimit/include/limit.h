@@ -71,5 +71,7 @@ uint64_t limit_nanoseconds(void);
 long limit_memory(const char *key);
 // The same of another process.
 long limit_memory_of(int process, const char *key);
+// The bytes that are allocated at the moment, by the thread that allocated first.
+long limit_allocated_bytes(void);
 // Lets VmHWM start anew from VmRSS.
 void limit_reset_peak(void);

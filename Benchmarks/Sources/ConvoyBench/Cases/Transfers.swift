@@ -28,6 +28,8 @@ extension Case {
 
     private static func slowTransfers(_ plan: RequestPlan, _ context: Context) throws -> Sample {
         let requests = ConvoyRequests(plan, context)
+        // A manager's own queue runs 64 for a host.
+        requests.manager.operationQueue = RequestOperationQueue()
         try BenchError.check(failed: requests.enqueueAll(1), of: 1)
         let count = plan.requests(context)
         limit_reset_peak()

@@ -68,8 +68,8 @@ struct Case: Sendable {
 
     /// All that there are, in the order of the table.
     static let all: [Case] = [
-        .smallGet, .smallGetOne, .smallGetHTTP2, .wake, .jsonGet, .serialize, .download, .upload, .operations, .transfers,
-        .pause,
+        .smallGet, .smallGetOne, .smallGetHTTP2, .wake, .jsonGet, .serialize, .download, .upload, .operations, .waiting,
+        .transfers, .pause,
     ]
 
     /// The trial of a name.
