@@ -4,7 +4,6 @@ import Testing
 
 @testable import ConvoyTestServer
 
-@Suite("A server behaviour")
 struct BehaviourTests {
     private func exchange(
         _ server: TestServer, _ resource: BehavingResource, _ headers: [String] = [], suffix: String = ""
@@ -12,8 +11,8 @@ struct BehaviourTests {
         try RawClient(port: server.port, timeout: 10).exchange("GET", resource.path + suffix, headers: headers)
     }
 
-    @Test("answers any range of any size, and ends what it does not mean to hold", arguments: ServerBehaviour.allCases)
-    func total(behaviour: ServerBehaviour) throws {
+    @Test(arguments: ServerBehaviour.allCases)
+    func `answers any range of any size, and ends what it does not mean to hold`(behaviour: ServerBehaviour) throws {
         let server = try TestServer()
         let isSilent = behaviour == .stalls || behaviour == .answersLikeHEAD
         for size in [0, 1, 2, 999] {
@@ -36,8 +35,7 @@ struct BehaviourTests {
         #expect(server.unexpectedRequests.isEmpty)
     }
 
-    @Test("is told apart from a client's mistake: who gets the right bytes and who cannot")
-    func facts() {
+    @Test func `is told apart from a client's mistake: who gets the right bytes and who cannot`() {
         for behaviour in ServerBehaviour.allCases {
             #expect(behaviour.isUndetectable == behaviour.outcomes.isEmpty, "\(behaviour)")
             #expect(!behaviour.isHonest || !behaviour.outcomes.contains(.failed), "\(behaviour)")
@@ -45,8 +43,7 @@ struct BehaviourTests {
         #expect(ServerBehaviour.allCases.count { $0.isHonest } >= 10)
     }
 
-    @Test("of an honest server gives the rest, the whole when the entity has changed, and 416 behind the end")
-    func honest() throws {
+    @Test func `of an honest server gives the rest, the whole where the entity has changed, or 416 behind the end`() throws {
         let server = try TestServer()
         let resource = server.route("/e", behaving: .honest, size: 1000, seed: 7)
         let whole = try exchange(server, resource)
@@ -64,8 +61,7 @@ struct BehaviourTests {
         #expect(!resource.accepts(whole.body, status: 206))
     }
 
-    @Test("that changes the entity lists every version that was current")
-    func versions() throws {
+    @Test func `that changes the entity lists every version that was current`() throws {
         let server = try TestServer()
         let resource = server.route("/e", behaving: .ignoresIfRange, size: 1000)
         let bodies = try (0..<3).map { _ in try exchange(server, resource).body }
@@ -75,8 +71,7 @@ struct BehaviourTests {
         #expect(part.body == resource.acceptableBodies()[3][10...])
     }
 
-    @Test("is the same again for the same seed, and another for another")
-    func seeds() throws {
+    @Test func `is the same again for the same seed, and another for another`() throws {
         let server = try TestServer()
         func statuses(_ seed: UInt64) throws -> ([Int], Data?) {
             let resource = server.route("/e", behaving: .closesBeforeHead, size: 100, seed: seed)
@@ -90,8 +85,7 @@ struct BehaviourTests {
         #expect(one.0 != two.0 && one.1 != two.1)
     }
 
-    @Test("that cuts a body which only the connection ends counts the cut one as right, of a 200 alone")
-    func undetectableCut() throws {
+    @Test func `that cuts a body which only the connection ends counts the cut one as right, of a 200 alone`() throws {
         let server = try TestServer()
         let resource = server.route("/e", behaving: .cutAtConnectionClose, size: 1000, seed: 3)
         for _ in 0..<20 {
@@ -104,10 +98,8 @@ struct BehaviourTests {
         #expect(resource.acceptableBodies().count <= count + 1)
     }
 
-    @Test(
-        "with gzip sends what gzip reads, unless it is cut",
-        arguments: [ServerBehaviour.gzip, .gzipOfTwoMembers, .gzipThenIdentity, .gzipCutShort])
-    func gzip(behaviour: ServerBehaviour) throws {
+    @Test(arguments: [ServerBehaviour.gzip, .gzipOfTwoMembers, .gzipThenIdentity, .gzipCutShort])
+    func `with gzip sends what gzip reads, unless it is cut`(behaviour: ServerBehaviour) throws {
         let server = try TestServer()
         let directory = try TemporaryDirectory()
         for size in [0, 1, 200_000] {
@@ -121,8 +113,7 @@ struct BehaviourTests {
         }
     }
 
-    @Test("redirects to a URL beside it, which is there")
-    func redirects() throws {
+    @Test func `redirects to a URL beside it, which is there`() throws {
         let server = try TestServer()
         let resource = server.route("/a/e", behaving: .redirectsRangeToEqualEntityTag, size: 100)
         let whole = try exchange(server, resource)

@@ -6,14 +6,13 @@ import Testing
 private let curlIsInstalled = FileManager.default.isExecutableFile(atPath: "/usr/bin/curl")
 
 /// A client that was written by somebody else. Skipped, with the reason, where there is no curl.
-@Suite("curl", .enabled(if: curlIsInstalled, "there is no /usr/bin/curl here"))
+@Suite(.enabled(if: curlIsInstalled, "there is no /usr/bin/curl here"))
 struct CurlTests {
     private func curl(_ arguments: String...) throws -> ProcessRunner.Result {
         try ProcessRunner.run("/usr/bin/curl", ["-sS", "--max-time", "20"] + arguments)
     }
 
-    @Test("follows a redirect, and uploads with Expect and in chunks")
-    func uploads() throws {
+    @Test func `follows a redirect, and uploads with Expect and in chunks`() throws {
         let server = try TestServer()
         server.redirect("/a", to: "/e", status: 307)
         server.echo(at: "/e")
@@ -27,8 +26,7 @@ struct CurlTests {
         #expect(server.requests("PUT", "/e").map(\.bodyChecksum) == [.of(body), .of(body)])
     }
 
-    @Test("resumes a download that broke off, and gets the right bytes")
-    func resumes() throws {
+    @Test func `resumes a download that broke off, and gets the right bytes`() throws {
         let body = PatternBytes.data(count: 1_000_000)
         let server = try TestServer()
         server.serve(body, at: "/f", etag: "\"1\"") { request, response in
@@ -41,8 +39,7 @@ struct CurlTests {
         #expect(try Data(contentsOf: file) == body)
     }
 
-    @Test("names each fault by the exit status that it has for it")
-    func faults() throws {
+    @Test func `names each fault by the exit status that it has for it`() throws {
         let server = try TestServer()
         server.route("/truncated", .text("hello").truncated(afterBytes: 2))
         server.route("/empty", .text("hello").failing(.closeBeforeHead))

@@ -3,7 +3,6 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-@Suite("A response with effects")
 final class EffectTests {
     private let data = PatternBytes.data(count: 5000)
     /// A server that nobody holds is stopped.
@@ -18,8 +17,7 @@ final class EffectTests {
         return (server, client)
     }
 
-    @Test("keeps each part a chunk of its own, and sends trailers after them")
-    func chunks() throws {
+    @Test func `keeps each part a chunk of its own, and sends trailers after them`() throws {
         let big = PatternBytes.data(count: 300_000)
         let (_, raw) = try client(.chunked([Data("ab".utf8), Data(), big, Data("c".utf8)]).trailers(["X-Sum": "7"]))
         let head = try raw.read(4000)
@@ -31,24 +29,21 @@ final class EffectTests {
         #expect(String(decoding: try literal.readToEnd(), as: UTF8.self).hasSuffix("2\r\nab\r\n3\r\ncde\r\n0\r\n\r\n"))
     }
 
-    @Test("frames the body as it is told: by length, in chunks, or by the end of the connection")
-    func framing() throws {
+    @Test func `frames the body as it is told: by length, in chunks, or by the end of the connection`() throws {
         for framing in [TestServer.Response.Framing.automatic, .chunked, .closeDelimited] {
             let (_, client) = try client(.bytes(data).framed(framing))
             #expect(try client.response().body == data)
         }
     }
 
-    @Test("drips in parts with pauses, and takes the time that this takes")
-    func drip() throws {
+    @Test func `drips in parts with pauses, and takes the time that this takes`() throws {
         let start = Date()
         let (_, client) = try client(.drip(data, chunk: 1000, interval: 0.02))
         #expect(try client.response().body == data)
         #expect(Date().timeIntervalSince(start) >= 0.08)
     }
 
-    @Test("keeps to a bandwidth")
-    func bandwidth() throws {
+    @Test func `keeps to a bandwidth`() throws {
         let start = Date()
         let (_, client) = try client(.bytes(data).bandwidth(bytesPerSecond: 20_000))
         #expect(try client.response().body == data)
@@ -58,8 +53,7 @@ final class EffectTests {
         #expect(try other.response().body == data)
     }
 
-    @Test("comes late in the head or in the body")
-    func delays() throws {
+    @Test func `comes late in the head or in the body`() throws {
         for response in [TestServer.Response.text("x").delayed(0.05), .text("x").delayedBody(0.05)] {
             let start = Date()
             let (_, client) = try client(response)
@@ -68,8 +62,7 @@ final class EffectTests {
         }
     }
 
-    @Test("waits at a gate, before the head or inside the body, until it is opened")
-    func gates() throws {
+    @Test func `waits at a gate, before the head or inside the body, until it is opened`() throws {
         let gate = TestServer.Gate()
         let (server, first) = try client(.text("x").held(by: gate))
         server.route("/body", .bytes(data).heldBody(by: gate, afterBytes: 1000))
@@ -87,8 +80,8 @@ final class EffectTests {
         #expect(try third.response().text == "open already")
     }
 
-    @Test("stalls after so many bytes, with the connection open until the client goes", arguments: [0, 1, 4999])
-    func stalls(count: Int) throws {
+    @Test(arguments: [0, 1, 4999])
+    func `stalls after so many bytes, with the connection open until the client goes`(count: Int) throws {
         let (server, client) = try client(.bytes(data).stalls(afterBytes: count))
         while try client.read(1) != Data("\r".utf8) || client.read(3) != Data("\n\r\n".utf8) {}
         #expect(try client.read(count) == data.prefix(count))
@@ -98,16 +91,16 @@ final class EffectTests {
         #expect(statistics.abandonedRequestCount == 1 && statistics.activeRequestCount == 0)
     }
 
-    @Test("resets after exactly so many bytes", arguments: [0, 1, 4999])
-    func resets(count: Int) throws {
+    @Test(arguments: [0, 1, 4999])
+    func `resets after exactly so many bytes`(count: Int) throws {
         let (_, client) = try client(.bytes(data).resets(afterBytes: count))
         while try client.read(1) != Data("\r".utf8) || client.read(3) != Data("\n\r\n".utf8) {}
         #expect(try client.read(count) == data.prefix(count))
         #expect(throws: RawClient.Failure.reset) { _ = try client.read(1) }
     }
 
-    @Test("is cut off in order after exactly so many bytes, framed by length or in chunks", arguments: [0, 1, 4999])
-    func truncated(count: Int) throws {
+    @Test(arguments: [0, 1, 4999])
+    func `is cut off in order after exactly so many bytes, framed by length or in chunks`(count: Int) throws {
         let (_, client) = try client(.bytes(data).truncated(afterBytes: count))
         let text = String(decoding: try client.readToEnd(), as: UTF8.self)
         #expect(text.contains("Content-Length: 5000") && text.utf8.count > count)
@@ -117,8 +110,7 @@ final class EffectTests {
         #expect(!bytes.suffix(5).elementsEqual("0\r\n\r\n".utf8))
     }
 
-    @Test("can fail before its head: by a reset, an empty reply, or silence")
-    func beforeHead() throws {
+    @Test func `can fail before its head: by a reset, an empty reply, or silence`() throws {
         let (_, reset) = try client(.text("x").resetBeforeHead())
         #expect(throws: RawClient.Failure.reset) { _ = try reset.readToEnd() }
         let (_, empty) = try client(.text("x").failing(.closeBeforeHead))
@@ -129,8 +121,7 @@ final class EffectTests {
         #expect(try silent.readToEnd().isEmpty)
     }
 
-    @Test("announces a length for 204, 304 and 302 when it is told to, and none of its own")
-    func lengthWithoutBody() throws {
+    @Test func `announces a length for 204, 304 and 302 when it is told to, and none of its own`() throws {
         for status in [204, 304] {
             let (_, client) = try client(.status(status).contentLength(5))
             #expect(try client.response()["Content-Length"] == "5")
@@ -146,16 +137,14 @@ final class EffectTests {
         #expect(text.contains("302 Found") && text.contains("Content-Length: 5") && text.hasSuffix("\r\n\r\n"))
     }
 
-    @Test("closes after a Content-Length that is wrong, too long or too short")
-    func wrongLength() throws {
+    @Test func `closes after a Content-Length that is wrong, too long or too short`() throws {
         for length in [3, 8] {
             let (_, client) = try client(.text("hello").contentLength(length))
             #expect(String(decoding: try client.readToEnd(), as: UTF8.self).hasSuffix("\r\n\r\nhello"))
         }
     }
 
-    @Test("sends header fields of its own as they are, duplicates and framing included")
-    func ownHeaders() throws {
+    @Test func `sends header fields of its own as they are, duplicates and framing included`() throws {
         let (_, client) = try client(
             .text("hello").header("content-LENGTH", "5").header("Content-Length", "6").header("Set-Cookie", "a")
                 .header("Set-Cookie", "b").closing())
@@ -164,16 +153,14 @@ final class EffectTests {
         #expect(!text.contains("Content-Length: 5"))
     }
 
-    @Test("need not be HTTP at all")
-    func raw() throws {
+    @Test func `need not be HTTP at all`() throws {
         let (_, client) = try client(.raw("http/1.1 200 ok\r\n\r\n"))
         #expect(try client.readToEnd() == Data("http/1.1 200 ok\r\n\r\n".utf8))
         let (_, cut) = try self.client(.raw("0123456789").truncated(afterBytes: 4))
         #expect(try cut.readToEnd() == Data("0123".utf8))
     }
 
-    @Test("may be preceded by informational responses, and have any status and reason")
-    func interim() throws {
+    @Test func `may be preceded by informational responses, and have any status and reason`() throws {
         let (_, client) = try client(
             .text("x").preceded(by: 103, headers: ["Link": "</a>"]).status(299, reason: "Nearly"))
         let hints = try client.anyResponse()
@@ -181,8 +168,7 @@ final class EffectTests {
         #expect(try client.anyResponse().statusLine == "HTTP/1.1 299 Nearly")
     }
 
-    @Test("streams many bytes of the pattern through a small buffer of the client")
-    func stream() throws {
+    @Test func `streams many bytes of the pattern through a small buffer of the client`() throws {
         let count = 30_000_000
         let server = try TestServer()
         server.route("/", .pattern(count: count))

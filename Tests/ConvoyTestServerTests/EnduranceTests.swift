@@ -4,10 +4,9 @@ import Foundation
 import Testing
 
 /// One after the other: they count the descriptors and the memory of the process.
-@Suite("Under load and at its end, the server", .serialized)
+@Suite(.serialized)
 struct EnduranceTests {
-    @Test("holds 1,000 slow connections at once and answers another one meanwhile")
-    func manyConnections() throws {
+    @Test func `holds 1,000 slow connections at once and answers another one meanwhile`() throws {
         ProcessMeters.raiseDescriptorLimit()
         let server = try TestServer()
         let gate = TestServer.Gate()
@@ -22,8 +21,8 @@ struct EnduranceTests {
         #expect(server.totalConnectionCount == 1001 && server.peakActiveRequestCount >= 1000)
     }
 
-    @Test("answers garbage with 400 or silence, never with its own end", arguments: 0..<4)
-    func garbage(seed: Int) throws {
+    @Test(arguments: 0..<4)
+    func `answers garbage with 400 or silence, never with its own end`(seed: Int) throws {
         var random = SplitMix64(seed: UInt64(seed))
         let server = try TestServer()
         server.route("/", .text("alive"))
@@ -40,8 +39,7 @@ struct EnduranceTests {
         #expect(try RawClient(port: server.port).exchange("GET", "/").text == "alive")
     }
 
-    @Test("survives clients that reset in the middle of everything")
-    func resets() throws {
+    @Test func `survives clients that reset in the middle of everything`() throws {
         let server = try TestServer()
         server.route("/big", .pattern(count: 50_000_000))
         server.route("/handler") { _ in .text("x") }
@@ -54,8 +52,7 @@ struct EnduranceTests {
         try server.wait { $0.totalConnectionCount == 90 && $0.openConnectionCount == 0 && $0.activeRequestCount == 0 }
     }
 
-    @Test("stops while transfers, delays, stalls, gates and handlers are under way, and leaves no descriptor behind")
-    func stop() throws {
+    @Test func `stops in the middle of transfers, delays, stalls, gates and handlers, and leaves no descriptor behind`() throws {
         // Whatever the process opens once and keeps is opened here.
         try TestServer().stop()
         let before = ProcessMeters.openDescriptors
@@ -91,8 +88,7 @@ struct EnduranceTests {
         }
     }
 
-    @Test("ends when it is let go of, also when a route of its own held it")
-    func letGo() throws {
+    @Test func `ends when it is let go of, also when a route of its own held it`() throws {
         weak var weakly: TestServer?
         let port: UInt16
         do {
@@ -110,8 +106,7 @@ struct EnduranceTests {
         #expect(throws: RawClient.Failure.self) { _ = try RawClient(port: free) }
     }
 
-    @Test("closes every connection when it is told to, and goes on")
-    func dropConnections() throws {
+    @Test func `closes every connection when it is told to, and goes on`() throws {
         let server = try TestServer()
         server.route("/", .text("x"))
         let client = try RawClient(port: server.port)

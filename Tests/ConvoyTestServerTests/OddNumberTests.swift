@@ -4,13 +4,12 @@ import Testing
 
 @testable import ConvoyTestServer
 
-@Suite("Odd numbers")
 struct OddNumberTests {
     static let none: [Double] = [-.infinity, -1e300, -1, 0, .nan]
     static let endless: [Double] = [1e11, 1e300, .infinity]
 
-    @Test("as delays are none, if they are no time", arguments: none)
-    func noDelay(seconds: Double) throws {
+    @Test(arguments: none)
+    func `as delays are none, if they are no time`(seconds: Double) throws {
         let server = try TestServer()
         server.route("GET", "/delayed", .text("x").delayed(seconds).delayedBody(seconds))
         server.route("GET", "/drip", .drip(Data("xyz".utf8), chunk: 1, interval: seconds))
@@ -21,8 +20,8 @@ struct OddNumberTests {
         }
     }
 
-    @Test("as delays last, if they are great", arguments: endless)
-    func endlessDelay(seconds: Double) async throws {
+    @Test(arguments: endless)
+    func `as delays last, if they are great`(seconds: Double) async throws {
         let server = try TestServer()
         server.route("GET", "/delayed", .text("x").delayed(seconds))
         server.route("GET", "/quick", .text("quick"))
@@ -34,8 +33,8 @@ struct OddNumberTests {
         withExtendedLifetime(waiting) {}
     }
 
-    @Test("as times to wait are none or without end", arguments: none + endless)
-    func waiting(seconds: Double) async throws {
+    @Test(arguments: none + endless)
+    func `as times to wait are none or without end`(seconds: Double) async throws {
         let server = try TestServer()
         if Self.endless.contains(seconds) {
             Task {
@@ -57,8 +56,7 @@ struct OddNumberTests {
         try server.wait(timeout: seconds) { $0.requestCount == 1 }
     }
 
-    @Test("as lengths and offsets of a file are answered")
-    func files() throws {
+    @Test func `as lengths and offsets of a file are answered`() throws {
         let server = try TestServer()
         server.servePattern(count: .max, at: "/wrong", ranges: .wrongTotal)
         server.servePattern(count: .max, at: "/most", ranges: .atMost(.max))
@@ -79,8 +77,7 @@ struct OddNumberTests {
         #expect(try RawClient(port: server.port).exchange("GET", "/end").body == PatternBytes.data(count: 1_000, offset: .max))
     }
 
-    @Test("as offsets of the pattern have their bytes")
-    func pattern() {
+    @Test func `as offsets of the pattern have their bytes`() {
         #expect(PatternBytes.data(count: 3, offset: -1) == Data([0, 1, 2]))
         #expect(PatternBytes.data(count: 3, offset: .min) == Data([0, 1, 2]))
         let end = UInt8(Int.max % 251)

@@ -17,7 +17,6 @@ struct Malformed: Sendable, CustomTestStringConvertible {
     }
 }
 
-@Suite("The request parser")
 struct RequestParserTests {
     /// All events of these bytes, handed in so many at a time, in words.
     private func parse(_ text: String, step: Int = .max, limit: Int = 1000) -> [String] {
@@ -51,8 +50,8 @@ struct RequestParserTests {
         return words
     }
 
-    @Test("gives the same events whether bytes come at once or one by one", arguments: [1, 2, 3, 7, Int.max])
-    func anyDivision(step: Int) {
+    @Test(arguments: [1, 2, 3, 7, Int.max])
+    func `gives the same events whether bytes come at once or one by one`(step: Int) {
         let text =
             "GET /a HTTP/1.1\r\nHost: x\r\n\r\n" + "\r\n"
             + "POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello"
@@ -64,9 +63,7 @@ struct RequestParserTests {
             ])
     }
 
-    @Test(
-        "refuses what is malformed or could be read in two ways",
-        arguments: [
+    @Test(arguments: [
             Malformed("GET / HTTP/1.1\r\n\r\n", 400), Malformed("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400),
             Malformed("GET  / HTTP/1.1\r\nHost: a\r\n\r\n", 400), Malformed("GET /\r\n\r\n", 400), Malformed("GET / HTTP/2.0\r\n\r\n", 505),
             Malformed("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505), Malformed("GET / HTTP/1.1\nHost: a\n\n", 400), Malformed("\u{16}\u{3}\u{1}", 400),
@@ -78,32 +75,29 @@ struct RequestParserTests {
             Malformed("P / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
             Malformed("P / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", 501),
         ])
-    func malformed(example: Malformed) {
+    func `refuses what is malformed or could be read in two ways`(example: Malformed) {
         #expect(parse(example.text).last == "\(example.status)")
         #expect(parse(example.text, step: 1).last == "\(example.status)")
     }
 
-    @Test("refuses bad chunks")
-    func badChunks() {
+    @Test func `refuses bad chunks`() {
         for text in ["x\r\n", "\r\n", "-1\r\n", "3\r\nabcd\r\n", "FFFFFFFFFFFFFFFFF\r\n", "1\nab"] {
             #expect(parse("P / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" + text).last == "400")
         }
     }
 
-    @Test("takes a Content-Length twice when both say the same")
-    func equalLengths() {
+    @Test func `takes a Content-Length twice when both say the same`() {
         #expect(parse("P / HTTP/1.1\r\nHost: a\r\nContent-Length: 1, 1\r\n\r\nx").last == "end x 0")
     }
 
-    @Test("limits the request line to 414 and the header section to 431")
-    func limits() {
+    @Test func `limits the request line to 414 and the header section to 431`() {
         #expect(parse("GET /" + String(repeating: "a", count: 2000)) == ["414"])
         #expect(parse("GET / HTTP/1.1\r\nHost: " + String(repeating: "a", count: 2000)) == ["431"])
         #expect(parse("GET / HTTP/1.1\r\nHost: " + String(repeating: "a", count: 2000), step: 1) == ["431"])
     }
 
-    @Test("survives garbage, and HTTP with a few bytes changed, at any division", arguments: 0..<8)
-    func garbage(seed: Int) {
+    @Test(arguments: 0..<8)
+    func `survives garbage, and HTTP with a few bytes changed, at any division`(seed: Int) {
         var random = SplitMix64(seed: UInt64(seed))
         let valid = Array(
             "PUT /c HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nT: 1\r\n\r\n".utf8)
@@ -119,8 +113,7 @@ struct RequestParserTests {
         }
     }
 
-    @Test("finds path and query in every form of target")
-    func targets() throws {
+    @Test func `finds path and query in every form of target`() throws {
         func split(_ target: String) throws -> String {
             let line = Array("GET \(target) HTTP/1.0".utf8)
             let head = try line.withUnsafeBytes { try RequestHead(lines: [$0]) }

@@ -4,7 +4,6 @@ import Testing
 
 @testable import ConvoyTestServer
 
-@Suite("A served file")
 struct ServedFileTests {
     private let data = PatternBytes.data(count: 1000)
     private let date = Date(timeIntervalSince1970: 784_111_777.5)
@@ -17,8 +16,7 @@ struct ServedFileTests {
         return try RawClient(port: server.port).exchange(method, "/f", headers: headers)
     }
 
-    @Test("comes whole, with its validators, and without a body to HEAD")
-    func whole() throws {
+    @Test func `comes whole, with its validators, and without a body to HEAD`() throws {
         let response = try answer([])
         #expect(response.status == 200 && response.body == data)
         #expect(response["ETag"] == "\"v1\"" && response["Accept-Ranges"] == "bytes")
@@ -28,29 +26,26 @@ struct ServedFileTests {
         #expect(try answer([], method: "DELETE").status == 405)
     }
 
-    @Test(
-        "answers a single range with exactly those bytes",
-        arguments: [("0-0", 0..<1), ("10-19", 10..<20), ("990-", 990..<1000), ("-5", 995..<1000), ("-5000", 0..<1000),
+    @Test(arguments: [("0-0", 0..<1), ("10-19", 10..<20), ("990-", 990..<1000), ("-5", 995..<1000), ("-5000", 0..<1000),
             ("999-99999999999999999999", 999..<1000)])
-    func ranges(field: String, range: Range<Int>) throws {
+    func `answers a single range with exactly those bytes`(field: String, range: Range<Int>) throws {
         let response = try answer(["Range: bytes=\(field)"])
         #expect(response.status == 206 && response.body == data[range])
         #expect(response["Content-Range"] == "bytes \(range.lowerBound)-\(range.upperBound - 1)/1000")
     }
 
-    @Test("answers 416 to a range that is not there", arguments: ["1000-", "5000-6000", "-0"])
-    func unsatisfiable(field: String) throws {
+    @Test(arguments: ["1000-", "5000-6000", "-0"])
+    func `answers 416 to a range that is not there`(field: String) throws {
         let response = try answer(["Range: bytes=\(field)"])
         #expect(response.status == 416 && response["Content-Range"] == "bytes */1000")
     }
 
-    @Test("comes whole for what is not one valid range", arguments: ["bytes=0-1,5-6", "lines=0-1", "bytes=5-2", "bytes=x-"])
-    func ignored(field: String) throws {
+    @Test(arguments: ["bytes=0-1,5-6", "lines=0-1", "bytes=5-2", "bytes=x-"])
+    func `comes whole for what is not one valid range`(field: String) throws {
         #expect(try answer(["Range: \(field)"]).status == 200)
     }
 
-    @Test("honours If-Range only when the validator is the same, and strongly so")
-    func ifRange() throws {
+    @Test func `honours If-Range only when the validator is the same, and strongly so`() throws {
         func status(_ condition: String) throws -> Int { try answer(["Range: bytes=5-", "If-Range: \(condition)"]).status }
         #expect(try status("\"v1\"") == 206)
         #expect(try status("\"v2\"") == 200)
@@ -59,8 +54,7 @@ struct ServedFileTests {
         #expect(try status("Sun, 06 Nov 1994 08:49:38 GMT") == 200)
     }
 
-    @Test("answers 304 and 412 by the preconditions, in the order of RFC 9110 section 13.2.2")
-    func preconditions() throws {
+    @Test func `answers 304 and 412 by the preconditions, in the order of RFC 9110 section 13.2.2`() throws {
         #expect(try answer(["If-None-Match: \"v1\""]).status == 304)
         #expect(try answer(["If-None-Match: \"a,b\", W/\"v1\""]).status == 304)
         #expect(try answer(["If-None-Match: *"]).status == 304)
@@ -73,8 +67,7 @@ struct ServedFileTests {
         #expect(try answer(["If-None-Match: \"v1\"", "Range: bytes=0-1"]).status == 304)
     }
 
-    @Test("misbehaves about ranges exactly as it is told to")
-    func misbehaviour() throws {
+    @Test func `misbehaves about ranges exactly as it is told to`() throws {
         let range = ["Range: bytes=100-199"]
         #expect(try answer(range, ranges: .ignored).status == 200)
         let shifted = try answer(range, ranges: .wrongOffset(by: -50))
@@ -88,8 +81,7 @@ struct ServedFileTests {
         #expect(short["Content-Range"] == "bytes 100-109/1000" && short.body == data[100..<110])
     }
 
-    @Test("can be replaced between two requests, and broken off in one of them only")
-    func replaced() throws {
+    @Test func `can be replaced between two requests, and broken off in one of them only`() throws {
         let server = try TestServer()
         server.serve(data, at: "/f", etag: "\"v1\"") { request, response in
             request.headers["Range"] == nil ? response.resets(afterBytes: 400) : response
@@ -104,8 +96,7 @@ struct ServedFileTests {
         #expect(third.status == 200 && third.text == "new" && third["ETag"] == "\"v2\"")
     }
 
-    @Test("made of a pattern has the right bytes at any offset and costs no memory")
-    func pattern() throws {
+    @Test func `made of a pattern has the right bytes at any offset and costs no memory`() throws {
         let server = try TestServer()
         let size = 1 << 40
         server.servePattern(count: size, at: "/big", etag: "\"big\"")

@@ -3,10 +3,8 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-@Suite("The server")
 struct ServingTests {
-    @Test("answers with canned responses, closures and async closures on one kept-alive connection")
-    func routes() throws {
+    @Test func `answers with canned responses, closures and async closures on one kept-alive connection`() throws {
         let server = try TestServer()
         server.route("GET", "/closure") { request in .text("closure \(request.method)") }
         server.route("GET", "/async") { _ in
@@ -22,8 +20,7 @@ struct ServingTests {
         #expect(server.totalConnectionCount == 1)
     }
 
-    @Test("prefers an exact path to a prefix, a longer prefix to a shorter, a method to any, and GET for HEAD")
-    func precedence() throws {
+    @Test func `prefers an exact path to a prefix, a longer prefix to a shorter, a method to any, GET for HEAD`() throws {
         let server = try TestServer()
         server.route("/*", .text("all"))
         server.route("/files/*", .text("files"))
@@ -42,16 +39,14 @@ struct ServingTests {
         #expect(server.unexpectedRequests.map(\.path) == ["/only", "/x"])
     }
 
-    @Test("gives responses in turn, and the last one for ever")
-    func inTurn() throws {
+    @Test func `gives responses in turn, and the last one for ever`() throws {
         let server = try TestServer()
         server.route("/t", inTurn: [.status(503), .status(429), .text("done")])
         let client = try RawClient(port: server.port)
         #expect(try (0..<4).map { _ in try client.exchange("GET", "/t").status } == [503, 429, 200, 200])
     }
 
-    @Test("answers 500 with the error that a closure throws")
-    func throwing() throws {
+    @Test func `answers 500 with the error that a closure throws`() throws {
         struct Broken: Error {}
         let server = try TestServer()
         server.route("/x") { _ in throw Broken() }
@@ -59,8 +54,7 @@ struct ServingTests {
         #expect(response.status == 500 && response.text.contains("Broken"))
     }
 
-    @Test("records what came: method, path, query, headers in order, body, and keeps reading after it stopped")
-    func records() throws {
+    @Test func `records method, path, query, headers in order and body, and keeps the records when it has stopped`() throws {
         let server = try TestServer()
         server.route("/r", .text("ok"))
         let client = try RawClient(port: server.port)
@@ -76,8 +70,7 @@ struct ServingTests {
         #expect(request.bodyChecksum == .of(Data("b\0dy".utf8)))
     }
 
-    @Test("takes pipelined requests, chunked bodies with trailers, and any division of the bytes")
-    func pipelining() throws {
+    @Test func `takes pipelined requests, chunked bodies with trailers, and any division of the bytes`() throws {
         let server = try TestServer()
         server.echo(at: "/e")
         server.route("/a", .text("a").delayed(0.02))
@@ -93,8 +86,7 @@ struct ServingTests {
         #expect(server.requests[1].trailers["x-t"] == "1")
     }
 
-    @Test("sends 100 Continue, withholds it, or answers early, as the route wants")
-    func expectContinue() throws {
+    @Test func `sends 100 Continue, withholds it, or answers early, as the route wants`() throws {
         let server = try TestServer()
         server.route("/c", .text("ok"))
         server.route("/w", options: .withholdsContinue, .text("ok"))
@@ -114,8 +106,7 @@ struct ServingTests {
         #expect(server.requests.map(\.text) == ["abc", "abc", ""])
     }
 
-    @Test("answers early while a large body is on its way, and the answer arrives")
-    func earlyAnswer() throws {
+    @Test func `answers early while a large body is on its way, and the answer arrives`() throws {
         let server = try TestServer()
         server.route("/e", options: .answersEarly, .text("too much", status: 413))
         let client = try RawClient(port: server.port)
@@ -125,8 +116,7 @@ struct ServingTests {
         #expect(response.status == 413 && response.text == "too much" && response["Connection"] == "close")
     }
 
-    @Test("keeps no body of a route that discards it, only length and checksum")
-    func discards() throws {
+    @Test func `keeps no body of a route that discards it, only length and checksum`() throws {
         let server = try TestServer()
         server.route("/d", options: .discardsBody, .status(204))
         let part = PatternBytes.data(count: 1_000_003)
@@ -144,8 +134,7 @@ struct ServingTests {
         #expect(ProcessMeters.residentKilobytes - before < 55_000)
     }
 
-    @Test("speaks HTTP/1.0: closes by default, and ends a body of unknown length with the connection")
-    func http10() throws {
+    @Test func `speaks HTTP/1.0: closes by default, and ends a body of unknown length with the connection`() throws {
         let server = try TestServer()
         server.route("/t", .text("t"))
         server.route("/c", .chunked(["a", "b"]))
@@ -158,8 +147,7 @@ struct ServingTests {
         #expect(server.totalConnectionCount == 1)
     }
 
-    @Test("closes when the client asks for it, and says so")
-    func connectionClose() throws {
+    @Test func `closes when the client asks for it, and says so`() throws {
         let server = try TestServer()
         server.route("/t", .text("t"))
         let client = try RawClient(port: server.port)
@@ -168,24 +156,21 @@ struct ServingTests {
         try server.wait { $0.openConnectionCount == 0 }
     }
 
-    @Test("redirects with the location as it was given")
-    func redirects() throws {
+    @Test func `redirects with the location as it was given`() throws {
         let server = try TestServer()
         server.redirect("/a", to: "/b", status: 308)
         let response = try RawClient(port: server.port).exchange("GET", "/a")
         #expect(response.status == 308 && response["Location"] == "/b")
     }
 
-    @Test("gives URLs for its paths")
-    func urls() throws {
+    @Test func `gives URLs for its paths`() throws {
         let server = try TestServer()
         #expect(server.url.absoluteString == "http://127.0.0.1:\(server.port)")
         #expect(server.url("/a?b=c").absoluteString == "http://127.0.0.1:\(server.port)/a?b=c")
         #expect(server.url("/a b").path == "/a b")
     }
 
-    @Test("tells that a port is taken")
-    func portTaken() throws {
+    @Test func `tells that a port is taken`() throws {
         let server = try TestServer()
         var configuration = TestServer.Configuration()
         configuration.port = server.port

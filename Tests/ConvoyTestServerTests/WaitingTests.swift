@@ -3,10 +3,8 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-@Suite("Waiting and expecting")
 struct WaitingTests {
-    @Test("A wait returns when the requests have come, from a thread and from a task")
-    func waits() async throws {
+    @Test func `a wait returns when the requests have come, from a thread and from a task`() async throws {
         let server = try TestServer()
         server.route("/", .text("x"))
         async let inTask = server.waitForRequests(count: 2)
@@ -19,8 +17,7 @@ struct WaitingTests {
         #expect(try blocking { try server.waitForRequests(count: 2).count } == 2)
     }
 
-    @Test("A wait that is in vain tells what the server had seen, and one on a stopped server does not wait")
-    func inVain() async throws {
+    @Test func `a wait in vain tells what the server had seen, and one on a stopped server ends at once`() async throws {
         let server = try TestServer()
         #expect(throws: TestServerError.self) { try blocking { try server.waitForRequests(count: 1, timeout: 0.02) } }
         await #expect(throws: TestServerError.self) { try await server.waitForRequests(count: 1, timeout: 0.02) }
@@ -29,16 +26,14 @@ struct WaitingTests {
         await #expect(throws: TestServerError.stopped) { try await pending.value }
     }
 
-    @Test("A cancelled task stops waiting at once")
-    func cancelled() async throws {
+    @Test func `a cancelled task stops waiting at once`() async throws {
         let server = try TestServer()
         let task = Task { try await server.waitForRequests(count: 1, timeout: 60) }
         task.cancel()
         await #expect(throws: CancellationError.self) { try await task.value }
     }
 
-    @Test("Expectations tell in sentences what did not come, and what came without a route")
-    func expectations() throws {
+    @Test func `expectations tell in sentences what did not come, and what came without a route`() throws {
         let server = try TestServer()
         server.route("/x", .text("x"))
         server.expect("POST", "/x", count: 2)
@@ -55,8 +50,7 @@ struct WaitingTests {
         }
     }
 
-    @Test("A recording limit of nothing keeps nothing and still counts")
-    func recordingLimit() throws {
+    @Test func `a recording limit of nothing keeps nothing and still counts`() throws {
         var configuration = TestServer.Configuration()
         configuration.recordingLimit = 0
         let server = try TestServer(configuration)
@@ -65,8 +59,7 @@ struct WaitingTests {
         #expect(server.requests.isEmpty && server.statistics.requestCount == 3)
     }
 
-    @Test("An upload that the client gives up is not among the requests but among the incomplete ones")
-    func abandonedUpload() throws {
+    @Test func `an upload that the client gives up is not among the requests but among the incomplete ones`() throws {
         let server = try TestServer()
         server.route("/up", .status(204))
         let client = try RawClient(port: server.port)

@@ -2,10 +2,8 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-@Suite("A crash")
 struct CrashTests {
-    @Test("A child whose parent is killed without warning is gone with its group")
-    func parentKilled() async throws {
+    @Test func `a child whose parent is killed without warning is gone with its group`() async throws {
         let directory = try TemporaryDirectory()
         // The body runs in a process of its own, which knows nothing but its environment.
         setenv("CONVOY_CRASH_TEST", directory.url.path, 1)

@@ -2,10 +2,8 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-@Suite("Processes")
 struct ProcessTests {
-    @Test("A program gets its arguments, input, environment and directory, and gives back status, output and errors")
-    func runs() throws {
+    @Test func `a program gets arguments, input, environment and directory, and gives back status, output and errors`() throws {
         let directory = try TemporaryDirectory()
         let result = try ProcessRunner.run(
             "sh", ["-c", "cat; echo \"$1 $X\"; pwd; echo bad >&2; exit 3", "sh", "a b"], input: Data("in\n".utf8),
@@ -14,8 +12,7 @@ struct ProcessTests {
         #expect(result.text == "in\na b y\n\(directory.url.path)\n")
     }
 
-    @Test("Much output on both sides, and input that nobody reads, deadlock nothing")
-    func large() throws {
+    @Test func `much output on both sides, and input that nobody reads, deadlock nothing`() throws {
         let script = "head -c 3000000 /dev/zero; head -c 3000000 /dev/zero >&2"
         let result = try ProcessRunner.run("sh", ["-c", script], input: Data(count: 5_000_000))
         #expect(result.output.count == 3_000_000 && result.errors.count == 3_000_000)
@@ -23,29 +20,25 @@ struct ProcessTests {
         #expect(copied.output.count == 5_000_000)
     }
 
-    @Test("A program that takes too long is killed with all its children")
-    func timeout() throws {
+    @Test func `a program that takes too long is killed with all its children`() throws {
         let start = Date()
         let result = try ProcessRunner.run("sh", ["-c", "sleep 100 & sleep 100"], timeout: 0.1)
         #expect(result.timedOut && result.status == 137)
         #expect(Date().timeIntervalSince(start) < 20)
     }
 
-    @Test("A child that holds the output open after its parent's end is not waited for")
-    func grandchild() throws {
+    @Test func `a child that holds the output open after its parent's end is not waited for`() throws {
         let start = Date()
         let result = try ProcessRunner.run("sh", ["-c", "echo done; sleep 5 & exit 0"])
         #expect(result.status == 0 && result.text == "done\n")
         #expect(Date().timeIntervalSince(start) < 4)
     }
 
-    @Test("A program that is not there is named")
-    func missing() {
+    @Test func `a program that is not there is named`() {
         #expect(throws: ProcessError.notInstalled("no-such-program")) { try ProcessRunner.run("no-such-program") }
     }
 
-    @Test("A stopped child is gone, with all of its group, though it ignores the request to end")
-    func child() throws {
+    @Test func `a stopped child is gone, with all of its group, though it ignores the request to end`() throws {
         let directory = try TemporaryDirectory()
         let child = try ChildProcess(
             "sh", ["-c", "trap '' TERM; sleep 100 & echo $!; wait"], directory: directory.url, log: directory.file("log"))

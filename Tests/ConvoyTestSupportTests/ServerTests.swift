@@ -2,15 +2,13 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-@Suite("Servers of others")
 struct ServerTests {
     private func curl(_ arguments: [String]) throws -> ProcessRunner.Result {
         try ProcessRunner.run("curl", ["-sS", "--max-time", "20"] + arguments)
     }
 
-    @Test("nginx serves files, ranges, gzip, JSON, uploads and HTTP/2 over TLS, and leaves nothing behind",
-        .enabled(if: Nginx.isInstalled, "not installed: \(Nginx.installHint)"))
-    func nginx() throws {
+    @Test(.enabled(if: Nginx.isInstalled, "not installed: \(Nginx.installHint)"))
+    func `nginx serves files, ranges, gzip, JSON, uploads and HTTP/2 over TLS, and leaves nothing behind`() throws {
         let nginx = try Nginx()
         let client = try RawClient(port: nginx.port)
         #expect(try client.exchange("GET", "/small").text == "hello world")
@@ -38,19 +36,18 @@ struct ServerTests {
         #expect(!nginx.process.isRunning && !FileManager.default.fileExists(atPath: files))
     }
 
-    @Test("Two nginx side by side have ports of their own",
-        .enabled(if: Nginx.isInstalled, "not installed: \(Nginx.installHint)"))
-    func twoNginx() throws {
+    @Test(.enabled(if: Nginx.isInstalled, "not installed: \(Nginx.installHint)"))
+    func `two nginx side by side have ports of their own`() throws {
         let first = try Nginx(), second = try Nginx()
         #expect(Set([first.port, first.securePort, second.port, second.securePort]).count == 4)
         first.stop()
         #expect(try RawClient(port: second.port).exchange("GET", "/small").status == 200)
     }
 
-    @Test("openssl s_server speaks exactly the TLS version that it is told to", arguments: [
+    @Test(arguments: [
         OpenSSLServer.Version.tls12, .tls13,
     ])
-    func openssl(version: OpenSSLServer.Version) throws {
+    func `openssl s_server speaks exactly the TLS version that it is told to`(version: OpenSSLServer.Version) throws {
         let server: OpenSSLServer
         do { server = try OpenSSLServer(version: version) } catch ProcessError.notInstalled(let hint) {
             print("skipped: not installed: \(hint)")
@@ -63,8 +60,7 @@ struct ServerTests {
         #expect(try curl(other + trust).status == 35)
     }
 
-    @Test("openssl s_server serves files, and asks for a client certificate when it is told to")
-    func clientCertificate() throws {
+    @Test func `openssl s_server serves files, and asks for a client certificate when it is told to`() throws {
         let directory = try TemporaryDirectory()
         try directory.write(Data("HTTP/1.0 299 Odd\r\n\r\nodd".utf8), to: "odd")
         let server: OpenSSLServer
@@ -84,8 +80,8 @@ struct ServerTests {
         #expect(result.text == "odd", "\(result.errorText)")
     }
 
-    @Test("httpbin answers", .enabled(if: Httpbin.isInstalled, "not installed: \(Httpbin.installHint)"))
-    func httpbin() throws {
+    @Test(.enabled(if: Httpbin.isInstalled, "not installed: \(Httpbin.installHint)"))
+    func `httpbin answers`() throws {
         let httpbin = try Httpbin()
         #expect(try RawClient(port: httpbin.port).exchange("GET", "/status/418").status == 418)
         #expect(try RawClient(port: httpbin.port).exchange("GET", "/brotli")["Content-Encoding"] == "br")

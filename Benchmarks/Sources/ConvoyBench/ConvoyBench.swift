@@ -42,10 +42,14 @@ struct ConvoyBench {
             print("\(options.rounds) round(s), the subjects in turn; files are in \(server.fileSystem). Medians over the rounds;")
             print("a ratio is taken within each round, and its median is over those.")
         }
+        var failures = 0
         for benchCase in options.cases {
-            report.write(benchCase, try runner.run(benchCase))
+            let results = try runner.run(benchCase)
+            report.write(benchCase, results)
+            failures += results.failures
             // Into a file or a pipe, too, case by case.
             fflush(nil)
         }
+        if failures > 0 { throw BenchError("\(failures) run(s) failed") }
     }
 }

@@ -6,11 +6,8 @@ import Testing
 
 @testable import ConvoyOperations
 
-@Suite("Keys of hosts")
 struct HostKeyTests {
-    @Test(
-        "The key of a URL is its host in lower case, with the port where it names one",
-        arguments: [
+    @Test(arguments: [
             ("http://example.com/a", "example.com"), ("HTTP://Example.COM", "example.com"),
             ("https://example.com:8443?x", "example.com:8443"), ("http://example.com:080/", "example.com:80"),
             ("http://example.com:/", "example.com"), ("http://user:81@example.com:82/", "example.com:82"),
@@ -19,7 +16,7 @@ struct HostKeyTests {
             ("http://example.com#f", "example.com"), ("http://a.example./", "a.example."), ("http://h:0/", "h:0"),
             ("http://h:65536/", "h:65536"), ("http://127.0.0.1:8080/x?y#z", "127.0.0.1:8080"), ("//h/x", "h"),
         ])
-    func names(text: String, name: String) throws {
+    func `the key of a URL is its host in lower case, with the port where it names one`(text: String, name: String) throws {
         let url = try #require(URL(string: text))
         let key = try #require(HostKey.of(url))
         #expect(key.name == name)
@@ -28,13 +25,12 @@ struct HostKeyTests {
         #expect(HostKey.named(name) === key)
     }
 
-    @Test("A URL without a host has no key", arguments: ["file:///x", "mailto:a@b", "data:,x://y/z", "x/y"])
-    func none(text: String) throws {
+    @Test(arguments: ["file:///x", "mailto:a@b", "data:,x://y/z", "x/y"])
+    func `a URL without a host has no key`(text: String) throws {
         #expect(HostKey.of(try #require(URL(string: text))) == nil)
     }
 
-    @Test("A URL is not taken for that of a host whose name begins like its own")
-    func guesses() throws {
+    @Test func `a URL is not taken for that of a host whose name begins like its own`() throws {
         let guess = HostKey.named("example.com")
         for text in ["http://example.com:80/", "http://example.com.evil/", "http://example.com@evil/", "http://example.co/"] {
             let url = try #require(URL(string: text))
@@ -43,8 +39,7 @@ struct HostKeyTests {
         }
     }
 
-    @Test("A request whose URL is replaced before it runs has the key of the new host")
-    func replaced() throws {
+    @Test func `a request whose URL is replaced before it runs has the key of the new host`() throws {
         let operation = ScheduledOperation()
         for name in ["a.example", "b.example", "a.example", "c.example:81"] {
             let url = try #require(URL(string: "http://\(name)/x"))
@@ -53,16 +48,14 @@ struct HostKeyTests {
         #expect(operation.hostKey(of: nil) == nil)
     }
 
-    @Test("Keys that nobody holds are forgotten, and one that is held stays the only one of its name")
-    func sweeping() {
+    @Test func `keys that nobody holds are forgotten, and one that is held stays the only one of its name`() {
         let held = (0..<100).map { HostKey.named("held-\($0).example") }
         for number in 0..<5_000 { _ = HostKey.named("loose-\(number).example") }
         #expect(HostKey.count < 2_000)
         for (number, key) in held.enumerated() { #expect(HostKey.named("held-\(number).example") === key) }
     }
 
-    @Test("Threads that ask for the same names get the same keys while keys come and go")
-    func threads() {
+    @Test func `threads that ask for the same names get the same keys while keys come and go`() {
         let wrong = Atomic<Int>(0)
         DispatchQueue.concurrentPerform(iterations: 4) { thread in
             for round in 0..<5_000 {
@@ -75,8 +68,7 @@ struct HostKeyTests {
         #expect(wrong.load(ordering: .relaxed) == 0)
     }
 
-    @Test("A queue's table forgets hosts that are not used, but not those that have operations or a closed gate")
-    func table() {
+    @Test func `a queue's table forgets hosts that are not used, but not those that have operations or a closed gate`() {
         var table = HostTable()
         let keys = (0..<400).map { HostKey.named("table-\($0).example") }
         let used = keys.prefix(10).map { table.index(of: $0) }
@@ -98,8 +90,7 @@ struct HostKeyTests {
         #expect(table.gated.isEmpty && table.hosts.allSatisfy { $0.members == 0 })
     }
 
-    @Test("Two tables that share a host find it in their own place")
-    func twoTables() {
+    @Test func `two tables that share a host find it in their own place`() {
         var first = HostTable()
         var second = HostTable()
         let (a, b) = (HostKey.named("a.example"), HostKey.named("b.example"))

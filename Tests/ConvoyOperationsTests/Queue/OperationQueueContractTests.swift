@@ -6,10 +6,10 @@ import Testing
 @testable import ConvoyOperations
 
 /// What holds for Foundation's queue and for Convoy's alike: each test runs with both.
-@Suite("OperationQueue's contract", .serialized)
+@Suite(.serialized)
 struct OperationQueueContractTests {
-    @Test("Every operation that is added runs once", arguments: QueueKind.allCases, OperationKind.allCases)
-    func runsAll(queueKind: QueueKind, kind: OperationKind) {
+    @Test(arguments: QueueKind.allCases, OperationKind.allCases)
+    func `every operation that is added runs once`(queueKind: QueueKind, kind: OperationKind) {
         let queue = queueKind.make()
         let gauge = Gauge()
         let operations = (0..<500).map { _ in
@@ -24,8 +24,8 @@ struct OperationQueueContractTests {
         #expect(operations.areAllFinished)
     }
 
-    @Test("One at a time means in the order of adding", arguments: QueueKind.allCases, OperationKind.allCases)
-    func serialOrder(queueKind: QueueKind, kind: OperationKind) {
+    @Test(arguments: QueueKind.allCases, OperationKind.allCases)
+    func `one at a time means in the order of adding`(queueKind: QueueKind, kind: OperationKind) {
         let queue = queueKind.make()
         queue.maxConcurrentOperationCount = 1
         let log = Log()
@@ -34,8 +34,8 @@ struct OperationQueueContractTests {
         #expect(log.all == (0..<200).map(String.init))
     }
 
-    @Test("Priorities are served strictly, and in order within one", arguments: QueueKind.allCases, OperationKind.allCases)
-    func priorities(queueKind: QueueKind, kind: OperationKind) {
+    @Test(arguments: QueueKind.allCases, OperationKind.allCases)
+    func `priorities are served strictly, and in order within one`(queueKind: QueueKind, kind: OperationKind) {
         let queue = queueKind.make()
         queue.maxConcurrentOperationCount = 1
         queue.isSuspended = true
@@ -56,8 +56,8 @@ struct OperationQueueContractTests {
         #expect(log.all.count == 15)
     }
 
-    @Test("The limit holds, and is used", arguments: QueueKind.allCases, OperationKind.allCases)
-    func limit(queueKind: QueueKind, kind: OperationKind) {
+    @Test(arguments: QueueKind.allCases, OperationKind.allCases)
+    func `the limit holds, and is used`(queueKind: QueueKind, kind: OperationKind) {
         let queue = queueKind.make()
         queue.maxConcurrentOperationCount = 2
         let gauge = Gauge()
@@ -75,8 +75,8 @@ struct OperationQueueContractTests {
         #expect(gauge.most == 2)
     }
 
-    @Test("A limit of zero starts nothing; a raised one lets go on", arguments: QueueKind.allCases, OperationKind.allCases)
-    func changedLimit(queueKind: QueueKind, kind: OperationKind) {
+    @Test(arguments: QueueKind.allCases, OperationKind.allCases)
+    func `a limit of zero starts nothing; a raised one lets go on`(queueKind: QueueKind, kind: OperationKind) {
         let queue = queueKind.make()
         queue.maxConcurrentOperationCount = 0
         #expect(queue.maxConcurrentOperationCount == 0)
@@ -89,8 +89,8 @@ struct OperationQueueContractTests {
         #expect(gauge.total == 10)
     }
 
-    @Test("A suspended queue starts nothing, and lets what runs go on", arguments: QueueKind.allCases, OperationKind.allCases)
-    func suspension(queueKind: QueueKind, kind: OperationKind) {
+    @Test(arguments: QueueKind.allCases, OperationKind.allCases)
+    func `a suspended queue starts nothing, and lets what runs go on`(queueKind: QueueKind, kind: OperationKind) {
         let queue = queueKind.make()
         let (begun, goOn) = (Door(), Door())
         let first = kind.make {
@@ -110,8 +110,8 @@ struct OperationQueueContractTests {
         #expect(second.isFinished)
     }
 
-    @Test("Dependencies run first, also in other queues", arguments: QueueKind.allCases, OperationKind.allCases)
-    func dependencies(queueKind: QueueKind, kind: OperationKind) {
+    @Test(arguments: QueueKind.allCases, OperationKind.allCases)
+    func `dependencies run first, also in other queues`(queueKind: QueueKind, kind: OperationKind) {
         let queues = [queueKind.make(), QueueKind.foundation.make(), QueueKind.convoy.make()]
         let log = Log()
         var operations: [Operation] = []
@@ -126,8 +126,8 @@ struct OperationQueueContractTests {
         #expect(log.all == (0..<120).map(String.init))
     }
 
-    @Test("An operation waits for all its dependencies", arguments: QueueKind.allCases, OperationKind.allCases)
-    func fanIn(queueKind: QueueKind, kind: OperationKind) {
+    @Test(arguments: QueueKind.allCases, OperationKind.allCases)
+    func `an operation waits for all its dependencies`(queueKind: QueueKind, kind: OperationKind) {
         let queue = queueKind.make()
         let gauge = Gauge()
         let seen = Atomic<Int>(-1)
@@ -140,8 +140,8 @@ struct OperationQueueContractTests {
         #expect(seen.load(ordering: .sequentiallyConsistent) == 100)
     }
 
-    @Test("A cancelled operation does not wait for its dependencies, and does not run", arguments: QueueKind.allCases, OperationKind.allCases)
-    func cancelWaiting(queueKind: QueueKind, kind: OperationKind) {
+    @Test(arguments: QueueKind.allCases, OperationKind.allCases)
+    func `a cancelled operation waits for no dependencies, and does not run`(queueKind: QueueKind, kind: OperationKind) {
         let queue = queueKind.make()
         let log = Log()
         let never = kind.make {}
@@ -155,8 +155,8 @@ struct OperationQueueContractTests {
         #expect(waiting.isCancelled && waiting.isFinished && !never.isFinished)
     }
 
-    @Test("What depends on a cancelled operation runs", arguments: QueueKind.allCases, OperationKind.allCases)
-    func dependentOfCancelled(queueKind: QueueKind, kind: OperationKind) {
+    @Test(arguments: QueueKind.allCases, OperationKind.allCases)
+    func `what depends on a cancelled operation runs`(queueKind: QueueKind, kind: OperationKind) {
         let queue = queueKind.make()
         let log = Log()
         let first = kind.make { log.add("first") }
@@ -168,8 +168,8 @@ struct OperationQueueContractTests {
         #expect(log.all == ["second"])
     }
 
-    @Test("cancelAllOperations cancels what waits and what runs", arguments: QueueKind.allCases, OperationKind.allCases)
-    func cancelAll(queueKind: QueueKind, kind: OperationKind) {
+    @Test(arguments: QueueKind.allCases, OperationKind.allCases)
+    func `cancelAllOperations cancels what waits and what runs`(queueKind: QueueKind, kind: OperationKind) {
         let queue = queueKind.make()
         queue.isSuspended = true
         let gauge = Gauge()
@@ -186,16 +186,16 @@ struct OperationQueueContractTests {
         #expect(operations.areAllFinished)
     }
 
-    @Test("addOperations waits if asked", arguments: QueueKind.allCases, OperationKind.allCases)
-    func addAndWait(queueKind: QueueKind, kind: OperationKind) {
+    @Test(arguments: QueueKind.allCases, OperationKind.allCases)
+    func `addOperations waits if asked`(queueKind: QueueKind, kind: OperationKind) {
         let queue = queueKind.make()
         let operations = (0..<50).map { _ in kind.make {} }
         #expect(returns { queue.addOperations(operations, waitUntilFinished: true) })
         #expect(operations.areAllFinished)
     }
 
-    @Test("A barrier runs between what was added before and after it", arguments: QueueKind.allCases, OperationKind.allCases)
-    func barrier(queueKind: QueueKind, kind: OperationKind) {
+    @Test(arguments: QueueKind.allCases, OperationKind.allCases)
+    func `a barrier runs between what was added before and after it`(queueKind: QueueKind, kind: OperationKind) {
         let queue = queueKind.make()
         let log = Log()
         let goOn = Door()
@@ -209,8 +209,8 @@ struct OperationQueueContractTests {
         #expect(log.all == log.all.sorted())
     }
 
-    @Test("The progress counts operations once it has a total", arguments: QueueKind.allCases)
-    func progress(queueKind: QueueKind) {
+    @Test(arguments: QueueKind.allCases)
+    func `the progress counts operations once it has a total`(queueKind: QueueKind) {
         let queue = queueKind.make()
         queue.maxConcurrentOperationCount = 1
         queue.progress.totalUnitCount = 10
@@ -219,8 +219,8 @@ struct OperationQueueContractTests {
         #expect(queue.progress.fractionCompleted == 1)
     }
 
-    @Test("Completion blocks run, of cancelled operations too", arguments: QueueKind.allCases, OperationKind.allCases)
-    func completion(queueKind: QueueKind, kind: OperationKind) {
+    @Test(arguments: QueueKind.allCases, OperationKind.allCases)
+    func `completion blocks run, of cancelled operations too`(queueKind: QueueKind, kind: OperationKind) {
         let queue = queueKind.make()
         let (first, second) = (Door(), Door())
         let operation = kind.make {}
@@ -232,8 +232,8 @@ struct OperationQueueContractTests {
         #expect(first.wait() && second.wait())
     }
 
-    @Test("OperationQueue.current is the queue that runs the operation", arguments: QueueKind.allCases, OperationKind.allCases)
-    func currentQueue(queueKind: QueueKind, kind: OperationKind) {
+    @Test(arguments: QueueKind.allCases, OperationKind.allCases)
+    func `OperationQueue.current is the queue that runs the operation`(queueKind: QueueKind, kind: OperationKind) {
         let queue = queueKind.make()
         let found = Locked<ObjectIdentifier?>(nil)
         queue.addOperation(kind.make { found.withLock { $0 = OperationQueue.current.map { ObjectIdentifier($0) } } })
@@ -241,8 +241,8 @@ struct OperationQueueContractTests {
         #expect(found.withLock { $0 } == ObjectIdentifier(queue))
     }
 
-    @Test("An asynchronous operation holds its slot until it has finished", arguments: QueueKind.allCases)
-    func asynchronous(queueKind: QueueKind) {
+    @Test(arguments: QueueKind.allCases)
+    func `an asynchronous operation holds its slot until it has finished`(queueKind: QueueKind) {
         let queue = queueKind.make()
         queue.maxConcurrentOperationCount = 1
         let first = ForeignAsyncOperation()
@@ -255,8 +255,8 @@ struct OperationQueueContractTests {
         #expect(second.isFinished)
     }
 
-    @Test("A readiness of the operation's own is waited for, without a slot", arguments: QueueKind.allCases)
-    func ownReadiness(queueKind: QueueKind) {
+    @Test(arguments: QueueKind.allCases)
+    func `a readiness of the operation's own is waited for, without a slot`(queueKind: QueueKind) {
         let queue = queueKind.make()
         queue.maxConcurrentOperationCount = 1
         let picky = ForeignAsyncOperation()
@@ -272,8 +272,8 @@ struct OperationQueueContractTests {
         #expect(drains(queue))
     }
 
-    @Test("A readiness that comes and goes while the queue is suspended is honoured", arguments: QueueKind.allCases)
-    func lostReadiness(queueKind: QueueKind) {
+    @Test(arguments: QueueKind.allCases)
+    func `a readiness that comes and goes while the queue is suspended is honoured`(queueKind: QueueKind) {
         let queue = queueKind.make()
         queue.isSuspended = true
         let picky = ForeignAsyncOperation()
@@ -290,8 +290,8 @@ struct OperationQueueContractTests {
         #expect(drains(queue))
     }
 
-    @Test("Operations may add operations, and wait for them", arguments: QueueKind.allCases, OperationKind.allCases)
-    func nested(queueKind: QueueKind, kind: OperationKind) {
+    @Test(arguments: QueueKind.allCases, OperationKind.allCases)
+    func `operations may add operations, and wait for them`(queueKind: QueueKind, kind: OperationKind) {
         let queue = queueKind.make()
         let log = Log()
         queue.addOperation(
@@ -305,8 +305,8 @@ struct OperationQueueContractTests {
         #expect(log.all == ["inner", "outer"])
     }
 
-    @Test("A name and an underlying queue are kept, and used", arguments: QueueKind.allCases)
-    func properties(queueKind: QueueKind) {
+    @Test(arguments: QueueKind.allCases)
+    func `a name and an underlying queue are kept, and used`(queueKind: QueueKind) {
         let queue = queueKind.make()
         queue.name = "downloads"
         #expect(queue.name == "downloads")

@@ -7,7 +7,6 @@ import Testing
 @testable import ConvoyOperations
 
 /// A cancelled operation finishes at once, whatever the queue holds the others back with.
-@Suite("Cancelling in RequestOperationQueue")
 struct QueueCancelTests {
     /// What can hold an operation back that is ready.
     enum Obstacle: String, CaseIterable, Sendable, CustomTestStringConvertible {
@@ -36,8 +35,8 @@ struct QueueCancelTests {
         queue.addOperation(operation)
     }
 
-    @Test("It finishes inside cancel(), and nothing else starts", arguments: Obstacle.allCases)
-    func atOnce(obstacle: Obstacle) {
+    @Test(arguments: Obstacle.allCases)
+    func `it finishes inside cancel(), and nothing else starts`(obstacle: Obstacle) {
         let (queue, running) = queue(with: obstacle)
         let (cancelled, other) = (PausableTestOperation(host: "a"), PausableTestOperation(host: "a"))
         add(cancelled, to: queue, obstacle)
@@ -52,8 +51,8 @@ struct QueueCancelTests {
         #expect(drains(queue))
     }
 
-    @Test("One that was cancelled before it was added finishes when it is added", arguments: Obstacle.allCases)
-    func beforeAdding(obstacle: Obstacle) {
+    @Test(arguments: Obstacle.allCases)
+    func `one that was cancelled before it was added finishes when it is added`(obstacle: Obstacle) {
         let (queue, running) = queue(with: obstacle)
         let cancelled = PausableTestOperation(host: "a")
         cancelled.cancel()
@@ -64,8 +63,8 @@ struct QueueCancelTests {
         #expect(drains(queue))
     }
 
-    @Test("One that starts on the dispatch queue does not wait for a thread", arguments: [true, false])
-    func blockedThreads(isBlock: Bool) {
+    @Test(arguments: [true, false])
+    func `one that starts on the dispatch queue does not wait for a thread`(isBlock: Bool) {
         let queue = RequestOperationQueue()
         let serial = DispatchQueue(label: "one thread")
         queue.underlyingQueue = serial
@@ -87,8 +86,7 @@ struct QueueCancelTests {
         #expect(cancelled.isFinished && ran.total == 0)
     }
 
-    @Test("One that resumes after a pause and lacks a slot finishes")
-    func resumed() {
+    @Test func `one that resumes after a pause and lacks a slot finishes`() {
         let (queue, running) = queue(with: .limit)
         let second = PausableTestOperation()
         queue.addOperation(second)
@@ -102,8 +100,8 @@ struct QueueCancelTests {
         #expect(drains(queue))
     }
 
-    @Test("A cancelled operation leaves its place in a full queue to the one that waits for it", arguments: Obstacle.allCases)
-    func length(obstacle: Obstacle) {
+    @Test(arguments: Obstacle.allCases)
+    func `a cancelled operation leaves its place in a full queue to the one that waits for it`(obstacle: Obstacle) {
         let (queue, running) = queue(with: obstacle)
         queue.maximumLength = 2
         queue.overflowPolicy = .wait
@@ -128,8 +126,7 @@ struct QueueCancelTests {
         #expect(drains(queue))
     }
 
-    @Test("One that is cancelled before it is added takes no place in a full queue")
-    func noPlace() {
+    @Test func `one that is cancelled before it is added takes no place in a full queue`() {
         let (queue, running) = queue(with: .limit)
         queue.maximumLength = 1
         queue.overflowPolicy = .dropOldest
@@ -144,8 +141,7 @@ struct QueueCancelTests {
         #expect(drains(queue))
     }
 
-    @Test("Cancelling everything starts nothing, whatever the order of adding, priority and dependence")
-    func cancelAllStartsNothing() {
+    @Test func `cancelling everything starts nothing, whatever the order of adding, priority and dependence`() {
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = 2
         let gauge = Gauge()
@@ -171,8 +167,7 @@ struct QueueCancelTests {
         #expect(later.isFinished)
     }
 
-    @Test("Cancelling everything empties a suspended queue, with its barriers and foreign operations")
-    func cancelAllSuspended() {
+    @Test func `cancelling everything empties a suspended queue, with its barriers and foreign operations`() {
         let queue = RequestOperationQueue()
         queue.isSuspended = true
         let (ran, never) = (Gauge(), ScheduledBlockOperation {})
@@ -192,8 +187,8 @@ struct QueueCancelTests {
         #expect(ran.total == 0 && queue.isSuspended)
     }
 
-    @Test("A cancelled foreign operation that waits for a dependency finishes at once", arguments: [true, false])
-    func foreign(isSuspended: Bool) {
+    @Test(arguments: [true, false])
+    func `a cancelled foreign operation that waits for a dependency finishes at once`(isSuspended: Bool) {
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = 1
         let running = PausableTestOperation()
@@ -215,8 +210,7 @@ struct QueueCancelTests {
         #expect(drains(queue))
     }
 
-    @Test("Foreign operations that are added while everything is cancelled are started once")
-    func foreignRaces() {
+    @Test func `foreign operations that are added while everything is cancelled are started once`() {
         let queue = RequestOperationQueue()
         let added = Door()
         Thread {
@@ -234,8 +228,7 @@ struct QueueCancelTests {
         #expect(drains(queue))
     }
 
-    @Test("A cancelled batch in a suspended queue finishes at once, and one in no queue when it is started")
-    func batch() throws {
+    @Test func `a cancelled batch in a suspended queue finishes at once, and one in no queue when it is started`() throws {
         let queue = RequestOperationQueue()
         queue.isSuspended = true
         let request = URLRequest(url: try #require(URL(string: "http://127.0.0.1:1/")))

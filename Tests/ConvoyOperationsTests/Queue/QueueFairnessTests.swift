@@ -3,7 +3,6 @@ import Testing
 
 @testable import ConvoyOperations
 
-@Suite("Fairness between hosts")
 struct QueueFairnessTests {
     /// Time in steps: a slow operation takes 100 of them, a fast one takes one. Returns how many slow
     /// ones had finished when the last fast one did.
@@ -31,13 +30,12 @@ struct QueueFairnessTests {
         return finished
     }
 
-    @Test("A thousand for a slow host do not delay a hundred for a fast one", arguments: [2, 4, 6, 16])
-    func slowAndFast(limit: Int) {
+    @Test(arguments: [2, 4, 6, 16])
+    func `a thousand for a slow host do not delay a hundred for a fast one`(limit: Int) {
         #expect(slowBeforeFast(limit: limit) < 50)
     }
 
-    @Test("Hosts with equal shares are served in turn")
-    func turns() {
+    @Test func `hosts with equal shares are served in turn`() {
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = 1
         queue.isSuspended = true
@@ -56,8 +54,7 @@ struct QueueFairnessTests {
         #expect(log.all == ["a", "b", "c", "a", "b", "c", "a", "b", "c"])
     }
 
-    @Test("Priority comes before fairness")
-    func priority() {
+    @Test func `priority comes before fairness`() {
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = 1
         queue.isSuspended = true

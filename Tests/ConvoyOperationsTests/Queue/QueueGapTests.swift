@@ -7,7 +7,6 @@ import Testing
 
 /// A queue takes an operation in by several steps: the operation learns of the queue, is asked what the queue has to
 /// know, and is put where the answers say. What happens to it in between must not be lost.
-@Suite("Changes while a queue takes an operation in")
 struct QueueGapTests {
     /// Lets something happen once, when it has answered a question for the given time.
     private final class InterruptedOperation: AskedTestOperation, @unchecked Sendable {
@@ -37,8 +36,8 @@ struct QueueGapTests {
 
     private static let times = [1, 2, 3]
 
-    @Test("A cancelled operation finishes at once in a suspended queue", arguments: QueueQuestion.allCases, times)
-    func cancelled(question: QueueQuestion, time: Int) {
+    @Test(arguments: QueueQuestion.allCases, times)
+    func `a cancelled operation finishes at once in a suspended queue`(question: QueueQuestion, time: Int) {
         let queue = RequestOperationQueue()
         queue.isSuspended = true
         let operation = InterruptedOperation(host: "a")
@@ -53,8 +52,8 @@ struct QueueGapTests {
         #expect(operation.isFinished && operation.timesFinished == 1)
     }
 
-    @Test("A more urgent operation comes first", arguments: QueueQuestion.allCases, times)
-    func urgent(question: QueueQuestion, time: Int) {
+    @Test(arguments: QueueQuestion.allCases, times)
+    func `a more urgent operation comes first`(question: QueueQuestion, time: Int) {
         let queue = RequestOperationQueue()
         queue.isSuspended = true
         queue.maxConcurrentOperationCount = 1
@@ -72,9 +71,8 @@ struct QueueGapTests {
         #expect(drains(queue))
     }
 
-    @Test(
-        "A paused operation gives its slot back, and goes on when it is resumed", arguments: QueueQuestion.allCases, times)
-    func paused(question: QueueQuestion, time: Int) {
+    @Test(arguments: QueueQuestion.allCases, times)
+    func `a paused operation gives its slot back, and goes on when it is resumed`(question: QueueQuestion, time: Int) {
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = 1
         let operation = InterruptedOperation(host: "a")
@@ -93,8 +91,8 @@ struct QueueGapTests {
         #expect(drains(queue))
     }
 
-    @Test("One that is paused and resumed at once starts", arguments: QueueQuestion.allCases, times)
-    func pausedAndResumed(question: QueueQuestion, time: Int) {
+    @Test(arguments: QueueQuestion.allCases, times)
+    func `one that is paused and resumed at once starts`(question: QueueQuestion, time: Int) {
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = 1
         let operation = InterruptedOperation(host: "a")
@@ -108,8 +106,8 @@ struct QueueGapTests {
         #expect(drains(queue))
     }
 
-    @Test("An operation whose last dependency finishes then is started", arguments: QueueQuestion.allCases, times)
-    func dependencyFinishes(question: QueueQuestion, time: Int) {
+    @Test(arguments: QueueQuestion.allCases, times)
+    func `an operation whose last dependency finishes then is started`(question: QueueQuestion, time: Int) {
         let queue = RequestOperationQueue()
         let operation = InterruptedOperation(host: "a")
         let dependency = ScheduledBlockOperation {}
@@ -122,8 +120,8 @@ struct QueueGapTests {
         #expect(drains(queue))
     }
 
-    @Test("A dependency that is added then is waited for", arguments: QueueQuestion.allCases, times)
-    func dependencyIsAdded(question: QueueQuestion, time: Int) {
+    @Test(arguments: QueueQuestion.allCases, times)
+    func `a dependency that is added then is waited for`(question: QueueQuestion, time: Int) {
         let queue = RequestOperationQueue()
         queue.isSuspended = true
         let operation = InterruptedOperation(host: "a")
@@ -140,8 +138,8 @@ struct QueueGapTests {
         #expect(drains(queue))
     }
 
-    @Test("One that somebody starts and finishes by hand leaves its slot", arguments: QueueQuestion.allCases, times)
-    func finishedByHand(question: QueueQuestion, time: Int) {
+    @Test(arguments: QueueQuestion.allCases, times)
+    func `one that somebody starts and finishes by hand leaves its slot`(question: QueueQuestion, time: Int) {
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = 1
         let operation = InterruptedOperation(host: "a")
@@ -173,8 +171,7 @@ struct QueueGapTests {
         }
     }
 
-    @Test("A cancelled operation finishes at once though all workers are held up")
-    func cancelledWithoutWorker() {
+    @Test func `a cancelled operation finishes at once though all workers are held up`() {
         let queue = RequestOperationQueue()
         let goOn = Door()
         for _ in 0..<64 { queue.addOperation { goOn.wait() } }
@@ -189,8 +186,7 @@ struct QueueGapTests {
 
     private static let rounds = 3_000
 
-    @Test("Dependencies come, go and finish on three threads while a fourth adds the operation to a queue")
-    func connections() {
+    @Test func `dependencies come, go and finish on three threads while a fourth adds the operation to a queue`() {
         let queue = RequestOperationQueue()
         for round in 0..<Self.rounds {
             let operation = PausableTestOperation { $0.finish() }
@@ -215,8 +211,8 @@ struct QueueGapTests {
         #expect(drains(queue))
     }
 
-    @Test("Operations are dropped while what they depend on finishes", arguments: QueueKind.allCases)
-    func dropped(kind: QueueKind) {
+    @Test(arguments: QueueKind.allCases)
+    func `operations are dropped while what they depend on finishes`(kind: QueueKind) {
         let queue = kind.make()
         for _ in 0..<Self.rounds {
             let dependency = ScheduledBlockOperation {}
@@ -237,8 +233,8 @@ struct QueueGapTests {
         #expect(drains(queue))
     }
 
-    @Test("Operations finish while others are made to depend on them for the first time", arguments: QueueKind.allCases)
-    func firstDependent(kind: QueueKind) {
+    @Test(arguments: QueueKind.allCases)
+    func `operations finish while others are made to depend on them for the first time`(kind: QueueKind) {
         let queue = kind.make()
         for _ in 0..<Self.rounds {
             let dependency = ScheduledBlockOperation {}
@@ -252,8 +248,7 @@ struct QueueGapTests {
         #expect(drains(queue))
     }
 
-    @Test("Workers that look for work once more miss none")
-    func lingering() {
+    @Test func `workers that look for work once more miss none`() {
         let queue = RequestOperationQueue()
         let count = Atomic<Int>(0)
         for round in 0..<Self.rounds {

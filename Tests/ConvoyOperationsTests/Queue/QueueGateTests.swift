@@ -5,7 +5,6 @@ import Testing
 @testable import ConvoyOperations
 
 /// What a closed gate holds back, for how long, and who hears of it. In simulated time.
-@Suite("Gates of RequestOperationQueue")
 struct QueueGateTests {
     let clock = ManualClock()
     let queue: RequestOperationQueue
@@ -29,8 +28,7 @@ struct QueueGateTests {
         })
     }
 
-    @Test("A closed gate holds what waits at it until its time, and nothing else")
-    func holds() {
+    @Test func `a closed gate holds what waits at it until its time, and nothing else`() {
         queue.maxConcurrentOperationCount = 3
         let first = waiting()
         queue.addOperation(first)
@@ -53,8 +51,8 @@ struct QueueGateTests {
         #expect(drains(queue))
     }
 
-    @Test("Of two closings in a row the longer one counts, whichever comes first", arguments: [[3.0, 1.0], [1.0, 3.0]])
-    func longerWins(deadlines: [Double]) {
+    @Test(arguments: [[3.0, 1.0], [1.0, 3.0]])
+    func `of two closings in a row the longer one counts, whichever comes first`(deadlines: [Double]) {
         for deadline in deadlines { close(until: deadline) }
         let operation = waiting()
         queue.addOperation(operation)
@@ -65,8 +63,7 @@ struct QueueGateTests {
         operation.finish()
     }
 
-    @Test("The system's clock opens a gate")
-    func realClock() {
+    @Test func `the system's clock opens a gate`() {
         let queue = RequestOperationQueue()
         let operation = waiting { $0.finish() }
         queue.closeGate(forHost: "a", until: MonotonicClock().now + 20_000_000)
@@ -74,8 +71,7 @@ struct QueueGateTests {
         #expect(drains(queue))
     }
 
-    @Test("The queue shows its closed gates, and opens one or all of them")
-    func shown() {
+    @Test func `the queue shows its closed gates, and opens one or all of them`() {
         close("b", until: 60)
         close("a", until: 30)
         close("c", until: 10)
@@ -95,8 +91,8 @@ struct QueueGateTests {
         #expect(queue.state.withLock { $0.lanes.hosts.gated.isEmpty && $0.lanes.hosts.hosts.allSatisfy { $0.members == 0 } })
     }
 
-    @Test("A gate that was opened by hand and closed again opens at its own time", arguments: [5.0, 20.0])
-    func closedAnew(second: Double) {
+    @Test(arguments: [5.0, 20.0])
+    func `a gate that was opened by hand and closed again opens at its own time`(second: Double) {
         close(until: 10)
         queue.openGate(forHost: "a")
         close(until: second)
@@ -111,8 +107,7 @@ struct QueueGateTests {
         operation.finish()
     }
 
-    @Test("A gate that opens in a suspended queue lets go on when the queue does")
-    func suspended() {
+    @Test func `a gate that opens in a suspended queue lets go on when the queue does`() {
         close(until: 1)
         queue.isSuspended = true
         let operations = [waiting(), PausableTestOperation(host: "a")]
@@ -124,8 +119,7 @@ struct QueueGateTests {
         for operation in operations { operation.finish() }
     }
 
-    @Test("Behind an open gate it is first in, first out, whether they wait at closed ones or not")
-    func order() {
+    @Test func `behind an open gate it is first in, first out, whether they wait at closed ones or not`() {
         queue.maxConcurrentOperationCount = 1
         let log = Log()
         let blocker = PausableTestOperation()
@@ -147,8 +141,7 @@ struct QueueGateTests {
         #expect(log.all == expected)
     }
 
-    @Test("Who passes a closed gate leaves the others in their order, and comes before them")
-    func orderWithAClosedGate() {
+    @Test func `who passes a closed gate leaves the others in their order, and comes before them`() {
         queue.maxConcurrentOperationCount = 1
         let log = Log()
         close(until: 1)
@@ -165,8 +158,7 @@ struct QueueGateTests {
         #expect(drains(queue))
     }
 
-    @Test("The limits hold behind a gate, and the slots of a host with a closed one go to others")
-    func limits() {
+    @Test func `the limits hold behind a gate, and the slots of a host with a closed one go to others`() {
         queue.maxConcurrentOperationCount = 2
         close(until: 1)
         let operations = (0..<4).map { _ in waiting() }
@@ -185,8 +177,7 @@ struct QueueGateTests {
 
     // MARK: Telling
 
-    @Test("Who waits is told once, until when: those that are there, and those that come")
-    func told() {
+    @Test func `who waits is told once, until when: those that are there, and those that come`() {
         queue.maxConcurrentOperationCount = 1
         let blocker = PausableTestOperation()
         let (there, passing) = (waiting(), PausableTestOperation(host: "a"))
@@ -219,8 +210,7 @@ struct QueueGateTests {
         #expect(drains(queue))
     }
 
-    @Test("However many wait, each is told, and a cancelled one is not")
-    func toldInMasses() {
+    @Test func `however many wait, each is told, and a cancelled one is not`() {
         let operations = (0..<1_000).map { number in
             let operation = waiting()
             operation.queuePriority = number % 3 == 0 ? .low : .normal

@@ -4,7 +4,6 @@ import Testing
 
 @testable import ConvoyOperations
 
-@Suite("Nothing is left behind")
 struct QueueLeakTests {
     private final class Token: Sendable {
         static let alive = Atomic<Int>(0)
@@ -20,8 +19,7 @@ struct QueueLeakTests {
         let token = Token()
     }
 
-    @Test("Operations, blocks and queues are released when all has finished")
-    func everything() {
+    @Test func `operations, blocks and queues are released when all has finished`() {
         for round in 0..<20 {
             let queue = CountedQueue()
             queue.maxConcurrentOperationCount = round % 2 == 0 ? 2 : -1
@@ -51,8 +49,7 @@ struct QueueLeakTests {
         #expect(eventually { Token.alive.load(ordering: .sequentiallyConsistent) == 0 })
     }
 
-    @Test("Operations that never ran are released with what they depend on")
-    func neverRan() {
+    @Test func `operations that never ran are released with what they depend on`() {
         weak var first: Operation?
         weak var second: Operation?
         do {

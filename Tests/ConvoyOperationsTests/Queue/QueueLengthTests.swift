@@ -5,7 +5,6 @@ import Testing
 
 @testable import ConvoyOperations
 
-@Suite("The bounded length of RequestOperationQueue")
 struct QueueLengthTests {
     private func full(_ policy: RequestOperationQueue.OverflowPolicy) -> (RequestOperationQueue, running: PausableTestOperation) {
         let queue = RequestOperationQueue()
@@ -21,8 +20,7 @@ struct QueueLengthTests {
         while let running = operations.first(where: { $0.isExecuting }) { running.finish() }
     }
 
-    @Test("Refused: the operation finishes as cancelled, and says why; enqueue throws")
-    func refuse() {
+    @Test func `refused: the operation finishes as cancelled, and says why; enqueue throws`() {
         let (queue, running) = full(.refuse)
         let waiting = [PausableTestOperation(), PausableTestOperation()]
         queue.addOperations(waiting, waitUntilFinished: false)
@@ -42,8 +40,8 @@ struct QueueLengthTests {
         #expect((waiting + [running]).filter { $0.timesFinished == 1 }.count == 3)
     }
 
-    @Test("Drop oldest: the oldest that waits is cancelled, whatever kind it is", arguments: OperationKind.allCases)
-    func dropOldest(kind: OperationKind) {
+    @Test(arguments: OperationKind.allCases)
+    func `drop oldest: the oldest that waits is cancelled, whatever kind it is`(kind: OperationKind) {
         let (queue, running) = full(.dropOldest)
         let gauge = Gauge()
         let first = kind.make { gauge.enter() }
@@ -65,8 +63,7 @@ struct QueueLengthTests {
         #expect(third.timesFinished == 1 && fourth.timesFinished == 1)
     }
 
-    @Test("Wait: the adding thread is held until there is a place")
-    func wait() {
+    @Test func `wait: the adding thread is held until there is a place`() {
         let (queue, running) = full(.wait)
         let operations = (0..<50).map { _ in PausableTestOperation { $0.finish() } }
         let added = Locked(0)
@@ -86,8 +83,7 @@ struct QueueLengthTests {
         #expect(operations.filter { $0.timesFinished == 1 }.count == 50)
     }
 
-    @Test("Wait: a task waits without a thread, in order, and can be cancelled")
-    func asyncWait() async throws {
+    @Test func `wait: a task waits without a thread, in order, and can be cancelled`() async throws {
         let (queue, running) = full(.wait)
         let waiting = [PausableTestOperation(), PausableTestOperation()]
         for operation in waiting { try await queue.enqueue(operation) }
@@ -106,8 +102,7 @@ struct QueueLengthTests {
         #expect(queue.queuedOperationCount == 0)
     }
 
-    @Test("Lifting the bound lets everybody in")
-    func lift() {
+    @Test func `lifting the bound lets everybody in`() {
         let (queue, running) = full(.wait)
         let operations = (0..<10).map { _ in PausableTestOperation() }
         let door = Door()
@@ -123,8 +118,7 @@ struct QueueLengthTests {
         #expect(drains(queue))
     }
 
-    @Test("The length holds for many threads at a time")
-    func threads() {
+    @Test func `the length holds for many threads at a time`() {
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = 2
         queue.maximumLength = 5

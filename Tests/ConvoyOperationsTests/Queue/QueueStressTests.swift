@@ -6,7 +6,7 @@ import Testing
 @testable import ConvoyOperations
 
 /// CONVOY_STRESS_SECONDS sets how long the test runs; 3 by default.
-@Suite("Stress", .serialized)
+@Suite(.serialized)
 struct QueueStressTests {
     private static let seconds = ProcessInfo.processInfo.environment["CONVOY_STRESS_SECONDS"].flatMap(Double.init) ?? 3
 
@@ -115,24 +115,21 @@ struct QueueStressTests {
         }
     }
 
-    @Test("Eight threads enqueue, pause, resume, cancel and reorder: everything finishes once, the limit holds")
-    func fixedLimit() {
+    @Test func `eight threads enqueue, pause, resume, cancel and reorder: everything finishes once, the limit holds`() {
         let field = Field()
         field.queue.maxConcurrentOperationCount = 5
         run(field) { _, _ in }
         #expect(field.gauge.most <= 5)
     }
 
-    @Test("The same with operations that take their time to answer")
-    func hesitation() {
+    @Test func `the same with operations that take their time to answer`() {
         let field = Field(hesitates: true)
         field.queue.maxConcurrentOperationCount = 5
         run(field) { _, _ in }
         #expect(field.gauge.most <= 5)
     }
 
-    @Test("The same while the limit changes")
-    func changingLimit() {
+    @Test func `the same while the limit changes`() {
         let field = Field()
         run(field) { field, random in
             if Int.random(in: 0..<50, using: &random) == 0 {

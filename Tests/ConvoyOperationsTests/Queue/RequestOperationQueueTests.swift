@@ -6,10 +6,8 @@ import Testing
 @testable import ConvoyOperations
 
 /// What Convoy's queue does beyond Foundation's.
-@Suite("RequestOperationQueue")
 struct RequestOperationQueueTests {
-    @Test("It has true operations and a true count")
-    func contents() {
+    @Test func `it has true operations and a true count`() {
         let queue = RequestOperationQueue()
         queue.isSuspended = true
         let operations = (0..<10).map { $0 % 2 == 0 ? ScheduledBlockOperation {} : BlockOperation {} }
@@ -22,8 +20,8 @@ struct RequestOperationQueueTests {
         #expect(queue.queuedOperations.isEmpty && queue.queuedOperationCount == 0)
     }
 
-    @Test("An operation that has finished, or that is there already, is ignored", arguments: OperationKind.allCases)
-    func ignored(kind: OperationKind) {
+    @Test(arguments: OperationKind.allCases)
+    func `an operation that has finished, or that is there already, is ignored`(kind: OperationKind) {
         let queue = RequestOperationQueue()
         queue.isSuspended = true
         let finished = kind.make {}
@@ -40,8 +38,7 @@ struct RequestOperationQueueTests {
         #expect(gauge.total == 1)
     }
 
-    @Test("An operation that can start in line does so on the thread that adds it")
-    func direct() {
+    @Test func `an operation that can start in line does so on the thread that adds it`() {
         let queue = RequestOperationQueue()
         let thread = Locked<Thread?>(nil)
         let operation = PausableTestOperation { _ in thread.withLock { $0 = Thread.current } }
@@ -51,8 +48,7 @@ struct RequestOperationQueueTests {
         #expect(drains(queue))
     }
 
-    @Test("A limit per host holds, and does not hold back others")
-    func perHost() {
+    @Test func `a limit per host holds, and does not hold back others`() {
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCountPerHost = 2
         let (a, b) = ((0..<6).map { _ in PausableTestOperation(host: "a") }, (0..<3).map { _ in PausableTestOperation(host: "b") })
@@ -68,8 +64,7 @@ struct RequestOperationQueueTests {
         #expect(drains(queue))
     }
 
-    @Test("A paused operation gives its slot back, and a resumed one waits for a slot")
-    func pausing() {
+    @Test func `a paused operation gives its slot back, and a resumed one waits for a slot`() {
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = 1
         let gauge = Gauge()
@@ -87,8 +82,7 @@ struct RequestOperationQueueTests {
         #expect(gauge.most == 1)
     }
 
-    @Test("pauseAll pauses what runs and what waits; resumeAll lets it go on")
-    func pauseAll() {
+    @Test func `pauseAll pauses what runs and what waits; resumeAll lets it go on`() {
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = 3
         let operations = (0..<8).map { _ in PausableTestOperation() }
@@ -102,8 +96,7 @@ struct RequestOperationQueueTests {
         #expect(operations.filter { $0.timesFinished == 1 }.count == 8)
     }
 
-    @Test("A paused operation that is cancelled finishes")
-    func cancelPaused() {
+    @Test func `a paused operation that is cancelled finishes`() {
         let queue = RequestOperationQueue()
         let operation = PausableTestOperation()
         queue.addOperation(operation)
@@ -113,8 +106,7 @@ struct RequestOperationQueueTests {
         #expect(operation.timesFinished == 1)
     }
 
-    @Test("A priority that is changed after adding counts")
-    func changedPriority() {
+    @Test func `a priority that is changed after adding counts`() {
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = 1
         queue.isSuspended = true
@@ -130,8 +122,7 @@ struct RequestOperationQueueTests {
         #expect(log.all == ["3", "1", "2", "4", "0"])
     }
 
-    @Test("Quality of service stands in for a priority, unless the queue is serial")
-    func qualityOfService() {
+    @Test func `quality of service stands in for a priority, unless the queue is serial`() {
         for (limit, expected) in [(1, ["0", "1", "2"]), (2, ["1", "0", "2"])] {
             let queue = RequestOperationQueue()
             queue.maxConcurrentOperationCount = limit
@@ -154,8 +145,7 @@ struct RequestOperationQueueTests {
         }
     }
 
-    @Test("A waiting operation rises by one priority each interval, so that nothing starves")
-    func aging() {
+    @Test func `a waiting operation rises by one priority each interval, so that nothing starves`() {
         let clock = ManualClock()
         let queue = RequestOperationQueue(clock: clock)
         #expect(queue.priorityAgingInterval == 30)
@@ -187,8 +177,7 @@ struct RequestOperationQueueTests {
         #expect(log.all == ["first", "urgent 0", "urgent 1", "urgent 2", "urgent 3", "urgent 4", "low", "urgent 5"])
     }
 
-    @Test("A cancelled operation behind a barrier does not wait for it")
-    func cancelBehindBarrier() {
+    @Test func `a cancelled operation behind a barrier does not wait for it`() {
         let queue = RequestOperationQueue()
         let first = PausableTestOperation()
         queue.addOperation(first)
@@ -204,8 +193,7 @@ struct RequestOperationQueueTests {
         #expect(barrier.wait())
     }
 
-    @Test("A cancelled barrier does not run, and lets what is behind it go on")
-    func cancelBarrier() {
+    @Test func `a cancelled barrier does not run, and lets what is behind it go on`() {
         let queue = RequestOperationQueue()
         let first = PausableTestOperation()
         queue.addOperation(first)
@@ -218,8 +206,7 @@ struct RequestOperationQueueTests {
         #expect(log.all == ["second", "after"])
     }
 
-    @Test("A cancelled foreign operation is not touched by what it depended on")
-    func cancelledForeign() {
+    @Test func `a cancelled foreign operation is not touched by what it depended on`() {
         let queue = RequestOperationQueue()
         let dependency = ScheduledBlockOperation {}
         for number in 0..<200 {
@@ -234,8 +221,7 @@ struct RequestOperationQueueTests {
         #expect(drains(queue))
     }
 
-    @Test("Blocked operations do not hold back those that start in line")
-    func mixedWithBlocking() {
+    @Test func `blocked operations do not hold back those that start in line`() {
         let queue = RequestOperationQueue()
         let door = Door()
         for _ in 0..<100 { queue.addOperation { door.wait() } }
@@ -246,8 +232,7 @@ struct RequestOperationQueueTests {
         #expect(drains(queue))
     }
 
-    @Test("A worker that is held up in one operation holds up no other")
-    func blockedWorker() {
+    @Test func `a worker that is held up in one operation holds up no other`() {
         let queue = RequestOperationQueue()
         let (begun, door) = (Door(), Door())
         queue.addOperation {

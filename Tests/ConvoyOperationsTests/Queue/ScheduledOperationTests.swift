@@ -6,10 +6,8 @@ import Testing
 
 @testable import ConvoyOperations
 
-@Suite("ScheduledOperation")
 struct ScheduledOperationTests {
-    @Test("A dependency is listed once, in order, and can be removed")
-    func list() {
+    @Test func `a dependency is listed once, in order, and can be removed`() {
         let operation = ScheduledBlockOperation {}
         let others: [Operation] = (0..<40).map { $0 % 2 == 0 ? ScheduledBlockOperation {} : BlockOperation {} }
         for other in others + others { operation.addDependency(other) }
@@ -23,8 +21,8 @@ struct ScheduledOperationTests {
         #expect(operation.dependencies.isEmpty && operation.isReady)
     }
 
-    @Test("Removing an unfinished dependency lets an enqueued operation run", arguments: [true, false])
-    func removal(isForeign: Bool) {
+    @Test(arguments: [true, false])
+    func `removing an unfinished dependency lets an enqueued operation run`(isForeign: Bool) {
         let queue = RequestOperationQueue()
         let never: Operation = isForeign ? BlockOperation {} : ScheduledBlockOperation {}
         let operation = ScheduledBlockOperation {}
@@ -36,8 +34,7 @@ struct ScheduledOperationTests {
         #expect(operation.isFinished)
     }
 
-    @Test("Removing an unfinished dependency works in Foundation's queue too")
-    func removalInFoundation() {
+    @Test func `removing an unfinished dependency works in Foundation's queue too`() {
         let queue = OperationQueue()
         let never = BlockOperation {}
         let operation = ScheduledBlockOperation {}
@@ -47,8 +44,8 @@ struct ScheduledOperationTests {
         #expect(drains(queue))
     }
 
-    @Test("A dependency that is added to an enqueued operation is waited for", arguments: QueueKind.allCases)
-    func lateDependency(kind: QueueKind) {
+    @Test(arguments: QueueKind.allCases)
+    func `a dependency that is added to an enqueued operation is waited for`(kind: QueueKind) {
         let queue = kind.make()
         queue.isSuspended = true
         let log = Log()
@@ -62,8 +59,7 @@ struct ScheduledOperationTests {
         #expect(log.all == ["first", "second"])
     }
 
-    @Test("Finished dependencies stay readable until the operation has finished")
-    func readable() {
+    @Test func `finished dependencies stay readable until the operation has finished`() {
         let queue = RequestOperationQueue()
         let seen = Locked(0)
         let first = ScheduledBlockOperation {}
@@ -80,8 +76,7 @@ struct ScheduledOperationTests {
         #expect(second.dependencies.isEmpty)
     }
 
-    @Test("A dependency that has finished is not waited for, foreign or not")
-    func finishedDependency() {
+    @Test func `a dependency that has finished is not waited for, foreign or not`() {
         let operation = ScheduledBlockOperation {}
         let foreign = BlockOperation {}
         let own = ScheduledBlockOperation {}
@@ -93,8 +88,7 @@ struct ScheduledOperationTests {
         #expect(operation.dependencies.count == 2)
     }
 
-    @Test("A foreign operation waits for one of Convoy's, without any queue of Convoy's")
-    func foreignDependent() {
+    @Test func `a foreign operation waits for one of Convoy's, without any queue of Convoy's`() {
         let queue = OperationQueue()
         let first = ScheduledBlockOperation {}
         let second = BlockOperation {}
@@ -106,8 +100,7 @@ struct ScheduledOperationTests {
         #expect(second.isFinished)
     }
 
-    @Test("It finishes once, and then holds no block")
-    func once() {
+    @Test func `it finishes once, and then holds no block`() {
         let gauge = Gauge()
         let operation = ScheduledBlockOperation { gauge.enter() }
         let door = Door()
@@ -120,16 +113,15 @@ struct ScheduledOperationTests {
         #expect(operation.completionBlock == nil)
     }
 
-    @Test("start() before its dependencies have finished does nothing")
-    func early() {
+    @Test func `start() before its dependencies have finished does nothing`() {
         let operation = ScheduledBlockOperation {}
         operation.addDependency(BlockOperation {})
         operation.start()
         #expect(!operation.isFinished && !operation.isExecuting)
     }
 
-    @Test("Foundation's queue evaluates isReady while it adds, and so is noticed", arguments: ["one", "several", "behind a barrier"])
-    func examination(way: String) {
+    @Test(arguments: ["one", "several", "behind a barrier"])
+    func `Foundation's queue evaluates isReady while it adds, and so is noticed`(way: String) {
         let queue = OperationQueue()
         queue.isSuspended = true
         if way == "behind a barrier" {
@@ -150,8 +142,7 @@ struct ScheduledOperationTests {
         #expect(drains(queue))
     }
 
-    @Test("Nobody else evaluates isReady: not dependents, not a barrier, not the operation itself")
-    func noExamination() {
+    @Test func `nobody else evaluates isReady: not dependents, not a barrier, not the operation itself`() {
         let queue = OperationQueue()
         let operation = HTTPRequestOperation(request: URLRequest(url: URL(fileURLWithPath: "/")))
         let dependency = BlockOperation {}
@@ -173,8 +164,8 @@ struct ScheduledOperationTests {
         #expect(drains(queue))
     }
 
-    @Test("An operation that is dropped before its dependency finishes is not touched by it", arguments: [true, false])
-    func dropped(isForeign: Bool) {
+    @Test(arguments: [true, false])
+    func `an operation that is dropped before its dependency finishes is not touched by it`(isForeign: Bool) {
         let dependency: Operation = isForeign ? BlockOperation {} : ScheduledBlockOperation {}
         for _ in 0..<200 {
             weak var gone: ScheduledBlockOperation?
@@ -189,8 +180,8 @@ struct ScheduledOperationTests {
         #expect(dependency.isFinished)
     }
 
-    @Test("Dependencies are added and removed while others finish, and none is missed", arguments: [true, false])
-    func races(isForeign: Bool) {
+    @Test(arguments: [true, false])
+    func `dependencies are added and removed while others finish, and none is missed`(isForeign: Bool) {
         let queue = RequestOperationQueue()
         for _ in 0..<2_000 {
             let first: Operation = isForeign ? BlockOperation {} : ScheduledBlockOperation {}
@@ -206,8 +197,7 @@ struct ScheduledOperationTests {
         #expect(drains(queue))
     }
 
-    @Test("A chain of a million is released without recursion")
-    func longChain() {
+    @Test func `a chain of a million is released without recursion`() {
         var last = ScheduledBlockOperation {}
         weak let first = last
         for _ in 0..<1_000_000 {
@@ -220,8 +210,7 @@ struct ScheduledOperationTests {
         #expect(first == nil)
     }
 
-    @Test("Operations that start in line and finish at once do not nest, however long the chain")
-    func directChain() {
+    @Test func `operations that start in line and finish at once do not nest, however long the chain`() {
         let queue = RequestOperationQueue()
         var previous: Operation?
         for _ in 0..<100_000 {
@@ -233,8 +222,7 @@ struct ScheduledOperationTests {
         #expect(drains(queue))
     }
 
-    @Test("A chain of a hundred thousand runs, and one of foreign operations")
-    func longRun() {
+    @Test func `a chain of a hundred thousand runs, and one of foreign operations`() {
         for kind in OperationKind.allCases {
             let queue = RequestOperationQueue()
             queue.isSuspended = true

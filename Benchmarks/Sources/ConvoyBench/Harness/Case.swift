@@ -107,6 +107,9 @@ struct Results: Sendable {
         samples[trial, default: [:]][subject, default: []].append(sample)
     }
 
+    /// How many runs failed.
+    var failures: Int { samples.values.joined().reduce(0) { $0 + $1.value.filter { $0 == nil }.count } }
+
     /// Of the runs that did not fail.
     func samples(_ trial: String, _ subject: String) -> [Sample] {
         samples[trial]?[subject]?.compactMap(\.self) ?? []
