@@ -117,7 +117,7 @@ import Testing
         let gate = TestServer.Gate()
         server.route("/file", .pattern(count: 100_000).heldBody(by: gate, afterBytes: 1000))
         let tool = try ToolProcess(["get", server.url("/file").absoluteString], in: scratch.url)
-        try await waitForFile("file.part")
+        try await scratch.waitForFile("file.part")
         try scratch.write("mine", to: "file")
         gate.open()
         let result = try await tool.finished()
@@ -132,7 +132,7 @@ import Testing
         server.route("/first/file", .pattern(count: 100_000).heldBody(by: gate, afterBytes: 1000))
         server.route("/second/file", .text("second"))
         let first = try ToolProcess(["get", "-f", server.url("/first/file").absoluteString], in: scratch.url)
-        try await waitForFile("file.part")
+        try await scratch.waitForFile("file.part")
         let second = try await get("-f", paths: "/second/file")
         #expect(second.status == 1)
         #expect(second.errors.contains("file.part is not a file that only this download writes"))
@@ -194,8 +194,8 @@ import Testing
         server.route("/held/*", .pattern(count: 100_000).heldBody(by: gate, afterBytes: 50_000))
         let urls = (0..<4).map { server.url("/held/\($0)").absoluteString }
         let tool = try ToolProcess(["get", "-j2", "--json"] + urls, in: scratch.url)
-        try await waitForFile("0.part")
-        try await waitForFile("1.part")
+        try await scratch.waitForFile("0.part")
+        try await scratch.waitForFile("1.part")
         tool.send(signal: signal)
         let result = try await tool.finished()
         #expect(result.status == 128 + signal)
@@ -224,7 +224,7 @@ import Testing
         #expect(scratch.names == ["in"])
         let names = try FileManager.default.contentsOfDirectory(atPath: scratch.url.appendingPathComponent("in").path)
         #expect(names.count == 1)
-        #expect(names.allSatisfy { !$0.hasPrefix(".") && !$0.hasPrefix("-") })
+        #expect(names.allSatisfy { !".-".unicodeScalars.contains($0.unicodeScalars.first ?? ".") })
     }
 
     @Test func `nothing is written through a link`() async throws {
@@ -239,9 +239,8 @@ import Testing
 
     @Test func `a file that cannot be written to its end is told in words, and goes`() async throws {
         server.route("/file", .pattern(count: 1_000_000))
-        let tool = try ToolProcess.executable().path
         let result = try await ToolProcess.run(
-            command: "ulimit -f 100; exec '\(tool)' get '\(server.url("/file"))'", in: scratch.url)
+            command: "ulimit -f 100; exec $convoy get '\(server.url("/file"))'", in: scratch.url)
         #expect(result.status == 1)
         #expect(result.errors.contains("cannot write file.part: File too large"))
         #expect(scratch.names.isEmpty)
@@ -270,18 +269,9 @@ import Testing
         server.route("/held", .pattern(count: 100_000).heldBody(by: gate, afterBytes: 50_000))
         let urls = ["/held", "/quick"].map { "'\(server.url($0))'" }.joined(separator: " ")
         // The reader is gone before the program starts.
-        let tool = try ToolProcess.executable().path
-        let command = "exec 3> >(exec true); sleep 0.3; exec '\(tool)' get --json \(urls) >&3"
+        let command = "exec 3> >(exec true); wait $!; exec $convoy get --json \(urls) >&3"
         let result = try await ToolProcess.run(command: command, in: scratch.url)
         #expect(result.status == 1)
         #expect(scratch.names == ["quick"])
-    }
-
-    private func waitForFile(_ name: String) async throws {
-        for _ in 0..<1000 {
-            if scratch.names.contains(name) { return }
-            try await Task.sleep(for: .milliseconds(10))
-        }
-        Issue.record("\(name) has not appeared")
     }
 }

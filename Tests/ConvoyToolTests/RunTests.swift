@@ -80,6 +80,29 @@ import Testing
         #expect(!FileManager.default.fileExists(atPath: scratch.url.appendingPathComponent("out/after.bin").path))
     }
 
+    @Test func `a request that depends on one whose file did not get its name is not sent`() async throws {
+        let gate = TestServer.Gate()
+        server.route("/v1/file", .pattern(count: 100_000).heldBody(by: gate, afterBytes: 1000))
+        server.route("DELETE", "/v1/file", .text("gone"))
+        try scratch.write(
+            """
+            {"baseURL": "\(server.url.absoluteString)/v1/", "requests": [
+              {"id": "fetch", "url": "file", "output": "out"},
+              {"id": "delete", "method": "DELETE", "url": "file", "dependsOn": ["fetch"]}]}
+            """, to: "m.json")
+        let tool = try ToolProcess(["run", "--json", "m.json"], in: scratch.url)
+        try await scratch.waitForFile("out.part")
+        try scratch.write("mine", to: "out")
+        gate.open()
+        let result = try await tool.finished()
+        #expect(result.status == 1)
+        #expect(server.requests.map(\.method) == ["GET"])
+        let errors = try result.objects().map { $0["error"] as? String }
+        #expect(errors == ["file exists: out; see --force", #"not sent, because "fetch" failed"#])
+        #expect(try scratch.text("out") == "mine")
+        #expect(scratch.names == ["m.json", "out"])
+    }
+
     @Test func `a manifest is read from standard input`() async throws {
         server.route("/x", .text("x"))
         let result = try await ToolProcess.run(

@@ -17,6 +17,8 @@ final class StreamSink {
     private let box: Box
     private let url: URL?
     private let perform: @Sendable (@escaping @Sendable () -> Void) -> Void
+    /// Whether the stream is told what becomes of the response before it is closed.
+    let commits: Bool
     /// How many bytes of the body are kept so far.
     private(set) var offset: Int64 = 0
     /// Whether something that was asked for is not finished.
@@ -35,6 +37,7 @@ final class StreamSink {
         perform: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void
     ) {
         box = Box(stream: stream)
+        commits = stream is any CommittingOutputStream
         self.url = url
         self.perform = perform
     }

@@ -280,6 +280,8 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     }
 
     private func close(_ stream: StreamSink, _ current: OperationTry, _ head: ResponseHead?, data: Data?) {
+        // It stays open until the response is accepted.
+        if stream.commits { return current.conclude(data: data, head: head, error: nil) }
         stream.close { failure in
             if let failure {
                 current.conclude(data: nil, head: nil, error: failure)

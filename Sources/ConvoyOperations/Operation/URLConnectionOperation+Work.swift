@@ -215,27 +215,46 @@ extension URLConnectionOperation {
         if let error { return conclude(number, head: head, error: error) }
         let parses = serializesResponse
         let isLeftToTask = isLeftToTask(head, data)
-        let conclusion = core.withLock { core -> Conclusion in
-            guard core.workSlot.conclude(number) else { return .none }
+        let (conclusion, output) = core.withLock { core -> (Conclusion, StreamBox?) in
+            guard core.workSlot.conclude(number) else { return (.none, nil) }
             core.data = data
             core.isUndecoded = isLeftToTask
-            guard parses, !isLeftToTask else { return .complete }
+            // A body that was set aside is not what the stream has.
+            let output = data == nil ? core.outputStream : nil
+            guard parses, !isLeftToTask else { return (.complete, output) }
             let isHead = data?.isEmpty != false && core.request.method == "HEAD"
             let facts = core.common.values.serializer
             // The common case costs no hop and no Foundation response.
             guard let head, let plain = facts.plain, plain.acceptsWithoutHeaders(statusCode: head.statusCode) else {
-                return .process(facts.serializer, isHead: isHead)
+                return (.process(facts.serializer, isHead: isHead), output)
             }
             core.object = ObjectBox(object: isHead ? nil : data)
-            return .complete
+            return (.complete, output)
         }
         switch conclusion {
         case .none: return
-        case .complete: handle(.workCompleted(number))
+        case .complete: complete(number, output)
         case .process(let serializer, let isHead):
             CompletionOutbox.post(to: OperationQueues.processing) { [self] in
-                process(number, data: isHead ? nil : data, head: head, with: serializer)
+                process(number, data: isHead ? nil : data, head: head, with: serializer, output: output)
             }
+        }
+    }
+
+    /// The response is accepted. A stream that holds its bytes back puts them in their place, and only then is the try
+    /// complete.
+    private func complete(_ number: Lifecycle.TryNumber, _ output: StreamBox?) {
+        guard let output, output.stream is any CommittingOutputStream else { return handle(.workCompleted(number)) }
+        BlockingWorkers.shared.perform { [self] in
+            // Whoever has cancelled the operation does not want the bytes any more.
+            if !lifecycle.value.isEnding {
+                do {
+                    try (output.stream as? any CommittingOutputStream)?.commit()
+                } catch {
+                    core.withLock { $0.error = error }
+                }
+            }
+            handle(.workCompleted(number))
         }
     }
 
@@ -251,11 +270,13 @@ extension URLConnectionOperation {
 
     /// Validates and parses the response. On the processing queue: the serializer may be a user's.
     private func process(
-        _ number: Lifecycle.TryNumber, data: Data?, head: ResponseHead?, with serializer: any URLResponseSerialization
+        _ number: Lifecycle.TryNumber, data: Data?, head: ResponseHead?, with serializer: any URLResponseSerialization,
+        output: StreamBox?
     ) {
         do {
             let object = ObjectBox(object: try serializer.responseObject(for: head?.urlResponse, data: data))
             core.withLock { $0.object = object }
+            return complete(number, output)
         } catch {
             let object = ObjectBox(object: error.serializedResponseObject)
             core.withLock { core in

@@ -5,17 +5,16 @@ import Synchronization
 /// Takes the body of a response: counts it, hashes it, and writes it into a partial file if there is one.
 ///
 /// The engine writes to it on a worker's thread. The file is created with the first byte, so that a response that is
-/// an error leaves nothing.
-final class BodyStream: OutputStream, RewindableOutputStream {
-    /// Fed under the lock only.
-    private struct Digest: @unchecked Sendable { let value = MessageDigest() }
-
-    private struct Receipt {
+/// an error leaves nothing, and gets its name before the operation finishes, so that what depends on it finds it there.
+final class BodyStream: OutputStream, CommittingOutputStream {
+    /// Touched under the lock only.
+    private struct Receipt: @unchecked Sendable {
         var status = Stream.Status.notOpen
         var file: PartialFile?
-        var digest: Digest?
+        var digest: MessageDigest?
         var count: Int64 = 0
         var failure: ToolError?
+        var isCommitted = false
     }
 
     private let receipt: Mutex<Receipt>
@@ -27,7 +26,7 @@ final class BodyStream: OutputStream, RewindableOutputStream {
         receipt = Mutex(
             Receipt(
                 file: path.map { PartialFile(path: $0, replaces: replaces) },
-                digest: hashes ? Digest() : nil))
+                digest: hashes ? MessageDigest() : nil))
         super.init(toMemory: ())
     }
 
@@ -59,7 +58,7 @@ final class BodyStream: OutputStream, RewindableOutputStream {
                 receipt.status = .error
                 return -1
             }
-            receipt.digest?.value.update(bytes)
+            receipt.digest?.update(bytes)
             receipt.count += Int64(length)
             return length
         }
@@ -68,41 +67,43 @@ final class BodyStream: OutputStream, RewindableOutputStream {
     func rewind() throws {
         try receipt.withLock { receipt in
             if receipt.file?.isOpen == true { try receipt.file?.rewind() }
-            if hashes { receipt.digest = Digest() }
+            if hashes { receipt.digest = MessageDigest() }
             receipt.count = 0
         }
     }
 
-    /// Only a mark: the engine may call it after the operation has finished, when the file has its name already.
+    /// The body is whole: its file gets its name.
+    func commit() throws {
+        try receipt.withLock { receipt in
+            guard receipt.status == .open else { throw ToolError.failure(Transfer.cancelled) }
+            do throws(ToolError) {
+                try receipt.file?.commit()
+                (receipt.status, receipt.isCommitted) = (.closed, true)
+            } catch {
+                (receipt.status, receipt.failure) = (.error, error)
+                throw error
+            }
+        }
+    }
+
+    /// Without `commit()` before it, the body is of no use, and its file goes. What is written later goes nowhere.
     override func close() {
-        receipt.withLock { if $0.status != .error { $0.status = .closed } }
+        receipt.withLock { receipt in
+            receipt.file?.discard()
+            if receipt.status != .error { receipt.status = .closed }
+        }
     }
 
     // MARK: For the transfer
 
     var count: Int64 { receipt.withLock { $0.count } }
 
+    /// Whether its file has its name.
+    var isCommitted: Bool { receipt.withLock { $0.isCommitted } }
+
     /// Why writing failed, in better words than the engine has.
     var failure: ToolError? { receipt.withLock { $0.failure } }
 
     /// SHA-256 over all bytes, in hexadecimal digits.
-    var sha256: String? { receipt.withLock { $0.digest?.value.value()?.hexadecimalString } }
-
-    /// The body is whole: its file gets its name.
-    func commit() throws(ToolError) {
-        let failure: ToolError? = receipt.withLock { receipt in
-            do throws(ToolError) {
-                try receipt.file?.commit()
-                return nil
-            } catch {
-                return error
-            }
-        }
-        if let failure { throw failure }
-    }
-
-    /// The body is of no use: its file goes.
-    func discard() {
-        receipt.withLock { $0.file?.discard() }
-    }
+    var sha256: String? { receipt.withLock { $0.digest?.value()?.hexadecimalString } }
 }

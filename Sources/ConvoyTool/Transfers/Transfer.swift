@@ -50,23 +50,21 @@ final class Transfer: Sendable {
         begun.withLock { $0.map { (ContinuousClock.now - $0).seconds } } ?? 0
     }
 
-    /// What came of it. Called once, when the operation has finished: this is where the file gets its name.
+    /// What came of it. Called once, when the operation has finished.
     func conclude(_ error: (any Error)?) -> Outcome {
         var outcome = Outcome(id: id, url: url.absoluteString, status: operation.statusCode)
         outcome.seconds = elapsed
         outcome.bytes = body.count
         if let error {
-            body.discard()
+            // The engine closes it too, but does not wait for that.
+            body.close()
             outcome.bytes = Int64(operation.responseData?.count ?? 0) + body.count
             outcome.error = reason(error)
-            return outcome
-        }
-        do throws(ToolError) {
-            try body.commit()
+            // Cancelled at the very last moment.
+            if body.isCommitted { outcome.file = path }
+        } else {
             outcome.file = path
             outcome.sha256 = body.sha256
-        } catch {
-            outcome.error = error.text
         }
         return outcome
     }

@@ -1,4 +1,5 @@
 import Foundation
+import Testing
 
 /// A directory for one test, gone with its owner.
 final class Scratch: Sendable {
@@ -23,5 +24,20 @@ final class Scratch: Sendable {
 
     func write(_ text: String, to name: String) throws {
         try Data(text.utf8).write(to: url.appendingPathComponent(name))
+    }
+
+    func makeDirectory(_ name: String) throws {
+        try FileManager.default.createDirectory(
+            at: url.appendingPathComponent(name), withIntermediateDirectories: true)
+    }
+
+    /// Waits until a run of the program has made the file.
+    func waitForFile(_ name: String) async throws {
+        let path = url.appendingPathComponent(name).path
+        for _ in 0..<3000 {
+            if FileManager.default.fileExists(atPath: path) { return }
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        Issue.record("\(name) has not appeared")
     }
 }

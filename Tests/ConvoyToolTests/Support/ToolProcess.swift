@@ -56,9 +56,24 @@ final class ToolProcess: Sendable {
             try self.init(tool, arguments, directory, input, environment)
             return
         }
-        // `script` is the terminal; what is written to it goes to its own output.
         let command = ([tool] + arguments).map { "'\($0)'" }.joined(separator: " ")
-        let script = "stty cols \(columns) rows 24; exec \(command)"
+        try self.init(command: "exec \(command)", in: directory, environment: environment, columns: columns)
+    }
+
+    /// Starts a command of a shell, which runs the program: `$convoy`.
+    ///
+    /// - Parameter columns: the width of a terminal to run it on; nil for none.
+    convenience init(
+        command: String, in directory: URL, input: String = "", environment: [String: String] = [:],
+        columns: Int? = nil
+    ) throws {
+        let environment = environment.merging(["convoy": try Self.executable().path, "SHELL": "/bin/bash"]) { $1 }
+        guard let columns else {
+            try self.init("/bin/bash", ["-c", command], directory, input, environment)
+            return
+        }
+        // `script` is the terminal; what is written to it goes to its own output.
+        let script = "stty cols \(columns) rows 24; \(command)"
         try self.init("/usr/bin/script", ["-qec", script, "/dev/null"], directory, input, environment)
     }
 
@@ -87,6 +102,11 @@ final class ToolProcess: Sendable {
             let isSignal = process.terminationReason == .uncaughtSignal
             ending.end(isSignal ? -process.terminationStatus : process.terminationStatus)
         }
+        // A thread of libdispatch blocks signals, and a child inherits that.
+        var (none, before) = (sigset_t(), sigset_t())
+        sigemptyset(&none)
+        pthread_sigmask(SIG_SETMASK, &none, &before)
+        defer { pthread_sigmask(SIG_SETMASK, &before, nil) }
         try process.run()
     }
 
@@ -100,15 +120,22 @@ final class ToolProcess: Sendable {
         ).finished()
     }
 
-    /// Runs a command of a shell, which runs the program.
-    static func run(command: String, in directory: URL) async throws -> Result {
-        try await ToolProcess("/bin/bash", ["-c", command], directory, "", [:]).finished()
+    /// What a shell waits with, for half a minute at most: a test that was ended leaves no shell behind for long.
+    static func shellWait(for condition: String) -> String {
+        "for n in {1..1500}; do \(condition) && break; sleep 0.02; done"
     }
 
-    /// Waits until the program has written this to its standard output.
-    func waitForOutput(_ text: String) async throws {
-        for _ in 0..<2000 {
-            if try String(decoding: Data(contentsOf: file("output")), as: UTF8.self).contains(text) { return }
+    /// Runs a command of a shell, which runs the program: `$convoy`.
+    static func run(command: String, in directory: URL, columns: Int? = nil) async throws -> Result {
+        try await ToolProcess(command: command, in: directory, columns: columns).finished()
+    }
+
+    /// Waits until the program has written this to its standard output, behind another text if one is given.
+    func waitForOutput(_ text: String, behind earlier: String? = nil) async throws {
+        for _ in 0..<3000 {
+            var output = try String(decoding: Data(contentsOf: file("output")), as: UTF8.self)[...]
+            if let earlier { output = output.range(of: earlier).map { output[$0.upperBound...] } ?? "" }
+            if output.contains(text) { return }
             try await Task.sleep(for: .milliseconds(10))
         }
         Issue.record("the program has not written \(text)")
