@@ -107,6 +107,7 @@ import Testing
         try scratch.write("a long old text", to: "file.part")
         let refused = try await get(paths: "/file")
         #expect(refused.status == 1)
+        #expect(server.requests.isEmpty)
         #expect(try scratch.text("file.part") == "a long old text")
         #expect(try await get("-f", paths: "/file").status == 0)
         #expect(try scratch.text("file") == "new")
@@ -225,6 +226,17 @@ import Testing
         let names = try FileManager.default.contentsOfDirectory(atPath: scratch.url.appendingPathComponent("in").path)
         #expect(names.count == 1)
         #expect(names.allSatisfy { !".-".unicodeScalars.contains($0.unicodeScalars.first ?? ".") })
+    }
+
+    @Test(arguments: ["file", "file.part"])
+    func `what is no file is not replaced, and nothing is sent`(_ name: String) async throws {
+        server.route("/file", .text("new"))
+        try scratch.makeDirectory(name)
+        let result = try await get("--force", paths: "/file")
+        #expect(result.status == 1)
+        #expect(result.errors.contains("\(name) is not a file"), "\(result.errors)")
+        #expect(server.requests.isEmpty)
+        #expect(scratch.names == [name])
     }
 
     @Test func `nothing is written through a link`() async throws {

@@ -112,6 +112,13 @@ import Testing
         #expect(server.requests.count == 1)
     }
 
+    @Test func `a manifest may come out of a pipe that the shell has made`() async throws {
+        server.route("/x", .text("x"))
+        let manifest = #"{"requests": [{"id": "x", "url": "\#(server.url("/x").absoluteString)"}]}"#
+        let result = try await ToolProcess.run(command: "$convoy run <(echo '\(manifest)')", in: scratch.url)
+        #expect(result.status == 0, "\(result.errors)")
+    }
+
     @Test func `an output that exists stops everything before anything is sent`() async throws {
         server.route("/v1/ok", .text("new"))
         try scratch.write("old", to: "there")
@@ -159,6 +166,18 @@ import Testing
         Mistake(
             requests: #"{"id":"a","url":"x","output":"f"},{"id":"b","url":"x","output":"f.part"}"#, text: "same output"),
         Mistake(requests: #"{"id":"a","url":"x","output":"../f"}"#, text: "bad output"),
+        Mistake(requests: #"{"id":"a","url":"x","output":"../\u0301f"}"#, text: "bad output"),
+        Mistake(requests: #"{"id":"a","url":"x","output":"/\u0301f"}"#, text: "bad output"),
+        Mistake(requests: #"{"id":"a","url":"x","output":"\#(String(repeating: "d/", count: 2100))f"}"#, text: "bad output"),
+        Mistake(
+            requests: #"{"id":"a","url":"x","output":"f"},{"id":"b","url":"x","output":"f/g"}"#,
+            text: #""b" has its output below "f", which is a file of "a""#),
+        Mistake(
+            requests: #"{"id":"a","url":"x","output":"f/g/h"},{"id":"b","url":"x","output":"f"}"#,
+            text: #""a" has its output below "f", which is a file of "b""#),
+        Mistake(
+            requests: #"{"id":"a","url":"x","output":"f"},{"id":"b","url":"x","output":"f.part/g"}"#,
+            text: #""b" has its output below "f.part", which is a file of "a""#),
         Mistake(requests: #"{"id":"a","url":"x","output":"/tmp/f"}"#, text: "bad output"),
         Mistake(requests: #"{"id":"a","url":"x",}"#, text: "expected a key in quotes"),
         Mistake(requests: #"{"id":"a" "url":"x"}"#, text: "expected ',' or '}'"),

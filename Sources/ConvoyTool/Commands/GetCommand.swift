@@ -56,8 +56,10 @@ enum GetCommand {
             let name = names.take(wanted)
             let path = Directories.join(directory, name)
             if name != wanted { display.say("\(url.forPeople) goes to \(path): \(wanted) is another URL's") }
-            if Directories.isTaken(path), !options.has("force") {
-                failed.append(Outcome(url: url.absoluteString, error: PartialFile.exists(path).text))
+            do throws(ToolError) {
+                try Directories.checkIsFree(path, replaces: options.has("force"))
+            } catch {
+                failed.append(Outcome(url: url.absoluteString, error: error.text))
                 continue
             }
             let transfer = Transfer(

@@ -69,8 +69,9 @@ enum RunCommand {
 
     private static func contents(of file: String) throws(ToolError) -> Data {
         do {
-            if file == "-" { return try FileHandle.standardInput.readToEnd() ?? Data() }
-            return try Data(contentsOf: URL(fileURLWithPath: file))
+            // Foundation's `Data(contentsOf:)` reads no pipes, which a shell makes of `<(…)`.
+            let handle = file == "-" ? .standardInput : try FileHandle(forReadingFrom: URL(fileURLWithPath: file))
+            return try handle.readToEnd() ?? Data()
         } catch {
             throw .usage("cannot read the manifest \(Printable.line(file)): \(ErrorText.line(for: error))")
         }
@@ -79,10 +80,15 @@ enum RunCommand {
     private static func transfers(
         of manifest: Manifest, in directory: String, replaces: Bool, hashes: Bool
     ) throws(ToolError) -> [Transfer] {
-        let outputs = manifest.requests.compactMap(\.output).map { Directories.join(directory, $0) }
+        let outputs = manifest.requests.compactMap(\.output)
         // All before the first request: half of a manifest is worse than none.
-        for path in outputs where !replaces && Directories.isTaken(path) { throw PartialFile.exists(path) }
-        for path in outputs { try Directories.prepare((path as NSString).deletingLastPathComponent) }
+        for output in outputs {
+            try Directories.checkIsInside(directory, output)
+            try Directories.checkIsFree(Directories.join(directory, output), replaces: replaces)
+        }
+        for parent in Set(outputs.map { Directories.parents(of: $0).last }) {
+            try Directories.prepare(parent.map { Directories.join(directory, $0) } ?? directory)
+        }
 
         var byID: [String: Transfer] = [:]
         let transfers = manifest.requests.map { request in

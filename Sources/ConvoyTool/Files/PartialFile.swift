@@ -45,7 +45,7 @@ struct PartialFile {
             guard error.code == EEXIST else { throw problem("cannot create", partial, error) }
         }
         guard replaces else {
-            throw .failure("\(shown(partial)) exists, of an interrupted or a running download; see --force")
+            throw Self.partialExists(partial)
         }
         do throws(SystemError) {
             return try FileWriter(path: partial, flags: flags)
@@ -126,6 +126,10 @@ struct PartialFile {
     }
 
     private func shown(_ path: String) -> String { Printable.line(path) }
+
+    static func partialExists(_ path: String) -> ToolError {
+        .failure("\(Printable.line(path)) exists, of an interrupted or a running download; see --force")
+    }
 
     static func exists(_ path: String) -> ToolError {
         .failure("file exists: \(Printable.line(path)); see --force")

@@ -7,7 +7,7 @@ import FoundationNetworking
 struct ManifestReader {
     private var manager = HTTPRequestOperationManager()
     private let timeout: Double?
-    private var outputs: [String: String] = [:]
+    private var outputs = OutputPaths()
 
     init(timeout: Double?) { self.timeout = timeout }
 
@@ -57,6 +57,7 @@ struct ManifestReader {
         let url = try self.url(address, of: name)
         let method = try members["method"].map(self.method) ?? .get
         let headers = try members["headers"].map(self.headers) ?? [:]
+        let output = try members["output"].map { value throws(JSONProblem) in try self.output(value, of: name) }
         let dependsOn = try members["dependsOn"].map(strings) ?? []
         let request: URLRequest
         do {
@@ -67,7 +68,6 @@ struct ManifestReader {
         } catch {
             throw value.problem("\(Self.quoted(name)): \(ErrorText.line(for: error))")
         }
-        let output = try members["output"].map { value throws(JSONProblem) in try self.output(value, of: name) }
         return Manifest.Request(
             id: name, request: request, url: url, secretHeaders: Headers.secrets(among: headers.keys),
             dependsOn: dependsOn, output: output)
@@ -119,8 +119,12 @@ struct ManifestReader {
 
     private mutating func output(_ value: JSONValue, of id: String) throws(JSONProblem) -> String {
         let text = try string(value, "output")
-        let parts = text.split(separator: "/").filter { $0 != "." }
-        let isSafe = !text.hasPrefix("/") && !text.hasSuffix("/") && !parts.contains("..") && !parts.isEmpty
+        // By scalars: with an accent behind it, a slash is another character, and still a slash to the system.
+        let slash: Unicode.Scalar = "/"
+        let parts = text.unicodeScalars.split(separator: slash).map { String($0) }.filter { $0 != "." }
+        let isSafe =
+            text.unicodeScalars.first != slash && text.unicodeScalars.last != slash && !parts.contains("..")
+            && !parts.isEmpty && text.utf8.count < Int(PATH_MAX) - FileNames.maximumLength
         guard isSafe, !text.unicodeScalars.contains(where: Printable.isObeyed),
             parts.allSatisfy({ $0.utf8.count <= FileNames.maximumLength })
         else {
@@ -128,12 +132,14 @@ struct ManifestReader {
                 "bad output \(Self.quoted(text)): it must be a path below the output directory; see --output")
         }
         let path = parts.joined(separator: "/")
-        for name in [path, PartialFile.partialName(of: path)] {
-            if let other = outputs.updateValue(id, forKey: name) {
-                throw value.problem("\(Self.quoted(other)) and \(Self.quoted(id)) have the same output")
-            }
+        switch outputs.add(path, of: id) {
+        case nil: return path
+        case .same(let other):
+            throw value.problem("\(Self.quoted(other)) and \(Self.quoted(id)) have the same output")
+        case .below(let file, let owner, let other):
+            throw value.problem(
+                "\(Self.quoted(other)) has its output below \(Self.quoted(file)), which is a file of \(Self.quoted(owner))")
         }
-        return path
     }
 
     /// Parameters of a request with a body are a form, unless it says that it is JSON.
@@ -172,9 +178,10 @@ struct ManifestReader {
     private func strings(_ value: JSONValue) throws(JSONProblem) -> [String] {
         guard case .array(let values) = value.content else { throw value.problem("dependsOn must be an array") }
         var strings: [String] = []
+        var known: Set<String> = []
         for value in values {
             let text = try string(value, "an id in dependsOn")
-            if !strings.contains(text) { strings.append(text) }
+            if known.insert(text).inserted { strings.append(text) }
         }
         return strings
     }

@@ -1,0 +1,39 @@
+/// The files that the outputs of a manifest become, the partial ones included: no two are the same, and none is a
+/// directory of another.
+struct OutputPaths {
+    /// Two outputs that cannot both be.
+    enum Conflict: Equatable {
+        case same(other: String)
+        /// One has its output below a file of another.
+        case below(file: String, of: String, by: String)
+    }
+
+    /// Who has a file of this path.
+    private var files: [Path: String] = [:]
+    /// Who has a file somewhere below this path.
+    private var directories: [Path: String] = [:]
+
+    /// A path as the system compares it: by its bytes. Strings that look the same are equal.
+    private struct Path: Hashable {
+        let bytes: [UInt8]
+        init(_ text: some StringProtocol) { bytes = Array(text.utf8) }
+    }
+
+    /// Adds an output, whose path has neither empty components nor dots.
+    mutating func add(_ path: String, of id: String) -> Conflict? {
+        let names = [path, PartialFile.partialName(of: path)]
+        for name in names {
+            if let other = files[Path(name)] { return .same(other: other) }
+            if let other = directories[Path(name)] { return .below(file: name, of: id, by: other) }
+        }
+        var parents: [Path] = []
+        for index in path.utf8.indices where path.utf8[index] == UInt8(ascii: "/") {
+            let parent = path[..<index]
+            if let other = files[Path(parent)] { return .below(file: String(parent), of: other, by: id) }
+            parents.append(Path(parent))
+        }
+        for name in names { files[Path(name)] = id }
+        for parent in parents { directories[parent] = id }
+        return nil
+    }
+}

@@ -1,0 +1,43 @@
+import Foundation
+import Synchronization
+import Testing
+
+@testable import ConvoyTool
+
+@Suite(.serialized) struct ReportOrderTests {
+    /// Reports a chain whose end finishes first, and returns what was reported.
+    private func reportBackwards(_ count: Int) -> [Int] {
+        let operations = (0..<count).map { _ in Operation() }
+        let order = ReportOrder()
+        let reported = Mutex<[Int]>([])
+        for number in (0..<count).reversed() {
+            let after = number == 0 ? [] : [ObjectIdentifier(operations[number - 1])]
+            order.finish(operations[number], after: after) { reported.withLock { $0.append(number) } }
+        }
+        return reported.withLock { $0 }
+    }
+
+    @Test func `a chain of 50,000 that finishes backwards is reported forwards, in seconds`() {
+        #expect(reportBackwards(50_000) == Array(0..<50_000))
+    }
+
+    @Test func `the time grows with the number, not with its square`() {
+        func time(_ count: Int) -> Duration { ContinuousClock().measure { _ = reportBackwards(count) } }
+        let few = (0..<3).map { _ in time(500) }.min() ?? .zero
+        #expect(time(5000) < few * 50)
+    }
+
+    @Test func `what waits for several is reported once, after the last of them`() {
+        let (a, b, c) = (Operation(), Operation(), Operation())
+        let order = ReportOrder()
+        let reported = Mutex<[String]>([])
+        func finish(_ operation: Operation, after: [Operation], _ name: String) {
+            order.finish(operation, after: after.map { ObjectIdentifier($0) }) { reported.withLock { $0.append(name) } }
+        }
+        finish(c, after: [a, b, a], "c")
+        finish(b, after: [], "b")
+        #expect(reported.withLock { $0 } == ["b"])
+        finish(a, after: [b], "a")
+        #expect(reported.withLock { $0 } == ["b", "a", "c"])
+    }
+}
