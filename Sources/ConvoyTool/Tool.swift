@@ -14,12 +14,19 @@ enum Tool {
           -h, --help     print this help, or a command's: convoy get --help
               --version  print the version
 
-        Exit status: 0 all succeeded, 1 something failed, 2 wrong usage, 130 interrupted.
+        Exit status: 0 all succeeded, 1 something failed, 2 wrong usage, 130 ended by Ctrl-C.
         """
 
     static func run(_ arguments: [String]) -> ExitStatus {
-        Interruption.shared.begin(beforeSuddenEnd: Display.restoreTerminal)
+        StandardStreams.openClosed()
+        Interruption.shared.begin(Display.terminal)
         let display = Display()
+        let status = status(of: arguments, display)
+        // What was to be told and could not be is no success.
+        return status == .success && Display.hasFailed ? .failure : status
+    }
+
+    private static func status(of arguments: [String], _ display: Display) -> ExitStatus {
         do {
             return try dispatch(arguments, display)
         } catch let error as ToolError {

@@ -2,4 +2,4 @@ import Foundation
 
 // Top-level code belongs to the main actor, and a closure written here would trap on any other thread: nothing else
 // stands in this file.
-exit(Tool.run(Array(CommandLine.arguments.dropFirst())).rawValue)
+Tool.run(Array(CommandLine.arguments.dropFirst())).end()

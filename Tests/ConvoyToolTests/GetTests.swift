@@ -189,7 +189,7 @@ import Testing
         #expect(server.peakActiveRequestCount > 1)
     }
 
-    @Test(arguments: [SIGINT, SIGTERM])
+    @Test(arguments: [SIGINT, SIGTERM, SIGHUP, SIGQUIT])
     func `a signal cancels all downloads and removes what they have left`(_ signal: Int32) async throws {
         let gate = TestServer.Gate()
         server.route("/held/*", .pattern(count: 100_000).heldBody(by: gate, afterBytes: 50_000))
@@ -199,7 +199,7 @@ import Testing
         try await scratch.waitForFile("1.part")
         tool.send(signal: signal)
         let result = try await tool.finished()
-        #expect(result.status == 128 + signal)
+        #expect(result.status == -signal, "it ends by the signal itself")
         #expect(scratch.names.isEmpty)
         #expect(try result.objects().count == 4)
         #expect(try result.objects().allSatisfy { $0["error"] as? String == "cancelled" })
@@ -284,6 +284,45 @@ import Testing
         let command = "exec 3> >(exec true); wait $!; exec $convoy get --json \(urls) >&3"
         let result = try await ToolProcess.run(command: command, in: scratch.url)
         #expect(result.status == 1)
+        #expect(result.errors.contains("convoy: cannot write standard output: Broken pipe\n"))
         #expect(scratch.names == ["quick"])
+    }
+
+    @Test func `when the output cannot be written, all that is stopped by it is told of`() async throws {
+        let gate = TestServer.Gate()
+        server.route("/quick", .text("x"))
+        server.route("/held", .pattern(count: 100_000).heldBody(by: gate, afterBytes: 50_000))
+        let urls = ["/held", "/quick"].map { "'\(server.url($0))'" }.joined(separator: " ")
+        let result = try await ToolProcess.run(command: "exec $convoy get \(urls) >/dev/full", in: scratch.url)
+        #expect(result.status == 1)
+        #expect(
+            result.errorLines == [
+                "convoy: cannot write standard output: No space left on device",
+                "convoy: \(server.url("/held")): cancelled",
+            ])
+        #expect(scratch.names == ["quick"])
+    }
+
+    @Test(arguments: ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+    func `a standard stream that is closed is no file and no socket`(_ closed: String) async throws {
+        let gate = TestServer.Gate()
+        server.route("/held", .pattern(count: 100_000).heldBody(by: gate, afterBytes: 50_000))
+        let command = """
+            $convoy get '\(server.url("/held"))' \(closed) & pid=$!
+            \(ToolProcess.shellWait(for: "[ -e held.part ]"))
+            for n in 0 1 2; do readlink /proc/$pid/fd/$n; done
+            echo READ
+            wait $pid
+            """
+        let tool = try ToolProcess(command: command, in: scratch.url)
+        try await tool.waitForOutput("READ")
+        gate.open()
+        let result = try await tool.finished()
+        #expect(result.status == 0)
+        let targets = result.outputLines.prefix(while: { $0.hasPrefix("/") })
+        #expect(targets.count == 3, "\(result.output)")
+        for (stream, target) in zip(["<&-", ">&-", "2>&-"], targets) where closed.split(separator: " ").contains(stream[...]) {
+            #expect(target == "/dev/null", "\(stream)")
+        }
     }
 }

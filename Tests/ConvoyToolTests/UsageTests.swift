@@ -40,4 +40,12 @@ import Testing
         #expect(!result.errors.contains("Error Domain"))
         #expect(scratch.names.isEmpty)
     }
+
+    @Test(arguments: ["--help", "get --help", "--version"])
+    func `help that cannot be written is a failure`(_ arguments: String) async throws {
+        let scratch = try Scratch()
+        let result = try await ToolProcess.run(command: "exec $convoy \(arguments) >/dev/full", in: scratch.url)
+        #expect(result.status == 1)
+        #expect(result.errors == "convoy: cannot write standard output: No space left on device\n")
+    }
 }

@@ -31,7 +31,7 @@ enum RunCommand {
           -h, --help             print this help
 
         Objects of --json: id, url, status, bytes, file, sha256, seconds, error.
-        Exit status: 0 all succeeded, 1 something failed, 2 wrong usage, 130 interrupted.
+        Exit status: 0 all succeeded, 1 something failed, 2 wrong usage, 130 ended by Ctrl-C.
         """
 
     static func run(_ arguments: [String], _ display: Display) throws -> ExitStatus {

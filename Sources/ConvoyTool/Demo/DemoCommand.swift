@@ -12,7 +12,7 @@ enum DemoCommand {
         Options:
           -h, --help  print this help
 
-        Exit status: 0 all of it was right, 1 something was not, 2 wrong usage, 130 interrupted.
+        Exit status: 0 all of it was right, 1 something was not, 2 wrong usage, 130 ended by Ctrl-C.
         """
 
     static func run(_ arguments: [String], _ display: Display) throws -> ExitStatus {

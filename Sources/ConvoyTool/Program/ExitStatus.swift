@@ -1,9 +1,11 @@
+import Foundation
+
 /// How the program ends.
 enum ExitStatus: RawRepresentable, Equatable, Sendable {
     case success
     case failure
     case wrongUsage
-    /// Ended by a signal, as a shell reports it: 128 and the number of the signal.
+    /// Ended by a signal. A shell shows 128 and the number of the signal.
     case interrupted(signal: Int32)
 
     var rawValue: Int32 {
@@ -23,6 +25,12 @@ enum ExitStatus: RawRepresentable, Equatable, Sendable {
         case 129...: self = .interrupted(signal: rawValue - 128)
         default: return nil
         }
+    }
+
+    /// Ends the program.
+    func end() -> Never {
+        if case .interrupted(let signal) = self { Interruption.end(by: signal) }
+        exit(rawValue)
     }
 }
 

@@ -81,11 +81,10 @@ struct TransferRun {
         if printsJSON { display.emit(outcome.json) }
         if let error = outcome.error {
             // The user who pressed Ctrl-C knows.
-            guard Interruption.shared.status == nil || error != Transfer.cancelled else { return }
+            if error == Transfer.cancelled, case .interrupted = Interruption.shared.status { return }
             let subject = outcome.id.map { "\(Printable.line($0)): " } ?? ""
             let url = URL(string: outcome.url)?.forPeople ?? Printable.line(outcome.url)
-            let mark = display.isLive ? display.paint(Display.hasUnicode ? "✗ " : "x ", .red) : ""
-            display.complain("\(mark)\(subject)\(url): \(error)")
+            display.complain("\(subject)\(url): \(error)", isMarked: true)
             return
         }
         var text = display.isLive ? display.paint(Display.hasUnicode ? "✓ " : "* ", .green) : ""

@@ -1,0 +1,45 @@
+import ConvoySupport
+import Foundation
+import Synchronization
+
+/// Standard input, output and error, by their descriptors.
+enum StandardStreams {
+    /// Opens `/dev/null` in the place of each that was closed when the program was started. Called before anything else.
+    ///
+    /// The system gives the lowest free number to the next file or socket. What is written to standard error would
+    /// then be written into somebody's request.
+    static func openClosed() {
+        for descriptor in STDIN_FILENO...STDERR_FILENO where fcntl(descriptor, F_GETFD) == -1 {
+            // The number is free, and all lower ones are taken.
+            guard open("/dev/null", O_RDWR) == descriptor else { _exit(ExitStatus.failure.rawValue) }
+        }
+    }
+
+    /// Writes all of it.
+    static func write(_ text: String, to descriptor: Int32) throws(SystemError) {
+        let failure = Array(text.utf8).withUnsafeBytes { bytes -> SystemError? in
+            var rest = bytes
+            while !rest.isEmpty {
+                let count = Glibc.write(descriptor, rest.baseAddress, rest.count)
+                if count > 0 {
+                    rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(count))
+                } else if count == 0 {
+                    return SystemError(code: EIO)
+                } else if errno == EAGAIN {
+                    var waiting = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+                    _ = poll(&waiting, 1, -1)
+                } else if errno != EINTR {
+                    return SystemError()
+                }
+            }
+            return nil
+        }
+        if let failure { throw failure }
+    }
+
+    /// Whether a little can be written without waiting: a terminal may be held up, and nobody may read a pipe.
+    static func hasRoom(_ descriptor: Int32) -> Bool {
+        var waiting = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+        return poll(&waiting, 1, 0) == 1 && waiting.revents & Int16(POLLOUT) != 0
+    }
+}

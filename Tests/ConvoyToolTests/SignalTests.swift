@@ -1,0 +1,129 @@
+import ConvoyTestServer
+import Foundation
+import Testing
+
+/// How the program ends by a signal, and what it leaves on a terminal.
+@Suite(.serialized) struct SignalTests {
+    let server: TestServer
+    let scratch: Scratch
+    let gate = TestServer.Gate()
+
+    init() throws {
+        server = try TestServer()
+        scratch = try Scratch()
+        server.route("/held", .pattern(count: 100_000).heldBody(by: gate, afterBytes: 50_000))
+    }
+
+    private var held: String { "'\(server.url("/held"))'" }
+
+    @Test func `Ctrl-C ends a loop of the shell`() async throws {
+        server.route("/quick", .text("x"))
+        // A group of its own gets the signal, as that in the foreground of a terminal does.
+        let command = """
+            set -m
+            bash -c "for url in \(held) '\(server.url("/quick"))'; do $convoy get \\$url; echo status \\$?; done" & pid=$!
+            \(ToolProcess.shellWait(for: "[ -e held.part ]"))
+            kill -INT -- -$pid
+            wait $pid
+            echo "loop $?"
+            """
+        let result = try await ToolProcess.run(command: command, in: scratch.url)
+        #expect(result.outputLines.last == "loop 130", "\(result.output)")
+        #expect(!result.output.contains("status"))
+        #expect(server.requests.count == 1)
+        #expect(scratch.names.isEmpty)
+    }
+
+    @Test func `a shell shows 130, and a signal that was ignored before stays ignored`() async throws {
+        let command = """
+            $convoy get \(held) & pid=$!
+            \(ToolProcess.shellWait(for: "[ -e held.part ]"))
+            kill -TERM $pid
+            wait $pid
+            echo "status $?"
+            """
+        let result = try await ToolProcess.run(command: command, in: scratch.url)
+        #expect(result.outputLines.last == "status 143", "\(result.output)")
+
+        let tool = try ToolProcess(command: "trap '' HUP; exec $convoy get \(held)", in: scratch.url)
+        try await scratch.waitForFile("held.part")
+        tool.send(signal: SIGHUP)
+        gate.open()
+        #expect(try await tool.finished().status == 0)
+    }
+
+    @Test func `a stopped program gives the terminal back, and draws again when it goes on`() async throws {
+        let command = """
+            set -m
+            $convoy get \(held) & pid=$!
+            \(ToolProcess.shellWait(for: "[ -e go ]"))
+            kill -TSTP $pid
+            \(ToolProcess.shellWait(for: "grep -q '^State:.T' /proc/$pid/status"))
+            echo STOPPED
+            kill -CONT $pid
+            wait $pid
+            """
+        let tool = try ToolProcess(command: command, in: scratch.url, columns: 80)
+        try await tool.waitForOutput("\u{1B}[?25l")
+        try scratch.write("", to: "go")
+        try await tool.waitForOutput("\u{1B}[?25l", behind: "STOPPED")
+        gate.open()
+        let result = try await tool.finished()
+        #expect(result.status == 0, "\(result.output)")
+        let parts = result.output.components(separatedBy: "STOPPED")
+        try #require(parts.count == 2)
+        for part in parts {
+            let hidden = part.components(separatedBy: "\u{1B}[?25l").count
+            let shown = part.components(separatedBy: "\u{1B}[?25h").count
+            #expect(hidden == shown && hidden == 2, "\(part.debugDescription)")
+        }
+    }
+
+    @Test func `what was stopped in another way draws again when it goes on`() async throws {
+        let command = """
+            $convoy get \(held) & pid=$!
+            \(ToolProcess.shellWait(for: "[ -e go ]"))
+            kill -STOP $pid
+            \(ToolProcess.shellWait(for: "grep -q '^State:.T' /proc/$pid/status"))
+            echo STOPPED
+            kill -CONT $pid
+            wait $pid
+            """
+        let tool = try ToolProcess(command: command, in: scratch.url, columns: 80)
+        try await tool.waitForOutput("\u{1B}[?25l")
+        try scratch.write("", to: "go")
+        try await tool.waitForOutput("\u{1B}[?25l", behind: "STOPPED")
+        gate.open()
+        #expect(try await tool.finished().status == 0)
+    }
+
+    @Test(arguments: [SIGINT, SIGTERM])
+    func `on a dumb terminal no escape is written, however the program ends`(_ signal: Int32) async throws {
+        let manifest = scratch.url.appendingPathComponent("m.json").path
+        try #require(mkfifo(manifest, 0o600) == 0)
+        let command = """
+            set -m
+            TERM=dumb $convoy run m.json & pid=$!
+            \(ToolProcess.shellWait(for: "[ -e go ]"))
+            kill -\(signal) $pid
+            wait $pid
+            """
+        let tool = try ToolProcess(command: command, in: scratch.url, columns: 80)
+        // As soon as it reads there is nothing to cancel, and a signal ends the program at once.
+        var writer: Int32 = -1
+        for _ in 0..<3000 where writer < 0 {
+            writer = open(manifest, O_WRONLY | O_NONBLOCK | O_CLOEXEC)
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        #expect(writer >= 0, "convoy does not read the manifest")
+        try scratch.write("", to: "go")
+        let result = try await tool.finished()
+        if writer >= 0 { close(writer) }
+        #expect(result.status == 128 + signal)
+        #expect(!result.output.contains("\u{1B}"), "\(result.output.debugDescription)")
+
+        gate.open()
+        let whole = try ToolProcess(command: "TERM=dumb $convoy get \(held)", in: scratch.url, columns: 80)
+        #expect(try await !whole.finished().output.contains("\u{1B}"))
+    }
+}
