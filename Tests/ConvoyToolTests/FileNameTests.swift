@@ -11,6 +11,8 @@ import Testing
         ("http://h/-rf", "_rf"), ("http://h/~root", "_root"), ("http://h/a%00b%0Ac%1B", "a_b_c_"),
         ("http://h/%20%20", "_"), ("http://h/caf%C3%A9", "café"), ("http://h/%FF%FE", "\u{FFFD}\u{FFFD}"),
         ("http://h/a%E2%80%AEgpj.exe", "a_gpj.exe"), ("http://h/100%25", "100%"),
+        ("http://h/%2E%CC%81bashrc", "_\u{301}bashrc"), ("http://h/-%CC%81rf", "_\u{301}rf"),
+        ("http://h/%20%CC%81", "_\u{301}"), ("http://h/%E2%80%8B", "_\u{200B}"),
     ])
     func `names come from the path, and are safe`(_ url: String, _ name: String) throws {
         #expect(FileNames.name(for: try #require(URL(string: url))) == name)
@@ -26,6 +28,38 @@ import Testing
         let flags = FileNames.sanitised(String(repeating: "👩‍👩‍👧‍👦", count: 100))
         #expect(flags.utf8.count <= 240)
         #expect(flags.last == "👩‍👩‍👧‍👦")
+    }
+
+    @Test(arguments: ["", "a", "ab", ".a", "a."], ["", ".txt", ".tar.gz", "." + String(repeating: "x", count: 40)])
+    func `a name of combining marks keeps its first letter and its suffix`(_ start: String, _ suffix: String) {
+        for count in [0, 1, 100, 118, 119, 120, 300, 3000] {
+            let name = FileNames.sanitised(start + String(repeating: "\u{301}", count: count) + suffix)
+            let scalars = Array(name.unicodeScalars)
+            #expect(name.utf8.count <= 240)
+            #expect(scalars.first.map { !".-~/ ".unicodeScalars.contains($0) } == true, "\(scalars)")
+            if suffix.utf8.count < 10, !start.isEmpty || count > 0 {
+                #expect(Array(scalars.suffix(suffix.unicodeScalars.count)) == Array(suffix.unicodeScalars))
+            }
+            if count > 200, start == "a", suffix == ".txt" { #expect(name.utf8.count >= 239) }
+            #expect(FileNames.sanitised(name) == name, "cleaning it again changes nothing")
+        }
+    }
+
+    @Test func `a space at the cut goes too`() {
+        let name = FileNames.sanitised(String(repeating: "a", count: 239) + " b" + String(repeating: "c", count: 20))
+        #expect(name == String(repeating: "a", count: 239))
+    }
+
+    @Test func `naming many equal URLs takes time in proportion to their number`() {
+        func time(_ count: Int) -> Duration {
+            ContinuousClock().measure {
+                var names = FileNameAllocator()
+                for _ in 0..<count { _ = names.take("name.txt") }
+            }
+        }
+        // With a search from the first number on, ten times as many take a hundred times as long.
+        let few = (0..<3).map { _ in time(500) }.min() ?? .zero
+        #expect(time(5000) < few * 50)
     }
 
     @Test func `no two names are the same, partial files included`() {

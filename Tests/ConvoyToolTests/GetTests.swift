@@ -217,7 +217,7 @@ import Testing
         #expect(scratch.names == ["_[2Jx_y"])
     }
 
-    @Test(arguments: ["/..%2f..%2fup", "/%2e%2e", "/.hidden", "/-rf", "/%00", "/", "/dir/"])
+    @Test(arguments: ["/..%2f..%2fup", "/%2e%2e", "/.hidden", "/-rf", "/%00", "/", "/dir/", "/%2E%CC%81bashrc", "/a%CC%81.txt"])
     func `a name from a URL stays in its directory, in sight`(_ path: String) async throws {
         server.route("/*", .text("x"))
         let result = try await get("-o", "in", paths: path)

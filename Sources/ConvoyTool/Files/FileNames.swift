@@ -13,23 +13,40 @@ enum FileNames {
         return last.isEmpty ? "index.html" : sanitised(decoded(last))
     }
 
-    /// A name that stays in its directory and that no shell or terminal takes for something else.
+    /// A name that stays in its directory and that no shell or terminal takes for something else. Not longer than
+    /// ``maximumLength`` bytes.
+    ///
+    /// Looked at by its scalars, as the system does: a dot with an accent is a character of its own, and still hides the
+    /// file.
     static func sanitised(_ name: String) -> String {
-        var safe = String.UnicodeScalarView()
-        for scalar in name.unicodeScalars { safe.append(scalar == "/" || Printable.isObeyed(scalar) ? "_" : scalar) }
-        var text = String(safe).trimmingCharacters(in: .whitespaces)
+        let safe = name.unicodeScalars.map { $0 == "/" || Printable.isObeyed($0) ? "_" : $0 }
+        return cleaned(shortened(cleaned(safe[...])))
+    }
+
+    /// Without white space at its ends, and with a beginning that can be seen and means nothing.
+    private static func cleaned(_ name: ArraySlice<Unicode.Scalar>) -> String {
+        var name = name.drop { $0.properties.isWhitespace }
+        while name.last?.properties.isWhitespace == true { name.removeLast() }
+        guard let first = name.first else { return "_" }
         // A dot would hide the file, or name a directory; a hyphen or a tilde means something to a shell.
-        if let first = text.first, ".-~".contains(first) { text = "_" + text.dropFirst() }
-        return text.isEmpty ? "_" : shortened(text, to: maximumLength)
+        if ".-~".unicodeScalars.contains(first) { name.removeFirst() } else if !isFloating(first) { return text(name) }
+        return "_" + text(name)
+    }
+
+    /// Whether a scalar stands on the one before it, or is not seen at all.
+    private static func isFloating(_ scalar: Unicode.Scalar) -> Bool {
+        let properties = scalar.properties
+        return properties.isGraphemeExtend || properties.isDefaultIgnorableCodePoint
     }
 
     /// The name in two parts, between which a number can stand: "a" and ".txt", "b" and ".tar.gz".
     static func parts(of name: String) -> (stem: Substring, suffix: Substring) {
-        guard let dot = name.lastIndex(of: "."), dot > name.startIndex else { return (name[...], "") }
-        let stem = name[..<dot]
-        guard stem.hasSuffix(".tar"), stem.utf8.count > 4 else { return (stem, name[dot...]) }
-        let cut = name.index(dot, offsetBy: -4)
-        return (name[..<cut], name[cut...])
+        let scalars = name.unicodeScalars
+        guard let dot = scalars.lastIndex(of: "."), dot > scalars.startIndex else { return (name[...], "") }
+        let stem = scalars[..<dot]
+        var cut = dot
+        if stem.count > 4, stem.suffix(4).elementsEqual(".tar".unicodeScalars) { cut = scalars.index(dot, offsetBy: -4) }
+        return (Substring(scalars[..<cut]), Substring(scalars[cut...]))
     }
 
     private static func decoded(_ component: Substring) -> String {
@@ -39,12 +56,33 @@ enum FileNames {
     }
 
     /// Cut in the stem, so that the suffix still shows the type; a suffix that is too long is cut as well.
-    private static func shortened(_ name: String, to limit: Int) -> String {
-        guard name.utf8.count > limit else { return name }
+    private static func shortened(_ name: String) -> ArraySlice<Unicode.Scalar> {
+        guard name.utf8.count > maximumLength else { return Array(name.unicodeScalars)[...] }
         let (stem, suffix) = parts(of: name)
-        let kept = suffix.utf8.count <= 32 ? String(suffix) : ""
-        var short = kept.isEmpty ? name : String(stem)
-        while short.utf8.count + kept.utf8.count > limit { short.removeLast() }
-        return short + kept
+        let keepsSuffix = suffix.utf8.count <= 32
+        let short = prefix(keepsSuffix ? stem : name[...], maximumLength - (keepsSuffix ? suffix.utf8.count : 0))
+        return Array((short + (keepsSuffix ? String(suffix) : "")).unicodeScalars)[...]
+    }
+
+    /// As much of the beginning as has room, between two characters if the last one is not a long one: a letter may have
+    /// any number of accents.
+    private static func prefix(_ text: Substring, _ limit: Int) -> String {
+        var (used, end) = (0, text.unicodeScalars.startIndex)
+        for index in text.unicodeScalars.indices {
+            let length = text.unicodeScalars[index].utf8.count
+            guard used + length <= limit else { break }
+            used += length
+            end = text.unicodeScalars.index(after: index)
+        }
+        let short = text.unicodeScalars[..<end]
+        guard end < text.endIndex, let last = text.indices.last(where: { $0 < end }) else { return String(short) }
+        let isCut = text.index(after: last) > end
+        return isCut && text.utf8.distance(from: last, to: end) <= 64 ? String(text[..<last]) : String(short)
+    }
+
+    private static func text(_ scalars: ArraySlice<Unicode.Scalar>) -> String {
+        var view = String.UnicodeScalarView()
+        view.append(contentsOf: scalars)
+        return String(view)
     }
 }
