@@ -154,6 +154,41 @@ import Testing
         #expect(request.headers["User-Agent"] == "me/1")
     }
 
+    @Test func `cookies of two headers are one list with semicolons`() async throws {
+        server.echo(at: "/echo")
+        let result = try await get("-H", "Cookie: a=1", "-H", "cookie: b=2", paths: "/echo")
+        #expect(result.status == 0, "\(result.errors)")
+        #expect(server.requests.first?.headers.values(for: "Cookie") == ["a=1; b=2"])
+    }
+
+    @Test func `--user-agent takes the place of a header of that name, in any case`() async throws {
+        server.echo(at: "/echo")
+        let result = try await get("-H", "user-agent: X", "--user-agent", "Y", paths: "/echo")
+        #expect(result.status == 0, "\(result.errors)")
+        #expect(server.requests.first?.headers.values(for: "User-Agent") == ["Y"])
+    }
+
+    @Test(arguments: ["Content-Type", "authorization", "Host", "User-Agent"])
+    func `a header that can be there only once is wrong usage when it is given twice`(_ name: String) async throws {
+        let result = try await get("-H", "\(name): a", "-H", "\(name.uppercased()): b", paths: "/echo")
+        #expect(result.status == 2)
+        #expect(result.errors.contains("given twice"))
+        #expect(server.requests.isEmpty)
+    }
+
+    @Test func `what is sent does not depend on who runs it`() async throws {
+        server.echo(at: "/echo")
+        let url = server.url("/echo").absoluteString
+        try scratch.write(#"{"requests": [{"id": "a", "url": "\#(url)"}]}"#, to: "m.json")
+        let environment = ["LANG": "de_DE.UTF-8", "LANGUAGE": "de:fr", "LC_ALL": "de_DE.UTF-8"]
+        for arguments in [["get", url], ["run", "m.json"]] {
+            let result = try await ToolProcess.run(arguments, in: scratch.url, environment: environment)
+            #expect(result.status == 0, "\(result.errors)")
+        }
+        #expect(server.requests.count == 2)
+        #expect(server.requests.allSatisfy { $0.headers["Accept-Language"] == nil })
+    }
+
     @Test(arguments: ["X: a\r\nY: b", "X: a\r\n", "X\n: a", "X Y: a", ": a", "X: \u{1B}[2J"])
     func `a header that cannot be sent is wrong usage, and nothing is sent`(_ header: String) async throws {
         server.route("/file", .text("x"))

@@ -178,6 +178,9 @@ import Testing
         Mistake(
             requests: #"{"id":"a","url":"x","output":"f"},{"id":"b","url":"x","output":"f.part/g"}"#,
             text: #""b" has its output below "f.part", which is a file of "a""#),
+        Mistake(
+            requests: #"{"id":"a","url":"x","headers":{"Content-Type":"a/b","content-type":"c/d"}}"#,
+            text: #"the header "content-type" is there twice"#),
         Mistake(requests: #"{"id":"a","url":"x","output":"/tmp/f"}"#, text: "bad output"),
         Mistake(requests: #"{"id":"a","url":"x",}"#, text: "expected a key in quotes"),
         Mistake(requests: #"{"id":"a" "url":"x"}"#, text: "expected ',' or '}'"),
@@ -217,6 +220,19 @@ import Testing
         let result = try await run(requests.joined(separator: ","), "--json")
         #expect(result.status == 0)
         #expect(try result.objects().compactMap { $0["id"] as? String } == (0..<200).map(String.init))
+    }
+
+    @Test func `an output is asked for as it is, like a download, and what is dropped may be encoded`() async throws {
+        server.echo(at: "/v1/echo")
+        let result = try await run(
+            """
+            {"id": "1", "url": "echo", "output": "f"},
+            {"id": "2", "url": "echo", "output": "g", "headers": {"accept-encoding": "br"}, "dependsOn": ["1"]},
+            {"id": "3", "url": "echo", "dependsOn": ["2"]}
+            """)
+        #expect(result.status == 0, "\(result.errors)")
+        #expect(server.requests.map { $0.headers["Accept-Encoding"] ?? "none" }.prefix(2) == ["identity", "br"])
+        #expect(server.requests.last?.headers["Accept-Encoding"]?.contains("gzip") == true)
     }
 
     @Test func `an interrupted run sends no more, and says so by its status`() async throws {

@@ -8,7 +8,7 @@ struct Headers {
     private var fields: [String: String?] = [:]
 
     init(_ options: Options) throws(ToolError) {
-        serializer.setValue(Program.userAgent, forHTTPHeaderField: "User-Agent")
+        Self.setDefaults(&serializer)
         serializer.timeoutInterval = try options.seconds("timeout")
         for text in options.all("header") {
             guard let colon = text.firstIndex(of: ":") else {
@@ -16,18 +16,48 @@ struct Headers {
             }
             let name = String(text[..<colon]).trimmingCharacters(in: .whitespaces)
             let value = String(text[text.index(after: colon)...]).trimmingCharacters(in: [" ", "\t"])
-            let other = fields.keys.first { $0.caseInsensitiveCompare(name) == .orderedSame }
-            // Fields of one name are one list (RFC 9110, section 5.3).
-            if let other, let earlier = fields[other] ?? nil {
-                fields[other] = "\(earlier), \(value)"
-            } else {
+            guard let other = Self.spelling(of: name, in: fields), let earlier = fields[other] ?? nil else {
                 fields[name] = value
+                continue
             }
+            guard let separator = Self.separator(for: name) else {
+                throw options.usage("the header '\(Printable.line(name))' is given twice, and can be there only once")
+            }
+            fields[other] = earlier + separator + value
         }
-        if let agent = options.value("user-agent") { fields["User-Agent"] = agent }
-        // A file is as many bytes as the server says, and the same bytes.
-        if !fields.keys.contains(where: { $0.lowercased() == "accept-encoding" }) {
-            fields["Accept-Encoding"] = "identity"
+        if let agent = options.value("user-agent") {
+            fields[Self.spelling(of: "User-Agent", in: fields) ?? "User-Agent"] = agent
+        }
+        Self.askForIdentity(&fields)
+    }
+
+    /// What every request says of this program, and nothing of who runs it: no languages.
+    static func setDefaults(_ serializer: inout HTTPRequestSerializer) {
+        serializer.setValue(Program.userAgent, forHTTPHeaderField: "User-Agent")
+        serializer.setValue(nil, forHTTPHeaderField: "Accept-Language")
+    }
+
+    /// A file is as many bytes as the server says, and the same bytes, unless another encoding is asked for.
+    static func askForIdentity(_ fields: inout [String: String?]) {
+        if spelling(of: "Accept-Encoding", in: fields) == nil { fields["Accept-Encoding"] = "identity" }
+    }
+
+    /// The name as it stands in the fields, in any case (RFC 9110, section 5.1).
+    private static func spelling(of name: String, in fields: [String: String?]) -> String? {
+        fields.keys.first { $0.lowercased() == name.lowercased() }
+    }
+
+    /// What stands between the values of two fields of one name, which are one list (RFC 9110, section 5.3); nil for a
+    /// field that is no list.
+    private static func separator(for name: String) -> String? {
+        switch name.lowercased() {
+        // RFC 6265, section 5.4.
+        case "cookie": "; "
+        case "authorization", "content-length", "content-location", "content-type", "date", "from", "host",
+            "if-modified-since", "if-range", "if-unmodified-since", "max-forwards", "origin", "proxy-authorization",
+            "range", "referer", "user-agent":
+            nil
+        default: ", "
         }
     }
 

@@ -11,14 +11,16 @@ enum GetCommand {
 
         Each URL is written to NAME.part, and gets its name when it is whole. NAME is the last part of the URL's
         path, or index.html. A second URL of the same name gets NAME.1, with the number before the extension. A file
-        that exists is left alone, and its URL is an error. An error response leaves no file.
+        that exists is left alone, and its URL is an error. An error response leaves no file. Each is asked for as it is,
+        without a Content-Encoding.
 
         Options:
           -o, --output DIR       where the files go; made if it is missing (default: here)
           -j, --jobs N           how many at a time, 1 to 256 (default: 6)
-          -H, --header 'K: V'    send this header; may be repeated. Only Accept headers follow a redirect elsewhere
+          -H, --header 'K: V'    send this header; may be repeated: values of one name are joined. Only Accept headers
+                                 follow a redirect elsewhere
               --timeout SECONDS  give up when no byte has come for so long; 0 is never (default: 60)
-              --user-agent TEXT  send this User-Agent
+              --user-agent TEXT  send this User-Agent, in the place of one that --header gives
           -f, --force            replace files that exist
               --json             print an object a line for each URL on standard output, all else on standard error
           -h, --help             print this help

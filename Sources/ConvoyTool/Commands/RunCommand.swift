@@ -17,9 +17,10 @@ enum RunCommand {
 
         A request must have an id and a url. Its method is GET unless it says otherwise. Parameters are the query of
         a GET, HEAD or DELETE, and a form else, or JSON if the header Content-Type is application/json. A response
-        goes into output, a path below the output directory, or is dropped. Requests that do not depend on each
-        other run at the same time. One whose dependency failed is not sent. Nothing is sent if anything is wrong
-        with the manifest.
+        goes into output, a path below the output directory, or is dropped; with an output it is asked for as it is,
+        without a Content-Encoding. Requests that do not depend on each other run at the same time. One whose
+        dependency failed, or whose dependency's file did not get its name, is not sent. Nothing is sent if anything
+        is wrong with the manifest or in the way of an output.
 
         Options:
           -o, --output DIR       where the outputs go; made if it is missing (default: here)

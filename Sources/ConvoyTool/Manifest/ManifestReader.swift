@@ -56,8 +56,9 @@ struct ManifestReader {
         guard let address = members["url"] else { throw value.problem("\(Self.quoted(name)) has no \"url\"") }
         let url = try self.url(address, of: name)
         let method = try members["method"].map(self.method) ?? .get
-        let headers = try members["headers"].map(self.headers) ?? [:]
+        var headers = try members["headers"].map(self.headers) ?? [:]
         let output = try members["output"].map { value throws(JSONProblem) in try self.output(value, of: name) }
+        if output != nil { Headers.askForIdentity(&headers) }
         let dependsOn = try members["dependsOn"].map(strings) ?? []
         let request: URLRequest
         do {
@@ -107,7 +108,13 @@ struct ManifestReader {
     private func headers(_ value: JSONValue) throws(JSONProblem) -> [String: String?] {
         guard case .object(let members) = value.content else { throw value.problem("headers must be an object") }
         var headers: [String: String?] = [:]
+        var known: Set<String> = []
         for member in members {
+            // Names are compared without regard to case (RFC 9110, section 5.1). Nobody could say which one counts.
+            guard known.insert(member.key.lowercased()).inserted else {
+                throw JSONProblem(
+                    text: "the header \(Self.quoted(member.key)) is there twice", position: member.position)
+            }
             if member.value.isNull {
                 headers.updateValue(nil, forKey: member.key)
             } else {
@@ -146,7 +153,7 @@ struct ManifestReader {
     private func serializer(for headers: [String: String?]) -> any URLRequestSerialization {
         let type = headers.first { $0.key.lowercased() == "content-type" }?.value ?? nil
         var http = HTTPRequestSerializer()
-        http.setValue(Program.userAgent, forHTTPHeaderField: "User-Agent")
+        Headers.setDefaults(&http)
         http.timeoutInterval = timeout
         let isJSON = (type ?? "").lowercased().hasPrefix("application/json")
         return isJSON ? JSONRequestSerializer(http: http) : http
