@@ -252,6 +252,21 @@ import Testing
         #expect(scratch.names == ["_[2Jx_y"])
     }
 
+    @Test(arguments: [
+        "http://ada:pa55@127.0.0.1:1/x", "http://ada:pa55@", "ftp://ada:pa55@h/", "http://ada:pa55@h:99999/",
+        "http://ada:pa55/wd@h/", "http://ada:pa%0055@h\u{7}/", "//ada:pa55@h/", "HTTP://ada:b@pa55@h/",
+    ])
+    func `a password is not printed, in a good URL or a bad one`(_ url: String) async throws {
+        try scratch.write(#"{"baseURL": "\#(url)", "requests": [{"id": "a", "url": "x"}]}"#, to: "base.json")
+        try scratch.write(
+            #"{"baseURL": "http://127.0.0.1:1/", "requests": [{"id": "a", "url": "\#(url)"}]}"#, to: "url.json")
+        for arguments in [["get", url], ["get", "--json", url], ["run", "--json", "base.json"], ["run", "url.json"]] {
+            let result = try await ToolProcess.run(arguments, in: scratch.url)
+            #expect(result.status != 0)
+            #expect(!(result.output + result.errors).contains("pa55"), "\(result.output)\(result.errors)")
+        }
+    }
+
     @Test(arguments: ["/..%2f..%2fup", "/%2e%2e", "/.hidden", "/-rf", "/%00", "/", "/dir/", "/%2E%CC%81bashrc", "/a%CC%81.txt"])
     func `a name from a URL stays in its directory, in sight`(_ path: String) async throws {
         server.route("/*", .text("x"))

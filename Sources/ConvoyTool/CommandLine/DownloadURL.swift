@@ -4,7 +4,7 @@ import Foundation
 /// URLs as they are given on a command line.
 enum DownloadURL {
     static func parse(_ text: String) throws(ToolError) -> URL {
-        let shown = Printable.line(text)
+        let shown = Printable.line(Redaction.url(text))
         guard !text.unicodeScalars.contains(where: { $0.value < 0x20 || $0.value == 0x7F }) else {
             throw .usage("bad URL '\(shown)': it holds a control character")
         }

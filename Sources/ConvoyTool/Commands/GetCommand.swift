@@ -61,7 +61,7 @@ enum GetCommand {
             do throws(ToolError) {
                 try Directories.checkIsFree(path, replaces: options.has("force"))
             } catch {
-                failed.append(Outcome(url: url.absoluteString, error: error.text))
+                failed.append(Outcome(url: Redaction.url(url.absoluteString), error: error.text))
                 continue
             }
             let transfer = Transfer(

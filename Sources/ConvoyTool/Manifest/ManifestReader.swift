@@ -88,7 +88,7 @@ struct ManifestReader {
             return url
         } catch {
             let reason = error.userInfo[NSLocalizedDescriptionKey] as? String ?? "it must be an http or https URL"
-            throw value.problem("bad URL of \(Self.quoted(id)): \(Printable.line(reason))")
+            throw value.problem("bad URL of \(Self.quoted(id)): \(Printable.line(Redaction.text(reason)))")
         }
     }
 

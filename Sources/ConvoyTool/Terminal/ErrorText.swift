@@ -6,7 +6,7 @@ import FoundationNetworking
 enum ErrorText {
     static func line(for error: any Error) -> String {
         if let error = error as? ToolError { return error.text }
-        return Printable.line(words(of: error))
+        return Printable.line(Redaction.text(words(of: error)))
     }
 
     private static func words(of error: any Error) -> String {
@@ -25,11 +25,5 @@ enum ErrorText {
 
 extension URL {
     /// The URL for people: without the password, and with nothing that a terminal would obey.
-    var forPeople: String {
-        guard password != nil, var components = URLComponents(url: self, resolvingAgainstBaseURL: true) else {
-            return Printable.line(absoluteString)
-        }
-        components.password = "***"
-        return Printable.line(components.string ?? "URL")
-    }
+    var forPeople: String { Printable.line(Redaction.url(absoluteString)) }
 }

@@ -2,6 +2,7 @@
 struct Outcome: Sendable {
     /// Its name in a manifest; nil for a request that is only a URL.
     var id: String?
+    /// Without its password.
     var url: String
     var status: Int?
     /// Bytes of the body that have arrived.

@@ -52,7 +52,7 @@ final class Transfer: Sendable {
 
     /// What came of it. Called once, when the operation has finished.
     func conclude(_ error: (any Error)?) -> Outcome {
-        var outcome = Outcome(id: id, url: url.absoluteString, status: operation.statusCode)
+        var outcome = Outcome(id: id, url: Redaction.url(url.absoluteString), status: operation.statusCode)
         outcome.seconds = elapsed
         outcome.bytes = body.count
         if let error {

@@ -83,8 +83,7 @@ struct TransferRun {
             // The user who pressed Ctrl-C knows.
             if error == Transfer.cancelled, case .interrupted = Interruption.shared.status { return }
             let subject = outcome.id.map { "\(Printable.line($0)): " } ?? ""
-            let url = URL(string: outcome.url)?.forPeople ?? Printable.line(outcome.url)
-            display.complain("\(subject)\(url): \(error)", isMarked: true)
+            display.complain("\(subject)\(Printable.line(outcome.url)): \(error)", isMarked: true)
             return
         }
         var text = display.isLive ? display.paint(Display.hasUnicode ? "✓ " : "* ", .green) : ""
