@@ -1,10 +1,11 @@
 /// The words for a status code.
 package enum StatusText {
-    /// The reason phrases of RFC 9110, section 15, and the few others in daily use; empty for the rest.
+    /// The reason phrases of RFC 9110, section 15, and of the others that IANA has registered; empty for the rest.
     package static func reasonPhrase(_ code: Int) -> String {
         switch code {
         case 100: "Continue"
         case 101: "Switching Protocols"
+        case 102: "Processing"
         case 103: "Early Hints"
         case 200: "OK"
         case 201: "Created"
@@ -13,15 +14,20 @@ package enum StatusText {
         case 204: "No Content"
         case 205: "Reset Content"
         case 206: "Partial Content"
+        case 207: "Multi-Status"
+        case 208: "Already Reported"
+        case 226: "IM Used"
         case 300: "Multiple Choices"
         case 301: "Moved Permanently"
         case 302: "Found"
         case 303: "See Other"
         case 304: "Not Modified"
+        case 305: "Use Proxy"
         case 307: "Temporary Redirect"
         case 308: "Permanent Redirect"
         case 400: "Bad Request"
         case 401: "Unauthorized"
+        case 402: "Payment Required"
         case 403: "Forbidden"
         case 404: "Not Found"
         case 405: "Method Not Allowed"
@@ -39,24 +45,33 @@ package enum StatusText {
         case 417: "Expectation Failed"
         case 421: "Misdirected Request"
         case 422: "Unprocessable Content"
+        case 423: "Locked"
+        case 424: "Failed Dependency"
         case 425: "Too Early"
         case 426: "Upgrade Required"
         case 428: "Precondition Required"
         case 429: "Too Many Requests"
         case 431: "Request Header Fields Too Large"
+        case 451: "Unavailable For Legal Reasons"
         case 500: "Internal Server Error"
         case 501: "Not Implemented"
         case 502: "Bad Gateway"
         case 503: "Service Unavailable"
         case 504: "Gateway Timeout"
         case 505: "HTTP Version Not Supported"
+        case 506: "Variant Also Negotiates"
+        case 507: "Insufficient Storage"
+        case 508: "Loop Detected"
+        case 510: "Not Extended"
+        case 511: "Network Authentication Required"
         default: ""
         }
     }
 
     /// The words of Apple's `HTTPURLResponse.localizedString(forStatusCode:)`, which AFNetworking's error texts quote.
     ///
-    /// Foundation on Linux has others ("Not Found" for "not found").
+    /// Foundation on Linux has others ("Not Found" for "not found"). Of a status that Apple does not know, and calls
+    /// "client error" or the like, they are the reason phrase.
     package static func localizedString(_ code: Int) -> String {
         switch code {
         case 100: "continue"
@@ -99,6 +114,7 @@ package enum StatusText {
         case 503: "service unavailable"
         case 504: "gateway timed out"
         case 505: "unsupported version"
+        case _ where !reasonPhrase(code).isEmpty: reasonPhrase(code).lowercased()
         case 100..<200: "informational"
         case 200..<300: "success"
         case 300..<400: "redirected"
