@@ -67,7 +67,7 @@ let package = Package(
             swiftSettings: swiftSettings),
         .target(name: "ConvoyTestServer", dependencies: ["CEpoll", "ConvoySupport"], swiftSettings: swiftSettings),
         .executableTarget(
-            name: "ConvoyTool", dependencies: ["Convoy", "ConvoySupport", "ConvoyTestServer"],
+            name: "ConvoyTool", dependencies: ["CEpoll", "Convoy", "ConvoySupport", "ConvoyTestServer"],
             swiftSettings: swiftSettings),
 
         // Makes the bodies that the decoder's tests decode. In the same Debian package as CBrotli.

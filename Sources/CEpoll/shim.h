@@ -13,12 +13,14 @@
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+#include <wchar.h>
 
 /* glibc declares these under _GNU_SOURCE only, which the importer does not define. */
 extern int accept4(int fd, struct sockaddr *address, socklen_t *length, int flags);
 extern int pipe2(int descriptors[2], int flags);
 extern int posix_spawn_file_actions_addchdir_np(posix_spawn_file_actions_t *actions, const char *path);
 extern long syscall(long number, ...);
+extern int wcwidth(wchar_t character);
 
 /* A descriptor that becomes readable when the process ends. */
 static inline int cepoll_pidfd_open(int pid) {

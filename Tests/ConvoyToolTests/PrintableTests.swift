@@ -12,6 +12,14 @@ import Testing
         }
     }
 
+    @Test(arguments: [
+        ("abc", 3), ("日本", 4), ("✅", 2), ("☕", 2), ("😀", 2), ("é", 1), ("e\u{301}", 1), ("\u{301}", 0), ("한", 2),
+        ("ㅎ", 2), ("…", 1), ("━", 1), ("a\u{200B}b", 2), ("ﾊ", 1), ("", 0),
+    ])
+    func `a text is as wide as the terminal shows it`(_ text: String, _ columns: Int) {
+        #expect(Printable.width(text) == columns)
+    }
+
     @Test func `amounts are written as people read them`() {
         #expect(Amounts.bytes(0) == "0 B")
         #expect(Amounts.bytes(999) == "999 B")

@@ -1,3 +1,4 @@
+import CEpoll
 import Foundation
 
 /// Text from outside, made safe for a terminal and measured in its columns.
@@ -23,10 +24,14 @@ enum Printable {
     }
 
     /// How many columns the text takes.
-    static func width(_ text: String) -> Int { text.reduce(0) { $0 + width($1) } }
+    static func width(_ text: String) -> Int { inTextLocale { text.reduce(0) { $0 + width($1) } } }
 
     /// The text in exactly so many columns, cut in its middle where it is too long: names differ at their ends.
     static func fitted(_ text: String, to columns: Int) -> String {
+        inTextLocale { fit(text, columns) }
+    }
+
+    private static func fit(_ text: String, _ columns: Int) -> String {
         let missing = columns - width(text)
         if missing >= 0 { return text + String(repeating: " ", count: missing) }
         guard columns > 2 else { return String(repeating: ".", count: max(0, columns)) }
@@ -44,14 +49,25 @@ enum Printable {
         return cut + String(repeating: " ", count: columns - used)
     }
 
+    /// As the C library has it, which follows Unicode and knows what terminals do. To be called in ``inTextLocale(_:)``.
     private static func width(_ character: Character) -> Int {
-        guard let first = character.unicodeScalars.first else { return 0 }
-        switch first.value {
-        case 0x300...0x36F, 0x200B...0x200D: return 0
-        case 0x1100...0x115F, 0x2E80...0xA4CF, 0xAC00...0xD7A3, 0xF900...0xFAFF, 0xFE30...0xFE6F, 0xFF00...0xFF60,
-            0xFFE0...0xFFE6, 0x1F300...0x1FAFF, 0x20000...0x3FFFD:
-            return 2
-        default: return 1
+        character.unicodeScalars.reduce(0) { columns, scalar in
+            let width = wcwidth(wchar_t(scalar.value))
+            // -1 is a scalar that is not assigned yet.
+            return columns + (width < 0 ? 1 : Int(width))
         }
     }
+
+    /// In the locale of the program, which may be "C", only ASCII has a width. Where the system has no other one, there
+    /// is none to ask: each scalar counts as one column.
+    private static func inTextLocale<Result>(_ body: () -> Result) -> Result {
+        guard let text = textLocale.value else { return body() }
+        let before = uselocale(text)
+        defer { uselocale(before) }
+        return body()
+    }
+
+    /// Made once, and never freed.
+    private struct TextLocale: @unchecked Sendable { let value: locale_t? }
+    private static let textLocale = TextLocale(value: newlocale(LC_CTYPE_MASK, "C.UTF-8", nil))
 }
