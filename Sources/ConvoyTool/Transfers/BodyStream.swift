@@ -15,6 +15,8 @@ final class BodyStream: OutputStream, CommittingOutputStream {
         var count: Int64 = 0
         var failure: ToolError?
         var isCommitted = false
+        var begun: ContinuousClock.Instant?
+        var ended: ContinuousClock.Instant?
     }
 
     private let receipt: Mutex<Receipt>
@@ -43,7 +45,11 @@ final class BodyStream: OutputStream, CommittingOutputStream {
     override var hasSpaceAvailable: Bool { streamStatus == .open }
 
     override func open() {
-        receipt.withLock { if $0.status == .notOpen { $0.status = .open } }
+        receipt.withLock { receipt in
+            guard receipt.status == .notOpen else { return }
+            receipt.status = .open
+            receipt.begun = .now
+        }
     }
 
     override func write(_ buffer: UnsafePointer<UInt8>, maxLength length: Int) -> Int {
@@ -76,6 +82,7 @@ final class BodyStream: OutputStream, CommittingOutputStream {
     func commit() throws {
         try receipt.withLock { receipt in
             guard receipt.status == .open else { throw ToolError.failure(Transfer.cancelled) }
+            defer { receipt.ended = .now }
             do throws(ToolError) {
                 try receipt.file?.commit()
                 (receipt.status, receipt.isCommitted) = (.closed, true)
@@ -90,6 +97,7 @@ final class BodyStream: OutputStream, CommittingOutputStream {
     override func close() {
         receipt.withLock { receipt in
             receipt.file?.discard()
+            receipt.ended = receipt.ended ?? .now
             if receipt.status != .error { receipt.status = .closed }
         }
     }
@@ -97,6 +105,14 @@ final class BodyStream: OutputStream, CommittingOutputStream {
     // MARK: For the transfer
 
     var count: Int64 { receipt.withLock { $0.count } }
+
+    /// From the beginning of the operation, which opens the stream, to its end; 0 if it has not begun. The queue of its
+    /// handlers may be late.
+    var seconds: Double {
+        receipt.withLock { receipt in
+            receipt.begun.map { ((receipt.ended ?? .now) - $0).seconds } ?? 0
+        }
+    }
 
     /// Whether its file has its name.
     var isCommitted: Bool { receipt.withLock { $0.isCommitted } }

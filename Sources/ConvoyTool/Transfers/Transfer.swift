@@ -1,7 +1,6 @@
 import Convoy
 import Foundation
 import FoundationNetworking
-import Synchronization
 
 /// One request, and what becomes of its body.
 final class Transfer: Sendable {
@@ -17,7 +16,6 @@ final class Transfer: Sendable {
     let path: String?
     let operation: HTTPRequestOperation
     private let box: Box
-    private let begun = Mutex<ContinuousClock.Instant?>(nil)
 
     /// Streams are not Sendable; all that is asked of this one is behind its lock.
     private struct Box: @unchecked Sendable { let body: BodyStream }
@@ -39,21 +37,12 @@ final class Transfer: Sendable {
     func attach(to queue: DispatchQueue?, group: DispatchGroup?) {
         operation.completionQueue = queue
         operation.completionGroup = group
-        // On the same queue as the end, so that it comes before it.
-        operation.observe(.isExecuting, on: queue) { [weak self] _, change in
-            if change.newValue { self?.begun.withLock { $0 = $0 ?? .now } }
-        }
-    }
-
-    /// Seconds since the operation began; 0 if it has not.
-    private var elapsed: Double {
-        begun.withLock { $0.map { (ContinuousClock.now - $0).seconds } } ?? 0
     }
 
     /// What came of it. Called once, when the operation has finished.
     func conclude(_ error: (any Error)?) -> Outcome {
         var outcome = Outcome(id: id, url: Redaction.url(url.absoluteString), status: operation.statusCode)
-        outcome.seconds = elapsed
+        outcome.seconds = body.seconds
         outcome.bytes = body.count
         if let error {
             // The engine closes it too, but does not wait for that.

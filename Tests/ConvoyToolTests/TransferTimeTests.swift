@@ -1,0 +1,34 @@
+import Convoy
+import ConvoyTestServer
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyTool
+
+@Suite(.serialized) struct TransferTimeTests {
+    @Test func `seconds are those of the operation, however late its handlers run`() throws {
+        let server = try TestServer()
+        server.route("/slow", .text("x").delayed(0.3))
+        let url = server.url("/slow")
+        let transfer = Transfer(
+            id: nil, name: "slow", request: URLRequest(url: url), url: url, path: nil, replaces: false, hashes: false)
+        let queue = DispatchQueue(label: "busy"), group = DispatchGroup(), free = DispatchSemaphore(value: 0)
+        transfer.attach(to: queue, group: group)
+        nonisolated(unsafe) var outcome: Outcome?
+        transfer.operation.setCompletionHandler(success: { _, _ in outcome = transfer.conclude(nil) })
+        let isFinished = DispatchSemaphore(value: 0)
+        transfer.operation.observe(.isFinished) { _, _ in isFinished.signal() }
+        queue.async { free.wait() }
+        let begun = ContinuousClock.now
+        transfer.operation.start()
+        isFinished.wait()
+        let atMost = (ContinuousClock.now - begun).seconds
+        usleep(50_000)
+        free.signal()
+        group.wait()
+        let seconds = try #require(outcome?.seconds)
+        #expect(seconds >= 0.3)
+        #expect(seconds <= atMost)
+    }
+}
