@@ -45,7 +45,7 @@ let package = Package(
             providers: [.apt(["libgdk-pixbuf-2.0-dev"]), .yum(["gdk-pixbuf2-devel"]), .brew(["gdk-pixbuf"])]),
 
         // What several others need and nobody outside sees: no product, and `package` at most.
-        .target(name: "ConvoySupport", swiftSettings: swiftSettings),
+        .target(name: "ConvoySupport", dependencies: ["CEpoll"], swiftSettings: swiftSettings),
         .target(name: "ConvoySecurity", dependencies: ["COpenSSL"], swiftSettings: swiftSettings),
         .target(
             name: "ConvoyTransport",

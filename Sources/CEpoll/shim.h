@@ -33,6 +33,11 @@ static inline int cepoll_unacknowledged_bytes(int fd) {
     return ioctl(fd, TIOCOUTQ, &count) == 0 ? count : 0;
 }
 
+/* As rename(2), but EEXIST where the new name is taken. EINVAL where the file system cannot do that. */
+static inline int cepoll_rename_without_replacing(const char *from, const char *to) {
+    return (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 1u /* RENAME_NOREPLACE */);
+}
+
 /* What statfs(2) calls the type of the file system that a descriptor is on; 0 when that is unknown. */
 static inline unsigned long cepoll_file_system_type(int fd) {
     struct statfs information;

@@ -1,4 +1,4 @@
-import CEpoll
+import ConvoySupport
 import Foundation
 
 /// An output stream to a file that can start over: `OutputStream(url:append: false)`, and `rewind()`.
@@ -8,7 +8,7 @@ import Foundation
 public final class FileOutputStream: OutputStream, RewindableOutputStream {
     /// The file that is written.
     public let fileURL: URL
-    private var descriptor: Int32 = -1
+    private let file: FileWriter
     private var status = Stream.Status.notOpen
     /// What the system said when opening, writing or closing failed.
     public private(set) var failure: POSIXError?
@@ -23,17 +23,15 @@ public final class FileOutputStream: OutputStream, RewindableOutputStream {
     /// A stream that is not open yet.
     public init(fileURL: URL) {
         self.fileURL = fileURL
+        file = FileWriter(inPlace: fileURL.path)
         super.init(toMemory: ())
     }
 
     /// Foundation demands it of every output stream. A file stream writes no memory: opening this one fails.
     public required init(toMemory: ()) {
         fileURL = URL(fileURLWithPath: "")
+        file = FileWriter(inPlace: "")
         super.init(toMemory: ())
-    }
-
-    deinit {
-        if descriptor >= 0 { _ = Glibc.close(descriptor) }
     }
 
     public override var streamStatus: Stream.Status { status }
@@ -42,52 +40,44 @@ public final class FileOutputStream: OutputStream, RewindableOutputStream {
 
     public override func open() {
         guard status == .notOpen else { return }
-        let truncation = keepsContentsAtOpening ? 0 : O_TRUNC
-        repeat {
-            descriptor = Glibc.open(fileURL.path, O_WRONLY | O_CREAT | O_CLOEXEC | truncation, 0o666)
-        } while descriptor < 0 && errno == EINTR
-        if descriptor < 0 { return fail() }
+        guard attempt({ () throws(FileWritingError) in try file.open(keepsContents: keepsContentsAtOpening) }) else { return }
         status = .open
-        var information = stat()
-        guard fstat(descriptor, &information) == 0, information.st_mode & S_IFMT == S_IFREG else { return }
-        hasOldContents = information.st_size > 0
-        isOnLocalDisk = Self.localFileSystems.contains(UInt64(cepoll_file_system_type(descriptor)))
+        hasOldContents = (file.plainSize ?? 0) > 0
+        isOnLocalDisk = file.isOnLocalDisk
     }
-
-    /// The magic numbers of `statfs(2)`: ext2 to ext4, XFS, Btrfs, tmpfs, ramfs, overlayfs, F2FS, ZFS, bcachefs.
-    private static let localFileSystems: Set<UInt64> = [
-        0xEF53, 0x5846_5342, 0x9123_683E, 0x0102_1994, 0x8584_58F6, 0x794C_7630, 0xF2F5_2010, 0x2FC1_2FC1, 0xCA45_1A4E,
-    ]
 
     public override func write(_ buffer: UnsafePointer<UInt8>, maxLength len: Int) -> Int {
         guard status == .open else { return -1 }
-        var written: Int
-        repeat { written = Glibc.write(descriptor, buffer, len) } while written < 0 && errno == EINTR
-        if written < 0 { fail() }
+        var written = -1
+        _ = attempt { () throws(FileWritingError) in
+            written = try file.writeSome(UnsafeRawBufferPointer(start: buffer, count: len))
+        }
         return written
     }
 
     public override func close() {
-        guard descriptor >= 0 else { return }
-        let result = Glibc.close(descriptor)
-        descriptor = -1
-        if result != 0, errno != EINTR { fail() } else if status != .error { status = .closed }
+        guard file.isOpen else { return }
+        if attempt({ () throws(FileWritingError) in try file.close() }), status != .error { status = .closed }
     }
 
     /// Truncates the file to nothing and goes on from there.
     ///
     /// - Throws: `POSIXError`.
     public func rewind() throws {
-        guard descriptor >= 0 else { throw POSIXError(.EBADF) }
-        guard ftruncate(descriptor, 0) == 0, lseek(descriptor, 0, SEEK_SET) == 0 else {
-            fail()
-            throw failure ?? POSIXError(.EIO)
-        }
+        guard file.isOpen else { throw POSIXError(.EBADF) }
+        guard attempt({ () throws(FileWritingError) in try file.rewind() }) else { throw failure ?? POSIXError(.EIO) }
         hasOldContents = false
     }
 
-    private func fail() {
-        failure = POSIXError(POSIXErrorCode(rawValue: errno) ?? .EIO)
-        status = .error
+    /// Does something with the file. Returns whether it could be done.
+    private func attempt(_ body: () throws(FileWritingError) -> Void) -> Bool {
+        do throws(FileWritingError) {
+            try body()
+            return true
+        } catch {
+            failure = POSIXError(POSIXErrorCode(rawValue: error.cause.code) ?? .EIO)
+            status = .error
+            return false
+        }
     }
 }

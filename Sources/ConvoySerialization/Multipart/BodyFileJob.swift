@@ -33,8 +33,8 @@ final class BodyFileJob: Sendable {
         Result {
             do {
                 try copy()
-            } catch let failure as SystemError {
-                throw failure.error(path: path)
+            } catch let failure as FileWritingError {
+                throw failure.cause.error(path: path)
             }
         }
     }
@@ -45,7 +45,10 @@ final class BodyFileJob: Sendable {
         if stream.streamStatus == .notOpen { stream.open() }
         defer { stream.close() }
 
-        let file = try NewFile(path: path)
+        // A name of its own: two that write the same file do not meet before the last moment.
+        let suffix = String(UInt64.random(in: .min ... .max), radix: 36)
+        let file = FileWriter(path: path, partialPath: "\(path).\(suffix).part", replaces: true, mode: 0o600)
+        try file.open()
         var block = [UInt8](repeating: 0, count: 256 * 1024)
         var total: Int64 = 0
         while true {
@@ -55,6 +58,9 @@ final class BodyFileJob: Sendable {
             }
             if count == 0 { break }
             guard count > 0 else { throw stream.safeError ?? StreamSource.exhausted("The body could not be read.") }
+            guard count <= block.count else {
+                throw StreamSource.exhausted("The body's stream claims \(count) bytes of \(block.count).")
+            }
             try block.withUnsafeBytes { try file.write(UnsafeRawBufferPointer(rebasing: $0[..<count])) }
             total += Int64(count)
         }
@@ -62,6 +68,6 @@ final class BodyFileJob: Sendable {
             throw StreamSource.exhausted(
                 "The body has \(total) bytes, and Content-Length says \(expectedLength).")
         }
-        try file.finish()
+        try file.commit()
     }
 }

@@ -36,10 +36,10 @@ enum Directories {
     /// - Parameter replaces: whether a file that is there may be lost. What is no file never is: a directory cannot be
     ///   replaced, and a device or a pipe is not meant.
     static func checkIsFree(_ path: String, replaces: Bool) throws(ToolError) {
-        let partial = PartialFile.partialName(of: path)
+        let partial = FileNames.partial(of: path)
         for name in [path, partial] {
             guard let kind = kind(of: name) else { continue }
-            guard replaces else { throw name == path ? PartialFile.exists(path) : PartialFile.partialExists(partial) }
+            guard replaces else { throw name == path ? FileProblem.exists(path) : FileProblem.partialExists(partial) }
             // The name of a link is given to the file; what it leads to stays.
             guard kind == S_IFREG || kind == S_IFLNK && name == path else {
                 throw .failure("\(Printable.line(name)) is not a file")

@@ -9,13 +9,13 @@ struct FileNameAllocator {
         let (stem, suffix) = FileNames.parts(of: name)
         var number = numbers[name] ?? 0
         var candidate = number == 0 ? name : "\(stem).\(number)\(suffix)"
-        while taken.contains(candidate) || taken.contains(PartialFile.partialName(of: candidate)) {
+        while taken.contains(candidate) || taken.contains(FileNames.partial(of: candidate)) {
             number += 1
             candidate = "\(stem).\(number)\(suffix)"
         }
         numbers[name] = number
         taken.insert(candidate)
-        taken.insert(PartialFile.partialName(of: candidate))
+        taken.insert(FileNames.partial(of: candidate))
         return candidate
     }
 }

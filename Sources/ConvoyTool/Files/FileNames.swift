@@ -6,6 +6,9 @@ enum FileNames {
     /// Short enough that ".part", and a number where two names are the same, still make a name of 255 bytes.
     static let maximumLength = 240
 
+    /// The name of a file while it is being written.
+    static func partial(of name: String) -> String { name + ".part" }
+
     /// The last component of the URL's path as a file name; "index.html" for one that ends in a slash.
     static func name(for url: URL) -> String {
         let path = URLComponents(url: url, resolvingAgainstBaseURL: true)?.percentEncodedPath ?? ""

@@ -1,4 +1,5 @@
 import Convoy
+import ConvoySupport
 import Foundation
 import Synchronization
 
@@ -10,7 +11,7 @@ final class BodyStream: OutputStream, CommittingOutputStream {
     /// Touched under the lock only.
     private struct Receipt: @unchecked Sendable {
         var status = Stream.Status.notOpen
-        var file: PartialFile?
+        var file: FileWriter?
         var digest: MessageDigest?
         var count: Int64 = 0
         var failure: ToolError?
@@ -27,7 +28,9 @@ final class BodyStream: OutputStream, CommittingOutputStream {
         self.hashes = hashes
         receipt = Mutex(
             Receipt(
-                file: path.map { PartialFile(path: $0, replaces: replaces) },
+                file: path.map {
+                    FileWriter(path: $0, partialPath: FileNames.partial(of: $0), replaces: replaces)
+                },
                 digest: hashes ? MessageDigest() : nil))
         super.init(toMemory: ())
     }
@@ -56,11 +59,11 @@ final class BodyStream: OutputStream, CommittingOutputStream {
         let bytes = UnsafeRawBufferPointer(start: buffer, count: length)
         return receipt.withLock { receipt in
             guard receipt.status == .open else { return -1 }
-            do throws(ToolError) {
-                if receipt.file?.isOpen == false { try receipt.file?.create() }
+            do throws(FileWritingError) {
+                try receipt.file?.open()
                 try receipt.file?.write(bytes)
             } catch {
-                receipt.failure = error
+                receipt.failure = FileProblem.error(error)
                 receipt.status = .error
                 return -1
             }
@@ -72,7 +75,13 @@ final class BodyStream: OutputStream, CommittingOutputStream {
 
     func rewind() throws {
         try receipt.withLock { receipt in
-            if receipt.file?.isOpen == true { try receipt.file?.rewind() }
+            do throws(FileWritingError) {
+                if receipt.file?.isOpen == true { try receipt.file?.rewind() }
+            } catch {
+                let failure = FileProblem.error(error)
+                (receipt.status, receipt.failure) = (.error, failure)
+                throw failure
+            }
             if hashes { receipt.digest = MessageDigest() }
             receipt.count = 0
         }
@@ -83,12 +92,13 @@ final class BodyStream: OutputStream, CommittingOutputStream {
         try receipt.withLock { receipt in
             guard receipt.status == .open else { throw ToolError.failure(Transfer.cancelled) }
             defer { receipt.ended = .now }
-            do throws(ToolError) {
+            do throws(FileWritingError) {
                 try receipt.file?.commit()
                 (receipt.status, receipt.isCommitted) = (.closed, true)
             } catch {
-                (receipt.status, receipt.failure) = (.error, error)
-                throw error
+                let failure = FileProblem.error(error)
+                (receipt.status, receipt.failure) = (.error, failure)
+                throw failure
             }
         }
     }

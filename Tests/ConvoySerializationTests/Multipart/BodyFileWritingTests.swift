@@ -88,6 +88,19 @@ import Testing
         #expect(!FileManager.default.fileExists(atPath: file.path))
     }
 
+    @Test func `a stream that claims more than it was asked for is an error`() async throws {
+        let directory = try TemporaryDirectory()
+        var request = URLRequest(url: exampleURL)
+        request.httpBodyStream = BoastfulStream(data: bytes("abc"))
+        let boastful = request
+        let file = directory.url.appendingPathComponent("body")
+        let error = await #expect(throws: NSError.self) {
+            try await serializer.writeMultipartBody(of: boastful, to: file)
+        }
+        #expect(error?.code == NSURLErrorRequestBodyStreamExhausted)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: directory.url.path).isEmpty)
+    }
+
     @Test func `a request without a stream and a URL that is no file are errors at once`() throws {
         let plain = URLRequest(url: exampleURL)
         let request = try request()
@@ -111,4 +124,13 @@ import Testing
         await #expect(throws: CancellationError.self) { try await task.value }
         #expect(try FileManager.default.contentsOfDirectory(atPath: directory.url.path).isEmpty)
     }
+}
+
+/// A stream of a user's whose `read` returns more than the buffer has room for.
+private final class BoastfulStream: InputStream {
+    override var streamStatus: Stream.Status { .open }
+    override var hasBytesAvailable: Bool { true }
+    override func open() {}
+    override func close() {}
+    override func read(_ buffer: UnsafeMutablePointer<UInt8>, maxLength len: Int) -> Int { len + 1 }
 }
