@@ -11,20 +11,22 @@ import Testing
         try serializer.responseObject(for: response(status, type: "application/x-plist"), data: data)
     }
 
-    /// A binary list whose objects are given as bytes; the first is the root.
-    private func binary(_ objects: [[UInt8]]) -> Data {
-        func big(_ value: Int, _ size: Int) -> [UInt8] {
-            (0..<size).reversed().map { UInt8(truncatingIfNeeded: value >> ($0 * 8)) }
-        }
+    private func big(_ value: Int, _ size: Int) -> [UInt8] {
+        (0..<size).reversed().map { UInt8(truncatingIfNeeded: value >> ($0 * 8)) }
+    }
+
+    /// A binary list whose objects are given as bytes; the first is the root. More entries of the table can name the
+    /// last object.
+    private func binary(_ objects: [[UInt8]], aliasesOfLast aliases: Int = 0, referenceSize: UInt8 = 2) -> Data {
         var bytes = Array("bplist00".utf8)
         var offsets: [UInt8] = []
-        for object in objects {
-            offsets += big(bytes.count, 4)
+        for (index, object) in objects.enumerated() {
+            for _ in 0...(index == objects.count - 1 ? aliases : 0) { offsets += big(bytes.count, 4) }
             bytes += object
         }
         let table = bytes.count
-        bytes += offsets + [0, 0, 0, 0, 0, 0, 4, 2]
-        return Data(bytes + big(objects.count, 8) + big(0, 8) + big(table, 8))
+        bytes += offsets + [0, 0, 0, 0, 0, 0, 4, referenceSize]
+        return Data(bytes + big(objects.count + aliases, 8) + big(0, 8) + big(table, 8))
     }
 
     @Test func `both formats are read`() throws {
@@ -85,6 +87,36 @@ import Testing
         let error = failure { try parse(bomb) }
         #expect(error?.code == NSURLErrorDataLengthExceedsMaximum)
         #expect(limit(error) == .expansion)
+    }
+
+    @Test func `objects that share one long array are charged for each look at it`() {
+        // The root refers to 100,000 objects, which are all the same array of 100,000 references to a true.
+        let count = 100_000
+        func array(_ references: [UInt8]) -> [UInt8] { [0xAF, 0x12] + big(count, 4) + references }
+        let root = array((2...(count + 1)).flatMap { big($0, 3) })
+        let shared = array([UInt8](repeatElement([0, 0, 1], count: count).joined()))
+        let list = binary([root, [0x09], shared], aliasesOfLast: count - 1, referenceSize: 3)
+        let start = ContinuousClock.now
+        #expect(limit(failure { try parse(list) }) == .expansion)
+        // 10,000,000,000 looks take minutes.
+        #expect(ContinuousClock.now - start < .seconds(10))
+    }
+
+    @Test(arguments: [0x4F, 0x5F] as [UInt8])
+    func `bytes and text that are repeated are charged by their length`(marker: UInt8) {
+        // Foundation copies them for every reference: 100 MB of bytes take it five seconds.
+        let array = [0xAF, 0x12] + big(1_000, 4) + repeatElement([0, 1], count: 1_000).joined()
+        let long = [marker, 0x12] + big(100_000, 4) + [UInt8](repeating: 65, count: 100_000)
+        #expect(limit(failure { try parse(binary([array, long])) }) == .expansion)
+    }
+
+    @Test func `a list that repeats small things often is read`() throws {
+        // 50,000 dictionaries with the same key and value.
+        let root = [0xAF, 0x12] + big(50_000, 4) + repeatElement([0, 1], count: 50_000).joined()
+        let key = Array("a key of some thirty letters, say".utf8)
+        let list = binary([root, [0xD1, 0, 2, 0, 3], [0x5F, 0x10, UInt8(key.count)] + key, [0x10, 7]])
+        let object = try #require(try parse(list) as? [[String: Int]])
+        #expect(object.count == 50_000 && object.last?.values.first == 7)
     }
 
     @Test func `a list inside itself, and one that is too deep, are errors`() {
