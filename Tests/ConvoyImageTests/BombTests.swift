@@ -75,6 +75,17 @@ import Testing
         }
     }
 
+    @Test(arguments: ["#definea_width", "#define\u{B}a_width", "#define\u{A0}a_width"])
+    func `An XBM that gdk-pixbuf would take for a greater one has the size that was checked`(
+        definition: String
+    ) throws {
+        // Its loader, which ends the program when there is no memory, would ask for 2 GB.
+        let huge = "\(definition) 131072\n\(definition.replacing("width", with: "height")) 131072\n"
+        let body = "#define a_width 1\n#define a_height 1\n\(huge)static char a_bits[] = {1};\n"
+        let image = try #require(try decode(Data(body.utf8)))
+        #expect(image.width == 1 && image.height == 1 && image.pixels == Data([0, 0, 0]))
+    }
+
     @Test func `Text in a PNG is not unpacked`() throws {
         // Each chunk is 8 kB that unpack to 8 MB, which libpng would do as often as a thousand times.
         let body = try Samples.saved("png")

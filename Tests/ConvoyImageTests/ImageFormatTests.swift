@@ -67,6 +67,16 @@ import Testing
         #expect(black == [0, 9] + Array(10..<18))
     }
 
+    @Test func `An XBM of X10 has short numbers, and numbers are hexadecimal with and without a prefix`() throws {
+        let body = "#define a_width 17\n#define a_height 1\nstatic short a_bits[] = {0X8001 ,\n10};\n"
+        let pixels = try #require(try decode(Data(body.utf8))).pixels
+        #expect(stride(from: 0, to: 51, by: 3).filter { pixels[$0] == 0 } == [0, 45])
+        for wrong in ["1,2,zz", "1,2,x3", "1,2,-3", "1"] {
+            let body = "#define a_width 17\n#define a_height 1\nstatic short a_bits[] = {\(wrong)};\n"
+            #expect(failure(Data(body.utf8))?.code == NSURLErrorCannotDecodeContentData)
+        }
+    }
+
     @Test func `A photograph is turned as it was held, unless that is not wanted`() throws {
         let body = try exifOriented(6)
         var serializer = ImageResponseSerializer()

@@ -2,7 +2,7 @@
 import CGdkPixbuf
 import Foundation
 
-/// Decodes a body with gdk-pixbuf, once its layout has been found sound and small enough.
+/// Decodes a body, all but X bitmaps with gdk-pixbuf, once its layout has been found sound and small enough.
 ///
 /// A loader is used by one thread, and nothing is kept from one image to the next.
 enum ImageDecoder {
@@ -24,6 +24,7 @@ enum ImageDecoder {
     static func image(
         _ layout: ImageLayout, in body: UnsafeRawBufferPointer, limits: ImageLimits, appliesOrientation: Bool
     ) throws(ImageFault) -> Image {
+        if layout.decoder == .xbm { return try XBMDecoder.image(layout, in: body, limits: limits) }
         var pixbuf = try pixbuf(layout, in: body, limits: limits)
         if appliesOrientation, let upright = gdk_pixbuf_apply_embedded_orientation(pixbuf) {
             convoy_pixbuf_unref(pixbuf)

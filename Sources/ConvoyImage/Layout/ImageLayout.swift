@@ -31,6 +31,8 @@ struct ImageLayout {
     var pieces: [Piece]
     /// Whether the decoder gives colours that are multiplied by the alpha.
     var isPremultiplied = false
+    /// How many pixels a number of an XBM stands for.
+    var bitsPerNumber = 8
 
     init(_ format: ImageFormat, width: Int, height: Int, pieces: [Piece]) {
         self.format = format
