@@ -15,6 +15,7 @@ extension Parameter: CustomStringConvertible {
         case .integer(let value): return String(value)
         case .unsignedInteger(let value): return String(value)
         case .double(let value): return Parameter.text(of: value)
+        case .number(let value): return value.text
         case .string(let value): return value
         case .data(let value): return value.base64EncodedString()
         case .date(let value): return DateText.description(of: value) ?? "\(value.timeIntervalSince1970)"
@@ -54,12 +55,13 @@ extension Parameter: CustomStringConvertible {
         case .integer: 2
         case .unsignedInteger: 3
         case .double: 4
-        case .string: 5
-        case .data: 6
-        case .date: 7
-        case .array: 8
-        case .set: 9
-        case .dictionary: 10
+        case .number: 5
+        case .string: 6
+        case .data: 7
+        case .date: 8
+        case .array: 9
+        case .set: 10
+        case .dictionary: 11
         }
     }
 }

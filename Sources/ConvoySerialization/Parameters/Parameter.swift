@@ -23,6 +23,8 @@ public enum Parameter: Sendable, Hashable {
     case unsignedInteger(UInt64)
     /// A number with a fraction. One that is not finite is an error in JSON, which has no word for it.
     case double(Double)
+    /// A number that is sent with just these digits. One that a property list would have to round is an error there.
+    case number(JSONNumber)
     /// Text. Sent as UTF-8.
     case string(String)
     /// Bytes: Base64 in a query and in JSON, `<data>` in a property list, raw in a multipart form.
@@ -61,17 +63,44 @@ extension Parameter {
     /// Values by key.
     public init(_ value: [String: Parameter]) { self = .dictionary(value) }
 
-    /// A whole number of any width; ``unsignedInteger(_:)`` is used only past the range of `Int64`, so that equal
-    /// numbers make equal parameters.
-    ///
-    /// A number that needs more than 64 bits becomes its decimal text, which loses nothing.
+    /// A whole number of any width; ``unsignedInteger(_:)`` is used only past the range of `Int64`, and ``number(_:)``
+    /// only past 64 bits, so that equal numbers make equal parameters.
     public init(_ value: some BinaryInteger) {
         if let small = Int64(exactly: value) {
             self = .integer(small)
         } else if let large = UInt64(exactly: value) {
             self = .unsignedInteger(large)
         } else {
-            self = .string(value.description)
+            self = .number(JSONNumber(value))
+        }
+    }
+
+    /// A number with all its digits. One that is written as a plain whole number of 64 bits is ``integer(_:)`` or
+    /// ``unsignedInteger(_:)``.
+    public init(_ value: JSONNumber) {
+        if let small = Int64(value.text), String(small) == value.text {
+            self = .integer(small)
+        } else if let large = UInt64(value.text), String(large) == value.text {
+            self = .unsignedInteger(large)
+        } else {
+            self = .number(value)
+        }
+    }
+
+    /// A decimal number with all its digits. One that is none is an error in JSON.
+    public init(_ value: Decimal) { self = JSONNumber(value).map { Parameter($0) } ?? .double(.nan) }
+
+    /// A JSON tree, whose numbers keep their digits. ``JSONRequestSerializer`` sorts its keys.
+    public init(_ value: JSON) {
+        switch value {
+        case .null: self = .null
+        case .bool(let value): self = .bool(value)
+        case .number(let value): self.init(value)
+        case .string(let value): self = .string(value)
+        case .array(let values): self = .array(values.map { Parameter($0) })
+        case .object(let object):
+            let pairs = object.members.map { ($0.key, Parameter($0.value)) }
+            self = .dictionary(Dictionary(pairs, uniquingKeysWith: { _, last in last }))
         }
     }
 

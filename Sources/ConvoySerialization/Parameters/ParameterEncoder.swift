@@ -27,7 +27,7 @@ private final class ParameterEncoder: Encoder {
         case let value as Date: return .date(value)
         case let value as Data: return .data(value)
         case let value as URL: return .string(value.absoluteString)
-        case let value as Decimal: return Parameter(decimal: value)
+        case let value as Decimal: return Parameter(value)
         default: break
         }
         guard path.count <= Parameter.maximumDepth else {
@@ -208,16 +208,5 @@ extension Parameter {
     /// By way of its shortest text, so that 0.1 as a `Float` is sent as 0.1 and not as 0.10000000149011612.
     fileprivate init(float value: Float) {
         self = .double(Double(value.description) ?? Double(value))
-    }
-
-    fileprivate init(decimal value: Decimal) {
-        let text = value.description
-        if let whole = Int64(text) {
-            self = .integer(whole)
-        } else if let whole = UInt64(text) {
-            self = .unsignedInteger(whole)
-        } else {
-            self = .double(Double(text) ?? .nan)
-        }
     }
 }

@@ -6,11 +6,10 @@ import Foundation
 /// It writes from the tree itself. Going by way of `JSONSerialization` would first need a second tree of `Any`, and
 /// takes about ten times as long.
 struct JSONWriter {
-    private var output: [UInt8] = []
+    private var output = JSONOutput()
     private let options: JSONSerialization.WritingOptions
     private let dates: JSONDates
     private let pretty: Bool
-    private let escapesSlashes: Bool
 
     static func data(
         from parameters: Parameter, options: JSONSerialization.WritingOptions, dates: JSONDates
@@ -24,15 +23,15 @@ struct JSONWriter {
         }
         var writer = JSONWriter(options: options, dates: dates)
         try writer.write(parameters, depth: 0)
-        return Data(writer.output)
+        return Data(writer.output.bytes)
     }
 
     private init(options: JSONSerialization.WritingOptions, dates: JSONDates) {
         self.options = options
         self.dates = dates
         pretty = options.contains(.prettyPrinted)
-        escapesSlashes = !options.contains(.withoutEscapingSlashes)
-        output.reserveCapacity(256)
+        output.escapesSlashes = !options.contains(.withoutEscapingSlashes)
+        output.bytes.reserveCapacity(256)
     }
 
     private mutating func write(_ value: Parameter, depth: Int) throws {
@@ -41,13 +40,14 @@ struct JSONWriter {
                 .parametersTooDeep, "The parameters are nested deeper than \(Parameter.maximumDepth) levels.")
         }
         switch value {
-        case .null: append("null")
-        case .bool(let value): append(value ? "true" : "false")
-        case .integer(let value): append(String(value))
-        case .unsignedInteger(let value): append(String(value))
+        case .null: output.append("null")
+        case .bool(let value): output.append(value ? "true" : "false")
+        case .integer(let value): output.append(String(value))
+        case .unsignedInteger(let value): output.append(String(value))
         case .double(let value): try write(value)
-        case .string(let value): write(value)
-        case .data(let value): write(value.base64EncodedString())
+        case .number(let value): output.append(value.text)
+        case .string(let value): output.appendQuoted(value)
+        case .data(let value): output.appendQuoted(value.base64EncodedString())
         case .date(let value): try write(value)
         case .array(let values): try write(values, depth: depth)
         case .set(let values): try write(Parameter.sorted(values), depth: depth)
@@ -56,40 +56,40 @@ struct JSONWriter {
     }
 
     private mutating func write(_ values: [Parameter], depth: Int) throws {
-        output.append(UInt8(ascii: "["))
+        output.append("[")
         for (index, value) in values.enumerated() {
-            if index > 0 { output.append(UInt8(ascii: ",")) }
+            if index > 0 { output.append(",") }
             newLine(depth + 1)
             try write(value, depth: depth + 1)
         }
-        if values.isEmpty && pretty { output.append(UInt8(ascii: "\n")) }
+        if values.isEmpty && pretty { output.append("\n") }
         newLine(depth)
-        output.append(UInt8(ascii: "]"))
+        output.append("]")
     }
 
     private mutating func write(_ values: [String: Parameter], depth: Int) throws {
-        output.append(UInt8(ascii: "{"))
+        output.append("{")
         for (index, pair) in values.sorted(by: { $0.key < $1.key }).enumerated() {
-            if index > 0 { output.append(UInt8(ascii: ",")) }
+            if index > 0 { output.append(",") }
             newLine(depth + 1)
-            write(pair.key)
-            append(pretty ? " : " : ":")
+            output.appendQuoted(pair.key)
+            output.append(pretty ? " : " : ":")
             try write(pair.value, depth: depth + 1)
         }
-        if values.isEmpty && pretty { output.append(UInt8(ascii: "\n")) }
+        if values.isEmpty && pretty { output.append("\n") }
         newLine(depth)
-        output.append(UInt8(ascii: "}"))
+        output.append("}")
     }
 
     private mutating func newLine(_ depth: Int) {
         guard pretty else { return }
-        output.append(UInt8(ascii: "\n"))
-        output.append(contentsOf: repeatElement(UInt8(ascii: " "), count: depth * 2))
+        output.append("\n")
+        output.bytes.append(contentsOf: repeatElement(UInt8(ascii: " "), count: depth * 2))
     }
 
     private mutating func write(_ number: Double) throws {
         guard number.isFinite else { throw JSONWriter.invalid("A number is not finite.") }
-        append(Parameter.text(of: number))
+        output.append(Parameter.text(of: number))
     }
 
     private mutating func write(_ date: Date) throws {
@@ -98,39 +98,10 @@ struct JSONWriter {
             guard let text = DateText.iso8601(date) else {
                 throw JSONWriter.invalid("A date lies outside the years 1 to 9999.")
             }
-            write(text)
+            output.appendQuoted(text)
         case .secondsSince1970: try write(date.timeIntervalSince1970)
         case .millisecondsSince1970: try write(date.timeIntervalSince1970 * 1000)
         }
-    }
-
-    private mutating func write(_ text: String) {
-        output.append(UInt8(ascii: "\""))
-        var text = text
-        text.withUTF8 { bytes in
-            for byte in bytes {
-                switch byte {
-                case UInt8(ascii: "\""): append("\\\"")
-                case UInt8(ascii: "\\"): append("\\\\")
-                case UInt8(ascii: "/") where escapesSlashes: append("\\/")
-                case 0x08: append("\\b")
-                case 0x0C: append("\\f")
-                case 0x0A: append("\\n")
-                case 0x0D: append("\\r")
-                case 0x09: append("\\t")
-                case 0..<0x20: append(byte < 0x10 ? "\\u000" : "\\u001", ASCII.hexadecimalDigit(byte & 0xF))
-                default: output.append(byte)
-                }
-            }
-        }
-        output.append(UInt8(ascii: "\""))
-    }
-
-    private mutating func append(_ text: String) { output.append(contentsOf: text.utf8) }
-
-    private mutating func append(_ text: String, _ byte: UInt8) {
-        output.append(contentsOf: text.utf8)
-        output.append(byte)
     }
 
     private static func invalid(_ why: String) -> NSError {

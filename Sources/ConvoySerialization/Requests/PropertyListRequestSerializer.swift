@@ -54,6 +54,13 @@ public struct PropertyListRequestSerializer: HTTPRequestSerialization {
         case .double(let value):
             guard value.isFinite else { throw invalid("A number is not finite.") }
             return value
+        case .number(let value):
+            if let small = value.integer(as: Int64.self) { return small }
+            // Another number is another number, however near it is.
+            guard let double = value.double, JSONNumber(double) == value else {
+                throw invalid("A number has more digits than a property list can hold.")
+            }
+            return double
         case .string(let value):
             guard format != .xml || PropertyListRequestSerializer.isXML(value) else {
                 throw invalid("A text has a character that XML cannot hold.")

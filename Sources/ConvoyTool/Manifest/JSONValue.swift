@@ -1,35 +1,72 @@
-/// A value of JSON (RFC 8259) that knows its place in the text, so that a mistake is reported by line and column.
-///
-/// Stricter than Foundation's parser on Linux, which accepts a comma before a closing bracket and a key twice.
+import Convoy
+import Foundation
+
+/// A value of a manifest, which knows its way from the root, so that a mistake is reported by line and column.
 struct JSONValue {
     enum Content {
         case null
-        case bool(Bool)
-        /// As it was written.
-        case number(String)
         case string(String)
         case array([JSONValue])
         case object([Member])
+        /// A number, or true or false.
+        case other
     }
 
     struct Member {
         let key: String
-        let position: JSONPosition
         let value: JSONValue
+        var position: JSONPosition { value.position(ofKey: true) }
     }
 
-    let content: Content
-    let position: JSONPosition
+    private let json: JSON
+    private let pointer: JSONPointer
+    private let text: Data
+
+    /// The root of a manifest. Nesting deeper than a hundred levels is an error.
+    init(parsing text: Data) throws(JSONProblem) {
+        do throws(JSONSyntaxError) {
+            self.init(json: try JSON(parsing: text, maximumDepth: 100), pointer: JSONPointer(), text: text)
+        } catch {
+            throw JSONProblem(text: error.reason, position: error.position)
+        }
+    }
+
+    private init(json: JSON, pointer: JSONPointer, text: Data) {
+        self.json = json
+        self.pointer = pointer
+        self.text = text
+    }
+
+    var content: Content {
+        switch json {
+        case .null: .null
+        case .bool, .number: .other
+        case .string(let text): .string(text)
+        case .array(let values): .array(values.enumerated().map { child($1, "\($0)") })
+        case .object(let object):
+            .object(object.members.map { Member(key: $0.key, value: child($0.value, $0.key)) })
+        }
+    }
+
+    var isNull: Bool { json == .null }
+
+    /// As the parameters of a request.
+    var parameters: Parameter { Parameter(json) }
+
+    var position: JSONPosition { position(ofKey: false) }
+
+    func problem(_ text: String) -> JSONProblem { JSONProblem(text: text, position: position) }
+
+    private func child(_ json: JSON, _ token: String) -> JSONValue {
+        JSONValue(json: json, pointer: pointer.appending(token), text: text)
+    }
+
+    private func position(ofKey: Bool) -> JSONPosition {
+        JSONParser.position(of: pointer, key: ofKey, in: text) ?? JSONPosition()
+    }
 }
 
-/// A place in a text; both numbers begin at 1.
-struct JSONPosition: Equatable {
-    var line = 1
-    /// In bytes of UTF-8.
-    var column = 1
-}
-
-/// What is wrong with a text, and where.
+/// What is wrong with a manifest, and where.
 struct JSONProblem: Error, Equatable {
     let text: String
     let position: JSONPosition

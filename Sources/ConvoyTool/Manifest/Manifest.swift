@@ -25,7 +25,7 @@ extension Manifest {
     init(_ data: Data, name: String, timeout: Double?) throws(ToolError) {
         do throws(JSONProblem) {
             var reader = ManifestReader(timeout: timeout)
-            requests = try reader.requests(in: try JSONParser.value(of: data))
+            requests = try reader.requests(in: try JSONValue(parsing: data))
         } catch {
             let place = "\(Printable.line(name)):\(error.position.line):\(error.position.column)"
             throw .usage("\(place): \(error.text)")

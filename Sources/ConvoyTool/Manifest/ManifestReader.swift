@@ -63,9 +63,7 @@ struct ManifestReader {
         let request: URLRequest
         do {
             request = try serializer(for: headers).request(
-                method: method, url: url, parameters: try members["parameters"]?.parameters, headers: headers)
-        } catch let problem as JSONProblem {
-            throw problem
+                method: method, url: url, parameters: members["parameters"]?.parameters, headers: headers)
         } catch {
             throw value.problem("\(Self.quoted(name)): \(ErrorText.line(for: error))")
         }

@@ -17,6 +17,7 @@ import Testing
             guard let read = (object as? NSNumber)?.doubleValue else { return false }
             // JSONSerialization reads some numbers by way of Decimal, which rounds their last bit otherwise.
             return json ? abs(read - value) <= abs(value) * 1e-14 : read == value
+        case .number(let value): return (object as? NSNumber)?.doubleValue == value.double
         case .string(let value): return (object as? String)?.utf8.elementsEqual(value.utf8) ?? false
         case .data(let value): return json ? object as? String == value.base64EncodedString() : object as? Data == value
         case .date(let value): return json ? object as? String == DateText.iso8601(value) : object as? Date == value

@@ -1,0 +1,35 @@
+import ConvoySupport
+
+/// JSON as it is written, byte by byte.
+struct JSONOutput {
+    var bytes: [UInt8] = []
+    /// Whether `/` is written `\/`, as `JSONSerialization` does.
+    var escapesSlashes = false
+
+    mutating func append(_ text: String) { bytes.append(contentsOf: text.utf8) }
+
+    /// A text in quotes (RFC 8259, section 7).
+    mutating func appendQuoted(_ text: String) {
+        bytes.append(UInt8(ascii: "\""))
+        var text = text
+        text.withUTF8 { content in
+            for byte in content {
+                switch byte {
+                case UInt8(ascii: "\""): append("\\\"")
+                case UInt8(ascii: "\\"): append("\\\\")
+                case UInt8(ascii: "/") where escapesSlashes: append("\\/")
+                case 0x08: append("\\b")
+                case 0x0C: append("\\f")
+                case 0x0A: append("\\n")
+                case 0x0D: append("\\r")
+                case 0x09: append("\\t")
+                case 0..<0x20:
+                    append(byte < 0x10 ? "\\u000" : "\\u001")
+                    bytes.append(ASCII.hexadecimalDigit(byte & 0xF))
+                default: bytes.append(byte)
+                }
+            }
+        }
+        bytes.append(UInt8(ascii: "\""))
+    }
+}

@@ -1,0 +1,226 @@
+import ConvoySupport
+import Foundation
+
+/// Reads JSON from UTF-8 (RFC 8259), and finds places in it.
+package struct JSONParser {
+    private let bytes: [UInt8]
+    private var index = 0
+    private let maximumDepth: Int
+
+    static func value(of data: Data, maximumDepth: Int) throws(JSONSyntaxError) -> JSON {
+        var parser = JSONParser(data, maximumDepth: maximumDepth)
+        let value = try parser.value(depth: 0)
+        parser.skipSpace()
+        guard parser.index == parser.bytes.count else { throw parser.problem("something follows the end of the value") }
+        return value
+    }
+
+    /// Where the value that a pointer leads to begins in a text, or its key, if it has one.
+    ///
+    /// Reading again costs less than to keep a place with every value, as long as few are asked for.
+    package static func position(of pointer: JSONPointer, key wantsKey: Bool = false, in data: Data) -> JSONPosition? {
+        var parser = JSONParser(data, maximumDepth: 512)
+        guard let offset = try? parser.offset(of: pointer, key: wantsKey) else { return nil }
+        return JSONPosition(offset: offset, in: parser.bytes)
+    }
+
+    private init(_ data: Data, maximumDepth: Int) {
+        bytes = Array(data)
+        self.maximumDepth = maximumDepth
+        if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { index = 3 }
+    }
+
+    // MARK: Values
+
+    private mutating func value(depth: Int) throws(JSONSyntaxError) -> JSON {
+        skipSpace()
+        switch next {
+        case UInt8(ascii: "{"):
+            var object = JSONObject()
+            try members(depth) { parser, key, start throws(JSONSyntaxError) in
+                guard object.append(key: key, value: try parser.value(depth: depth + 1)) else {
+                    throw parser.problem("a key is there twice", at: start)
+                }
+            }
+            return .object(object)
+        case UInt8(ascii: "["):
+            var array: [JSON] = []
+            try elements(depth) { parser throws(JSONSyntaxError) in
+                array.append(try parser.value(depth: depth + 1))
+            }
+            return .array(array)
+        case UInt8(ascii: "\""): return .string(try string())
+        case UInt8(ascii: "t"): return try word("true", .bool(true))
+        case UInt8(ascii: "f"): return try word("false", .bool(false))
+        case UInt8(ascii: "n"): return try word("null", .null)
+        case let byte? where byte == UInt8(ascii: "-") || ASCII.isDigit(byte): return .number(try number())
+        default: throw unexpected("a value")
+        }
+    }
+
+    /// Goes through the members of an object, each of which the closure reads from behind its colon.
+    private mutating func members(
+        _ depth: Int, _ read: (inout JSONParser, String, Int) throws(JSONSyntaxError) -> Void
+    ) throws(JSONSyntaxError) {
+        try open(depth)
+        if take("}") { return }
+        while true {
+            skipSpace()
+            let start = index
+            guard next == UInt8(ascii: "\"") else { throw unexpected("a key in quotes") }
+            let key = try string()
+            skipSpace()
+            guard take(":") else { throw unexpected("':'") }
+            try read(&self, key, start)
+            skipSpace()
+            if take("}") { return }
+            guard take(",") else { throw unexpected("',' or '}'") }
+        }
+    }
+
+    /// The same of an array.
+    private mutating func elements(
+        _ depth: Int, _ read: (inout JSONParser) throws(JSONSyntaxError) -> Void
+    ) throws(JSONSyntaxError) {
+        try open(depth)
+        if take("]") { return }
+        while true {
+            try read(&self)
+            skipSpace()
+            if take("]") { return }
+            guard take(",") else { throw unexpected("',' or ']'") }
+        }
+    }
+
+    private mutating func open(_ depth: Int) throws(JSONSyntaxError) {
+        guard depth < maximumDepth else { throw problem("nested too deep") }
+        index += 1
+        skipSpace()
+    }
+
+    private mutating func string() throws(JSONSyntaxError) -> String {
+        let start = index
+        index += 1
+        var content: [UInt8] = []
+        while let byte = next {
+            switch byte {
+            case UInt8(ascii: "\""):
+                index += 1
+                guard let text = String(validating: content, as: UTF8.self) else {
+                    throw problem("the string is not UTF-8", at: start)
+                }
+                return text
+            case UInt8(ascii: "\\"): try escape(into: &content)
+            case 0..<0x20: throw problem("a control character in a string")
+            default:
+                let end = bytes[index...].firstIndex { $0 == 0x22 || $0 == 0x5C || $0 < 0x20 } ?? bytes.count
+                content += bytes[index..<end]
+                index = end
+            }
+        }
+        throw problem("the string has no end", at: start)
+    }
+
+    private mutating func escape(into content: inout [UInt8]) throws(JSONSyntaxError) {
+        let start = index
+        index += 2
+        switch start + 1 < bytes.count ? bytes[start + 1] : 0 {
+        case let letter where letter == UInt8(ascii: "\"") || letter == UInt8(ascii: "\\") || letter == UInt8(ascii: "/"):
+            content.append(letter)
+        case UInt8(ascii: "b"): content.append(8)
+        case UInt8(ascii: "f"): content.append(12)
+        case UInt8(ascii: "n"): content.append(10)
+        case UInt8(ascii: "r"): content.append(13)
+        case UInt8(ascii: "t"): content.append(9)
+        case UInt8(ascii: "u"):
+            var units = [try hexadecimal(start)]
+            if 0xD800..<0xDC00 ~= units[0], take("\\"), take("u") { units.append(try hexadecimal(start)) }
+            guard let text = String(validating: units, as: UTF16.self) else {
+                throw problem("half of a surrogate pair", at: start)
+            }
+            content += text.utf8
+        default: throw problem("unknown escape in a string", at: start)
+        }
+    }
+
+    private mutating func hexadecimal(_ start: Int) throws(JSONSyntaxError) -> UInt16 {
+        var unit: UInt16 = 0
+        for _ in 0..<4 {
+            guard let digit = next.flatMap(ASCII.hexadecimalValue) else {
+                throw problem("unknown escape in a string", at: start)
+            }
+            unit = unit << 4 | UInt16(digit)
+            index += 1
+        }
+        return unit
+    }
+
+    private mutating func number() throws(JSONSyntaxError) -> JSONNumber {
+        // All that could belong to it, so that `01` is not a zero before something else.
+        let end = bytes[index...].firstIndex { !ASCII.isDigit($0) && !"+-.eE".utf8.contains($0) } ?? bytes.count
+        guard let number = JSONNumber(String(decoding: bytes[index..<end], as: UTF8.self)) else {
+            throw problem("a number that JSON does not know")
+        }
+        index = end
+        return number
+    }
+
+    private mutating func word(_ word: String, _ value: JSON) throws(JSONSyntaxError) -> JSON {
+        guard bytes[index...].starts(with: word.utf8) else { throw unexpected("a value") }
+        index += word.utf8.count
+        return value
+    }
+
+    // MARK: Places
+
+    private mutating func offset(of pointer: JSONPointer, key wantsKey: Bool) throws(JSONSyntaxError) -> Int? {
+        var found: Int?
+        skipSpace()
+        guard let token = pointer.tokens.first else { return index }
+        let rest = JSONPointer(tokens: Array(pointer.tokens.dropFirst()))
+        var count = 0
+        switch next {
+        case UInt8(ascii: "{"):
+            try members(0) { parser, key, start throws(JSONSyntaxError) in
+                if found == nil, key.utf8.elementsEqual(token.utf8) {
+                    var there = parser
+                    found = wantsKey && rest.tokens.isEmpty ? start : try there.offset(of: rest, key: wantsKey)
+                }
+                _ = try parser.value(depth: 0)
+            }
+        case UInt8(ascii: "["):
+            try elements(0) { parser throws(JSONSyntaxError) in
+                if count == JSONPointer.index(token) {
+                    var there = parser
+                    found = try there.offset(of: rest, key: wantsKey)
+                }
+                _ = try parser.value(depth: 0)
+                count += 1
+            }
+        default: break
+        }
+        return found
+    }
+
+    // MARK: Bytes
+
+    private var next: UInt8? { index < bytes.count ? bytes[index] : nil }
+
+    private mutating func skipSpace() {
+        while let byte = next, ASCII.isWhitespace(byte) { index += 1 }
+    }
+
+    private mutating func take(_ character: Unicode.Scalar) -> Bool {
+        guard next == UInt8(ascii: character) else { return false }
+        index += 1
+        return true
+    }
+
+    private func unexpected(_ wanted: String) -> JSONSyntaxError {
+        problem(next == nil ? "the text ends where \(wanted) should be" : "expected \(wanted)")
+    }
+
+    private func problem(_ reason: String, at offset: Int? = nil) -> JSONSyntaxError {
+        JSONSyntaxError(reason, at: JSONPosition(offset: offset ?? index, in: bytes))
+    }
+}

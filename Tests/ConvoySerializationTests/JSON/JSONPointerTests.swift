@@ -1,0 +1,67 @@
+import Foundation
+import Testing
+
+@testable import ConvoySerialization
+
+/// RFC 6901.
+@Suite struct JSONPointerTests {
+    /// The document of section 5.
+    private let document = bytes(
+        #"{"foo":["bar","baz"],"":0,"a/b":1,"c%d":2,"e^f":3,"g|h":4,"i\\j":5,"k\"l":6," ":7,"m~n":8}"#)
+
+    @Test(arguments: [
+        ("/foo", #"["bar","baz"]"#), ("/foo/0", #""bar""#), ("/foo/1", #""baz""#), ("/", "0"), ("/a~1b", "1"),
+        ("/c%d", "2"), ("/e^f", "3"), ("/g|h", "4"), ("/i\\j", "5"), ("/k\"l", "6"), ("/ ", "7"), ("/m~0n", "8"),
+    ])
+    func `the examples of the RFC lead where it says`(text: String, value: String) throws {
+        let pointer = try #require(JSONPointer(text))
+        let tree = try JSON(parsing: document)
+        #expect(tree[pointer]?.description == value)
+        #expect(tree[JSONPointer()] == tree)
+        #expect(pointer.description == text)
+    }
+
+    @Test(arguments: [
+        "/foo/2", "/foo/-", "/foo/-1", "/foo/01", "/foo/+1", "/foo/1e0", "/foo/٠", "/foo/", "/foo/bar", "/bar",
+        "/foo/0/x", "//", "/foo/99999999999999999999", "/m~01n",
+    ])
+    func `a pointer to nothing leads nowhere`(text: String) throws {
+        let pointer = try #require(JSONPointer(text))
+        #expect(try JSON(parsing: document)[pointer] == nil)
+        #expect(JSONParser.position(of: pointer, in: document) == nil)
+    }
+
+    @Test(arguments: ["foo", "/~", "/~2", "/a~", "#/foo", " /foo", "/~~0"])
+    func `a text that is no pointer makes none`(text: String) {
+        #expect(JSONPointer(text) == nil)
+    }
+
+    @Test func `tokens are escaped once, in the right order`() throws {
+        for token in ["~1", "~0", "~", "/", "~01", "a/b~c", "", "e\u{301}", "/\u{301}", "~\u{301}"] {
+            let pointer = JSONPointer(tokens: ["x", token])
+            #expect(try #require(JSONPointer(pointer.description)).tokens.map { Array($0.utf8) } == [Array("x".utf8), Array(token.utf8)])
+        }
+        #expect(JSONPointer(tokens: ["\u{E9}"]) != JSONPointer(tokens: ["e\u{301}"]))
+    }
+
+    @Test func `a pointer has a place in the text, and so has its key`() throws {
+        let text = bytes("{\n  \"a\": [1,\n    {\"b\" : 2}],\n\"é\": 3, \"c\": 4}")
+        func place(_ pointer: String, key: Bool = false) throws -> JSONPosition? {
+            JSONParser.position(of: try #require(JSONPointer(pointer)), key: key, in: text)
+        }
+        func at(_ line: Int, _ column: Int) -> JSONPosition {
+            var position = JSONPosition()
+            position.line = line
+            position.column = column
+            return position
+        }
+        #expect(try place("") == at(1, 1))
+        #expect(try place("/a") == at(2, 8))
+        #expect(try place("/a", key: true) == at(2, 3))
+        #expect(try place("/a/1") == at(3, 5))
+        #expect(try place("/a/1/b") == at(3, 12))
+        #expect(try place("/a/1/b", key: true) == at(3, 6))
+        #expect(try place("/a/1", key: true) == at(3, 5))
+        #expect(try place("/c") == at(4, 15))
+    }
+}
