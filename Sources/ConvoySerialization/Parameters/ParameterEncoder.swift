@@ -17,9 +17,12 @@ extension Parameter {
 private final class ParameterEncoder: Encoder {
     let codingPath: [any CodingKey]
     var userInfo: [CodingUserInfoKey: Any] { [:] }
-    private let node = Node()
+    private let node: Node
 
-    private init(codingPath: [any CodingKey]) { self.codingPath = codingPath }
+    private init(codingPath: [any CodingKey]) {
+        self.codingPath = codingPath
+        node = Node(depth: codingPath.count)
+    }
 
     static func encode(_ value: some Encodable, at path: [any CodingKey]) throws -> Parameter {
         switch value {
@@ -30,13 +33,15 @@ private final class ParameterEncoder: Encoder {
         case let value as Decimal: return Parameter(value)
         default: break
         }
-        guard path.count <= Parameter.maximumDepth else {
-            throw EncodingError.invalidValue(
+        func tooDeep() -> EncodingError {
+            .invalidValue(
                 value, .init(codingPath: [], debugDescription: "Nested deeper than \(Parameter.maximumDepth) levels."))
         }
+        guard path.count <= Parameter.maximumDepth else { throw tooDeep() }
         let encoder = ParameterEncoder(codingPath: path)
         try value.encode(to: encoder)
-        return encoder.node.parameter
+        guard let parameter = encoder.node.parameter else { throw tooDeep() }
+        return parameter
     }
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> {
@@ -58,18 +63,66 @@ private final class ParameterEncoder: Encoder {
 }
 
 /// A place in the tree that is being built; a class, because containers are filled after they were handed out.
+///
+/// As in Foundation's encoders, a container that is asked for again is the one that was there. Of two kinds of content
+/// the last counts, where those end the program.
 private final class Node {
-    var value: Parameter?
-    var array: [Node]?
-    var dictionary: [String: Node]?
+    private(set) var value: Parameter?
+    private(set) var array: [Node]?
+    private(set) var dictionary: [String: Node]?
+    private let depth: Int
 
-    init(_ value: Parameter? = nil) { self.value = value }
+    init(depth: Int) { self.depth = depth }
 
-    /// What a type that encodes nothing at all leaves behind is an empty dictionary, as in Foundation's encoders.
-    var parameter: Parameter {
+    func set(_ parameter: Parameter) {
+        (value, array, dictionary) = (parameter, nil, nil)
+    }
+
+    func becomeArray() {
+        if array == nil { (value, array, dictionary) = (nil, [], nil) }
+    }
+
+    func becomeDictionary() {
+        if dictionary == nil { (value, array, dictionary) = (nil, nil, [:]) }
+    }
+
+    /// The place of a key, which may have something in it.
+    func child(_ key: String) -> Node {
+        if let child = dictionary?[key] { return child }
+        let child = Node(depth: depth + 1)
+        if !isTooDeep { dictionary?[key] = child }
+        return child
+    }
+
+    func appendChild() -> Node {
+        let child = Node(depth: depth + 1)
+        if !isTooDeep { array?.append(child) }
+        return child
+    }
+
+    /// Containers can be nested by a loop, and following a tree of any depth would end the stack. So it grows to
+    /// a level more than is allowed, by which the excess is noticed.
+    private var isTooDeep: Bool { depth > Parameter.maximumDepth }
+
+    /// Nil for a tree that is too deep. What a type that encodes nothing at all leaves behind is an empty dictionary,
+    /// as in Foundation's encoders.
+    var parameter: Parameter? {
+        if isTooDeep { return nil }
         if let value { return value }
-        if let array { return .array(array.map(\.parameter)) }
-        return .dictionary((dictionary ?? [:]).mapValues(\.parameter))
+        if let array {
+            var values: [Parameter] = []
+            for node in array {
+                guard let value = node.parameter else { return nil }
+                values.append(value)
+            }
+            return .array(values)
+        }
+        var values: [String: Parameter] = [:]
+        for (key, node) in dictionary ?? [:] {
+            guard let value = node.parameter else { return nil }
+            values[key] = value
+        }
+        return .dictionary(values)
     }
 }
 
@@ -94,37 +147,32 @@ private struct KeyedContainer<Key: CodingKey>: KeyedEncodingContainerProtocol {
     init(node: Node, codingPath: [any CodingKey]) {
         self.node = node
         self.codingPath = codingPath
-        if node.dictionary == nil { node.dictionary = [:] }
+        node.becomeDictionary()
     }
 
-    private func child(_ key: String) -> Node {
-        let child = Node()
-        node.dictionary?[key] = child
-        return child
-    }
-
-    mutating func encodeNil(forKey key: Key) { child(key.stringValue).value = .null }
+    mutating func encodeNil(forKey key: Key) { node.child(key.stringValue).set(.null) }
 
     mutating func encode(_ value: some Encodable, forKey key: Key) throws {
-        child(key.stringValue).value = try ParameterEncoder.encode(value, at: codingPath + [key])
+        let parameter = try ParameterEncoder.encode(value, at: codingPath + [key])
+        node.child(key.stringValue).set(parameter)
     }
 
     mutating func nestedContainer<Nested: CodingKey>(
         keyedBy keyType: Nested.Type, forKey key: Key
     ) -> KeyedEncodingContainer<Nested> {
-        KeyedEncodingContainer(KeyedContainer<Nested>(node: child(key.stringValue), codingPath: codingPath + [key]))
+        KeyedEncodingContainer(KeyedContainer<Nested>(node: node.child(key.stringValue), codingPath: codingPath + [key]))
     }
 
     mutating func nestedUnkeyedContainer(forKey key: Key) -> any UnkeyedEncodingContainer {
-        UnkeyedContainer(node: child(key.stringValue), codingPath: codingPath + [key])
+        UnkeyedContainer(node: node.child(key.stringValue), codingPath: codingPath + [key])
     }
 
     mutating func superEncoder() -> any Encoder {
-        ParameterEncoder.nested(in: child("super"), at: codingPath)
+        ParameterEncoder.nested(in: node.child(SuperKey().stringValue), at: codingPath + [SuperKey()])
     }
 
     mutating func superEncoder(forKey key: Key) -> any Encoder {
-        ParameterEncoder.nested(in: child(key.stringValue), at: codingPath + [key])
+        ParameterEncoder.nested(in: node.child(key.stringValue), at: codingPath + [key])
     }
 }
 
@@ -136,37 +184,31 @@ private struct UnkeyedContainer: UnkeyedEncodingContainer {
     init(node: Node, codingPath: [any CodingKey]) {
         self.node = node
         self.codingPath = codingPath
-        if node.array == nil { node.array = [] }
-    }
-
-    private func child() -> Node {
-        let child = Node()
-        node.array?.append(child)
-        return child
+        node.becomeArray()
     }
 
     private var nextPath: [any CodingKey] { codingPath + [IndexKey(intValue: count)] }
 
-    mutating func encodeNil() { child().value = .null }
+    mutating func encodeNil() { node.appendChild().set(.null) }
 
     mutating func encode(_ value: some Encodable) throws {
         let parameter = try ParameterEncoder.encode(value, at: nextPath)
-        child().value = parameter
+        node.appendChild().set(parameter)
     }
 
     mutating func nestedContainer<Nested: CodingKey>(keyedBy keyType: Nested.Type) -> KeyedEncodingContainer<Nested> {
         let path = nextPath
-        return KeyedEncodingContainer(KeyedContainer<Nested>(node: child(), codingPath: path))
+        return KeyedEncodingContainer(KeyedContainer<Nested>(node: node.appendChild(), codingPath: path))
     }
 
     mutating func nestedUnkeyedContainer() -> any UnkeyedEncodingContainer {
         let path = nextPath
-        return UnkeyedContainer(node: child(), codingPath: path)
+        return UnkeyedContainer(node: node.appendChild(), codingPath: path)
     }
 
     mutating func superEncoder() -> any Encoder {
         let path = nextPath
-        return ParameterEncoder.nested(in: child(), at: path)
+        return ParameterEncoder.nested(in: node.appendChild(), at: path)
     }
 }
 
@@ -174,24 +216,34 @@ private struct SingleContainer: SingleValueEncodingContainer {
     let node: Node
     let codingPath: [any CodingKey]
 
-    mutating func encodeNil() { node.value = .null }
-    mutating func encode(_ value: Bool) { node.value = .bool(value) }
-    mutating func encode(_ value: String) { node.value = .string(value) }
-    mutating func encode(_ value: Double) { node.value = .double(value) }
-    mutating func encode(_ value: Float) { node.value = Parameter(float: value) }
-    mutating func encode(_ value: Int) { node.value = Parameter(value) }
-    mutating func encode(_ value: Int8) { node.value = Parameter(value) }
-    mutating func encode(_ value: Int16) { node.value = Parameter(value) }
-    mutating func encode(_ value: Int32) { node.value = Parameter(value) }
-    mutating func encode(_ value: Int64) { node.value = Parameter(value) }
-    mutating func encode(_ value: UInt) { node.value = Parameter(value) }
-    mutating func encode(_ value: UInt8) { node.value = Parameter(value) }
-    mutating func encode(_ value: UInt16) { node.value = Parameter(value) }
-    mutating func encode(_ value: UInt32) { node.value = Parameter(value) }
-    mutating func encode(_ value: UInt64) { node.value = Parameter(value) }
+    mutating func encodeNil() { node.set(.null) }
+    mutating func encode(_ value: Bool) { node.set(.bool(value)) }
+    mutating func encode(_ value: String) { node.set(.string(value)) }
+    mutating func encode(_ value: Double) { node.set(.double(value)) }
+    mutating func encode(_ value: Float) { node.set(Parameter(float: value)) }
+    mutating func encode(_ value: Int) { node.set(Parameter(value)) }
+    mutating func encode(_ value: Int8) { node.set(Parameter(value)) }
+    mutating func encode(_ value: Int16) { node.set(Parameter(value)) }
+    mutating func encode(_ value: Int32) { node.set(Parameter(value)) }
+    mutating func encode(_ value: Int64) { node.set(Parameter(value)) }
+    mutating func encode(_ value: UInt) { node.set(Parameter(value)) }
+    mutating func encode(_ value: UInt8) { node.set(Parameter(value)) }
+    mutating func encode(_ value: UInt16) { node.set(Parameter(value)) }
+    mutating func encode(_ value: UInt32) { node.set(Parameter(value)) }
+    mutating func encode(_ value: UInt64) { node.set(Parameter(value)) }
+    mutating func encode(_ value: Int128) { node.set(Parameter(value)) }
+    mutating func encode(_ value: UInt128) { node.set(Parameter(value)) }
     mutating func encode(_ value: some Encodable) throws {
-        node.value = try ParameterEncoder.encode(value, at: codingPath)
+        node.set(try ParameterEncoder.encode(value, at: codingPath))
     }
+}
+
+private struct SuperKey: CodingKey {
+    var stringValue: String { "super" }
+    var intValue: Int? { nil }
+    init() {}
+    init?(stringValue: String) { return nil }
+    init?(intValue: Int) { return nil }
 }
 
 private struct IndexKey: CodingKey {
