@@ -8,6 +8,8 @@ public enum RequestSerializationFailure: String, Sendable, Hashable {
     case invalidHeaderName
     /// A header value has a control character in it, such as a line break.
     case invalidHeaderValue
+    /// A header is there twice, in spellings that differ in their case alone.
+    case repeatedHeader
     /// A user name with a colon cannot be sent with Basic authorization (RFC 7617, section 2).
     case invalidUserName
     /// The URL is missing, or stopped being one when the query was joined to it.

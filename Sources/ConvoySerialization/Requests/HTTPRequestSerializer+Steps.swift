@@ -24,6 +24,7 @@ extension HTTPRequestSerializer {
         var request = request
         // One assignment, which costs less than a single call for one field.
         if var fields = request.allHTTPHeaderFields, !fields.isEmpty {
+            try HeaderFields.checkNames(fields.keys)
             for (name, value) in headers.fields where request.value(forHTTPHeaderField: name) == nil {
                 fields[name] = value
             }

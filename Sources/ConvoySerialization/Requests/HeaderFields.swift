@@ -37,6 +37,15 @@ struct HeaderFields: Sendable, Hashable {
         if let failure = failure(name: name, value: value) { throw error(failure, name: name) }
     }
 
+    /// Throws for a field that is there in two spellings: which of them counts would be up to chance.
+    static func checkNames(_ names: some Collection<String>) throws {
+        var seen: [String] = []
+        for name in names.sorted() {
+            if seen.contains(where: { HTTPSyntax.isSameField($0, name) }) { throw error(.repeatedHeader, name: name) }
+            seen.append(name)
+        }
+    }
+
     private static func failure(name: String, value: String) -> RequestSerializationFailure? {
         if !HTTPSyntax.isToken(name) { return .invalidHeaderName }
         if !HTTPSyntax.isFieldValue(value) { return .invalidHeaderValue }
@@ -47,6 +56,7 @@ struct HeaderFields: Sendable, Hashable {
         let reason =
             switch failure {
             case .invalidHeaderName: "A header name is not a token (RFC 9110, section 5.6.2)."
+            case .repeatedHeader: "The header \(name) is there in two spellings (RFC 9110, section 5.1)."
             case .invalidUserName: "A user name with a colon cannot be sent with Basic authorization (RFC 7617)."
             default: "The value of the header \(name) contains a control character (RFC 9110, section 5.5)."
             }

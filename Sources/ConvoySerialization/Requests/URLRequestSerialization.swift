@@ -23,7 +23,7 @@ public protocol URLRequestSerialization: Sendable {
     ///   - url: where to; absolute, or relative to a base of its own.
     ///   - parameters: what to put into it; nil for nothing.
     ///   - headers: headers for this request alone. They win over the serializer's own; a nil value removes the
-    ///     field, also one that the serializer would set.
+    ///     field, also one that the serializer would set. No name may be there in two spellings.
     /// - Throws: as ``request(bySerializing:with:)``, and for a method or header that cannot be sent.
     func request(
         method: HTTPMethod, url: URL, parameters: Parameter?, headers: [String: String?]
@@ -59,6 +59,7 @@ extension URLRequestSerialization {
         apply(&request)
         if headers.isEmpty { return try self.request(bySerializing: request, with: parameters) }
         for (name, value) in headers { try HeaderFields.check(name: name, value: value ?? "") }
+        try HeaderFields.checkNames(headers.keys)
         request.allHTTPHeaderFields = headers.compactMapValues { $0 }
         request = try self.request(bySerializing: request, with: parameters)
         for (name, value) in headers where value == nil {

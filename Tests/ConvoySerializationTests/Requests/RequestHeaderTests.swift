@@ -70,6 +70,29 @@ import Testing
         #expect(post.value(forHTTPHeaderField: "Content-Type") == nil)
     }
 
+    @Test func `a header in two spellings is an error, and not a matter of chance`() throws {
+        let both: [[String: String?]] = [
+            ["Content-Type": "application/json", "content-type": "text/plain"], ["X-A": "1", "x-a": "1"],
+            ["Accept": nil, "ACCEPT": "text/html"],
+        ]
+        for serializer in [HTTPRequestSerializer(), JSONRequestSerializer()] as [any URLRequestSerialization] {
+            for headers in both {
+                let error = failure {
+                    try serializer.request(method: .post, url: exampleURL, parameters: ["a": 1], headers: headers)
+                }
+                #expect(reason(error) == .repeatedHeader, "\(headers)")
+                #expect(error?.localizedFailureReason?.contains("two spellings") == true)
+            }
+            var request = URLRequest(url: exampleURL)
+            request.allHTTPHeaderFields = ["X-A": "1", "x-a": "2"]
+            #expect(reason(failure { try serializer.request(bySerializing: request, with: nil) }) == .repeatedHeader)
+        }
+        let fine = try JSONRequestSerializer().request(
+            method: .post, url: exampleURL, parameters: [:], headers: ["content-type": "application/vnd.x+json"])
+        #expect(fine.allHTTPHeaderFields?.filter { $0.key.lowercased() == "content-type" }.count == 1)
+        #expect(fine.value(forHTTPHeaderField: "Content-Type") == "application/vnd.x+json")
+    }
+
     @Test func `authorization is Basic, Bearer, or none`() throws {
         var serializer = HTTPRequestSerializer()
         serializer.setAuthorizationHeader(username: "Aladdin", password: "open sesame")
