@@ -36,13 +36,8 @@ package enum HTTPDate {
     ///
     /// Its year has four digits: a time before the year 0 or after 9999 is written as the first or last that has them.
     package static func string(_ seconds: Int64) -> String {
-        var time = time_t(min(max(seconds, firstSecond), lastSecond))
-        var fields = tm()
-        guard gmtime_r(&time, &fields) != nil else { return string(0) }
-        let day = days[Int(fields.tm_wday)].prefix(3)
-        let clock = [fields.tm_hour, fields.tm_min, fields.tm_sec].map { zeroPadded(Int($0), 2) }.joined(separator: ":")
-        let year = zeroPadded(Int(fields.tm_year + 1900), 4)
-        return "\(day), \(zeroPadded(Int(fields.tm_mday), 2)) \(months[Int(fields.tm_mon)]) \(year) \(clock) GMT"
+        guard let fields = UTCFields(min(max(seconds, firstSecond), lastSecond)) else { return string(0) }
+        return fields.text("\(days[fields.weekday].prefix(3)), %d \(months[fields.month]) %04Y %H:%M:%S GMT")
     }
 
     // MARK: Foundation's type
@@ -85,19 +80,10 @@ package enum HTTPDate {
             let number = number(year, digits: year.count == 2 ? 2...2 : 4...4)
         else { return nil }
         func inYear(_ year: Int32) -> Int64? {
-            midnight(day, month, year).map { $0 + Int64(hour) * 3600 + Int64(minute) * 60 + Int64(second) }
+            UTCFields.midnight(year: year, month: Int32(month), day: day)
+                .map { $0 + Int64(hour) * 3600 + Int64(minute) * 60 + Int64(second) }
         }
         return year.count == 2 ? latest(number, before: limit(now), inYear) : inYear(number)
-    }
-
-    /// When a day begins; nil for one that the month does not have, which `timegm` takes for one of the next month.
-    private static func midnight(_ day: Int32, _ month: Int, _ year: Int32) -> Int64? {
-        var fields = tm()
-        fields.tm_mday = day
-        fields.tm_mon = Int32(month)
-        fields.tm_year = year - 1900
-        let midnight = timegm(&fields)
-        return fields.tm_mday == day && fields.tm_mon == month ? Int64(midnight) : nil
     }
 
     // MARK: Years of two digits
@@ -115,12 +101,8 @@ package enum HTTPDate {
 
     /// Fifty years from now: what seems to be later is of the century before.
     private static func limit(_ now: Int64) -> (time: Int64, year: Int32) {
-        var time = time_t(min(max(now, 0), lastSecond))
-        var fields = tm()
-        guard gmtime_r(&time, &fields) != nil else { return (Int64(time), 1970) }
-        fields.tm_year += 50
-        let limit = Int64(timegm(&fields))
-        return (limit, fields.tm_year + 1900)
+        guard let fields = UTCFields(min(max(now, 0), lastSecond)) else { return (0, 2020) }
+        return (fields.adding(years: 50), Int32(fields.year + 50))
     }
 
     // MARK: Words
