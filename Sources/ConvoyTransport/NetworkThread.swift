@@ -65,6 +65,13 @@ public final class NetworkThread: Sendable {
         return true
     }
 
+    /// The same for a task.
+    func perform(_ task: any RunLoopTask) -> Bool {
+        guard let engine = engine ?? startedEngine() else { return false }
+        engine.runLoop.perform(task)
+        return true
+    }
+
     /// Whether the caller is on the thread, and may call libcurl: not from within one of its callbacks.
     var isFreeHere: Bool {
         guard let engine else { return false }

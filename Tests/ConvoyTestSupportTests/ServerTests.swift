@@ -44,15 +44,11 @@ struct ServerTests {
         #expect(try RawClient(port: second.port).exchange("GET", "/small").status == 200)
     }
 
-    @Test(arguments: [
-        OpenSSLServer.Version.tls12, .tls13,
-    ])
+    @Test(
+        .enabled(if: OpenSSLServer.isInstalled, "not installed: \(OpenSSLServer.installHint)"),
+        arguments: [OpenSSLServer.Version.tls12, .tls13])
     func `openssl s_server speaks exactly the TLS version that it is told to`(version: OpenSSLServer.Version) throws {
-        let server: OpenSSLServer
-        do { server = try OpenSSLServer(version: version) } catch ProcessError.notInstalled(let hint) {
-            print("skipped: not installed: \(hint)")
-            return
-        }
+        let server = try OpenSSLServer(version: version)
         let trust = ["--cacert", server.certificates.certificateAuthority.path, server.url.absoluteString]
         let result = try curl(trust)
         #expect(result.text.contains(version == .tls12 ? "TLSv1.2" : "TLSv1.3"), "\(result.errorText)")
@@ -60,16 +56,11 @@ struct ServerTests {
         #expect(try curl(other + trust).status == 35)
     }
 
-    @Test func `openssl s_server serves files, and asks for a client certificate when it is told to`() throws {
+    @Test(.enabled(if: OpenSSLServer.isInstalled, "not installed: \(OpenSSLServer.installHint)"))
+    func `openssl s_server serves files, and asks for a client certificate when it is told to`() throws {
         let directory = try TemporaryDirectory()
         try directory.write(Data("HTTP/1.0 299 Odd\r\n\r\nodd".utf8), to: "odd")
-        let server: OpenSSLServer
-        do {
-            server = try OpenSSLServer(.responses(directory.url), requiresClientCertificate: true)
-        } catch ProcessError.notInstalled(let hint) {
-            print("skipped: not installed: \(hint)")
-            return
-        }
+        let server = try OpenSSLServer(.responses(directory.url), requiresClientCertificate: true)
         let url = server.url.appendingPathComponent("odd").absoluteString
         let trust = ["--cacert", server.certificates.certificateAuthority.path, url]
         #expect(try curl(trust).status != 0)

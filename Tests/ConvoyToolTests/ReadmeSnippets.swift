@@ -39,7 +39,7 @@ private func batch(_ manager: HTTPRequestOperationManager) throws -> [Operation]
     let batch = URLConnectionOperation.batch(
         of: images, completionQueue: manager.completionQueue,
         progress: { finished, total in print("\(finished) of \(total)") },
-        completion: { operations in print(operations.filter { $0.error == nil }.count, "have come") })
+        completion: { operations in print(operations.filter { $0.error == nil }.count, "images arrived") })
     manager.enqueue(batch)
     // README: end
     return batch

@@ -61,7 +61,7 @@ import Testing
             \(ToolProcess.shellWait(for: "grep -q '^State:.T' /proc/$pid/status"))
             echo STOPPED
             kill -CONT $pid
-            wait $pid
+            wait -f $pid
             """
         let tool = try ToolProcess(command: command, in: scratch.url, columns: 80)
         try await tool.waitForOutput("\u{1B}[?25l")

@@ -20,7 +20,7 @@ import Testing
 
     private final class Counter: Sendable { let value = Atomic<Int>(0) }
 
-    @Test func sixtyFourCallsThatBlockDoNotHoldUpTheSixtyFifth() {
+    @Test func `sixty four calls that block do not hold up the sixty fifth`() {
         let workers = BlockingWorkers.shared
         let (blocked, goOn, ran) = (
             DispatchSemaphore(value: 0), DispatchSemaphore(value: 0), DispatchSemaphore(value: 0)
@@ -37,7 +37,7 @@ import Testing
         for _ in 0..<100 { goOn.signal() }
     }
 
-    @Test func aCallThatIsOverIsForgottenThoughOthersAlwaysWait() {
+    @Test func `a call that is over is forgotten though others always wait`() {
         let workers = BlockingWorkers(limit: 1)
         let counter = Counter()
         let steps = DispatchSemaphore(value: 0)
@@ -74,7 +74,7 @@ import Testing
         }
     }
 
-    @Test func withoutFurtherThreadsTheOnesThatThereAreDoAllWork() {
+    @Test func `without further threads the ones that there are do all work`() {
         let threads = Threads(2)
         let workers = BlockingWorkers(limit: 100) { try threads.make($0) }
         let ran = DispatchSemaphore(value: 0)
@@ -82,14 +82,14 @@ import Testing
         for _ in 0..<1000 { #expect(ran.wait(timeout: .now() + 100) == .success) }
     }
 
-    @Test func withoutAnyThreadNothingIsLost() {
+    @Test func `without any thread nothing is lost`() {
         let workers = BlockingWorkers(limit: 100) { _ in throw RunLoopError(call: "pthread_create", number: EAGAIN) }
         let ran = DispatchSemaphore(value: 0)
         for _ in 0..<1000 { workers.perform { ran.signal() } }
         for _ in 0..<1000 { #expect(ran.wait(timeout: .now() + 100) == .success) }
     }
 
-    @Test func threadsThatThereCanBeAgainAreMadeAgain() {
+    @Test func `threads that there can be again are made again`() {
         let threads = Threads(1)
         let workers = BlockingWorkers(limit: 100) { try threads.make($0) }
         let (begun, goOn) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
@@ -107,7 +107,7 @@ import Testing
         for _ in 0..<2 { goOn.signal() }
     }
 
-    @Test func aThreadThatTheSystemRefusesIsAnError() {
+    @Test func `a thread that the system refuses is an error`() {
         final class Flag: Sendable { let isSet = Atomic<Bool>(false) }
         let flag = Flag()
         // More stack than there is address space.
@@ -119,7 +119,7 @@ import Testing
 
     // MARK: How many
 
-    @Test func manyShortCallsTakeFewThreads() {
+    @Test func `many short calls take few threads`() {
         let made = Counter()
         let workers = BlockingWorkers(limit: 1024) {
             made.value.add(1, ordering: .relaxed)

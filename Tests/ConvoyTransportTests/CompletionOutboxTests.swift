@@ -53,14 +53,14 @@ import Testing
 
     // MARK: Order
 
-    @Test func tenThousandBlocksRunInTheirOrderOnASerialQueue() throws {
+    @Test func `ten thousand blocks run in their order on a serial queue`() throws {
         let queue = DispatchQueue(label: "Convoy.Tests.Serial")
         let log = Log(expecting: 10_000)
         for number in 0..<10_000 { CompletionOutbox.post(to: queue) { log.note(number) } }
         #expect(log.wait() == Array(0..<10_000))
     }
 
-    @Test func blocksThatThreadsPostInTurnsRunInTheOrderOfTheTurns() throws {
+    @Test func `blocks that threads post in turns run in the order of the turns`() throws {
         let queue = DispatchQueue(label: "Convoy.Tests.Serial")
         let loops = [try Running(), try Running(), try Running()]
         let log = Log(expecting: 3000)
@@ -78,7 +78,7 @@ import Testing
         for running in loops { running.stop() }
     }
 
-    @Test func whatATurnHasPostedRunsBeforeItsEndWhenAnotherThreadWakesTheQueue() throws {
+    @Test func `what a turn has posted runs before its end when another thread wakes the queue`() throws {
         let queue = DispatchQueue(label: "Convoy.Tests.Serial")
         let running = try Running()
         let log = Log(expecting: 3)
@@ -102,7 +102,7 @@ import Testing
         running.stop()
     }
 
-    @Test func whatTheLastTurnHasPostedRunsThoughTheLoopHasEnded() throws {
+    @Test func `what the last turn has posted runs though the loop has ended`() throws {
         for _ in 0..<50 {
             let queue = DispatchQueue(label: "Convoy.Tests.Serial")
             let running = try Running()
@@ -118,7 +118,7 @@ import Testing
     }
 
     /// Each `DispatchQueue.main` is another object on Linux.
-    @Test func theMainQueueIsOneQueue() throws {
+    @Test func `the main queue is one queue`() throws {
         let running = try Running()
         for _ in 0..<50 {
             let log = Log(expecting: 2)
@@ -137,7 +137,7 @@ import Testing
         running.stop()
     }
 
-    @Test func aQueueWithATargetKeepsTheOrderToo() throws {
+    @Test func `a queue with a target keeps the order too`() throws {
         let target = DispatchQueue(label: "Convoy.Tests.Target", attributes: .concurrent)
         let queue = DispatchQueue(label: "Convoy.Tests.Serial", target: target)
         let log = Log(expecting: 500)
@@ -147,7 +147,7 @@ import Testing
 
     // MARK: Beside other work of the queue
 
-    @Test func aBlockDoesNotComeBeforeWhatTheQueueWasGivenBeforeIt() throws {
+    @Test func `a block does not come before what the queue was given before it`() throws {
         let queue = DispatchQueue(label: "Convoy.Tests.Serial")
         let log = Log(expecting: 4)
         let (begun, goOn) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
@@ -164,7 +164,7 @@ import Testing
         #expect(log.wait() == [0, 1, 2, 3])
     }
 
-    @Test func manyBlocksLetOtherWorkOfTheQueueHaveItsTurn() throws {
+    @Test func `many blocks let other work of the queue have its turn`() throws {
         let queue = DispatchQueue(label: "Convoy.Tests.Serial")
         let running = try Running()
         let log = Log(expecting: 1001)
@@ -184,7 +184,7 @@ import Testing
 
     // MARK: Width
 
-    @Test func aBlockThatWaitsHoldsUpNoOtherOnAConcurrentQueue() throws {
+    @Test func `a block that waits holds up no other on a concurrent queue`() throws {
         let queue = DispatchQueue(label: "Convoy.Tests.Wide", attributes: .concurrent)
         let running = try Running()
         let log = Log(expecting: 60)
@@ -209,7 +209,7 @@ import Testing
         running.stop()
     }
 
-    @Test func blocksOfManyThreadsAllRunOnceOnAConcurrentQueue() throws {
+    @Test func `blocks of many threads all run once on a concurrent queue`() throws {
         let queue = DispatchQueue(label: "Convoy.Tests.Wide", attributes: .concurrent)
         let loops = try (0..<3).map { _ in try Running() }
         let log = Log(expecting: 9000)
@@ -227,7 +227,7 @@ import Testing
 
     // MARK: Leftovers
 
-    @Test func nothingIsKeptOfAQueueNorOfItsBlocksWhenTheyHaveRun() throws {
+    @Test func `nothing is kept of a queue nor of its blocks when they have run`() throws {
         final class Token: Sendable { func use() {} }
         weak var queue: DispatchQueue?
         weak var token: Token?

@@ -26,47 +26,47 @@ import Testing
         #expect(next.isFinished && next.text == "fine")
     }
 
-    @Test func aResponseCutShort() throws {
+    @Test func `a response cut short`() throws {
         try expect(.networkConnectionLost, from: .pattern(count: 100_000).truncated(afterBytes: 5_000))
     }
 
-    @Test func aConnectionResetInTheBody() throws {
+    @Test func `a connection reset in the body`() throws {
         try expect(.networkConnectionLost, from: .pattern(count: 100_000).resets(afterBytes: 5_000))
     }
 
-    @Test func aConnectionResetBeforeTheHead() throws {
+    @Test func `a connection reset before the head`() throws {
         try expect(.networkConnectionLost, from: .text("x").resetBeforeHead())
     }
 
-    @Test func aConnectionClosedWithoutAWord() throws {
+    @Test func `a connection closed without a word`() throws {
         try expect(.networkConnectionLost, from: .text("x").failing(.closeBeforeHead))
     }
 
-    @Test func aBodyThatStallsPastTheTimeout() throws {
+    @Test func `a body that stalls past the timeout`() throws {
         try expect(.timedOut, from: .pattern(count: 100_000).stalls(afterBytes: 5_000), timeout: 0.3)
     }
 
-    @Test func aServerThatNeverAnswers() throws {
+    @Test func `a server that never answers`() throws {
         try expect(.timedOut, from: .text("x").failing(.stallBeforeHead), timeout: 0.3)
     }
 
-    @Test func aDripSlowerThanTheWholeButNotThanTheIdleTimeoutSucceeds() throws {
+    @Test func `a drip slower than the whole but not than the idle timeout succeeds`() throws {
         server.route("GET", "/drip", .drip(Data("0123456789".utf8), chunk: 1, interval: 0.1))
         let heard = try #require(load(server.url("/drip"), timeout: 0.5))
         #expect(heard.isFinished && heard.text == "0123456789")
     }
 
-    @Test func aContentLengthThatIsTooLong() throws {
+    @Test func `a content length that is too long`() throws {
         try expect(.networkConnectionLost, from: .text("short").contentLength(50).closing())
     }
 
-    @Test func aContentLengthThatIsNoNumber() throws {
+    @Test func `a content length that is no number`() throws {
         try expect(
             .badServerResponse,
             from: .raw("HTTP/1.1 200 OK\r\nContent-Length: many\r\nConnection: close\r\n\r\nbody").closing())
     }
 
-    @Test func twoDifferentLengths() throws {
+    @Test func `two different lengths`() throws {
         try expect(
             .badServerResponse,
             from: .raw("HTTP/1.1 200 OK\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\nbody!").closing())
@@ -74,44 +74,44 @@ import Testing
             .badServerResponse, from: .raw("HTTP/1.1 200 OK\r\nContent-Length: 4, 5\r\n\r\nbody!").closing())
     }
 
-    @Test func theSameLengthTwiceIsNoMistake() throws {
+    @Test func `the same length twice is no mistake`() throws {
         server.route("GET", "/twice", .raw("HTTP/1.1 200 OK\r\nContent-Length: 4\r\nContent-Length: 4\r\n\r\nbody"))
         let heard = try #require(load(server.url("/twice")))
         #expect(heard.isFinished && heard.text == "body")
     }
 
-    @Test func tenMegabytesOfHeaders() throws {
+    @Test func `ten megabytes of headers`() throws {
         var head = "HTTP/1.1 200 OK\r\n"
         let line = String(repeating: "x", count: 8_000)
         for number in 0..<1_250 { head += "X-\(number): \(line)\r\n" }
         try expect(.badServerResponse, from: .raw(head + "Content-Length: 0\r\n\r\n").closing())
     }
 
-    @Test func noHTTPAtAll() throws {
+    @Test func `no HTTP at all`() throws {
         try expect(.badServerResponse, from: .raw("220 smtp.example.com ESMTP\r\n").closing())
         try expect(.badServerResponse, from: .raw(String(repeating: "\u{0}", count: 100)).closing())
     }
 
-    @Test func aBodyThatIsNotWhatItsEncodingSays() throws {
+    @Test func `a body that is not what its encoding says`() throws {
         try expect(
             .cannotDecodeContentData,
             from: .text("this is not gzip at all").header("Content-Encoding", "gzip"))
     }
 
-    @Test func nobodyListens() throws {
+    @Test func `nobody listens`() throws {
         let port = server.port
         server.stop()
         let url = try #require(URL(string: "http://127.0.0.1:\(port)/"))
         #expect(load(url)?.error?.code == .cannotConnectToHost)
     }
 
-    @Test func aHostThatDoesNotExist() throws {
+    @Test func `a host that does not exist`() throws {
         let url = try #require(URL(string: "http://no-such-host.invalid/"))
         #expect(load(url)?.error?.code == .cannotFindHost)
     }
 
     @Test(arguments: [204, 304])
-    func aStatusWithoutABodyThatAnnouncesALengthSucceedsWithNothing(status: Int) throws {
+    func `a status without a body that announces a length succeeds with nothing`(status: Int) throws {
         server.route(
             "GET", "/none", .raw("HTTP/1.1 \(status) None\r\nContent-Length: 50\r\n\r\n"))
         let heard = try #require(load(server.url("/none")))
@@ -119,7 +119,7 @@ import Testing
         #expect(heard.heads.map(\.statusCode) == [status])
     }
 
-    @Test func anEmptyChunkedBodyAndTrailers() throws {
+    @Test func `an empty chunked body and trailers`() throws {
         server.route(
             "GET", "/chunks",
             .raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\nX-Sum: 1\r\nContent-Length: 9\r\n\r\n"))
@@ -129,7 +129,7 @@ import Testing
         #expect(heard.heads.first?["X-Sum"] == nil)
     }
 
-    @Test func anInterimResponseIsNotTheResponse() throws {
+    @Test func `an interim response is not the response`() throws {
         server.route("GET", "/early", .text("late").preceded(by: 103, headers: ["Link": "</a>; rel=preload"]))
         let heard = try #require(load(server.url("/early")))
         #expect(heard.isFinished && heard.text == "late")

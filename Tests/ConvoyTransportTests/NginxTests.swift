@@ -24,20 +24,20 @@ struct NginxTests {
                 certificateAuthorities: nginx.certificateAuthority, usesHTTP2: usesHTTP2))
     }
 
-    @Test func aFileIsItself() throws {
+    @Test func `a file is itself`() throws {
         let heard = try #require(load(nginx.url("text.txt")))
         #expect(heard.isFinished && heard.body == text)
         #expect(heard.heads.first?.contentLength == Int64(text.count))
         #expect(heard.heads.first?.httpVersion == "HTTP/1.1")
     }
 
-    @Test func aCompressedFileIsDecoded() throws {
+    @Test func `a compressed file is decoded`() throws {
         let heard = try #require(load(nginx.url("gzip/text.txt")))
         #expect(heard.isFinished && heard.body == text)
         #expect(heard.heads.first?.isEncoded == true)
     }
 
-    @Test func aRangeIsNeverCompressed() throws {
+    @Test func `a range is never compressed`() throws {
         var request = URLRequest(url: nginx.url("gzip/text.txt"))
         request.setValue("bytes=100-199", forHTTPHeaderField: "Range")
         let heard = try #require(load(request))
@@ -45,20 +45,20 @@ struct NginxTests {
         #expect(heard.body == text[100..<200])
     }
 
-    @Test func http2OverTLSWithACertificateThatIsTrusted() throws {
+    @Test func `HTTP/2 over TLS with a certificate that is trusted`() throws {
         let heard = try #require(secure("text.txt"))
         #expect(heard.isFinished && heard.body == text, "\(heard.ends)")
         #expect(heard.heads.first?.httpVersion == "HTTP/2")
         #expect(heard.heads.first?["content-LENGTH"] == "\(text.count)")
     }
 
-    @Test func http11OverTLSWhereHTTP2IsNotWanted() throws {
+    @Test func `HTTP/1.1 over TLS where HTTP/2 is not wanted`() throws {
         let heard = try #require(secure("text.txt", usesHTTP2: false))
         #expect(heard.isFinished && heard.body == text)
         #expect(heard.heads.first?.httpVersion == "HTTP/1.1")
     }
 
-    @Test func manyStreamsShareOneConnection() throws {
+    @Test func `many streams share one connection`() throws {
         let configuration = ConnectionConfiguration(certificateAuthorities: nginx.certificateAuthority)
         let thread = NetworkThread()
         let collectors = (0..<64).map { _ in Collector() }
@@ -76,7 +76,7 @@ struct NginxTests {
     }
 
     /// libcurl 7.88 keeps what a paused transfer has not taken where another transfer is on its connection.
-    @Test func whatACancelledTransferHeldBackIsNotGivenToTheNext() throws {
+    @Test func `what a cancelled transfer held back is not given to the next`() throws {
         let (old, new) = (Data(repeating: 0x41, count: 300_000), Data(repeating: 0x42, count: 300_000))
         _ = try nginx.add(old, as: "old.bin")
         _ = try nginx.add(new, as: "new.bin")
@@ -117,18 +117,18 @@ struct NginxTests {
         keeper.cancel()
     }
 
-    @Test func aCertificateThatNobodyTrustsIsRefused() throws {
+    @Test func `a certificate that nobody trusts is refused`() throws {
         let heard = try #require(load(nginx.secureURL("text.txt")))
         #expect(heard.error?.code == .serverCertificateUntrusted, "\(heard.ends)")
         #expect(heard.heads.isEmpty)
     }
 
-    @Test func aServerThatSpeaksNoTLSGivesAnError() throws {
+    @Test func `a server that speaks no TLS gives an error`() throws {
         let url = try #require(URL(string: "https://127.0.0.1:\(nginx.port)/"))
         #expect(load(url)?.error?.code == .secureConnectionFailed)
     }
 
-    @Test func aLargeUploadArrives() throws {
+    @Test func `a large upload arrives`() throws {
         var request = URLRequest(url: nginx.url("upload"))
         request.httpMethod = "PUT"
         let file = nginx.files.appendingPathComponent("large.bin")

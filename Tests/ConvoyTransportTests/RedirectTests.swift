@@ -26,7 +26,7 @@ import Testing
         return request
     }
 
-    @Test func withinTheOriginEverythingGoesAlong() throws {
+    @Test func `within the origin everything goes along`() throws {
         server.redirect("/a", to: "/echo")
         let heard = try #require(load(secretRequest("/a")))
         #expect(heard.isFinished)
@@ -35,7 +35,7 @@ import Testing
         #expect(heard.heads.first?.url == server.url("/echo"))
     }
 
-    @Test func anotherPortIsAnotherOriginAndGetsNoSecrets() throws {
+    @Test func `another port is another origin and gets no secrets`() throws {
         server.redirect("/a", to: other.url("/echo").absoluteString)
         let configuration = ConnectionConfiguration(sensitiveHeaders: ["x-token"])
         let heard = try #require(load(secretRequest("/a"), configuration: configuration))
@@ -47,7 +47,7 @@ import Testing
         #expect(last.headers["X-Harmless"] == "secret")
     }
 
-    @Test func secretsDoNotComeBackWithTheFirstOrigin() throws {
+    @Test func `secrets do not come back with the first origin`() throws {
         server.redirect("/a", to: other.url("/b").absoluteString)
         other.redirect("/b", to: server.url("/echo").absoluteString)
         #expect(try #require(load(secretRequest("/a"))).isFinished)
@@ -58,7 +58,7 @@ import Testing
         (301, "POST", "GET"), (302, "POST", "GET"), (303, "POST", "GET"), (303, "PUT", "GET"), (301, "PUT", "PUT"),
         (307, "POST", "POST"), (308, "POST", "POST"), (303, "HEAD", "HEAD"), (302, "GET", "GET"),
     ])
-    func theMethodAndTheBodyAreCarriedAsTheStatusSays(status: Int, method: String, expected: String) throws {
+    func `the method and the body are carried as the status says`(status: Int, method: String, expected: String) throws {
         server.redirect("/a", to: "/echo", status: status)
         var request = URLRequest(url: server.url("/a"))
         request.httpMethod = method
@@ -71,7 +71,7 @@ import Testing
         #expect((last.headers["Content-Type"] == nil) == (expected != method))
     }
 
-    @Test func twentyAreFollowedAndTheTwentyFirstIsAnError() throws {
+    @Test func `twenty are followed and the twenty first is an error`() throws {
         for number in 0..<21 { server.redirect("/\(number)", to: "/\(number + 1)") }
         server.route("GET", "/20", .text("there"))
         #expect(load(server.url("/0"))?.text == "there")
@@ -83,12 +83,12 @@ import Testing
     }
 
     @Test(arguments: ["ftp://127.0.0.1/", "file:///etc/passwd", "javascript:alert(1)", "gopher://127.0.0.1/"])
-    func onlyHTTPIsFollowed(target: String) throws {
+    func `only HTTP is followed`(target: String) throws {
         server.redirect("/a", to: target)
         #expect(load(server.url("/a"))?.error?.code == .unsupportedURL)
     }
 
-    @Test func theDelegateMayTakeTheRedirectAsTheResponse() throws {
+    @Test func `the delegate may take the redirect as the response`() throws {
         server.route("GET", "/a", .text("moved").status(302).header("Location", "/echo"))
         let taken = Collector(decision: { _, decide in decide(nil) })
         let heard = try #require(load(URLRequest(url: server.url("/a")), delegate: taken))
@@ -97,7 +97,7 @@ import Testing
     }
 
     @Test(arguments: [true, false])
-    func theDelegateMayDecideLaterWhileTheBodyWaits(follows: Bool) throws {
+    func `the delegate may decide later while the body waits`(follows: Bool) throws {
         server.route("GET", "/a", .pattern(count: 1 << 20).status(302).header("Location", "/echo"))
         let slow = Collector(decision: { redirect, decide in
             DispatchQueue.global().async { decide(follows ? redirect.request : nil) }
@@ -108,7 +108,7 @@ import Testing
         #expect(follows || heard.body.count == 1 << 20)
     }
 
-    @Test func aCancelWhileTheDelegateDecidesEndsTheTransferOnce() throws {
+    @Test func `a cancel while the delegate decides ends the transfer once`() throws {
         server.redirect("/a", to: "/echo")
         let asked = DispatchSemaphore(value: 0)
         let pending = Pending()
@@ -129,7 +129,7 @@ import Testing
         #expect(server.requests(nil, "/echo").isEmpty)
     }
 
-    @Test func aStreamedBodyThatCannotBeReadTwiceIsAnError() throws {
+    @Test func `a streamed body that cannot be read twice is an error`() throws {
         server.redirect("/a", to: "/echo", status: 307)
         var request = URLRequest(url: server.url("/a"))
         request.httpMethod = "POST"

@@ -21,7 +21,7 @@ import Testing
     }
 
     @Test(arguments: ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND"], [false, true])
-    func everyMethodWithAndWithoutABody(method: String, hasBody: Bool) throws {
+    func `every method with and without a body`(method: String, hasBody: Bool) throws {
         var request = URLRequest(url: server.url("/echo?a=b%20c"))
         request.httpMethod = method
         if hasBody { request.httpBody = Data("some bytes".utf8) }
@@ -36,7 +36,7 @@ import Testing
         if !hasBody, ["GET", "DELETE"].contains(method) { #expect(received.headers["Content-Length"] == nil) }
     }
 
-    @Test func aHandleThatServedOneKindOfRequestServesTheNext() throws {
+    @Test func `a handle that served one kind of request serves the next`() throws {
         // One handle at a time goes through all of these.
         for method in ["POST", "GET", "HEAD", "PUT", "GET", "DELETE", "POST", "HEAD", "GET"] {
             var request = URLRequest(url: server.url("/echo"))
@@ -49,7 +49,7 @@ import Testing
         #expect(server.totalConnectionCount == 1)
     }
 
-    @Test func headersArriveAsTheyAre() throws {
+    @Test func `headers arrive as they are`() throws {
         var request = URLRequest(url: server.url("/echo"))
         request.allHTTPHeaderFields = ["X-Empty": "", "X-Tab": "a\tb", "X-Name": "é", "User-Agent": "me/1"]
         let received = try echo(request)
@@ -63,7 +63,7 @@ import Testing
         ["X-A": "a\r\nX-B: b"], ["X-A": "a\nb"], ["X-A": "a\u{0}b"], ["X-A": "a\u{7F}"], ["X-A": "\u{1B}[2J"],
         ["X-A\r\nX-B": "b"], ["X A": "b"], ["": "b"], ["X:A": "b"], ["Ä": "b"],
     ])
-    func controlCharactersInHeadersAreRefusedBeforeAnythingIsSent(fields: [String: String]) throws {
+    func `control characters in headers are refused before anything is sent`(fields: [String: String]) throws {
         var request = URLRequest(url: server.url("/echo"))
         request.allHTTPHeaderFields = fields
         #expect(load(request)?.error?.code == .badURL)
@@ -73,7 +73,7 @@ import Testing
         #expect(server.requests.isEmpty && server.totalConnectionCount == 0)
     }
 
-    @Test func aCachePolicyThatForbidsReuseSaysSo() throws {
+    @Test func `a cache policy that forbids reuse says so`() throws {
         var request = URLRequest(url: server.url("/echo"))
         request.cachePolicy = .reloadIgnoringLocalAndRemoteCacheData
         #expect(try echo(request).headers["Cache-Control"] == "no-cache")
@@ -84,7 +84,7 @@ import Testing
     }
 
     @Test(arguments: [0, 1, 127, 131_072, 5_000_000])
-    func aStreamedBodyOfUnknownLengthIsSentInChunks(size: Int) throws {
+    func `a streamed body of unknown length is sent in chunks`(size: Int) throws {
         let bytes = PatternBytes.data(count: size)
         var request = URLRequest(url: server.url("/echo"))
         request.httpMethod = "PUT"
@@ -95,7 +95,7 @@ import Testing
         #expect(received.body == bytes)
     }
 
-    @Test func aStreamedBodyOfAnnouncedLengthIsSentWhole() throws {
+    @Test func `a streamed body of announced length is sent whole`() throws {
         let bytes = PatternBytes.data(count: 700_000)
         var request = URLRequest(url: server.url("/echo"))
         request.httpMethod = "POST"
@@ -108,7 +108,7 @@ import Testing
     }
 
     @Test(arguments: [99, 101])
-    func aStreamThatIsNotAsLongAsAnnouncedIsAnError(announced: Int) throws {
+    func `a stream that is not as long as announced is an error`(announced: Int) throws {
         var request = URLRequest(url: server.url("/echo"))
         request.httpMethod = "POST"
         request.httpBodyStream = InputStream(data: PatternBytes.data(count: 100))
@@ -117,7 +117,7 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    @Test func aStreamThatFailsIsAnErrorWithItsReason() throws {
+    @Test func `a stream that fails is an error with its reason`() throws {
         var request = URLRequest(url: server.url("/echo"))
         request.httpMethod = "POST"
         request.httpBodyStream = InputStream(fileAtPath: "/no/such/file")
@@ -126,14 +126,14 @@ import Testing
         #expect(error.userInfo[NSUnderlyingErrorKey] != nil)
     }
 
-    @Test func uploadProgressCountsEveryByte() throws {
+    @Test func `upload progress counts every byte`() throws {
         var request = URLRequest(url: server.url("/echo"))
         request.httpMethod = "POST"
         request.httpBody = PatternBytes.data(count: 1_000_000)
         #expect(load(request)?.sent == 1_000_000)
     }
 
-    @Test func aStreamThatBlocksHoldsUpNoOtherTransfer() throws {
+    @Test func `a stream that blocks holds up no other transfer`() throws {
         let stream = BlockingStream()
         var request = URLRequest(url: server.url("/echo"))
         request.httpMethod = "POST"
@@ -149,12 +149,12 @@ import Testing
         #expect(server.requests.last?.text == "late")
     }
 
-    @Test func connectionsAreKeptAlive() throws {
+    @Test func `connections are kept alive`() throws {
         for _ in 0..<50 { #expect(load(server.url("/echo"))?.isFinished == true) }
         #expect(server.totalConnectionCount == 1)
     }
 
-    @Test func aKeptConnectionThatDiedIsReplacedAndTheBodySentAgain() throws {
+    @Test func `a kept connection that died is replaced and the body sent again`() throws {
         #expect(load(server.url("/echo"))?.isFinished == true)
         server.dropConnections()
         try server.wait(timeout: 100) { $0.openConnectionCount == 0 }
@@ -165,7 +165,7 @@ import Testing
         #expect(server.requests.last?.text == "once more")
     }
 
-    @Test func credentialsInTheURLAreSentAsBasicAuthorization() throws {
+    @Test func `credentials in the URL are sent as basic authorization`() throws {
         let url = try #require(URL(string: "http://ada:love%40@127.0.0.1:\(server.port)/echo"))
         #expect(load(url)?.isFinished == true)
         #expect(server.requests.last?.headers["Authorization"] == "Basic YWRhOmxvdmVA")

@@ -31,7 +31,7 @@ import Testing
     }
 
     @Test(arguments: PollerKind.allCases)
-    func blocksOfManyThreadsRunOnceAndInTheOrderOfEachThread(kind: PollerKind) throws {
+    func `blocks of many threads run once and in the order of each thread`(kind: PollerKind) throws {
         let running = try Running(kind)
         let seen = Mutex<[Int: [Int]]>([:])
         let done = DispatchSemaphore(value: 0)
@@ -51,7 +51,7 @@ import Testing
     }
 
     @Test(arguments: PollerKind.allCases)
-    func timersFireInTheOrderOfTheirDeadlines(kind: PollerKind) throws {
+    func `timers fire in the order of their deadlines`(kind: PollerKind) throws {
         let running = try Running(kind)
         let fired = Mutex<[Int]>([])
         let done = DispatchSemaphore(value: 0)
@@ -79,7 +79,7 @@ import Testing
     }
 
     @Test(arguments: PollerKind.allCases)
-    func aTimerThatSetsItselfAgainAtOnceKeepsNothingFromItsTurn(kind: PollerKind) throws {
+    func `a timer that sets itself again at once keeps nothing from its turn`(kind: PollerKind) throws {
         let running = try Running(kind)
         let loop = running.loop
         let ran = DispatchSemaphore(value: 0)
@@ -109,7 +109,7 @@ import Testing
     }
 
     @Test(arguments: PollerKind.allCases)
-    func aTimerForTheEndOfTimeKeepsTheLoopAsleepAndWakeable(kind: PollerKind) throws {
+    func `a timer for the end of time keeps the loop asleep and wakeable`(kind: PollerKind) throws {
         let running = try Running(kind)
         let loop = running.loop
         let ran = DispatchSemaphore(value: 0)
@@ -122,7 +122,7 @@ import Testing
     }
 
     @Test(arguments: PollerKind.allCases)
-    func aHandlerMayStopWatchingItsOwnDescriptorAndCloseIt(kind: PollerKind) throws {
+    func `a handler may stop watching its own descriptor and close it`(kind: PollerKind) throws {
         let running = try Running(kind)
         let loop = running.loop
         for _ in 0..<20 {
@@ -150,7 +150,7 @@ import Testing
     }
 
     @Test(arguments: PollerKind.allCases)
-    func aNumberThatIsNoDescriptorIsAnErrorAndWatchesNothing(kind: PollerKind) throws {
+    func `a number that is no descriptor is an error and watches nothing`(kind: PollerKind) throws {
         let running = try Running(kind)
         let loop = running.loop
         let failures = Mutex(0)
@@ -170,7 +170,7 @@ import Testing
         #expect(running.stop())
     }
 
-    @Test func moreReadyDescriptorsThanOneCallReportsAreAllHeard() throws {
+    @Test func `more ready descriptors than one call reports are all heard`() throws {
         let count = 400
         ProcessMeters.raiseDescriptorLimit()
         let running = try Running(.best)
@@ -204,7 +204,7 @@ import Testing
 
     /// A signal ends the system's wait early, and nothing more.
     @Test(arguments: PollerKind.allCases)
-    func aSignalDoesNotEndTheLoopNorLoseAnEvent(kind: PollerKind) throws {
+    func `a signal does not end the loop nor lose an event`(kind: PollerKind) throws {
         signal(SIGUSR2) { _ in }
         let running = try Running(kind)
         let loop = running.loop
@@ -231,7 +231,7 @@ import Testing
     }
 
     @Test(arguments: PollerKind.allCases)
-    func descriptorsAreReportedWhileTheyAreWatchedAndNotAfter(kind: PollerKind) throws {
+    func `descriptors are reported while they are watched and not after`(kind: PollerKind) throws {
         let running = try Running(kind)
         let loop = running.loop
         var ends: [Int32] = [-1, -1]
@@ -271,7 +271,7 @@ import Testing
     }
 
     @Test(arguments: PollerKind.allCases)
-    func aHundredTransfersAtOnceSucceed(kind: PollerKind) throws {
+    func `a hundred transfers at once succeed`(kind: PollerKind) throws {
         let server = try TestServer()
         server.servePattern(count: 100_000, at: "/data")
         let thread = NetworkThread(poller: kind)
@@ -286,7 +286,7 @@ import Testing
         }
     }
 
-    @Test func aThreadThatNobodyUsesAnyMoreEndsAndGivesItsDescriptorsBack() throws {
+    @Test func `a thread that nobody uses any more ends and gives its descriptors back`() throws {
         let server = try TestServer()
         server.route("GET", "/", .text("x"))
         do {
@@ -296,7 +296,7 @@ import Testing
         try server.wait(timeout: 100) { $0.openConnectionCount == 0 }
     }
 
-    @Test func receivingCanBeHeldBackAndGoesOn() throws {
+    @Test func `receiving can be held back and goes on`() throws {
         let server = try TestServer()
         server.servePattern(count: 5_000_000, at: "/data")
         let held = DispatchSemaphore(value: 0)

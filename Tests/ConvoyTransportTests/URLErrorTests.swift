@@ -8,7 +8,7 @@ import Testing
 @Suite struct URLErrorTests {
     private let url = URL(string: "http://example.com/")
 
-    @Test func everyResultHasACodeTheURLAndWords() throws {
+    @Test func `every result has a code the URL and words`() throws {
         for number in 1..<UInt32(CURL_LAST.rawValue) {
             let error = URLError(curl: CURLcode(number), systemError: 0, text: "", url: url)
             #expect(error.userInfo[NSURLErrorFailingURLErrorKey] as? URL == url)
@@ -35,11 +35,11 @@ import Testing
         (CURLE_SEND_FAIL_REWIND, 0, .requestBodyStreamExhausted),
         (CURLE_ABORTED_BY_CALLBACK, 0, .unknown),
     ])
-    func theCodeIsFoundations(result: CURLcode, system: Int32, expected: URLError.Code) {
+    func `the code is Foundation's`(result: CURLcode, system: Int32, expected: URLError.Code) {
         #expect(URLError.code(for: result, systemError: system) == expected)
     }
 
-    @Test func libcurlsOwnWordsWinOverTheGeneralOnes() {
+    @Test func `libcurl's own words win over the general ones`() {
         let error = URLError(curl: CURLE_COULDNT_CONNECT, systemError: 0, text: "Connection refused by gate", url: url)
         #expect(error.userInfo[NSLocalizedDescriptionKey] as? String == "Connection refused by gate")
     }

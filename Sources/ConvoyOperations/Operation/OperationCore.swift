@@ -26,6 +26,19 @@ struct OperationCore {
     var failure: HTTPRequestOperation.Failure?
     var rareHandlers: RareHandlers?
 
+    /// What is called at the end.
+    struct FinalHandlers: Sendable {
+        let completion: (@Sendable () -> Void)?
+        let success: HTTPRequestOperation.Success?
+        let failure: HTTPRequestOperation.Failure?
+    }
+
+    var hasHandlers: Bool { success != nil || failure != nil || completion != nil }
+
+    mutating func takeHandlers() -> FinalHandlers {
+        FinalHandlers(completion: completion.take(), success: success.take(), failure: failure.take())
+    }
+
     /// What few operations have.
     final class RareHandlers: @unchecked Sendable {
         // Guarded by the operation's lock.

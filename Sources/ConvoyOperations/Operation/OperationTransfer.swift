@@ -227,18 +227,23 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     private func end(_ connection: any Connection, _ otherwise: @escaping (OperationTransfer) -> Void) {
         guard self.connection == ObjectIdentifier(connection) else { return }
         self.connection = nil
-        let conclusion = { [self] in
-            switch afterCancel {
-            case nil: otherwise(self)
-            case .succeed: succeed()
-            case .fail(let error): fail(error)
-            case .askForWhole:
-                asksForWhole = true
-                takeOperation()?.transferMustRepeat()
-            }
-        }
         // A cancelled operation waits for no pipe that nobody reads; nobody asks for its bytes either.
-        if stream?.isBusy == true, operation?.isCancelled != true { endsAfterSink = conclusion } else { conclusion() }
+        if stream?.isBusy == true, operation?.isCancelled != true {
+            endsAfterSink = { [self] in conclude(otherwise) }
+        } else {
+            conclude(otherwise)
+        }
+    }
+
+    private func conclude(_ otherwise: (OperationTransfer) -> Void) {
+        switch afterCancel {
+        case nil: otherwise(self)
+        case .succeed: succeed()
+        case .fail(let error): fail(error)
+        case .askForWhole:
+            asksForWhole = true
+            takeOperation()?.transferMustRepeat()
+        }
     }
 
     /// Whom to tell of the end of the try. Once.

@@ -5,7 +5,7 @@ import FoundationNetworking
 import Synchronization
 
 /// How an operation tells that it has finished, and lets go of everything.
-extension URLConnectionOperation {
+extension URLConnectionOperation: OutboxTask {
     /// Runs the block once the operation has finished, its queue and its dependents know of it and its handlers have
     /// run; at once if that is over. The block is the library's: it must be short, and may run on the network thread.
     package final func whenDelivered(_ hook: @escaping @Sendable () -> Void) {
@@ -21,16 +21,6 @@ extension URLConnectionOperation {
         core.withLock { $0.enterCompletionGroup() }
     }
 
-    /// What is told at the end, and where.
-    private struct Completion: Sendable {
-        let queue: DispatchQueue?
-        let success: HTTPRequestOperation.Success?
-        let failure: HTTPRequestOperation.Failure?
-        let block: (@Sendable () -> Void)?
-
-        var isEmpty: Bool { success == nil && failure == nil && block == nil }
-    }
-
     /// Hands the handlers to their queue. To be called before anybody hears of the end who could lead to the end of
     /// another operation: then handlers on one queue run in the order in which the operations finished, and a
     /// dependent's after its dependency's.
@@ -38,13 +28,13 @@ extension URLConnectionOperation {
     /// They may run at once, while the caller goes on with ``executionDidFinish()``; `deliveryDidPostEnd()` is for
     /// after that.
     func deliver() {
-        let (transfer, completion, postsNotifications) = core.withLock { core in
+        let (transfer, queue, hasHandlers, postsNotifications) = core.withLock { core in
             core.enterCompletionGroup()
             core.isFinished = true
-            let completion = Completion(
-                queue: core.common.values.completionQueue, success: core.success.take(), failure: core.failure.take(),
-                block: core.completion.take())
-            return (core.transfer.take(), completion, core.common.values.postsNotifications)
+            return (
+                core.transfer.take(), core.common.values.completionQueue, core.hasHandlers,
+                core.common.values.postsNotifications
+            )
         }
         // Its sink holds an open file.
         transfer?.discard()
@@ -52,46 +42,47 @@ extension URLConnectionOperation {
         if postsNotifications, NotificationInterest.isThere {
             NotificationInterest.post(NotificationInterest.didFinish, of: self)
         }
-        guard !completion.isEmpty else { return releaseHandlers() }
-        CompletionOutbox.post(to: completion.queue ?? .main) { [self] in
-            call(completion)
-            releaseHandlers()
-        }
+        guard hasHandlers else { return handlersAreDone() }
+        CompletionOutbox.post(self, to: queue ?? .main)
     }
 
-    private func call(_ completion: Completion) {
-        if let operation = self as? HTTPRequestOperation {
+    /// Calls the handlers. Each is forgotten before it is called, so that nobody calls it twice.
+    package func runOnQueue() {
+        let handlers = core.withLock { $0.takeHandlers() }
+        if handlers.success != nil || handlers.failure != nil, let operation = self as? HTTPRequestOperation {
             if let error {
-                completion.failure?(operation, error)
-            } else if let success = completion.success {
+                handlers.failure?(operation, error)
+            } else if let success = handlers.success {
                 success(operation, operation.responseObject)
             }
         }
-        completion.block?()
+        handlers.completion?()
+        handlersAreDone()
     }
 
-    /// The handlers have run: forgets all closures.
-    private func releaseHandlers() {
-        let handlers = core.withLock { core in
-            (core.rareHandlers.take(), core.completion.take(), core.success.take(), core.failure.take())
+    /// The handlers have run, or there are none: forgets all closures.
+    private func handlersAreDone() {
+        let handlers = advanceDelivery { core in
+            core.areHandlersDone = true
+            return (core.takeHandlers(), core.rareHandlers.take())
         }
         withExtendedLifetime(handlers) {}
-        advanceDelivery { $0.areHandlersDone = true }
     }
 
     /// The end has been posted.
     func deliveryDidPostEnd() { advanceDelivery { $0.isEndPosted = true } }
 
     /// Lets go on who waited for the delivery, once the handlers have run and the end is posted: whichever is last.
-    private func advanceDelivery(_ step: (inout OperationCore) -> Void) {
-        let (hooks, group): ([@Sendable () -> Void], DispatchGroup?) = core.withLock { core in
-            step(&core)
-            guard core.isDelivered else { return ([], nil) }
+    private func advanceDelivery<Result>(_ step: (inout OperationCore) -> sending Result) -> Result {
+        let (result, hooks, group) = core.withLock { core -> (Result, [@Sendable () -> Void], DispatchGroup?) in
+            let result = step(&core)
+            guard core.isDelivered else { return (result, [], nil) }
             defer { core.hooks = [] }
-            return (core.hooks, core.enteredGroup.take())
+            return (result, core.hooks, core.enteredGroup.take())
         }
         for hook in hooks { hook() }
         group?.leave()
+        return result
     }
 
     func postDidStart() {

@@ -14,7 +14,7 @@ import Synchronization
 ///
 /// It succeeds only with a whole response: a final head, and a body that is as long as the head says and whose
 /// encoding has come to its end. A request that is not idempotent (RFC 9110, section 9.2.2) is sent once.
-public final class URLConnection: Connection, @unchecked Sendable {
+public final class URLConnection: Connection, RunLoopTask, @unchecked Sendable {
     // Everything that changes belongs to the network thread.
 
     public var originalRequest: URLRequest { firstRequest.urlRequest }
@@ -95,7 +95,7 @@ public final class URLConnection: Connection, @unchecked Sendable {
 
     public func start() {
         if thread.isFreeHere { return begin() }
-        if thread.perform({ self.begin() }) { return }
+        if thread.perform(self) { return }
         // There is no network thread to say so on.
         if let delegate, let failure = thread.failure { delegate.connection(self, didFailWith: failure) }
     }
@@ -114,6 +114,8 @@ public final class URLConnection: Connection, @unchecked Sendable {
     // MARK: The network thread
 
     public func suspendReceiving() { isReceivingSuspended = true }
+
+    package func runOnLoop() { begin() }
 
     private func begin() {
         guard case .initial = phase else { return }

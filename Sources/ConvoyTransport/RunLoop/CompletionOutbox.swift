@@ -1,6 +1,11 @@
 import ConvoySupport
 import Foundation
 
+/// Something that is done on a dispatch queue, for which no closure need be made.
+package protocol OutboxTask: AnyObject, Sendable {
+    func runOnQueue()
+}
+
 /// What waits for dispatch queues: for each queue one list of blocks, in the order in which all threads appended them.
 ///
 /// On a serial queue the blocks run in that order, on a concurrent one they are submitted in it, and one that takes
@@ -12,11 +17,23 @@ import Foundation
 package enum CompletionOutbox {
     package typealias Block = @Sendable () -> Void
 
+    fileprivate enum Job: Sendable {
+        case block(Block)
+        case task(any OutboxTask)
+
+        func run() {
+            switch self {
+            case .block(let block): block()
+            case .task(let task): task.runOnQueue()
+            }
+        }
+    }
+
     /// The blocks that wait for one queue.
     final class Lane: @unchecked Sendable {
         let queue: DispatchQueue
         // Guarded by the lock of all lanes.
-        @exclusivity(unchecked) fileprivate var blocks = Backlog<Block>()
+        @exclusivity(unchecked) fileprivate var jobs = Backlog<Job>()
         /// How many have been taken out to be run.
         @exclusivity(unchecked) fileprivate var taken = 0
         /// The queue has been given enough to run all blocks before this number, counted from the first ever.
@@ -33,12 +50,17 @@ package enum CompletionOutbox {
 
     /// Runs a block on a queue after those that were posted to it before. The queue is woken at once; on a run loop's
     /// thread at the end of its turn, unless another thread does it before.
-    package static func post(to queue: DispatchQueue, _ block: @escaping Block) {
+    package static func post(to queue: DispatchQueue, _ block: @escaping Block) { post(.block(block), to: queue) }
+
+    /// The same for a task.
+    package static func post(_ task: any OutboxTask, to queue: DispatchQueue) { post(.task(task), to: queue) }
+
+    private static func post(_ job: Job, to queue: DispatchQueue) {
         let turn = OutboxTurn.current
         let (lane, number) = lanes.withLock { lanes in
             let lane = openLane(for: queue, in: &lanes)
-            lane.blocks.append(block)
-            let end = lane.taken + lane.blocks.count
+            lane.jobs.append(job)
+            let end = lane.taken + lane.jobs.count
             if turn == nil { lane.submitted = end }
             return (lane, end)
         }
@@ -48,7 +70,7 @@ package enum CompletionOutbox {
     /// Hands the queue what has been appended to its lane and not been submitted yet.
     static func wake(_ lane: Lane) {
         let number: Int? = lanes.withLock { _ in
-            let end = lane.taken + lane.blocks.count
+            let end = lane.taken + lane.jobs.count
             guard lane.submitted < end else { return nil }
             lane.submitted = end
             return end
@@ -76,24 +98,24 @@ package enum CompletionOutbox {
     private static func run(_ lane: Lane, upTo number: Int) {
         var isSubmittedAgain = false
         for _ in 0..<mostInARow {
-            let (block, isLast) = takeFirst(of: lane, before: number)
-            guard let block else { return }
+            let (job, isLast) = takeFirst(of: lane, before: number)
+            guard let job else { return }
             // A concurrent queue goes on with the others while this one runs; a serial one has the rest here, or after
             // its other work if there is much.
             if !isLast, !isSubmittedAgain {
                 isSubmittedAgain = true
                 submit(lane, upTo: number)
             }
-            block()
+            job.run()
         }
     }
 
-    private static func takeFirst(of lane: Lane, before number: Int) -> (block: Block?, isLast: Bool) {
+    private static func takeFirst(of lane: Lane, before number: Int) -> (job: Job?, isLast: Bool) {
         lanes.withLock { lanes in
-            guard lane.taken < number, let block = lane.blocks.popFirst() else { return (nil, true) }
+            guard lane.taken < number, let job = lane.jobs.popFirst() else { return (nil, true) }
             lane.taken += 1
-            if lane.blocks.isEmpty { lanes[ObjectIdentifier(lane.queue)] = nil }
-            return (block, lane.taken == number)
+            if lane.jobs.isEmpty { lanes[ObjectIdentifier(lane.queue)] = nil }
+            return (job, lane.taken == number)
         }
     }
 }

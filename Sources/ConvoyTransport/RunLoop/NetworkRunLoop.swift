@@ -7,6 +7,11 @@ package protocol FileEventHandler: AnyObject {
     func fileDescriptor(_ descriptor: Int32, isReadyFor events: FileEvents)
 }
 
+/// Something that is done on a run loop's thread, for which no closure need be made.
+package protocol RunLoopTask: AnyObject, Sendable {
+    func runOnLoop()
+}
+
 /// A run loop for one thread: file descriptors, timers, and blocks that other threads hand over.
 ///
 /// Foundation's `RunLoop` cannot watch a socket on Linux, is not woken by `perform` and leaks its timers; this one
@@ -15,9 +20,21 @@ package protocol FileEventHandler: AnyObject {
 package final class NetworkRunLoop: @unchecked Sendable {
     package typealias Block = @Sendable () -> Void
 
+    private enum Job {
+        case block(Block)
+        case task(any RunLoopTask)
+
+        func run() {
+            switch self {
+            case .block(let block): block()
+            case .task(let task): task.runOnLoop()
+            }
+        }
+    }
+
     /// What other threads have left for this one. The only state that is shared; the rest belongs to the thread.
     private struct Inbox {
-        var blocks: [Block] = []
+        var jobs: [Job] = []
         var isAsleep = false
         var isStopped = false
     }
@@ -30,7 +47,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
     @exclusivity(unchecked) private var timeOfTurn: MonotonicTime = 0
     @exclusivity(unchecked) private var lingerUntil: MonotonicTime = 0
     @exclusivity(unchecked) private var handlers: [(any FileEventHandler)?] = []
-    @exclusivity(unchecked) private var spare: [Block] = []
+    @exclusivity(unchecked) private var spare: [Job] = []
     private let outbox = OutboxTurn()
     /// Runs at the end of each turn, before the thread may sleep. Whether there is work that will wake the thread.
     @exclusivity(unchecked) package var endOfTurn: (() -> Bool)?
@@ -55,9 +72,14 @@ package final class NetworkRunLoop: @unchecked Sendable {
 
     /// Runs a block on the loop's thread, after those that were handed over before it. The thread is woken at most
     /// once for any number of blocks, and not at all while it is awake.
-    package func perform(_ block: @escaping Block) {
+    package func perform(_ block: @escaping Block) { hand(over: .block(block)) }
+
+    /// The same for a task.
+    package func perform(_ task: any RunLoopTask) { hand(over: .task(task)) }
+
+    private func hand(over job: Job) {
         let mustWake = inbox.withLock { inbox in
-            inbox.blocks.append(block)
+            inbox.jobs.append(job)
             defer { inbox.isAsleep = false }
             return inbox.isAsleep
         }
@@ -156,7 +178,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
     /// Whether the thread may wait: nil when it is to stop.
     private func prepareToSleep() -> Bool? {
         inbox.withLock { inbox in
-            guard inbox.blocks.isEmpty else { return false }
+            guard inbox.jobs.isEmpty else { return false }
             if inbox.isStopped { return nil }
             inbox.isAsleep = true
             return true
@@ -164,16 +186,16 @@ package final class NetworkRunLoop: @unchecked Sendable {
     }
 
     private func runInbox() {
-        var blocks = spare
+        var jobs = spare
         spare = []
         inbox.withLock { inbox in
-            swap(&inbox.blocks, &blocks)
+            swap(&inbox.jobs, &jobs)
             inbox.isAsleep = false
         }
-        for block in blocks { block() }
+        for job in jobs { job.run() }
         // The storage is used again, unless a burst has made it large.
-        blocks.removeAll(keepingCapacity: blocks.capacity <= 4096)
-        spare = blocks
+        jobs.removeAll(keepingCapacity: jobs.capacity <= 4096)
+        spare = jobs
     }
 
     private func fireTimers() {

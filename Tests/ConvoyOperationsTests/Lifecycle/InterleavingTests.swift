@@ -47,7 +47,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func whateverComesWhenTheOperationFinishesOnceAndItsBytesAreRight(whereActionsComeLate isLate: Bool) throws {
+    func `whatever comes when the operation finishes once and its bytes are right`(whereActionsComeLate isLate: Bool) throws {
         let queue = DispatchQueue(label: "completion")
         for seed in 0..<20_000 {
             var choices = Choices(state: UInt64(seed))
@@ -125,7 +125,7 @@ import Testing
         }
     }
 
-    @Test func observersSeeEveryChangeInOrder() throws {
+    @Test func `observers see every change in order`() throws {
         let network = SimulatedTransport(SimulatedTransport.Resource(body: Self.body(0)))
         let operation = HTTPRequestOperation(request: URLRequest(url: Self.url), transport: network)
         let queue = DispatchQueue(label: "observer")

@@ -125,7 +125,7 @@ import Testing
         return all
     }
 
-    @Test func noStopIsLostAndNoneHitsAnotherTryHoweverLateItsAction() {
+    @Test func `no stop is lost and none hits another try however late its action`() {
         var seen: Set<World> = []
         var frontier: [World] = [World()]
         for _ in 0..<12 {

@@ -122,7 +122,7 @@ import Testing
     }
 
     @Test(arguments: Place.allCases, Point.allCases)
-    func theActionOfOneEventComesAfterAnotherEvent(place: Place, point: Point) {
+    func `the action of one event comes after another event`(place: Place, point: Point) {
         for first in Event.allCases {
             for second in Event.allCases where !(first.isOfNetwork && second.isOfNetwork) {
                 let scene = Scene(in: place)
@@ -138,7 +138,7 @@ import Testing
     }
 
     @Test(arguments: Place.allCases)
-    func theActionsOfTwoEventsComeAfterAThirdInEitherOrder(place: Place) {
+    func `the actions of two events come after a third in either order`(place: Place) {
         var random = SplitMix64(seed: 20)
         for round in 0..<600 {
             let point = Point.allCases[Int.random(in: 0..<Point.allCases.count, using: &random)]
@@ -158,7 +158,7 @@ import Testing
         }
     }
 
-    @Test func aStopThatComesWhenTheNextTryHasBegunDoesNotStopThatOne() {
+    @Test func `a stop that comes when the next try has begun does not stop that one`() {
         let scene = Scene(in: .alone)
         scene.reach(.executing)
         // The pause: its stop is held back, until the first try has failed by itself, and a second one is under way.
@@ -173,7 +173,7 @@ import Testing
         #expect(scene.operation.isFinished && scene.operation.error == nil)
     }
 
-    @Test func aStopThatComesBeforeItsTryHasBegunIsKeptForIt() {
+    @Test func `a stop that comes before its try has begun is kept for it`() {
         let scene = Scene(in: .alone)
         let held = HeldEvents(of: scene.operation)
         held.begin { scene.happen(.start) }
@@ -184,7 +184,7 @@ import Testing
         #expect(scene.operation.isFinished && scene.network.connectionCount == 0)
     }
 
-    @Test func aConnectionThatIsCancelledByNobodyIsAFailure() {
+    @Test func `a connection that is cancelled by nobody is a failure`() {
         let scene = Scene(in: .alone)
         scene.operation.retryPolicy = nil
         scene.reach(.executing)
@@ -193,7 +193,7 @@ import Testing
         #expect((scene.operation.error as? URLError)?.code == .networkConnectionLost)
     }
 
-    @Test func whatAnOldConnectionStillSaysDoesNotTouchTheNextTry() {
+    @Test func `what an old connection still says does not touch the next try`() {
         let operation = HTTPRequestOperation(request: URLRequest(url: URL(fileURLWithPath: "/")))
         let transfer = OperationTransfer(url: nil, output: nil, transport: ThreadedTransport())
         let network = ThreadedTransport()
@@ -213,7 +213,7 @@ import Testing
         #expect(operation.statusCode == 404)
     }
 
-    @Test func aStartedOperationThatNobodyHoldsIsNotLostWhileItWaitsForItsRetry() {
+    @Test func `a started operation that nobody holds is not lost while it waits for its retry`() {
         let network = ThreadedTransport()
         let clock = ManualClock()
         let finished = Signal()

@@ -84,7 +84,7 @@ import Testing
         return next
     }
 
-    @Test func everySequenceOfEventsUpToLengthEightKeepsThePromises() {
+    @Test func `every sequence of events up to length eight keeps the promises`() {
         var frontier: [Point: Int] = [Point(): 1]
         var sequences = 0
         for _ in 1...8 {
@@ -124,7 +124,7 @@ import Testing
         (.paused, [.start, .pause]),
         (.paused, [.pause]),
     ] as [(OperationState, [Lifecycle.Event])], [Lifecycle.Event.cancel, .expire])
-    func cancelAndExpireLeadToFinishedFromEveryState(
+    func `cancel and expire lead to finished from every state`(
         point: (state: OperationState, before: [Lifecycle.Event]), event: Lifecycle.Event
     ) {
         var life = Lifecycle()
@@ -139,7 +139,7 @@ import Testing
         #expect(actions.last == .finish)
     }
 
-    @Test func anUnstartedOperationThatIsCancelledIsMarkedAndFinishesInStart() {
+    @Test func `an unstarted operation that is cancelled is marked and finishes in start`() {
         for before in [[], [Lifecycle.Event.pause]] {
             var life = Lifecycle()
             for event in before { _ = life.handle(event) }
@@ -150,7 +150,7 @@ import Testing
         }
     }
 
-    @Test func anExpiredOperationCanStillBeCancelled() {
+    @Test func `an expired operation can still be cancelled`() {
         var life = Lifecycle()
         _ = life.handle(.start)
         #expect(life.handle(.expire) == .stop(1))
@@ -160,7 +160,7 @@ import Testing
         #expect(life.isCancelled && !life.isExpired)
     }
 
-    @Test func anOutcomeThatComesInAPauseWaitsForTheResume() {
+    @Test func `an outcome that comes in a pause waits for the resume`() {
         var life = Lifecycle()
         _ = life.handle(.start)
         #expect(life.handle(.pause) == .stopAndFreeSlot(1))
@@ -171,7 +171,7 @@ import Testing
         #expect(life.hasOutcome)
     }
 
-    @Test func aResumeBeforeTheStopIsDoneBeginsAnewOnlyAfterIt() {
+    @Test func `a resume before the stop is done begins anew only after it`() {
         var life = Lifecycle()
         _ = life.handle(.start)
         _ = life.handle(.pause)
@@ -181,7 +181,7 @@ import Testing
         #expect(life.handle(.workStopped(1)) == .begin(2))
     }
 
-    @Test func aRetryThatWasDueBeforeAPauseDoesNotEndALaterWait() {
+    @Test func `a retry that was due before a pause does not end a later wait`() {
         var life = Lifecycle()
         for event in [Lifecycle.Event.start, .workWillRetry(1), .pause, .resume, .start, .workWillRetry(2)] {
             _ = life.handle(event)
@@ -191,7 +191,7 @@ import Testing
         #expect(life.handle(.retryDue(2)) == .restart)
     }
 
-    @Test func theNumberOfATryBeginsAgainAfterTheLast() {
+    @Test func `the number of a try begins again after the last`() {
         var life = Lifecycle()
         var slot = WorkSlot()
         for _ in 0..<70_000 {
@@ -212,7 +212,7 @@ import Testing
         #expect(isStopped)
     }
 
-    @Test func transitionsOfManyThreadsAreNumberedWithoutGaps() async {
+    @Test func `transitions of many threads are numbered without gaps`() async {
         let life = Shared()
         let numbers = await withTaskGroup(of: [UInt32].self) { group in
             for _ in 0..<4 {
@@ -228,7 +228,7 @@ import Testing
         #expect(life.value.current.number == UInt32(numbers.count))
     }
 
-    @Test func aTransitionThatChangesNothingHasNoNumber() {
+    @Test func `a transition that changes nothing has no number`() {
         let life = AtomicLifecycle()
         _ = life.handle(.pause)
         #expect(life.handle(.start)?.number == 2)  // it notes that it was started

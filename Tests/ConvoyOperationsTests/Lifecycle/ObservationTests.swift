@@ -35,7 +35,7 @@ import Testing
         return operation
     }
 
-    @Test func theLastChangeIsToldThoughAnEarlierOneIsReportedAfterIt() {
+    @Test func `the last change is told though an earlier one is reported after it`() {
         let operation = operation()
         let told = Told()
         operation.observe(.state, on: queue) { _, change in told.add(change) }
@@ -56,7 +56,7 @@ import Testing
         #expect(!operation.observationCenter.isHolding)
     }
 
-    @Test func whatChangesNothingDoesNotStandInTheWayOfAChange() {
+    @Test func `what changes nothing does not stand in the way of a change`() {
         let operation = operation()
         let told = Told()
         operation.observe(.state, on: queue) { _, change in told.add(change) }
@@ -70,7 +70,7 @@ import Testing
         #expect(told.isChain && told.all.count == 4, "\(told.all)")
     }
 
-    @Test func observersThatComeWhileOthersAreThereHearWhatFollows() {
+    @Test func `observers that come while others are there hear what follows`() {
         let operation = operation()
         let (early, late) = (Told(), Told())
         operation.observe(.state, on: queue) { _, change in early.add(change) }
@@ -86,7 +86,7 @@ import Testing
         #expect(late.all == [[.ready, .paused]])
     }
 
-    @Test func anObservationThatHasEndedHearsNothingThatWasOnItsWay() {
+    @Test func `an observation that has ended hears nothing that was on its way`() {
         let operation = operation()
         let told = Told()
         queue.suspend()
@@ -98,7 +98,7 @@ import Testing
         #expect(told.all.isEmpty && !operation.observationCenter.isHolding)
     }
 
-    @Test func aFinishedOperationKeepsNoObserver() {
+    @Test func `a finished operation keeps no observer`() {
         let operation = operation()
         operation.cancel()
         operation.start()
@@ -106,7 +106,7 @@ import Testing
         #expect(!operation.observationCenter.isHolding)
     }
 
-    @Test func aCancelIsToldOnce() {
+    @Test func `a cancel is told once`() {
         let operation = operation()
         let told = Locked<[Bool]>([])
         let finished = Signal()
@@ -120,7 +120,7 @@ import Testing
     }
 
     /// Fifteen hundred operations, which four threads push through all their states.
-    @Test func inAStormTheChangesToldAreAChainFromTheFirstToTheLast() {
+    @Test func `in a storm the changes told are a chain from the first to the last`() {
         network.serve()
         let all = (0..<1_500).map { number in
             let operation = operation()

@@ -36,7 +36,7 @@ import Testing
 
     enum Point: CaseIterable { case executing, paused, resumedAndWaitingForASlot, backingOff }
 
-    @Test(arguments: Point.allCases) func itEndsWhatWasStarted(point: Point) {
+    @Test(arguments: Point.allCases) func `it ends what was started`(point: Point) {
         let operation = operation()
         let failures = failures(of: operation)
         operation.retryPolicy = RetryPolicy(maximumRetryCount: 100)
@@ -73,7 +73,7 @@ import Testing
         #expect(queue.queuedOperationCount == 0)
     }
 
-    @Test(arguments: [false, true]) func itEndsWhatItsQueueHasNotStarted(isPaused: Bool) {
+    @Test(arguments: [false, true]) func `it ends what its queue has not started`(isPaused: Bool) {
         let operation = operation()
         let failures = failures(of: operation)
         operation.addDependency(BlockOperation {})
@@ -90,7 +90,7 @@ import Testing
         #expect(network.connectionCount == 0 && queue.queuedOperationCount == 0)
     }
 
-    @Test func theTimeRunsFromTheFirstStartThroughRetriesAndPauses() {
+    @Test func `the time runs from the first start through retries and pauses`() {
         let operation = operation()
         let failures = failures(of: operation)
         operation.retryPolicy = RetryPolicy(maximumRetryCount: 100)
@@ -111,7 +111,7 @@ import Testing
         expectTimedOut(operation, failures)
     }
 
-    @Test func anOutcomeThatComesFirstCounts() {
+    @Test func `an outcome that comes first counts`() {
         let operation = operation()
         network.serve()
         operation.start()
@@ -121,7 +121,7 @@ import Testing
         #expect(operation.error == nil && operation.responseData == ThreadedTransport.body)
     }
 
-    @Test func aCancelThatComesAfterItStillCounts() {
+    @Test func `a cancel that comes after it still counts`() {
         let operation = operation()
         network.beSlowToCancel()
         operation.start()
@@ -135,14 +135,14 @@ import Testing
     }
 
     @Test(arguments: [nil, 0, -1, -.infinity, .infinity, .nan, .signalingNaN] as [TimeInterval?])
-    func whatIsNoLimitSetsNoTimer(seconds: TimeInterval?) {
+    func `what is no limit sets no timer`(seconds: TimeInterval?) {
         let operation = operation(seconds)
         operation.start()
         #expect(clock.timerCount == 0)
     }
 
     @Test(arguments: [.leastNonzeroMagnitude, 1e-12, 1e18, 1e300, .greatestFiniteMagnitude] as [TimeInterval])
-    func anyNumberOfSecondsDoes(seconds: TimeInterval) {
+    func `any number of seconds does`(seconds: TimeInterval) {
         let operation = operation(seconds)
         operation.start()
         #expect(clock.timerCount == 1)
@@ -152,7 +152,7 @@ import Testing
         #expect(operation.isFinished == (seconds < 1))
     }
 
-    @Test func itsTimerDoesNotHoldTheOperation() {
+    @Test func `its timer does not hold the operation`() {
         weak var left: HTTPRequestOperation?
         network.serve()
         do {
@@ -167,7 +167,7 @@ import Testing
         #expect(clock.timerCount == 0)
     }
 
-    @Test func aManagerGivesItToItsOperationsAndACopyKeepsIt() throws {
+    @Test func `a manager gives it to its operations and a copy keeps it`() throws {
         let manager = HTTPRequestOperationManager()
         #expect(manager.timeoutIntervalForResource == nil)
         manager.timeoutIntervalForResource = 12.5
@@ -176,7 +176,7 @@ import Testing
         #expect(operation.makeCopy().timeoutIntervalForResource == 12.5)
     }
 
-    @Test func onARealServerThatStalls() throws {
+    @Test func `on a real server that stalls`() throws {
         let server = try TestServer()
         server.route("GET", "/stalls", .pattern(count: 1 << 20).stalls(afterBytes: 4096))
         let probe = Probe(server.url("/stalls"))

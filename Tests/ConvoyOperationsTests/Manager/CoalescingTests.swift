@@ -31,7 +31,7 @@ import Testing
             && operation.responseData?.withUnsafeBytes { PatternBytes.matches($0, offset: 0) } == true
     }
 
-    @Test func twentyOperationsAreOneTransfer() async throws {
+    @Test func `twenty operations are one transfer`() async throws {
         var operations = try (0..<10).map { _ in try enqueue() }
         try await server.waitForRequests(count: 1, timeout: 100)
         operations += try (0..<10).map { _ in try enqueue() }
@@ -43,7 +43,7 @@ import Testing
         #expect(server.requests.count == 1)
     }
 
-    @Test func cancellingOneLeavesTheOthers() async throws {
+    @Test func `cancelling one leaves the others`() async throws {
         let operations = try (0..<3).map { _ in try enqueue() }
         try await server.waitForRequests(count: 1, timeout: 100)
         operations[0].cancel()
@@ -56,7 +56,7 @@ import Testing
         #expect(server.requests.count == 1)
     }
 
-    @Test func cancellingAllEndsTheTransferAndTheNextStartsAnew() async throws {
+    @Test func `cancelling all ends the transfer and the next starts anew`() async throws {
         let operations = try (0..<3).map { _ in try enqueue() }
         try await server.waitForRequests(count: 1, timeout: 100)
         for operation in operations { operation.cancel() }
@@ -68,7 +68,7 @@ import Testing
         #expect(isWhole(next) && server.requests.count == 2)
     }
 
-    @Test func aPausedOneGoesOnByItself() async throws {
+    @Test func `a paused one goes on by itself`() async throws {
         server.removeRoute("/data")
         server.servePattern(count: 500_000, at: "/data", etag: "\"v1\"") { [gate] request, response in
             request.headers["Range"] == nil ? response.heldBody(by: gate, afterBytes: 100_000) : response
@@ -87,7 +87,7 @@ import Testing
         #expect(isWhole(one))
     }
 
-    @Test func whatDiffersIsNotShared() async throws {
+    @Test func `what differs is not shared`() async throws {
         gate.open()
         let operations = [try enqueue(), try enqueue(headers: ["X-A": "1"]), try enqueue("data?x=1")]
         for operation in operations { try await operation.finished() }
@@ -96,7 +96,7 @@ import Testing
         #expect(server.requests.count == 4)
     }
 
-    @Test func operationsShareATransferOnTheNetworkThreadOfTheirChoice() async throws {
+    @Test func `operations share a transfer on the network thread of their choice`() async throws {
         server.route("GET", "/quick", .text("quick"))
         func operation(_ thread: NetworkThread, _ path: String, coalesces: Bool) -> HTTPRequestOperation {
             let operation = HTTPRequestOperation(request: URLRequest(url: server.url(path)), thread: thread)
@@ -121,7 +121,7 @@ import Testing
         try await server.wait(timeout: 100) { $0.openConnectionCount == 0 }
     }
 
-    @Test func withoutANetworkThreadAnOperationFails() async throws {
+    @Test func `without a network thread an operation fails`() async throws {
         let thread = NetworkThread(poller: .best, stackSize: 1 << 50)
         for coalesces in [false, true] {
             let operation = HTTPRequestOperation(request: URLRequest(url: server.url("/data")), thread: thread)
@@ -132,7 +132,7 @@ import Testing
         }
     }
 
-    @Test func aFailureIsEverybodysFailure() async throws {
+    @Test func `a failure is everybody's failure`() async throws {
         server.route("GET", "/broken", .text("x").delayed(0.1).resetBeforeHead())
         let operations = try (0..<5).map { _ in try enqueue("broken") }
         for operation in operations {
@@ -142,7 +142,7 @@ import Testing
         #expect(server.requests.count == 1)
     }
 
-    @Test func requestsAreSpreadOverSeveralThreads() async throws {
+    @Test func `requests are spread over several threads`() async throws {
         server.route("GET", "/quick", .text("quick"))
         manager.coalescesIdenticalRequests = false
         manager.networkThreadCount = 3

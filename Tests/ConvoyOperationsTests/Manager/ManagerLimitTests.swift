@@ -8,7 +8,7 @@ import Testing
 
 /// How many requests a manager lets run at a time when nobody has said anything.
 @Suite struct ManagerLimitTests {
-    @Test func aBurstOfThousandsToOneHostUsesNoMoreThanAFewConnectionsAndSucceeds() async throws {
+    @Test func `a burst of thousands to one host uses no more than a few connections and succeeds`() async throws {
         let server = try TestServer()
         server.route("GET", "/x", .json(text: "7").delayed(0.001))
         let manager = HTTPRequestOperationManager(baseURL: server.url)
@@ -20,7 +20,7 @@ import Testing
         #expect(server.peakActiveRequestCount <= HTTPRequestOperationManager.defaultMaxConcurrentOperationCountPerHost)
     }
 
-    @Test func theLimitsHoldForOneHostAndForAll() throws {
+    @Test func `the limits hold for one host and for all`() throws {
         let servers = try (0..<6).map { _ in try TestServer() }
         let manager = HTTPRequestOperationManager()
         for server in servers { server.route("GET", "/x", .text("never").failing(.stallBeforeHead)) }
@@ -36,7 +36,7 @@ import Testing
         #expect(drains(manager.operationQueue))
     }
 
-    @Test func aQueueMadeByHandHasNoLimits() {
+    @Test func `a queue made by hand has no limits`() {
         let queue = RequestOperationQueue()
         #expect(queue.maxConcurrentOperationCount == OperationQueue.defaultMaxConcurrentOperationCount)
         #expect(queue.maxConcurrentOperationCountPerHost == .max)

@@ -39,18 +39,18 @@ import Testing
         ("http://example.com", "foo", "http://example.com/foo"),
         ("http://example.com/v1/", "../foo", "http://example.com/foo"),
     ])
-    func aRelativeURLIsUnderTheBase(base: String, string: String, expected: String) throws {
+    func `a relative URL is under the base`(base: String, string: String, expected: String) throws {
         let manager = HTTPRequestOperationManager(baseURL: URL(string: base))
         #expect(try manager.url(for: string).absoluteString == expected)
     }
 
-    @Test func withoutABaseARelativeURLIsAnError() {
+    @Test func `without a base a relative URL is an error`() {
         #expect(throws: URLError.self) { try HTTPRequestOperationManager().url(for: "foo") }
         #expect(throws: URLError.self) { try HTTPRequestOperationManager().makeOperation(.get, "foo") }
     }
 
     @Test(arguments: ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"])
-    func everyVerbSendsItselfAndCallsSuccess(verb: String) throws {
+    func `every verb sends itself and calls success`(verb: String) throws {
         let done = Signal()
         let success: HTTPRequestOperation.Success = { _, _ in done.fire() }
         let parameters: Parameters = ["a": "b c"]
@@ -68,7 +68,7 @@ import Testing
         #expect((request.query ?? "") + request.text == "a=b%20c")
     }
 
-    @Test func everyVerbHasAnAsyncForm() async throws {
+    @Test func `every verb has an async form`() async throws {
         let parameters: Parameters = ["a": 1]
         let get: Echo = try await manager.get("echo", parameters: parameters)
         let post: Echo = try await manager.post("echo", parameters: parameters)
@@ -80,7 +80,7 @@ import Testing
         #expect(try await manager.head("echo").statusCode == 200)
     }
 
-    @Test func aRequestThatCannotBeMadeFailsThroughItsOperation() throws {
+    @Test func `a request that cannot be made fails through its operation`() throws {
         let failed = Signal()
         let operation = manager.get(
             "http://[bad", success: { _, _ in Issue.record("it cannot succeed") },
@@ -95,7 +95,7 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    @Test func anOperationThatWasCancelledBeforeItIsEnqueuedDoesNoHarm() throws {
+    @Test func `an operation that was cancelled before it is enqueued does no harm`() throws {
         let operation = try manager.makeOperation(.get, "echo")
         operation.cancel()
         manager.enqueue(operation)
@@ -105,7 +105,7 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    @Test func theGroupWaitsForWhatIsEnqueued() throws {
+    @Test func `the group waits for what is enqueued`() throws {
         let group = DispatchGroup()
         manager.completionGroup = group
         manager.operationQueue.isSuspended = true
@@ -116,7 +116,7 @@ import Testing
         #expect(server.requests.count == 10)
     }
 
-    @Test func aCopyIsANewOperationForTheSameRequest() async throws {
+    @Test func `a copy is a new operation for the same request`() async throws {
         let operation = try manager.makeOperation(.get, "echo", parameters: ["a": 1])
         operation.userInfo = ["tag": 7]
         try await manager.enqueue(operation).finished()
@@ -128,7 +128,7 @@ import Testing
         #expect(server.requests.count == 2)
     }
 
-    @Test func startAndFinishArePosted() async throws {
+    @Test func `start and finish are posted`() async throws {
         let operation = try manager.makeOperation(.get, "echo")
         let (started, finished) = (Signal(), Signal())
         let tokens = [
@@ -147,7 +147,7 @@ import Testing
         #expect(await Task.detached { started.wait() && finished.wait() }.value)
     }
 
-    @Test func progressFollowsTheBytes() async throws {
+    @Test func `progress follows the bytes`() async throws {
         server.servePattern(count: 3_000_000, at: "/api/data")
         let operation = try manager.makeOperation(.get, "data")
         operation.responseSerializer = HTTPResponseSerializer()
@@ -161,7 +161,7 @@ import Testing
         #expect(totals.sum == 3_000_000 && totals.last == 3_000_000 && totals.expected == 3_000_000)
     }
 
-    @Test func cancellingTheProgressCancelsTheOperation() async throws {
+    @Test func `cancelling the progress cancels the operation`() async throws {
         server.route("GET", "/api/silent", .text("x").failing(.stallBeforeHead))
         let operation = try manager.makeOperation(.get, "silent")
         manager.enqueue(operation)
@@ -170,7 +170,7 @@ import Testing
         #expect(operation.isCancelled)
     }
 
-    @Test func theRedirectHandlerDecides() async throws {
+    @Test func `the redirect handler decides`() async throws {
         server.redirect("/api/a", to: "/api/echo")
         let operation = try manager.makeOperation(.get, "a")
         operation.responseSerializer = HTTPResponseSerializer()
@@ -189,7 +189,7 @@ import Testing
         #expect(stays.statusCode == 302)
     }
 
-    @Test func aMultipartFormThatIsRedirectedIsSentAgain() async throws {
+    @Test func `a multipart form that is redirected is sent again`() async throws {
         server.redirect("/api/form", to: "/api/echo", status: 307)
         let operation = try manager.makeMultipartOperation("form", parameters: ["name": "ada"]) { form in
             form.appendPart(fileData: Data("contents".utf8), name: "file", fileName: "a.txt", mimeType: "text/plain")

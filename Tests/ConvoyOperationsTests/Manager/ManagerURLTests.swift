@@ -16,7 +16,7 @@ import Testing
         manager.completionQueue = testQueue
     }
 
-    @Test(arguments: ReferenceCase.all) func aStringIsAskedForAsItIs(given: ReferenceCase) throws {
+    @Test(arguments: ReferenceCase.all) func `a string is asked for as it is`(given: ReferenceCase) throws {
         let reference = given.reference(to: "127.0.0.1:\(server.port)")
         guard let target = given.target else {
             let error = #expect(throws: URLError.self) { try manager.url(for: reference) }
@@ -30,7 +30,7 @@ import Testing
     }
 
     @Test(arguments: ["", "#x", "?", "a\nb", "a\rb", "a\u{0}b", "\n//evil.invalid/", "\r\nHost: evil.invalid"])
-    func whatAHeaderCannotSayStaysWithTheBase(reference: String) throws {
+    func `what a header cannot say stays with the base`(reference: String) throws {
         let url = try manager.url(for: reference)
         #expect(url.host == "127.0.0.1" && url.port == Int(server.port) && url.absoluteString.hasPrefix(server.url("/dir/").absoluteString))
         let probe = Probe(url)

@@ -40,7 +40,7 @@ import Testing
         return [HTTPRequestSerializer(), http, JSONRequestSerializer(), json, ranged, PropertyListRequestSerializer()]
     }
 
-    @Test func itIsSentAsOneThatIsMadeEachTime() async throws {
+    @Test func `it is sent as one that is made each time`() async throws {
         for serializer in serializers() {
             var requests: [URLRequest] = []
             for manager in managers {
@@ -57,7 +57,7 @@ import Testing
         }
     }
 
-    @Test func whatIsSetAfterwardsCountsForTheNextOne() async throws {
+    @Test func `what is set afterwards counts for the next one`() async throws {
         let manager = managers[0]
         _ = try await manager.response(.get, "plain")
         var serializer = HTTPRequestSerializer()
@@ -74,7 +74,7 @@ import Testing
         #expect(other.timeoutIntervalForResource == 50 && other.userInfo.isEmpty)
     }
 
-    @Test func aHeaderThatCannotBeSentIsAnErrorEachTime() async throws {
+    @Test func `a header that cannot be sent is an error each time`() async throws {
         var serializer = HTTPRequestSerializer()
         serializer.setValue("line\r\nbreak", forHTTPHeaderField: "X-Broken")
         for manager in managers {
@@ -107,7 +107,7 @@ import Testing
     ]
 
     @Test(arguments: responses.indices)
-    func aValueThatATaskDecodesIsWhatTheSerializerMakes(index: Int) async throws {
+    func `a value that a task decodes is what the serializer makes`(index: Int) async throws {
         server.route("GET", "/api/value", Self.responses[index])
         let manager = managers[0]
         func outcome<Value: Decodable & Sendable>(of type: Value.Type) async -> (awaited: String, made: String) {
@@ -125,7 +125,7 @@ import Testing
         #expect(maybe.awaited == maybe.made)
     }
 
-    @Test func whoeverElseAsksAnAwaitedOperationFindsItsObject() async throws {
+    @Test func `whoever else asks an awaited operation finds its object`() async throws {
         server.route("GET", "/api/value", .json(text: #"{"name": "ada"}"#))
         let manager = managers[0]
         let operation = try manager.makeOperation(

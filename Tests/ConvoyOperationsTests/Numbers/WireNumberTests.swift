@@ -31,19 +31,19 @@ import Testing
     }
 
     @Test(arguments: years + ["-9223372036854775808", "-1", "1e400", "NaN", "٣", "", "Sun, 99 Nov 1994 99:99:99 GMT"])
-    func aRetryAfterThatSaysNothingIsAsIfItWereNotThere(value: String) throws {
+    func `a Retry-After that says nothing is as if it were not there`(value: String) throws {
         let text = Self.years.contains(value) ? Self.date(value) : value
         #expect(try retrying(text).operation.responseString == "at last")
     }
 
     @Test(arguments: ["4294967296", "9223372036854775807", "9223372036854775808", String(repeating: "9", count: 400)])
-    func aRetryAfterThatIsTooLongGetsNoRetryHoweverManyDigitsItHas(value: String) throws {
+    func `a Retry-After that is too long gets no retry however many digits it has`(value: String) throws {
         #expect(try retrying(value).operation.retryCount == 0)
         #expect(server.requests.count == 1)
     }
 
     @Test(arguments: ["9223372036854775807", "99999999999999999999", "Fri, 31 Dec 9999 23:59:59 GMT"])
-    func whoWaitsForAsLongAsAServerLikesWaitsUntilTheCancel(value: String) throws {
+    func `who waits for as long as a server likes waits until the cancel`(value: String) throws {
         server.route("GET", "/x", .status(503).header("Retry-After", value))
         let probe = Probe(server.url("/x"))
         var policy = RetryPolicy(maximumRetryCount: 1)
@@ -79,7 +79,7 @@ import Testing
     }
 
     @Test(arguments: years, ["Date", "Last-Modified"])
-    func aDateThatIsNoneValidatesNothing(year: String, field: String) throws {
+    func `a date that is none validates nothing`(year: String, field: String) throws {
         let other = field == "Date" ? "Last-Modified" : "Date"
         let sound = field == "Date" ? "Sun, 06 Nov 1994 08:49:37 GMT" : "Mon, 06 Nov 2023 08:49:37 GMT"
         let probe = try pausedDownload([(field, Self.date(year)), (other, sound)])
@@ -88,7 +88,7 @@ import Testing
     }
 
     @Test(arguments: years)
-    func twoDatesThatAreNoneValidateNothing(year: String) throws {
+    func `two dates that are none validate nothing`(year: String) throws {
         let probe = try pausedDownload([("Date", Self.date("9999")), ("Last-Modified", Self.date(year))])
         #expect(probe.operation.responseData == Self.content)
         #expect(server.requests.allSatisfy { $0.headers["Range"] == nil })
@@ -102,7 +102,7 @@ import Testing
     init() throws { server = try TestServer() }
 
     @Test(arguments: [Int.max, .max - 1, 1 << 62], [false, true])
-    func aBodyThatIsAnnouncedAsLongerThanAnyFailsAndIsNotMadeRoomFor(length: Int, isFile: Bool) throws {
+    func `a body that is announced as longer than any fails and is not made room for`(length: Int, isFile: Bool) throws {
         server.route("GET", "/x", .bytes(Self.content).contentLength(length).closing())
         let directory = try TemporaryDirectory()
         let probe = Probe(server.url("/x"), output: isFile ? FileOutputStream(fileURL: directory.file("x")) : nil)
@@ -114,14 +114,14 @@ import Testing
     }
 
     @Test(arguments: ["9223372036854775808", "18446744073709551616", "99999999999999999999999", "-1", "1e3"])
-    func aLengthThatIsNoneIsABrokenResponse(length: String) throws {
+    func `a length that is none is a broken response`(length: String) throws {
         server.route("GET", "/x", .raw("HTTP/1.1 200 OK\r\nContent-Length: \(length)\r\n\r\nhello"))
         let probe = Probe(server.url("/x"))
         probe.operation.start()
         #expect(probe.outcome()?.count == 2 && probe.error?.code == .badServerResponse)
     }
 
-    @Test func aLengthMayHaveZerosBeforeIt() throws {
+    @Test func `a length may have zeros before it`() throws {
         server.route("GET", "/x", .raw("HTTP/1.1 200 OK\r\nContent-Length: 0000000000000000000000005\r\n\r\nhello"))
         let probe = Probe(server.url("/x"))
         probe.operation.start()
@@ -135,7 +135,7 @@ import Testing
         "bytes -9223372036854775808-199999/200000", "bytes FIRST--9223372036854775808/200000",
         "bytes FIRST-199999/9223372036854775808", "bytes FIRST-199999/-9223372036854775808", "bytes */9223372036854775807",
     ])
-    func aRangeAtTheEndOfTheNumbersGivesTheRightBytesOrAnError(range: String) throws {
+    func `a range at the end of the numbers gives the right bytes or an error`(range: String) throws {
         let gate = TestServer.Gate()
         server.route("GET", "/file") { request in
             let whole = TestServer.Response.bytes(Self.content).header("ETag", "\"v1\"")

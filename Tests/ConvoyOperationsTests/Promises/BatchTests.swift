@@ -43,7 +43,7 @@ import Testing
     }
 
     @Test(arguments: QueueKind.allCases)
-    func withAFailingACancelledAndADuplicateMember(kind: QueueKind) throws {
+    func `with a failing a cancelled and a duplicate member`(kind: QueueKind) throws {
         let log = Log()
         let (good, bad, cancelled) = (
             member("/quick", "good", log), member("/broken", "bad", log), member("/quick", "cancelled", log)
@@ -66,7 +66,7 @@ import Testing
         #expect(Array(all.dropFirst(6)) == ["completed 3", "after"])
     }
 
-    @Test(arguments: QueueKind.allCases) func anEmptyBatchCompletesWithNothing(kind: QueueKind) {
+    @Test(arguments: QueueKind.allCases) func `an empty batch completes with nothing`(kind: QueueKind) {
         let log = Log()
         let operations = batch([], log)
         #expect(operations.count == 1)
@@ -74,7 +74,7 @@ import Testing
         #expect(log.all == ["completed 0"])
     }
 
-    @Test func aBatchThatIsNeverEnqueuedHoldsNothing() {
+    @Test func `a batch that is never enqueued holds nothing`() {
         let log = Log()
         weak var leftMember: HTTPRequestOperation?
         weak var leftEnd: Operation?
@@ -87,7 +87,7 @@ import Testing
         #expect(log.all.isEmpty)
     }
 
-    @Test func anOperationMayBeInTwoBatches() {
+    @Test func `an operation may be in two batches`() {
         let log = Log()
         let shared = member("/quick", "shared", log)
         let (one, two) = (batch([shared], log), batch([shared, member("/quick", "other", log)], log))
@@ -99,7 +99,7 @@ import Testing
         #expect(log.all.filter { $0.hasPrefix("completed") }.sorted() == ["completed 1", "completed 2"])
     }
 
-    @Test func handlersMaySetAfterBatching() {
+    @Test func `handlers may set after batching`() {
         let log = Log()
         let operation = HTTPRequestOperation(request: URLRequest(url: server.url("/quick")))
         operation.completionQueue = testQueue
@@ -110,7 +110,7 @@ import Testing
         #expect(log.all == ["late", "1/1", "completed 1"])
     }
 
-    @Test func aMemberThatHasFinishedBeforeCounts() {
+    @Test func `a member that has finished before counts`() {
         let log = Log()
         let operation = member("/quick", "early", log)
         let delivered = Signal()
@@ -122,7 +122,7 @@ import Testing
         #expect(log.all == ["early succeeded", "1/1", "completed 1"])
     }
 
-    @Test(arguments: QueueKind.allCases) func aCancelledBatchFinishesAndDoesNotComplete(kind: QueueKind) throws {
+    @Test(arguments: QueueKind.allCases) func `a cancelled batch finishes and does not complete`(kind: QueueKind) throws {
         let log = Log()
         let only = member("/quick", "a", log)
         let delivered = Signal()

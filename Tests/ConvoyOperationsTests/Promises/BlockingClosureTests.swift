@@ -17,7 +17,7 @@ import Testing
     }
 
     /// As many as no pool of libdispatch's has threads.
-    @Test func threeHundredPreparationsThatWaitForEachOtherAllRun() {
+    @Test func `three hundred preparations that wait for each other all run`() {
         let meeting = Meeting(of: 300)
         queue.maxConcurrentOperationCount = 300
         let probes = (0..<300).map { _ in Probe(server.url("/quick")) }
@@ -31,7 +31,7 @@ import Testing
         for probe in probes { #expect(probe.outcome() == Probe.cancelled) }
     }
 
-    @Test func seventyOutputStreamsThatWaitForEachOtherAreAllWritten() {
+    @Test func `seventy output streams that wait for each other are all written`() {
         final class Waiting: OutputStream {
             var meeting: Meeting?
             private(set) var count = 0
@@ -56,7 +56,7 @@ import Testing
         #expect(streams.allSatisfy { $0.count == 5 })
     }
 
-    @Test func tenDecisionsAboutRedirectsThatWaitForEachOtherAllAreMade() async throws {
+    @Test func `ten decisions about redirects that wait for each other all are made`() async throws {
         let meeting = Meeting(of: 10)
         let operations = (0..<10).map { _ in HTTPRequestOperation(request: URLRequest(url: server.url("/moved"))) }
         for operation in operations {

@@ -39,7 +39,7 @@ import Testing
         #expect(probe.operation.state == .finished)
     }
 
-    @Test func neverEnqueued() {
+    @Test func `never enqueued`() {
         let probe = Probe(server.url("/quick"))
         let ran = dependent(on: probe.operation)
         probe.operation.cancel()
@@ -64,7 +64,7 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    @Test(arguments: QueueKind.allCases) func waitingOnADependency(in kind: QueueKind) {
+    @Test(arguments: QueueKind.allCases) func `waiting on a dependency`(in kind: QueueKind) {
         let queue = kind.make()
         let probe = Probe(server.url("/quick"))
         let gate = BlockOperation {}
@@ -77,7 +77,7 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    @Test(arguments: QueueKind.allCases) func executingBeforeTheConnection(in kind: QueueKind) {
+    @Test(arguments: QueueKind.allCases) func `executing before the connection`(in kind: QueueKind) {
         let queue = kind.make()
         let probe = Probe(server.url("/quick"))
         let preparing = Signal()
@@ -95,7 +95,7 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    @Test(arguments: QueueKind.allCases) func executingBeforeTheResponse(in kind: QueueKind) throws {
+    @Test(arguments: QueueKind.allCases) func `executing before the response`(in kind: QueueKind) throws {
         let queue = kind.make()
         let probe = Probe(server.url("/silent"))
         queue.addOperation(probe.operation)
@@ -105,7 +105,7 @@ import Testing
         expectCancelled(probe, ran)
     }
 
-    @Test(arguments: QueueKind.allCases) func executingInTheBody(in kind: QueueKind) {
+    @Test(arguments: QueueKind.allCases) func `executing in the body`(in kind: QueueKind) {
         let queue = kind.make()
         let probe = Probe(server.url("/stalls"))
         let flowing = Signal()
@@ -117,7 +117,7 @@ import Testing
         expectCancelled(probe, ran)
     }
 
-    @Test(arguments: QueueKind.allCases) func pausedAfterItStarted(in kind: QueueKind) {
+    @Test(arguments: QueueKind.allCases) func `paused after it started`(in kind: QueueKind) {
         let queue = kind.make()
         let probe = Probe(server.url("/stalls"))
         let flowing = Signal()
@@ -131,7 +131,7 @@ import Testing
         expectCancelled(probe, ran)
     }
 
-    @Test(arguments: QueueKind.allCases) func pausedBeforeItStarted(in kind: QueueKind) {
+    @Test(arguments: QueueKind.allCases) func `paused before it started`(in kind: QueueKind) {
         let queue = kind.make()
         let probe = Probe(server.url("/quick"))
         probe.operation.pause()
@@ -142,7 +142,7 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    @Test func pausedAndNeverEnqueued() {
+    @Test func `paused and never enqueued`() {
         let probe = Probe(server.url("/quick"))
         probe.operation.pause()
         probe.operation.cancel()
@@ -151,7 +151,7 @@ import Testing
         #expect(probe.outcome() == Probe.cancelled)
     }
 
-    @Test(arguments: QueueKind.allCases) func afterItHasFinishedNothingHappens(in kind: QueueKind) {
+    @Test(arguments: QueueKind.allCases) func `after it has finished nothing happens`(in kind: QueueKind) {
         let queue = kind.make()
         let probe = Probe(server.url("/quick"))
         queue.addOperation(probe.operation)
@@ -162,7 +162,7 @@ import Testing
         #expect(probe.operation.responseString == "quick")
     }
 
-    @Test func aCancelledTaskCancelsItsOperation() async throws {
+    @Test func `a cancelled task cancels its operation`() async throws {
         let manager = HTTPRequestOperationManager(baseURL: server.url)
         let operation = try manager.makeOperation(.get, "silent")
         let task = Task { try await manager.enqueue(operation).finished() }

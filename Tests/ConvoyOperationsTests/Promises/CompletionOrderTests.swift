@@ -60,7 +60,7 @@ import Testing
     }
 
     @Test(arguments: Ending.allCases)
-    func aDependencysHandlersRunBeforeThoseOfItsDependents(ending: Ending) throws {
+    func `a dependency's handlers run before those of its dependents`(ending: Ending) throws {
         for _ in 0..<20 {
             let pairs = 32
             let record = Record(expecting: pairs * 2)
@@ -86,7 +86,7 @@ import Testing
         }
     }
 
-    @Test func theHandlersOfAChainRunInItsOrderOverSeveralNetworkThreads() throws {
+    @Test func `the handlers of a chain run in its order over several network threads`() throws {
         let threads = (0..<3).map { _ in NetworkThread() }
         for round in 0..<5 {
             let record = Record(expecting: 100)
@@ -104,7 +104,7 @@ import Testing
         }
     }
 
-    @Test func theHandlersOfAChainRunInItsOrderInAQueueOfFoundation() throws {
+    @Test func `the handlers of a chain run in its order in a queue of Foundation`() throws {
         let plain = OperationQueue()
         let record = Record(expecting: 40)
         var chain: [HTTPRequestOperation] = []
@@ -119,7 +119,7 @@ import Testing
     }
 
     /// Who has seen an operation finish, and ends another one then, hears of them in this order.
-    @Test func whatEndsAfterAnOperationHasFinishedIsToldAfterIt() throws {
+    @Test func `what ends after an operation has finished is told after it`() throws {
         for _ in 0..<200 {
             let record = Record(expecting: 2)
             let (first, second) = (operation(0, noting: record), operation(1, noting: record))
@@ -131,7 +131,7 @@ import Testing
         }
     }
 
-    @Test func aHandlerThatBlocksHoldsUpNoOtherOnAConcurrentQueue() throws {
+    @Test func `a handler that blocks holds up no other on a concurrent queue`() throws {
         let concurrent = DispatchQueue(label: "Convoy.Tests.Wide", attributes: .concurrent)
         let meeting = Meeting(of: 3)
         let record = Record(expecting: 3)
@@ -145,7 +145,7 @@ import Testing
         #expect(meeting.wait())
     }
 
-    @Test func tenThousandHandlersRunInTheOrderInWhichTheirOperationsFinished() throws {
+    @Test func `ten thousand handlers run in the order in which their operations finished`() throws {
         let record = Record(expecting: 10_000)
         queue.maxConcurrentOperationCount = 1
         for number in 0..<10_000 {
@@ -156,7 +156,7 @@ import Testing
         #expect(record.wait() == Array(0..<10_000))
     }
 
-    @Test func nothingIsKeptOfAQueueWhoseHandlersHaveRun() throws {
+    @Test func `nothing is kept of a queue whose handlers have run`() throws {
         weak var left: DispatchQueue?
         do {
             let own = DispatchQueue(label: "Convoy.Tests.Own")
@@ -177,7 +177,7 @@ import Testing
 
     /// The handlers may run while the queue still takes its leave of the operation. Who waits for the handlers, waits
     /// for both.
-    @Test func whoWaitsForTheHandlersFindsTheOperationGoneFromItsQueue() throws {
+    @Test func `who waits for the handlers finds the operation gone from its queue`() throws {
         for round in 0..<300 {
             let group = DispatchGroup()
             let queue = RequestOperationQueue()
@@ -199,7 +199,7 @@ import Testing
         }
     }
 
-    @Test func aHandlerMayLetGoOfTheLastReferenceToItsOperation() throws {
+    @Test func `a handler may let go of the last reference to its operation`() throws {
         for round in 0..<300 {
             let record = Record(expecting: 1)
             let held = Mutex<HTTPRequestOperation?>(nil)
@@ -220,7 +220,7 @@ import Testing
         }
     }
 
-    @Test func aBatchIsCompleteWhenItsMembersHandlersHaveRunWhateverEndsThem() throws {
+    @Test func `a batch is complete when its members' handlers have run whatever ends them`() throws {
         for _ in 0..<50 {
             let record = Record(expecting: 9)
             let members = (0..<8).map { number in
@@ -237,7 +237,7 @@ import Testing
 
     // MARK: Notifications
 
-    @Test func anOperationsStartIsPostedBeforeItsEndAndADependencysEndBeforeItsDependentsStart() throws {
+    @Test func `an operation's start is posted before its end and a dependency's end before its dependents start`() throws {
         let center = NotificationCenter.default
         let record = Record(expecting: 400)
         let chain = (0..<100).map { _ in operation(0, noting: Record(expecting: 0)) }

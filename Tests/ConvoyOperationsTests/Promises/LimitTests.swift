@@ -25,7 +25,7 @@ import Testing
         #expect(operation.responseData == nil)
     }
 
-    @Test func aBodyLongerThanTheLimitIsAnErrorBeforeItIsThere() async throws {
+    @Test func `a body longer than the limit is an error before it is there`() async throws {
         server.servePattern(count: 10_000_000_000, at: "/huge")
         let announced = try manager.makeOperation(.get, "huge")
         announced.responseSerializer = HTTPResponseSerializer()
@@ -41,7 +41,7 @@ import Testing
         await expectTooLarge(silent)
     }
 
-    @Test func theSerializersLimitHoldsWhileTheBodyArrives() async throws {
+    @Test func `the serializer's limit holds while the body arrives`() async throws {
         server.route("GET", "/json", .pattern(count: 5_000_000).header("Content-Type", "application/json"))
         let operation = try manager.makeOperation(.get, "json")
         var serializer = JSONResponseSerializer()
@@ -50,7 +50,7 @@ import Testing
         await expectTooLarge(operation)
     }
 
-    @Test func anErrorBodyIsLimitedTooWhereTheBodyGoesToAFile() async throws {
+    @Test func `an error body is limited too where the body goes to a file`() async throws {
         server.route("GET", "/broken", .pattern(count: 1_000_000).status(500))
         let directory = try TemporaryDirectory()
         let operation = try manager.makeOperation(.get, "broken")
@@ -59,7 +59,7 @@ import Testing
         await expectTooLarge(operation)
     }
 
-    @Test func whatGoesToAFileIsNotLimited() async throws {
+    @Test func `what goes to a file is not limited`() async throws {
         server.servePattern(count: 5_000_000, at: "/file")
         let directory = try TemporaryDirectory()
         let operation = try manager.makeOperation(.get, "file")
@@ -70,7 +70,7 @@ import Testing
         #expect(try Data(contentsOf: directory.file("out")).count == 5_000_000)
     }
 
-    @Test func aDecompressionBombIsAnErrorWhileItGoesOff() async throws {
+    @Test func `a decompression bomb is an error while it goes off`() async throws {
         let bomb = try gzip(Data(count: 64 << 20))
         #expect(bomb.count < 100_000)
         server.route("GET", "/bomb", .bytes(bomb, type: "text/plain").header("Content-Encoding", "gzip"))
@@ -90,7 +90,7 @@ import Testing
         return result.output
     }
 
-    @Test func aThrottledFormTakesItsTimeAndHoldsUpNobody() throws {
+    @Test func `a throttled form takes its time and holds up nobody`() throws {
         server.route("POST", "/form", .text("taken"))
         server.route("GET", "/quick", .text("quick"))
         let slow = try manager.makeMultipartOperation("form") { form in
@@ -117,7 +117,7 @@ import Testing
         #expect(server.requests("GET", "/quick").allSatisfy { $0.arrivedAt < end })
     }
 
-    @Test func anOperationIsInItsGroupFromTheMomentItIsEnqueued() throws {
+    @Test func `an operation is in its group from the moment it is enqueued`() throws {
         server.route("GET", "/quick", .text("quick"))
         let group = DispatchGroup()
         let queue = RequestOperationQueue()

@@ -22,7 +22,7 @@ import Testing
 
     // MARK: 1: it finishes exactly once, whatever comes when
 
-    @Test func resumeOfANeverStartedOperationRunsItOnceItIsEnqueued() {
+    @Test func `resume of a never started operation runs it once it is enqueued`() {
         let probe = Probe(server.url("/quick"))
         probe.operation.pause()
         queue.addOperation(probe.operation)
@@ -31,7 +31,7 @@ import Testing
         #expect(server.requests.count == 1)
     }
 
-    @Test func aPauseAtTheLastByteLosesNothing() throws {
+    @Test func `a pause at the last byte loses nothing`() throws {
         // All bytes are there, and the end of the response is not: the last moment at which a pause can come.
         server.route("GET", "/last", .text("0123456789").framed(.chunked).stalls(afterBytes: 10))
         let probe = Probe(server.url("/last"))
@@ -46,7 +46,7 @@ import Testing
         #expect(probe.operation.responseString == "0123456789")
     }
 
-    @Test func aPauseWhileTheResponseIsParsedKeepsTheOutcomeForTheResume() throws {
+    @Test func `a pause while the response is parsed keeps the outcome for the resume`() throws {
         let (parsing, paused) = (Signal(), Signal())
         let probe = Probe(server.url("/quick"))
         probe.operation.responseSerializer = SlowSerializer(parsing: parsing, goOn: paused)
@@ -72,7 +72,7 @@ import Testing
         }
     }
 
-    @Test func aFailingOutputStreamFailsTheOperation() throws {
+    @Test func `a failing output stream fails the operation`() throws {
         let full = try #require(OutputStream(toFileAtPath: "/dev/full", append: false))
         let probe = Probe(server.url("/quick"), output: full)
         queue.addOperation(probe.operation)
@@ -80,7 +80,7 @@ import Testing
         #expect(probe.error?.userInfo[NSLocalizedDescriptionKey] as? String != nil)
     }
 
-    @Test func anOutputStreamThatCannotBeOpenedFailsTheOperation() throws {
+    @Test func `an output stream that cannot be opened fails the operation`() throws {
         let missing = try #require(OutputStream(toFileAtPath: "/no/such/directory/file", append: false))
         let probe = Probe(server.url("/quick"), output: missing)
         queue.addOperation(probe.operation)
@@ -88,7 +88,7 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    @Test func aStreamWithNoSpaceFailsTheOperation() {
+    @Test func `a stream with no space fails the operation`() {
         final class FullStream: OutputStream {
             override var streamStatus: Stream.Status { .open }
             override var hasSpaceAvailable: Bool { false }
@@ -101,7 +101,7 @@ import Testing
         #expect(probe.outcome() == ["failure \(URLError.cannotWriteToFile.rawValue)", "completion"])
     }
 
-    @Test func aSlowStreamOfAUsersHoldsBackItsOwnTransferAndNoOther() {
+    @Test func `a slow stream of a user's holds back its own transfer and no other`() {
         final class SlowStream: OutputStream {
             let goOn = Signal()
             let writing = Signal()
@@ -135,7 +135,7 @@ import Testing
         #expect(stream.bytes == content)
     }
 
-    @Test func aStreamThatIsWholeOnlyWhenClosedIsClosedBeforeTheOperationFinishes() {
+    @Test func `a stream that is whole only when closed is closed before the operation finishes`() {
         final class Buffered: OutputStream {
             private var pending = Data()
             private(set) var whole = Data()
@@ -156,7 +156,7 @@ import Testing
 
     // MARK: 3: results are final before isFinished
 
-    @Test func aDependentAlwaysSeesTheResults() throws {
+    @Test func `a dependent always sees the results`() throws {
         for _ in 0..<200 {
             let first = Probe(server.url("/json"))
             first.operation.responseSerializer = JSONResponseSerializer()
@@ -174,7 +174,7 @@ import Testing
         }
     }
 
-    @Test func theParsedBodyOfAnErrorResponseStandsBesideTheError() {
+    @Test func `the parsed body of an error response stands beside the error`() {
         server.route("GET", "/refused", .json(text: #"{"reason": "no"}"#).status(403))
         let probe = Probe(server.url("/refused"))
         probe.operation.responseSerializer = JSONResponseSerializer()
@@ -187,7 +187,7 @@ import Testing
 
     // MARK: 4: changes are posted with no lock held
 
-    @Test func anObserverMayUseTheOperationInItsHandler() {
+    @Test func `an observer may use the operation in its handler`() {
         let probe = Probe(server.url("/quick"))
         let finished = Signal()
         probe.operation.observe(.isFinished) { operation, change in
@@ -202,7 +202,7 @@ import Testing
 
     // MARK: 7: groups and handlers
 
-    @Test func theCompletionGroupIsLeftOnEveryPath() {
+    @Test func `the completion group is left on every path`() {
         let group = DispatchGroup()
         server.route("GET", "/broken", .text("x").resetBeforeHead())
         let paths: [(HTTPRequestOperation) -> Void] = [
@@ -243,7 +243,7 @@ import Testing
     // MARK: 8: nothing is held
 
     @Test(arguments: ["finished", "cancelled"])
-    func anOperationThatIsStillHeldHoldsNoClosureWhenItsHandlersHaveRun(ending: String) throws {
+    func `an operation that is still held holds no closure when its handlers have run`(ending: String) throws {
         final class Token: Sendable { func use() {} }
         weak var left: Token?
         let operation = HTTPRequestOperation(request: URLRequest(url: server.url("/quick")))
@@ -280,7 +280,7 @@ import Testing
     @Test(arguments: [
         "ftp://127.0.0.1/x", "file:///etc/passwd", "http:///nohost", "relative", "gopher://127.0.0.1/",
     ])
-    func aURLThatCannotBeLoadedIsATypedError(text: String) throws {
+    func `a URL that cannot be loaded is a typed error`(text: String) throws {
         let probe = Probe(try #require(URL(string: text)))
         queue.addOperation(probe.operation)
         let outcome = try #require(probe.outcome())
@@ -289,7 +289,7 @@ import Testing
                 .contains(outcome))
     }
 
-    @Test func startingAnOperationTwiceDoesNothing() {
+    @Test func `starting an operation twice does nothing`() {
         let probe = Probe(server.url("/quick"))
         probe.operation.start()
         probe.operation.start()
@@ -298,7 +298,7 @@ import Testing
         #expect(server.requests.count == 1)
     }
 
-    @Test func whatPrepareThrowsIsTheOperationsError() {
+    @Test func `what prepare throws is the operation's error`() {
         struct Refusal: Error {}
         let probe = Probe(server.url("/quick"))
         probe.operation.prepare = { _ in throw Refusal() }
@@ -308,7 +308,7 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    @Test func aDependencysFailureCancelsWhereThatIsAskedFor() {
+    @Test func `a dependency's failure cancels where that is asked for`() {
         server.route("GET", "/broken", .text("x").resetBeforeHead())
         let first = Probe(server.url("/broken"))
         let (strict, lenient) = (Probe(server.url("/quick")), Probe(server.url("/quick")))

@@ -34,7 +34,7 @@ import Testing
     }
 
     @Test(arguments: QueueKind.allCases, [false, true])
-    func itCanBeAddedAfterwards(kind: QueueKind, wasPaused: Bool) {
+    func `it can be added afterwards`(kind: QueueKind, wasPaused: Bool) {
         let operation = operation()
         let calls = Calls(of: operation)
         if wasPaused { operation.pause() }
@@ -49,7 +49,7 @@ import Testing
         #expect(network.connectionCount == 0)
     }
 
-    @Test func inASuspendedQueueOfFoundationsItWaitsForItsStart() {
+    @Test func `in a suspended queue of Foundation's it waits for its start`() {
         let queue = OperationQueue()
         queue.isSuspended = true
         let operation = operation()
@@ -63,7 +63,7 @@ import Testing
         #expect(calls.all == Calls.cancelled)
     }
 
-    @Test func startedByHandItFinishesOnce() {
+    @Test func `started by hand it finishes once`() {
         let operation = operation()
         let calls = Calls(of: operation)
         operation.cancel()
@@ -73,7 +73,7 @@ import Testing
         #expect(calls.all == Calls.cancelled)
     }
 
-    @Test func startedByHandItDoesNotWaitForItsDependencies() {
+    @Test func `started by hand it does not wait for its dependencies`() {
         let operation = operation()
         operation.addDependency(BlockOperation {})
         operation.start()
@@ -83,7 +83,7 @@ import Testing
         #expect(operation.isFinished)
     }
 
-    @Test func whatWasStartedBeforeFinishesAtOnce() {
+    @Test func `what was started before finishes at once`() {
         let paused = operation()
         paused.start()
         paused.pause()
@@ -101,7 +101,7 @@ import Testing
         #expect(waiting.isFinished && (waiting.error as? URLError)?.code == .cancelled)
     }
 
-    @Test func aDependentRunsWhenItHasFinished() {
+    @Test func `a dependent runs when it has finished`() {
         let operation = operation()
         let dependent = BlockOperation {}
         dependent.addDependency(operation)
@@ -115,7 +115,7 @@ import Testing
     }
 
     /// Foundation hangs on this with its own operations.
-    @Test func itCanBeAddedBehindABarrierOfFoundations() {
+    @Test func `it can be added behind a barrier of Foundation's`() {
         let queue = OperationQueue()
         queue.isSuspended = true
         queue.addOperation {}
@@ -131,7 +131,7 @@ import Testing
     }
 
     @Test(arguments: QueueKind.allCases, [false, true])
-    func tenThousandTimesAddingRacesWithCancelling(kind: QueueKind, isPaused: Bool) {
+    func `ten thousand times adding races with cancelling`(kind: QueueKind, isPaused: Bool) {
         let queue = kind.make()
         let pairs = (0..<10_000).map { _ in operation() }
         let failures = Counter()
@@ -174,7 +174,7 @@ import Testing
 
     // MARK: Awaited
 
-    @Test(.timeLimit(.minutes(2))) func oneThatWasCancelledBeforeIsStartedByTheAwait() async {
+    @Test(.timeLimit(.minutes(2))) func `one that was cancelled before is started by the await`() async {
         let operation = operation()
         operation.cancel()
         await #expect(throws: URLError.self) { try await operation.finished() }
@@ -182,7 +182,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(2)), arguments: [false, true])
-    func oneThatIsCancelledDuringTheAwaitIsStartedByTheCancel(byTheTask: Bool) async throws {
+    func `one that is cancelled during the await is started by the cancel`(byTheTask: Bool) async throws {
         for isPaused in [false, true] {
             let operation = operation()
             if isPaused { operation.pause() }
@@ -194,7 +194,7 @@ import Testing
         }
     }
 
-    @Test(.timeLimit(.minutes(2))) func oneThatAQueueOfFoundationsHoldsIsLeftToIt() async {
+    @Test(.timeLimit(.minutes(2))) func `one that a queue of Foundation's holds is left to it`() async {
         let queue = OperationQueue()
         queue.isSuspended = true
         let operation = operation()
@@ -209,7 +209,7 @@ import Testing
         #expect(operation.isFinished)
     }
 
-    @Test(.timeLimit(.minutes(2))) func oneThatIsAwaitedRacesWithAQueueOfConvoys() async {
+    @Test(.timeLimit(.minutes(2))) func `one that is awaited races with a queue of Convoy's`() async {
         for _ in 0..<2_000 {
             let operation = operation()
             operation.postsNotifications = false
@@ -229,7 +229,7 @@ import Testing
 
     // MARK: A batch
 
-    @Test func aCancelledBatchThatNobodyHasStartedFinishesInItsStart() throws {
+    @Test func `a cancelled batch that nobody has started finishes in its start`() throws {
         let operations = URLConnectionOperation.batch(
             of: [operation()], completionQueue: testQueue, completion: { _ in Issue.record("it was cancelled") })
         let batch = try #require(operations.last)

@@ -38,14 +38,14 @@ import Testing
         queue.waitUntilAllOperationsAreFinished()
     }
 
-    @Test func aHundredForAFastHostAreDoneBeforeASlowOneHasFinishedFifty() {
+    @Test func `a hundred for a fast host are done before a slow one has finished fifty`() {
         enqueueSlow("/slow")
         enqueueFastAndWait()
         #expect(slowServer.statistics.responseCount < 50)
         end()
     }
 
-    @Test func aHostThatNeverAnswersHoldsNoMoreThanItsOwnSlots() {
+    @Test func `a host that never answers holds no more than its own slots`() {
         queue.maxConcurrentOperationCountPerHost = 6
         enqueueSlow("/held")
         // Done while the other host has answered nothing.

@@ -267,7 +267,7 @@ struct QueueCancelTests {
         return task
     }
 
-    @Test func whileAllSlotsAreTakenByRequestsThatStall() async throws {
+    @Test func `while all slots are taken by requests that stall`() async throws {
         queue.maxConcurrentOperationCount = 3
         let stalled = [await waitingTask(), await waitingTask(), await waitingTask()]
         try await server.waitForRequests(count: 3, timeout: 100)
@@ -282,7 +282,7 @@ struct QueueCancelTests {
         #expect(queue.queuedOperationCount == 0)
     }
 
-    @Test func inASuspendedQueue() async throws {
+    @Test func `in a suspended queue`() async throws {
         queue.isSuspended = true
         let task = await waitingTask()
         task.cancel()

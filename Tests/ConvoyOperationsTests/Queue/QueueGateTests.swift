@@ -1,4 +1,5 @@
 import ConvoySupport
+import ConvoyTestSupport
 import Foundation
 import Testing
 
@@ -125,7 +126,7 @@ struct QueueGateTests {
         let blocker = PausableTestOperation()
         queue.addOperation(blocker)
         var expected: [String] = []
-        var random = SystemRandomNumberGenerator()
+        var random = SplitMix64.printingSeed()
         for number in 0..<100 {
             let operation = PausableTestOperation(host: "a", waitsAtGate: Bool.random(using: &random)) {
                 log.add("\(number)")

@@ -1,4 +1,5 @@
 import ConvoySupport
+import ConvoyTestSupport
 import Foundation
 import Synchronization
 import Testing
@@ -36,11 +37,11 @@ struct QueueStressTests {
 
         init(hesitates: Bool = false) { self.hesitates = hesitates }
 
-        func any(_ random: inout SystemRandomNumberGenerator) -> PausableTestOperation? {
+        func any(_ random: inout SplitMix64) -> PausableTestOperation? {
             contents.withLock { $0.open.randomElement(using: &random) }
         }
 
-        func add(_ random: inout SystemRandomNumberGenerator) {
+        func add(_ random: inout SplitMix64) {
             guard contents.withLock({ $0.open.count }) < 400 else { return }
             let kind = hesitates ? HesitatingOperation.self : PausableTestOperation.self
             let operation = kind.init(
@@ -77,7 +78,7 @@ struct QueueStressTests {
             self.wrong.withLock { $0 += wrong }
         }
 
-        func step(_ random: inout SystemRandomNumberGenerator) {
+        func step(_ random: inout SplitMix64) {
             let operation = any(&random)
             switch Int.random(in: 0..<100, using: &random) {
             case 0..<35: add(&random)
@@ -143,13 +144,15 @@ struct QueueStressTests {
     }
 
     private func run(
-        _ field: Field, _ extra: @escaping @Sendable (Field, inout SystemRandomNumberGenerator) -> Void
+        _ field: Field, _ extra: @escaping @Sendable (Field, inout SplitMix64) -> Void
     ) {
         let deadline = DispatchTime.now() + Self.seconds
         let doors = (0..<8).map { _ in Door() }
+        var seeds = SplitMix64.printingSeed(of: "a queue under stress")
         for door in doors {
+            let seeded = seeds.fork()
             Thread {
-                var random = SystemRandomNumberGenerator()
+                var random = seeded
                 while DispatchTime.now() < deadline {
                     for _ in 0..<20 {
                         field.step(&random)

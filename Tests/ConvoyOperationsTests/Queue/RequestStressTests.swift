@@ -1,4 +1,5 @@
 import ConvoyTestServer
+import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
 import Synchronization
@@ -20,7 +21,7 @@ import Testing
         let timesFinished = Atomic<Int>(0)
     }
 
-    @Test func everyOperationFinishesOnceAndNothingIsLeft() throws {
+    @Test func `every operation finishes once and nothing is left`() throws {
         let seconds = Double(ProcessInfo.processInfo.environment["CONVOY_STRESS_SECONDS"] ?? "") ?? 3
         let server = try TestServer()
         server.route("GET", "/quick", .text("quick"))
@@ -35,10 +36,12 @@ import Testing
         let group = DispatchGroup()
         let threads = DispatchGroup()
         let deadline = Date(timeIntervalSinceNow: seconds)
+        var seeds = SplitMix64.printingSeed()
         for number in 0..<8 {
             threads.enter()
+            let seeded = seeds.fork()
             Thread {
-                var random = SystemRandomNumberGenerator()
+                var random = seeded
                 var mine: [Counted] = []
                 while Date() < deadline {
                     // No faster than they can be worked off.

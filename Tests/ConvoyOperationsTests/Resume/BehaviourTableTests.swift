@@ -67,12 +67,12 @@ import Testing
     }
 
     @Test(arguments: ServerBehaviour.chosen)
-    func aDownloadThatIsPausedInItsMiddleEndsAsTheTableSays(behaviour: ServerBehaviour) throws {
+    func `a download that is paused in its middle ends as the table says`(behaviour: ServerBehaviour) throws {
         try check(behaviour, from: try TestServer())
     }
 
     @Test(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)"))
-    func soItDoesOverHTTP2() throws {
+    func `so it does over HTTP/2`() throws {
         let server = try TestServer()
         let nginx = try Nginx(forwardingTo: server.port)
         for behaviour in ServerBehaviour.chosen where behaviour.passesNginx {

@@ -41,7 +41,7 @@ import Testing
         eventually { probe.operation.retryCount == 1 && !probe.operation.isExecuting }
     }
 
-    @Test func anHourOfRetryAfterHoldsOthersForAMinuteAndOnlyThoseWithAPolicy() throws {
+    @Test func `an hour of Retry-After holds others for a minute and only those with a policy`() throws {
         let busy = probe("/busy", policy())
         #expect(waitsForItsRetry(busy))
         #expect(probe("/quick", nil).outcome() == Probe.succeeded)
@@ -58,7 +58,7 @@ import Testing
         #expect(busy.outcome() == Probe.succeeded)
     }
 
-    @Test func theHandlerHearsThatItWaitsAtTheGateAndUntilWhen() throws {
+    @Test func `the handler hears that it waits at the gate and until when`() throws {
         #expect(waitsForItsRetry(probe("/busy", policy())))
         let events = RetryEvents()
         let other = Probe(server.url("/quick"))
@@ -85,7 +85,7 @@ import Testing
         queue.cancelAllOperations()
     }
 
-    @Test(arguments: [0.0, 10, 3600]) func thePolicySaysForHowLongAGateClosesAtMost(duration: Double) throws {
+    @Test(arguments: [0.0, 10, 3600]) func `the policy says for how long a gate closes at most`(duration: Double) throws {
         #expect(waitsForItsRetry(probe("/busy", policy(gate: duration))))
         let other = probe("/quick", policy())
         if duration > 0 {
@@ -97,7 +97,7 @@ import Testing
         queue.cancelAllOperations()
     }
 
-    @Test func aSecondRefusalKeepsTheGateClosedForNoMoreThanAMinuteFromThen() throws {
+    @Test func `a second refusal keeps the gate closed for no more than a minute from then`() throws {
         server.route("GET", "/late", .status(503).header("Retry-After", "3600").held(by: gate))
         let late = probe("/late", policy())
         try server.waitForRequests(count: 1, timeout: 100)
@@ -115,7 +115,7 @@ import Testing
 
     private let gate = TestServer.Gate()
 
-    @Test func whoWaitsAtAGateCanBeCancelledAndPaused() throws {
+    @Test func `who waits at a gate can be cancelled and paused`() throws {
         #expect(waitsForItsRetry(probe("/busy", policy())))
         let (cancelled, paused) = (probe("/quick", policy()), probe("/quick", policy()))
         cancelled.operation.cancel()

@@ -32,27 +32,27 @@ import Testing
         return probe
     }
 
-    @Test(arguments: [408, 429, 500, 502, 503, 504]) func aStatusThatMayPassIsTriedAgain(status: Int) throws {
+    @Test(arguments: [408, 429, 500, 502, 503, 504]) func `a status that may pass is tried again`(status: Int) throws {
         server.route("GET", "/x", inTurn: [.status(status), .status(status), .text("at last")])
         let probe = try run("/x", policy())
         #expect(probe.operation.error == nil && probe.operation.responseString == "at last")
         #expect(probe.operation.retryCount == 2 && server.requests.count == 3)
     }
 
-    @Test(arguments: [400, 401, 404, 501, 505]) func aStatusThatWillNotPassIsNot(status: Int) throws {
+    @Test(arguments: [400, 401, 404, 501, 505]) func `a status that will not pass is not`(status: Int) throws {
         server.route("GET", "/x", .status(status))
         #expect(try run("/x", policy()).operation.error != nil)
         #expect(server.requests.count == 1)
     }
 
-    @Test func aLostConnectionIsTriedAgainAndTheLastFailureIsTheError() throws {
+    @Test func `a lost connection is tried again and the last failure is the error`() throws {
         server.route("GET", "/x", .text("x").resetBeforeHead())
         let probe = try run("/x", policy(2))
         #expect(probe.error?.code == .networkConnectionLost)
         #expect(server.requests.count == 3)
     }
 
-    @Test func whatIsNotIdempotentIsRepeatedOnlyIfNothingWasSent() throws {
+    @Test func `what is not idempotent is repeated only if nothing was sent`() throws {
         server.route("POST", "/x", .status(503))
         #expect(try run("/x", method: "POST", policy()).operation.retryCount == 0)
         #expect(server.requests.count == 1)
@@ -61,7 +61,7 @@ import Testing
         #expect(probe.error?.code == .cannotConnectToHost && probe.operation.retryCount == 2)
     }
 
-    @Test func aBodyThatCanBeReadOnceIsSentOnce() throws {
+    @Test func `a body that can be read once is sent once`() throws {
         server.route("PUT", "/x", .status(503))
         let events = RetryEvents()
         let probe = Probe(server.url("/x"), method: "PUT")
@@ -74,7 +74,7 @@ import Testing
         #expect(events.decisions == [.giveUp(.bodyCannotBeSentAgain)])
     }
 
-    @Test func theHandlerHearsWhy() throws {
+    @Test func `the handler hears why`() throws {
         server.route("GET", "/x", .status(502))
         let events = RetryEvents()
         let probe = Probe(server.url("/x"))
@@ -92,7 +92,7 @@ import Testing
         #expect(decisions.last == .giveUp(.tooManyRetries))
     }
 
-    @Test func retryAfterIsTheLeastDelay() throws {
+    @Test func `Retry-After is the least delay`() throws {
         server.route("GET", "/x", inTurn: [.status(503).header("Retry-After", "1"), .text("now")])
         let probe = try run("/x", policy())
         #expect(probe.operation.error == nil)
@@ -100,12 +100,12 @@ import Testing
         #expect(try #require(times.last).timeIntervalSince(try #require(times.first)) >= 1)
     }
 
-    @Test func aServerThatAsksToWaitTooLongGetsNoRetry() throws {
+    @Test func `a server that asks to wait too long gets no retry`() throws {
         server.route("GET", "/x", .status(503).header("Retry-After", "86400"))
         #expect(try run("/x", policy()).operation.retryCount == 0)
     }
 
-    @Test func aRetriedDownloadGoesOnWhereItBrokeOff() throws {
+    @Test func `a retried download goes on where it broke off`() throws {
         let content = PatternBytes.data(count: 2_000_000)
         let isFirst = Atomic<Bool>(true)
         server.serve(content, at: "/file", etag: "\"v1\"") { _, response in
@@ -117,7 +117,7 @@ import Testing
         #expect(range.hasPrefix("bytes=") && range != "bytes=0-")
     }
 
-    @Test func aWaitingRetryHoldsNoSlot() throws {
+    @Test func `a waiting retry holds no slot`() throws {
         server.route("GET", "/failing", inTurn: [.status(500).header("Retry-After", "1"), .text("late")])
         server.route("GET", "/quick", .text("quick"))
         queue.maxConcurrentOperationCount = 1
@@ -130,7 +130,7 @@ import Testing
         #expect(failing.operation.responseString == "late")
     }
 
-    @Test func aWaitingRetryCanBeCancelledAndPaused() throws {
+    @Test func `a waiting retry can be cancelled and paused`() throws {
         server.route("GET", "/x", .status(500).header("Retry-After", "3600"))
         let waiting = Signal()
         for pauses in [false, true] {
@@ -153,7 +153,7 @@ import Testing
         }
     }
 
-    @Test func theBudgetKeepsAnOutageFromBeingAmplified() throws {
+    @Test func `the budget keeps an outage from being amplified`() throws {
         server.route("GET", "/x", .status(500))
         let shared = policy(100, reserve: 5)
         let probes = (0..<20).map { _ in
@@ -166,7 +166,7 @@ import Testing
         #expect(server.requests.count == 25)
     }
 
-    @Test func anOutageSeesAHandfulOfRequestsAndThenEverythingSucceeds() throws {
+    @Test func `an outage sees a handful of requests and then everything succeeds`() throws {
         let began = Mutex<Date?>(nil)
         server.route("GET", "/x") { request in
             let first = began.withLock { first in

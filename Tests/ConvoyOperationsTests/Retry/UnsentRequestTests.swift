@@ -56,7 +56,7 @@ import Testing
         return policy
     }
 
-    @Test(arguments: ["GET", "POST", "PATCH"]) func itIsSentAgainAtOnceWithoutAPolicy(method: String) {
+    @Test(arguments: ["GET", "POST", "PATCH"]) func `it is sent again at once without a policy`(method: String) {
         let attempt = Attempt(url, method, [.unsent, .unsent, .answer])
         #expect(attempt.run())
         #expect(attempt.operation.error == nil && attempt.operation.statusCode == 200)
@@ -64,14 +64,14 @@ import Testing
         #expect(attempt.decisions == [.retry(after: 0), .retry(after: 0)] && attempt.counts == [0, 1])
     }
 
-    @Test func threeTimesInARowAtMost() {
+    @Test func `three times in a row at most`() {
         let attempt = Attempt(url, "POST", Array(repeating: .unsent, count: 10))
         #expect(attempt.run())
         #expect(attempt.errorCode == .networkConnectionLost && attempt.transport.paths.count == 4)
         #expect(attempt.decisions == Array(repeating: .retry(after: 0), count: 3) + [.giveUp(.tooManyRetries)])
     }
 
-    @Test func itCountsNeitherAgainstThePolicysNumberNorAgainstItsBudget() {
+    @Test func `it counts neither against the policy's number nor against its budget`() {
         let script: [ScriptedTransport.End] = [.unsent, .unsent, .unsent, .lost, .unsent, .unsent, .answer]
         let attempt = Attempt(url, "GET", script, policy: policy(1, reserve: 1))
         #expect(attempt.run())
@@ -79,21 +79,21 @@ import Testing
         #expect(attempt.decisions == Array(repeating: .retry(after: 0), count: 6) && attempt.counts == Array(0..<6))
     }
 
-    @Test func whenThatIsNotEnoughThePolicyDecidesWhateverTheMethod() {
+    @Test func `when that is not enough the policy decides whatever the method`() {
         let attempt = Attempt(url, "POST", Array(repeating: .unsent, count: 10), policy: policy(2))
         #expect(attempt.run())
         #expect(attempt.errorCode == .networkConnectionLost && attempt.transport.paths.count == 6)
         #expect(attempt.decisions.last == .giveUp(.tooManyRetries))
     }
 
-    @Test func whatIsNotIdempotentAndWasSentIsNeverSentAgainWhateverThePolicySays() {
+    @Test func `what is not idempotent and was sent is never sent again whatever the policy says`() {
         let attempt = Attempt(url, "POST", [.unsent, .lost], policy: policy(5))
         #expect(attempt.run())
         #expect(attempt.errorCode == .networkConnectionLost && attempt.transport.paths.count == 2)
         #expect(attempt.decisions == [.retry(after: 0), .giveUp(.notIdempotent)])
     }
 
-    @Test func unlessTheUserSaysThatItIsIdempotent() {
+    @Test func `unless the user says that it is idempotent`() {
         var policy = policy(5)
         policy.idempotentMethods.insert("POST")
         let attempt = Attempt(url, "POST", [.lost, .lost, .answer], policy: policy)
@@ -101,7 +101,7 @@ import Testing
         #expect(attempt.operation.error == nil && attempt.transport.paths.count == 3)
     }
 
-    @Test func withoutAPolicyNothingElseIsSentAgain() {
+    @Test func `without a policy nothing else is sent again`() {
         for end in [ScriptedTransport.End.lost, .refused] {
             let attempt = Attempt(url, "GET", [end])
             #expect(attempt.run())
@@ -109,7 +109,7 @@ import Testing
         }
     }
 
-    @Test func aBodyThatCanBeReadOnceIsNotSentAgainAndAReplayableOneIs() throws {
+    @Test func `a body that can be read once is not sent again and a replayable one is`() throws {
         let once = Attempt(url, "POST", [.unsent, .answer], body: InputStream(data: Data("once".utf8)))
         #expect(once.run())
         #expect(once.errorCode == .networkConnectionLost && once.transport.bodies == [Data("once".utf8)])
@@ -139,7 +139,7 @@ import Testing
         }
     }
 
-    @Test func itKeepsItsSlotAndWaitsForNobody() throws {
+    @Test func `it keeps its slot and waits for nobody`() throws {
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = 1
         let transport = ScriptedTransport([.unsent, .unsent, .answer, .answer])
@@ -153,7 +153,7 @@ import Testing
         #expect(transport.paths == ["/x/first", "/x/first", "/x/first", "/x/second"])
     }
 
-    @Test func aPauseAndACancelThatComeMeanwhileAreHonoured() throws {
+    @Test func `a pause and a cancel that come meanwhile are honoured`() throws {
         for isPaused in [true, false] {
             let attempt = Attempt(url, "POST", [.unsent, .answer])
             let operation = attempt.operation
@@ -174,7 +174,7 @@ import Testing
         }
     }
 
-    @Test func aRequestThatARedirectHasLedOnWasSent() throws {
+    @Test func `a request that a redirect has led on was sent`() throws {
         let server = try TestServer()
         let nobody = try LoopbackPort.free()
         server.redirect("/moved", to: "http://127.0.0.1:\(nobody)/x", status: 307)

@@ -23,7 +23,7 @@ import Testing
 
     // MARK: Multipart
 
-    @Test func twoFilesAndFieldsArriveAsTheyAre() async throws {
+    @Test func `two files and fields arrive as they are`() async throws {
         let file = try directory.write(bytes, to: "naïve \"name\".bin")
         let operation = try manager.makeMultipartOperation(
             "post",
@@ -49,7 +49,7 @@ import Testing
         #expect(echo.header("Transfer-Encoding") == nil)
     }
 
-    @Test func theMediaTypeOfAFileIsThatOfItsName() async throws {
+    @Test func `the media type of a file is that of its name`() async throws {
         let file = try directory.write(bytes, to: "picture.png")
         let operation = try manager.makeMultipartOperation("post") { try $0.appendPart(fileURL: file, name: "picture") }
         let echo = try await finish(operation)
@@ -57,7 +57,7 @@ import Testing
         #expect(echo.file("picture") == bytes)
     }
 
-    @Test func awkwardNamesArriveAsABrowserWouldSendThem() async throws {
+    @Test func `awkward names arrive as a browser would send them`() async throws {
         let operation = try manager.makeMultipartOperation("post") { form in
             form.appendPart(formData: Data("1".utf8), name: "漢字 é")
             form.appendPart(formData: Data("2".utf8), name: "say \"hello\"; x=y")
@@ -68,7 +68,7 @@ import Testing
         #expect(echo.file("a%0D%0Ab") == Data("3".utf8))
     }
 
-    @Test func partsFromStreamsAndWithHeadersOfTheirOwnArrive() async throws {
+    @Test func `parts from streams and with headers of their own arrive`() async throws {
         let (bytes, text) = (bytes, text)
         let operation = try manager.makeMultipartOperation("put", method: .put) { form in
             form.appendPart(
@@ -85,7 +85,7 @@ import Testing
         #expect(echo.form == ["own": "body"])
     }
 
-    @Test func aFileThatGrewAfterItWasAddedIsAnErrorAndNoCorruptBody() async throws {
+    @Test func `a file that grew after it was added is an error and no corrupt body`() async throws {
         let file = try directory.write(Data("short".utf8), to: "file.txt")
         let operation = try manager.makeMultipartOperation("post") { try $0.appendPart(fileURL: file, name: "file") }
         try Data("longer than before".utf8).write(to: file)
@@ -94,7 +94,7 @@ import Testing
         #expect(operation.response == nil)
     }
 
-    @Test func aFormIsSentAgainToWhereItIsRedirected() async throws {
+    @Test func `a form is sent again to where it is redirected`() async throws {
         let file = try directory.write(bytes, to: "file.bin")
         let operation = try manager.makeMultipartOperation(
             "redirect-to?url=/anything&status_code=307", parameters: ["a": "b"]
@@ -106,32 +106,32 @@ import Testing
 
     // MARK: Streams
 
-    @Test func aStreamOfKnownLengthIsSentWithThatLength() async throws {
+    @Test func `a stream of known length is sent with that length`() async throws {
         let file = try directory.write(bytes, to: "body.bin")
         let echo = try await upload(InputStream(url: file), length: bytes.count)
         #expect(echo.body == bytes)
         #expect(echo.header("Content-Length") == "\(bytes.count)" && echo.header("Transfer-Encoding") == nil)
     }
 
-    @Test func aStreamOfUnknownLengthIsSentInChunks() async throws {
+    @Test func `a stream of unknown length is sent in chunks`() async throws {
         let echo = try await upload(InputStream(data: bytes), length: nil)
         #expect(echo.body == bytes)
         #expect(echo.header("Content-Length") == nil && echo.header("Transfer-Encoding") == "chunked")
     }
 
-    @Test func anEmptyStreamIsAnEmptyBody() async throws {
+    @Test func `an empty stream is an empty body`() async throws {
         let echo = try await upload(InputStream(data: Data()), length: nil)
         #expect(echo.body == Data())
     }
 
     @Test(arguments: [-1, 1])
-    func aStreamOfAnotherLengthThanAnnouncedFails(difference: Int) async throws {
+    func `a stream of another length than announced fails`(difference: Int) async throws {
         await #expect(throws: URLError.self) {
             try await upload(InputStream(data: bytes), length: bytes.count + difference)
         }
     }
 
-    @Test func progressTellsOfEveryByteOfTheBody() async throws {
+    @Test func `progress tells of every byte of the body`() async throws {
         let operation = try manager.makeMultipartOperation("post") { form in
             form.appendPart(fileData: bytes, name: "file", fileName: "file.bin", mimeType: "application/octet-stream")
         }

@@ -24,14 +24,14 @@ import Testing
         "pi": "3.5", "text": .string(awkward), "empty": "",
     ]
 
-    @Test func aNestedFormDecodesBackToWhatWentIn() async throws {
+    @Test func `a nested form decodes back to what went in`() async throws {
         let echo: Echo = try await manager.post("post", parameters: Self.nested)
         #expect(echo.form == Self.flat)
         #expect(echo.header("Content-Type") == "application/x-www-form-urlencoded")
         #expect(echo.args.isEmpty && echo.data == "")
     }
 
-    @Test func aNestedQueryDecodesBackToWhatWentIn() async throws {
+    @Test func `a nested query decodes back to what went in`() async throws {
         let echo: Echo = try await manager.get("get?first=1#fragment", parameters: Self.nested)
         var expected = Self.flat
         expected["first"] = "1"
@@ -43,7 +43,7 @@ import Testing
         (.indices, ["a[0]": "1", "a[1]": "2", "b[c]": "3"]), (.noBrackets, ["a": ["1", "2"], "b[c]": "3"]),
         (.dots, ["a[0]": "1", "a[1]": "2", "b.c": "3"]),
     ] as [(QueryStringStyle, [String: JSON])])
-    func everyQueryStyleIsReadAsItIsWritten(style: QueryStringStyle, expected: [String: JSON]) async throws {
+    func `every query style is read as it is written`(style: QueryStringStyle, expected: [String: JSON]) async throws {
         var serializer = HTTPRequestSerializer()
         serializer.queryStringStyle = style
         manager.requestSerializer = serializer
@@ -53,14 +53,14 @@ import Testing
         #expect(get.args == expected && post.form == expected)
     }
 
-    @Test func anEmptyDictionaryAddsNothing() async throws {
+    @Test func `an empty dictionary adds nothing`() async throws {
         let get: Echo = try await manager.get("get", parameters: [:])
         #expect(get.args.isEmpty && !get.url.contains("?"))
         let post: Echo = try await manager.post("post", parameters: [:])
         #expect(post.form == [:] && post.header("Content-Length") == "0")
     }
 
-    @Test func aJSONBodyIsReadAsTheSameTree() async throws {
+    @Test func `a JSON body is read as the same tree`() async throws {
         manager.requestSerializer = JSONRequestSerializer()
         let echo: Echo = try await manager.post(
             "post",
@@ -76,7 +76,7 @@ import Testing
         #expect(echo.header("Content-Type") == "application/json" && echo.form == [:])
     }
 
-    @Test func anEncodableIsSentAsItsJSON() async throws {
+    @Test func `an encodable is sent as its JSON`() async throws {
         struct User: Codable, Equatable, Sendable {
             var name: String
             var ages: [Int]
@@ -90,7 +90,7 @@ import Testing
     }
 
     @Test(arguments: [PropertyListSerialization.PropertyListFormat.xml, .binary])
-    func aPropertyListArrivesAsTheSameTree(format: PropertyListSerialization.PropertyListFormat) async throws {
+    func `a property list arrives as the same tree`(format: PropertyListSerialization.PropertyListFormat) async throws {
         manager.requestSerializer = PropertyListRequestSerializer(format: format)
         let parameters: Parameters = [
             "name": "Ada é", "list": [1, 2.5, true], "bytes": .data(Data([0, 1, 254, 255])),
@@ -108,7 +108,7 @@ import Testing
         #expect(list.count == 3 && list[1] as? Double == 2.5 && list[2] as? Bool == true)
     }
 
-    @Test func aCompressedBodySaysSoAndIsWhatGzipReads() async throws {
+    @Test func `a compressed body says so and is what gzip reads`() async throws {
         var serializer = JSONRequestSerializer()
         serializer.http.compressesBody = true
         manager.requestSerializer = serializer

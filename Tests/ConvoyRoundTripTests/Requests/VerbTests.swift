@@ -11,7 +11,7 @@ import Testing
 
     init() throws { manager = try Shared.manager() }
 
-    @Test func everyVerbWithAnEndpointOfItsOwnReachesIt() async throws {
+    @Test func `every verb with an endpoint of its own reaches it`() async throws {
         let parameters: Parameters = ["a": "b c"]
         let get: Echo = try await manager.get("get", parameters: parameters)
         let post: Echo = try await manager.post("post", parameters: parameters)
@@ -27,7 +27,7 @@ import Testing
     }
 
     @Test(arguments: ["GET", "POST", "PUT", "PATCH", "DELETE"])
-    func everyVerbCanCarryABody(verb: String) async throws {
+    func `every verb can carry a body`(verb: String) async throws {
         var serializer = JSONRequestSerializer()
         serializer.http.httpMethodsEncodingParametersInURI = []
         manager.requestSerializer = serializer
@@ -35,7 +35,7 @@ import Testing
         #expect(echo.method == verb && echo.json == ["a": [1, 2]] && echo.args.isEmpty)
     }
 
-    @Test func aTraceAndAnOptionsArrive() async throws {
+    @Test func `a trace and an options arrive`() async throws {
         let echo: Echo = try await manager.value(.trace, "anything")
         #expect(echo.method == "TRACE")
         let options = try await manager.send(.options, "anything")
@@ -43,14 +43,14 @@ import Testing
         #expect(Set(["GET", "POST", "PATCH", "OPTIONS"]).isSubset(of: allowed))
     }
 
-    @Test func theWrongVerbIsRefusedWithWhatIsAllowed() async throws {
+    @Test func `the wrong verb is refused with what is allowed`() async throws {
         let (operation, error) = try await manager.failure(.delete, "post")
         #expect((error as NSError?)?.code == NSURLErrorBadServerResponse)
         #expect(operation.statusCode == 405)
         #expect(operation.response?.value(forHTTPHeaderField: "Allow")?.contains("POST") == true)
     }
 
-    @Test func rawBytesOfAllValuesArriveAsTheyAre() async throws {
+    @Test func `raw bytes of all values arrive as they are`() async throws {
         let bytes = Data((0..<70_000).map { UInt8(truncatingIfNeeded: $0) })
         let operation = try await manager.send(
             .put, "put", body: bytes, headers: ["Content-Type": "application/octet-stream"]
@@ -59,7 +59,7 @@ import Testing
         #expect(echo.body == bytes && echo.header("Content-Length") == "70000")
     }
 
-    @Test func headersOfTheSerializerAndOfTheRequestArrive() async throws {
+    @Test func `headers of the serializer and of the request arrive`() async throws {
         var serializer = HTTPRequestSerializer()
         serializer.setValue("ours", forHTTPHeaderField: "X-Common")
         serializer.setValue("ours", forHTTPHeaderField: "X-Taken")
@@ -72,7 +72,7 @@ import Testing
         #expect(echo.header("Accept-Language") == serializer.value(forHTTPHeaderField: "Accept-Language"))
     }
 
-    @Test func theUserAgentIsTheSerializers() async throws {
+    @Test func `the user agent is the serializer's`() async throws {
         let answer: [String: String] = try await manager.get("user-agent")
         let own = HTTPRequestSerializer().value(forHTTPHeaderField: "User-Agent")
         #expect(own != nil && answer["user-agent"] == own)
@@ -80,7 +80,7 @@ import Testing
         #expect(other["user-agent"] == "Round/1.0 (trip)")
     }
 
-    @Test func basicCredentialsAreAccepted() async throws {
+    @Test func `basic credentials are accepted`() async throws {
         struct Answer: Decodable, Sendable { var authenticated: Bool, user: String }
         var serializer = HTTPRequestSerializer()
         serializer.setAuthorizationHeader(username: "ada", password: "p:ä ss")
@@ -95,7 +95,7 @@ import Testing
         #expect(refused.response?.value(forHTTPHeaderField: "WWW-Authenticate")?.hasPrefix("Basic realm=") == true)
     }
 
-    @Test func aBearerTokenIsAccepted() async throws {
+    @Test func `a bearer token is accepted`() async throws {
         struct Answer: Decodable, Sendable { var authenticated: Bool, token: String }
         var serializer = HTTPRequestSerializer()
         serializer.setAuthorizationHeader(bearerToken: "abc.def-123~x")

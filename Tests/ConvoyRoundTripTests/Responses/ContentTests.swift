@@ -13,7 +13,7 @@ import Testing
     init() throws { manager = try Shared.manager() }
 
     @Test(arguments: [("gzip", "gzipped", "gzip"), ("deflate", "deflated", "deflate"), ("brotli", "brotli", "br")])
-    func aCompressedBodyIsDecoded(path: String, key: String, encoding: String) async throws {
+    func `a compressed body is decoded`(path: String, key: String, encoding: String) async throws {
         let operation = try await manager.response(.get, path)
         #expect(operation.response?.value(forHTTPHeaderField: "Content-Encoding") == encoding)
         let object = try #require(operation.responseObject as? [String: Any])
@@ -23,7 +23,7 @@ import Testing
         #expect(accepted.contains(encoding))
     }
 
-    @Test func textOfTheWholeOfUnicodeIsItself() async throws {
+    @Test func `text of the whole of Unicode is itself`() async throws {
         manager.responseSerializer = StringResponseSerializer()
         let operation = try await manager.response(.get, "encoding/utf8")
         let text = try #require(operation.responseObject as? String)
@@ -34,19 +34,19 @@ import Testing
         #expect(operation.response?.textEncodingName?.lowercased() == "utf-8")
     }
 
-    @Test func aValueIsDecodedAsItsType() async throws {
+    @Test func `a value is decoded as its type`() async throws {
         struct Answer: Decodable, Sendable { var uuid: UUID }
         let one: Answer = try await manager.get("uuid")
         let other: Answer = try await manager.get("uuid")
         #expect(one.uuid != other.uuid)
     }
 
-    @Test func aValueOfAnotherShapeIsADecodingError() async throws {
+    @Test func `a value of another shape is a decoding error`() async throws {
         struct Answer: Decodable, Sendable { var uuid: Int }
         await #expect(throws: DecodingError.self) { let _: Answer = try await manager.get("uuid") }
     }
 
-    @Test func aSampleOfJSONIsReadWhole() async throws {
+    @Test func `a sample of JSON is read whole`() async throws {
         struct Sample: Decodable, Sendable {
             struct Show: Decodable, Sendable {
                 struct Slide: Decodable, Sendable { var title: String, type: String, items: [String]? }
@@ -59,7 +59,7 @@ import Testing
         #expect(sample.slideshow.slides.last?.items?.count == 2)
     }
 
-    @Test func aSampleOfXMLIsAParserThatHasNotBegun() async throws {
+    @Test func `a sample of XML is a parser that has not begun`() async throws {
         final class Counter: NSObject, XMLParserDelegate {
             var elements: [String] = []
             func parser(
@@ -76,7 +76,7 @@ import Testing
         #expect(counter.elements.filter { $0 == "slide" }.count == 2)
     }
 
-    @Test func aSampleOfXMLIsADocument() async throws {
+    @Test func `a sample of XML is a document`() async throws {
         let operation = try await manager.send(.get, "xml") { $0.responseSerializer = XMLDocumentResponseSerializer() }
         let document = try #require(operation.responseObject as? XMLDocument)
         let root = try #require(document.rootElement())
@@ -86,13 +86,13 @@ import Testing
         #expect(titles == ["Wake up to WonderWidgets!", "Overview"])
     }
 
-    @Test func aPageIsNoXMLByItsType() async throws {
+    @Test func `a page is no XML by its type`() async throws {
         manager.responseSerializer = XMLDocumentResponseSerializer()
         let (_, error) = try await manager.failure(.get, "html")
         #expect((error as NSError?)?.code == NSURLErrorCannotDecodeContentData)
     }
 
-    @Test func oneOfSeveralSerializersTakesTheResponse() async throws {
+    @Test func `one of several serializers takes the response`() async throws {
         let both = CompoundResponseSerializer([JSONResponseSerializer(), XMLDocumentResponseSerializer()])
         let json = try await manager.send(.get, "json") { $0.responseSerializer = both }
         #expect(json.responseObject is [String: Any])
@@ -104,7 +104,7 @@ import Testing
         ("png", "image/png", "pig_icon.png"), ("jpeg", "image/jpeg", "jackal.jpg"),
         ("webp", "image/webp", "wolf_1.webp"), ("svg", "image/svg+xml", "svg_logo.svg"),
     ])
-    func anImageIsItsBytesAndItsType(kind: String, type: String, file: String) async throws {
+    func `an image is its bytes and its type`(kind: String, type: String, file: String) async throws {
         var serializer = HTTPResponseSerializer()
         serializer.acceptableContentTypes = [type]
         manager.responseSerializer = serializer
@@ -116,7 +116,7 @@ import Testing
         #expect(asked.responseData == operation.responseData)
     }
 
-    @Test func headersThatComeTwiceAreJoined() async throws {
+    @Test func `headers that come twice are joined`() async throws {
         let operation = try await manager.response(
             .get, "response-headers?X-Twice=one&X-Twice=two&X-Once=%C3%A9&Cache-Control=no-store")
         let response = try #require(operation.response)
@@ -126,7 +126,7 @@ import Testing
         #expect(object["X-Twice"] as? [String] == ["one", "two"])
     }
 
-    @Test func aPageOfLinksLeadsToItsPages() async throws {
+    @Test func `a page of links leads to its pages`() async throws {
         manager.responseSerializer = StringResponseSerializer()
         let page = try await manager.response(.get, "links/5")
         #expect(page.response?.url?.path == "/links/5/0")

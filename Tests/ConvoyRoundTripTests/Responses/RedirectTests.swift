@@ -13,7 +13,7 @@ import Testing
     init() throws { manager = try Shared.manager() }
 
     @Test(arguments: ["relative-redirect/5", "absolute-redirect/5", "redirect/20", "redirect/20?absolute=true"])
-    func aChainOfRedirectsIsFollowedToItsEnd(path: String) async throws {
+    func `a chain of redirects is followed to its end`(path: String) async throws {
         let operation = try await manager.response(.get, path)
         #expect(operation.statusCode == 200)
         #expect(operation.response?.url?.path == "/get")
@@ -21,12 +21,12 @@ import Testing
         #expect(url == (try manager.url(for: "get").absoluteString))
     }
 
-    @Test func moreThanTwentyRedirectsAreAnError() async throws {
+    @Test func `more than twenty redirects are an error`() async throws {
         let (_, error) = try await manager.failure(.get, "redirect/21")
         #expect((error as? URLError)?.code == .httpTooManyRedirects)
     }
 
-    @Test func eachRedirectCanBeSeenAndTheLastRefused() async throws {
+    @Test func `each redirect can be seen and the last refused`() async throws {
         let operation = try manager.makeOperation(.get, "relative-redirect/3")
         operation.responseSerializer = HTTPResponseSerializer()
         let seen = Mutex<[String]>([])
@@ -43,7 +43,7 @@ import Testing
     }
 
     @Test(arguments: [307, 308])
-    func aRedirectThatKeepsTheMethodKeepsTheBody(status: Int) async throws {
+    func `a redirect that keeps the method keeps the body`(status: Int) async throws {
         let echo: Echo = try await manager.post(
             "redirect-to?url=/anything&status_code=\(status)", parameters: ["a": "b c"])
         #expect(echo.method == "POST" && echo.form == ["a": "b c"] && echo.url.hasSuffix("/anything"))
@@ -53,7 +53,7 @@ import Testing
     }
 
     @Test(arguments: [301, 302, 303])
-    func aRedirectThatChangesTheMethodDropsTheBody(status: Int) async throws {
+    func `a redirect that changes the method drops the body`(status: Int) async throws {
         let echo: Echo = try await manager.post(
             "redirect-to?url=/anything&status_code=\(status)", parameters: ["a": "b c"])
         #expect(echo.method == "GET" && echo.form == [:] && echo.data == "")
@@ -63,7 +63,7 @@ import Testing
         #expect(put.method == (status == 303 ? "GET" : "PUT"))
     }
 
-    @Test func credentialsStayBehindOnTheWayToAnotherHost() async throws {
+    @Test func `credentials stay behind on the way to another host`() async throws {
         let port = try Shared.httpbin().port
         let target = "http://localhost:\(port)/anything"
         let echo: Echo = try await manager.get(
@@ -75,19 +75,19 @@ import Testing
 
     // MARK: Cookies
 
-    @Test func aCookieSentByHandArrives() async throws {
+    @Test func `a cookie sent by hand arrives`() async throws {
         let answer: [String: [String: String]] = try await manager.get(
             "cookies", headers: ["Cookie": "flavour=chocolate; size=large"])
         #expect(answer == ["cookies": ["flavour": "chocolate", "size": "large"]])
     }
 
-    @Test func aCookieSentByHandStaysOnARedirectToTheSameHost() async throws {
+    @Test func `a cookie sent by hand stays on a redirect to the same host`() async throws {
         let answer: [String: [String: String]] = try await manager.get(
             "redirect-to?url=/cookies", headers: ["Cookie": "flavour=chocolate"])
         #expect(answer == ["cookies": ["flavour": "chocolate"]])
     }
 
-    @Test func theCookiesThatAResponseSetsCanBeRead() async throws {
+    @Test func `the cookies that a response sets can be read`() async throws {
         let operation = try manager.makeOperation(.get, "cookies/set?flavour=chocolate&size=large")
         var serializer = HTTPResponseSerializer()
         serializer.acceptableStatusCodes = .successfulOrRedirected

@@ -13,7 +13,7 @@ import Testing
 
     // A 206 that nobody asked for is an error.
     @Test(arguments: [200, 201, 202, 203, 204, 205, 226, 299])
-    func everySuccessIsOne(status: Int) async throws {
+    func `every success is one`(status: Int) async throws {
         let operation = try await manager.response(.get, "status/\(status)")
         #expect(operation.statusCode == status && operation.error == nil)
         #expect(operation.responseObject == nil && operation.responseData?.isEmpty != false)
@@ -23,7 +23,7 @@ import Testing
         300, 304, 306, 308, 400, 401, 402, 403, 404, 405, 406, 407, 408, 409, 410, 412, 418, 421, 422, 429, 451, 499,
         500, 501, 502, 503, 504, 507, 511, 599,
     ])
-    func everyOtherStatusIsAnErrorThatNamesIt(status: Int) async throws {
+    func `every other status is an error that names it`(status: Int) async throws {
         let (operation, error) = try await manager.failure(.get, "status/\(status)") { operation in
             operation.responseSerializer = HTTPResponseSerializer()
         }
@@ -38,12 +38,12 @@ import Testing
     }
 
     @Test(arguments: ["POST", "PUT", "PATCH", "DELETE"])
-    func aStatusIsThatOfEveryVerb(verb: String) async throws {
+    func `a status is that of every verb`(verb: String) async throws {
         let (operation, error) = try await manager.failure(HTTPMethod(verb), "status/503", parameters: ["a": "b"])
         #expect(operation.statusCode == 503 && (error as NSError?)?.code == NSURLErrorBadServerResponse)
     }
 
-    @Test func theParsedBodyOfAnErrorIsBesideIt() async throws {
+    @Test func `the parsed body of an error is beside it`() async throws {
         let (operation, error) = try await manager.failure(.get, "status/406")
         let message = "Client did not request a supported media type."
         #expect((operation.responseObject as? [String: Any])?["message"] as? String == message)
@@ -53,7 +53,7 @@ import Testing
         #expect(data == operation.responseData && data?.isEmpty == false)
     }
 
-    @Test func theTextOfAnErrorIsBesideIt() async throws {
+    @Test func `the text of an error is beside it`() async throws {
         let (operation, error) = try await manager.failure(.get, "status/418") { operation in
             operation.responseSerializer = StringResponseSerializer()
         }
@@ -62,7 +62,7 @@ import Testing
         #expect(operation.response?.value(forHTTPHeaderField: "X-More-Info") == "http://tools.ietf.org/html/rfc2324")
     }
 
-    @Test func aPageIsNotTakenForJSON() async throws {
+    @Test func `a page is not taken for JSON`() async throws {
         let (operation, error) = try await manager.failure(.get, "html")
         let failure = try #require(error as NSError?)
         #expect(failure.code == NSURLErrorCannotDecodeContentData)
@@ -71,7 +71,7 @@ import Testing
         #expect(operation.responseObject == nil && operation.responseString?.contains("Herman Melville") == true)
     }
 
-    @Test func aPageThatIsAnErrorHasBothErrorsInAChain() async throws {
+    @Test func `a page that is an error has both errors in a chain`() async throws {
         let (_, error) = try await manager.failure(.get, "nowhere")
         let failure = try #require(error as NSError?)
         #expect(failure.code == NSURLErrorBadServerResponse)
@@ -82,7 +82,7 @@ import Testing
         #expect(underlying.localizedDescription == "Request failed: unacceptable content-type: text/html")
     }
 
-    @Test func whatIsDeniedIsStillText() async throws {
+    @Test func `what is denied is still text`() async throws {
         let (operation, error) = try await manager.failure(.get, "deny")
         #expect((error as NSError?)?.localizedDescription == "Request failed: unacceptable content-type: text/plain")
         #expect(operation.responseString?.contains("YOU SHOULDN'T BE HERE") == true)

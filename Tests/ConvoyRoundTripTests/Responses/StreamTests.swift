@@ -15,7 +15,7 @@ import Testing
     /// What `/range/COUNT` serves.
     static func alphabet(_ range: Range<Int>) -> Data { Data(range.map { UInt8(ascii: "a") + UInt8($0 % 26) }) }
 
-    @Test func aStreamOfJSONLinesIsTextOfThatManyDocuments() async throws {
+    @Test func `a stream of JSON lines is text of that many documents`() async throws {
         let operation = try await manager.send(.get, "stream/20") { $0.responseSerializer = StringResponseSerializer() }
         let text = try #require(operation.responseObject as? String)
         struct Line: Decodable { var id: Int, url: String }
@@ -26,14 +26,14 @@ import Testing
         #expect(try await manager.failure(.get, "stream/2").error != nil)
     }
 
-    @Test func aStreamOfBytesIsTheSameForTheSameSeed() async throws {
+    @Test func `a stream of bytes is the same for the same seed`() async throws {
         manager.responseSerializer = HTTPResponseSerializer()
         let one = try await manager.response(.get, "stream-bytes/50000?seed=1&chunk_size=777")
         let bytes = try await manager.response(.get, "stream-bytes/50000?seed=1&chunk_size=50000")
         #expect(one.responseData?.count == 50_000 && one.responseData == bytes.responseData)
     }
 
-    @Test func aDelayLongerThanTheTimeoutIsATimeout() async throws {
+    @Test func `a delay longer than the timeout is a timeout`() async throws {
         var serializer = HTTPRequestSerializer()
         serializer.timeoutInterval = 0.5
         manager.requestSerializer = serializer
@@ -43,7 +43,7 @@ import Testing
         #expect(secondsSince(start) >= 0.5)
     }
 
-    @Test func aDelayShorterThanTheTimeoutIsNone() async throws {
+    @Test func `a delay shorter than the timeout is none`() async throws {
         var serializer = HTTPRequestSerializer()
         serializer.timeoutInterval = 30
         manager.requestSerializer = serializer
@@ -53,7 +53,7 @@ import Testing
         #expect(secondsSince(start) >= 1)
     }
 
-    @Test func manyDelaysPassAtTheSameTimeAndEachHasItsOwnAnswer() async throws {
+    @Test func `many delays pass at the same time and each has its own answer`() async throws {
         let manager = manager
         let answers = try await withThrowingTaskGroup(of: (Int, String?).self) { group in
             for number in 0..<8 {
@@ -67,7 +67,7 @@ import Testing
         #expect(answers == Dictionary(uniqueKeysWithValues: (0..<8).map { ($0, "\($0)") }))
     }
 
-    @Test func aDripIsAwaitedToItsEndThoughItTakesLongerThanTheTimeout() async throws {
+    @Test func `a drip is awaited to its end though it takes longer than the timeout`() async throws {
         var serializer = HTTPRequestSerializer()
         serializer.timeoutInterval = 2
         manager.requestSerializer = serializer
@@ -79,7 +79,7 @@ import Testing
         #expect(secondsSince(start) >= 2.7)
     }
 
-    @Test func aDripBeginsAfterItsDelayWithItsStatus() async throws {
+    @Test func `a drip begins after its delay with its status`() async throws {
         let start = DispatchTime.now()
         let (operation, error) = try await manager.failure(.get, "drip?numbytes=5&duration=0.1&delay=0.5&code=503")
         #expect(operation.statusCode == 503 && (error as NSError?)?.code == NSURLErrorBadServerResponse)
@@ -87,7 +87,7 @@ import Testing
         #expect(secondsSince(start) >= 0.5)
     }
 
-    @Test func aRangeIsThatPart() async throws {
+    @Test func `a range is that part`() async throws {
         manager.responseSerializer = HTTPResponseSerializer()
         let part = try await manager.send(.get, "range/1000", headers: ["Range": "bytes=100-199"])
         #expect(part.statusCode == 206 && part.responseData == Self.alphabet(100..<200))
@@ -100,7 +100,7 @@ import Testing
 
     /// httpbin's ETag has no quotes and is thus no entity tag (RFC 9110, section 8.8.3): nothing proves that two parts
     /// belong together, and the engine fetches the whole again rather than put them together.
-    @Test func aBodyThatIsPausedInItsMiddleIsWholeInTheEnd() async throws {
+    @Test func `a body that is paused in its middle is whole in the end`() async throws {
         let size = 102_400
         let operation = try manager.makeOperation(.get, "range/\(size)?duration=2&chunk_size=1024")
         operation.responseSerializer = HTTPResponseSerializer()
@@ -115,7 +115,7 @@ import Testing
         #expect(operation.statusCode == 200 && operation.responseData == Self.alphabet(0..<size))
     }
 
-    @Test func aTransferThatIsCancelledInItsMiddleLeavesTheManagerAtWork() async throws {
+    @Test func `a transfer that is cancelled in its middle leaves the manager at work`() async throws {
         let operation = try manager.makeOperation(.get, "drip?numbytes=100&duration=30")
         operation.responseSerializer = HTTPResponseSerializer()
         operation.downloadProgressHandler = { [unowned operation] _, _, _ in operation.cancel() }

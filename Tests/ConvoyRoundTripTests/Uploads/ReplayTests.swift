@@ -19,7 +19,7 @@ import Testing
         manager.completionQueue = DispatchQueue(label: "Convoy.RoundTrips.Replay")
     }
 
-    @Test func aPartFromAStreamThatIsMadeAnewIsSentAgain() async throws {
+    @Test func `a part from a stream that is made anew is sent again`() async throws {
         let data = data
         let operation = try manager.makeMultipartOperation("here") { form in
             form.appendPart(
@@ -32,7 +32,7 @@ import Testing
         #expect(bodies.first == bodies.last && bodies.first?.range(of: data) != nil)
     }
 
-    @Test func aPartFromAStreamThatCanBeReadOnceFailsAndSendsNothingWrong() async throws {
+    @Test func `a part from a stream that can be read once fails and sends nothing wrong`() async throws {
         let operation = try manager.makeMultipartOperation("here") { form in
             form.appendPart(
                 inputStream: InputStream(data: data), name: "once", fileName: "once.bin", length: Int64(data.count),

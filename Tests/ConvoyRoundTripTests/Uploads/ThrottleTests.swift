@@ -27,7 +27,7 @@ struct ThrottleTests {
         }
     }
 
-    @Test func aThrottledUploadTakesAtLeastItsPauses() async throws {
+    @Test func `a throttled upload takes at least its pauses`() async throws {
         let operation = try upload(90_000, packetSize: 10_000, delay: 0.1)
         try await manager.enqueue(operation).finished()
         let request = try #require(server.requests.last)
@@ -37,7 +37,7 @@ struct ThrottleTests {
         #expect(request.body.range(of: PatternBytes.data(count: 90_000)) != nil)
     }
 
-    @Test func othersGoOnWhileAnUploadPauses() async throws {
+    @Test func `others go on while an upload pauses`() async throws {
         // A minute of pauses, if nobody ended it.
         let slow = try upload(60_000, packetSize: 1_000, delay: 1)
         manager.enqueue(slow)
@@ -48,13 +48,13 @@ struct ThrottleTests {
         await #expect(throws: URLError.self) { try await slow.finished() }
     }
 
-    @Test func anUploadThatIsNotThrottledDoesNotPause() async throws {
+    @Test func `an upload that is not throttled does not pause`() async throws {
         let operation = try upload(90_000, packetSize: 10_000, delay: 0)
         try await manager.enqueue(operation).finished()
         #expect(server.requests.last?.bodyLength ?? 0 > 90_000)
     }
 
-    @Test func aThrottledUploadThatIsRedirectedIsThrottledAgain() async throws {
+    @Test func `a throttled upload that is redirected is throttled again`() async throws {
         server.redirect("/moved", to: "/upload", status: 307)
         let operation = try manager.makeMultipartOperation("moved") { form in
             let data = PatternBytes.data(count: 40_000)

@@ -9,6 +9,16 @@ public struct SplitMix64: RandomNumberGenerator, Sendable {
         state = seed
     }
 
+    /// A generator for a test. Its seed is printed, and is the number in `CONVOY_SEED` where there is one.
+    public static func printingSeed(of test: String = #function) -> SplitMix64 {
+        let seed = ProcessInfo.processInfo.environment["CONVOY_SEED"].flatMap { UInt64($0) } ?? .random(in: 0...0xFFFF_FFFF)
+        print("\(test): CONVOY_SEED=\(seed)")
+        return SplitMix64(seed: seed)
+    }
+
+    /// Another generator, of a seed from this one: for another thread.
+    public mutating func fork() -> SplitMix64 { SplitMix64(seed: next()) }
+
     public mutating func next() -> UInt64 {
         state &+= 0x9E37_79B9_7F4A_7C15
         var z = state
