@@ -338,18 +338,16 @@ import Testing
         #expect(scratch.names == ["quick"])
     }
 
-    @Test func `when the output cannot be written, all that is stopped by it is told of`() async throws {
+    @Test func `when the output cannot be written, that is told, and how many did not finish`() async throws {
         let gate = TestServer.Gate()
         server.route("/quick", .text("x"))
         server.route("/held", .pattern(count: 100_000).heldBody(by: gate, afterBytes: 50_000))
         let urls = ["/held", "/quick"].map { "'\(server.url($0))'" }.joined(separator: " ")
         let result = try await ToolProcess.run(command: "exec $convoy get \(urls) >/dev/full", in: scratch.url)
         #expect(result.status == 1)
-        #expect(
-            result.errorLines == [
-                "convoy: cannot write standard output: No space left on device",
-                "convoy: \(server.url("/held")): cancelled",
-            ])
+        #expect(result.errorLines.count == 2)
+        #expect(result.errorLines.first == "convoy: cannot write standard output: No space left on device")
+        #expect(result.errorLines.last?.hasPrefix("1 downloaded, 1 not finished, 1 B in ") == true)
         #expect(scratch.names == ["quick"])
     }
 

@@ -79,6 +79,31 @@ import Testing
         }
     }
 
+    @Test func `a program whose output nobody reads can be stopped and ended`() async throws {
+        server.route("/*", .text("x"))
+        // More lines than a pipe has room for.
+        let requests = (0..<200).map { #"{"id":"\#($0)","url":"\#(String(repeating: "x", count: 1000))"}"# }
+        try scratch.write(
+            #"{"baseURL": "\#(server.url.absoluteString)", "requests": [\#(requests.joined(separator: ","))]}"#, to: "m.json")
+        let command = """
+            set -m
+            mkfifo pipe; exec 3<>pipe
+            $convoy run --json m.json >pipe & pid=$!
+            \(ToolProcess.shellWait(for: "[ -e go ]"))
+            kill -TSTP $pid
+            \(ToolProcess.shellWait(for: "grep -q '^State:.T' /proc/$pid/status")) && echo STOPPED
+            kill -CONT $pid
+            for n in {1..500}; do kill -INT $pid 2>/dev/null || break; sleep 0.02; done
+            wait $pid
+            """
+        let tool = try ToolProcess(command: command, in: scratch.url)
+        _ = try await server.waitForRequests(count: 100)
+        try scratch.write("", to: "go")
+        let result = try await tool.finished()
+        #expect(result.output.contains("STOPPED"))
+        #expect(result.status == 130)
+    }
+
     @Test func `what was stopped in another way draws again when it goes on`() async throws {
         let command = """
             $convoy get \(held) & pid=$!

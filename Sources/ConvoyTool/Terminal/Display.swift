@@ -50,8 +50,8 @@ final class Display: Sendable {
 
     // MARK: Lines that stay
 
-    /// A line for people.
-    func say(_ line: String) { write(line, to: people) }
+    /// A line for people; on standard error, once standard output has failed.
+    func say(_ line: String) { write(line, to: Self.failed.withLock { $0.contains(people) } ? STDERR_FILENO : people) }
 
     /// A line about something that went wrong, on standard error.
     ///

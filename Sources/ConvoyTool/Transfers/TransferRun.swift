@@ -80,8 +80,8 @@ struct TransferRun {
     private func report(_ outcome: Outcome, name: String) {
         if printsJSON { display.emit(outcome.json) }
         if let error = outcome.error {
-            // The user who pressed Ctrl-C knows.
-            if error == Transfer.cancelled, case .interrupted = Interruption.shared.status { return }
+            // The user who pressed Ctrl-C knows, and who has heard that the output failed needs no line for each.
+            guard Interruption.shared.status == nil || error != Transfer.cancelled else { return }
             let subject = outcome.id.map { "\(Printable.line($0)): " } ?? ""
             display.complain("\(subject)\(Printable.line(outcome.url)): \(error)", isMarked: true)
             return
