@@ -175,7 +175,7 @@ import Testing
         let file = writer(replaces: true, calls)
         try write("new", to: file)
         let error = #expect(throws: FileWritingError.self) { try file.commit() }
-        #expect(error == FileWritingError(reason: .cannotWrite, path: partial, cause: SystemError(code: code)))
+        #expect(error == FileWritingError(.cannotWrite, partial, code))
         file.discard()
         #expect(text(at: path) == "old")
         #expect(names == ["file"])

@@ -40,7 +40,8 @@ public final class FileOutputStream: OutputStream, RewindableOutputStream {
 
     public override func open() {
         guard status == .notOpen else { return }
-        guard attempt({ () throws(FileWritingError) in try file.open(keepsContents: keepsContentsAtOpening) }) else { return }
+        let keeps = keepsContentsAtOpening
+        guard attempt({ () throws(FileWritingError) in try file.open(keepsContents: keeps) }) else { return }
         status = .open
         hasOldContents = (file.plainSize ?? 0) > 0
         isOnLocalDisk = file.isOnLocalDisk

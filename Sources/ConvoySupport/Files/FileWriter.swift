@@ -47,11 +47,11 @@ package final class FileWriter {
 
     /// Opens the file, and creates it if it is not there.
     ///
-    /// - Parameter keepsContents: whether a file that is written in its place keeps what it holds, to be written over. A
-    ///   partial file never does.
+    /// - Parameter keepsContents: whether a file that is written in its place keeps what it holds, to be written over.
+    ///   A partial file never does.
     package func open(keepsContents: Bool = false) throws(FileWritingError) {
         guard !isOpen else { return }
-        guard !isOver else { throw FileWritingError(reason: .cannotWrite, path: path, cause: SystemError(code: EBADF)) }
+        guard !isOver else { throw FileWritingError(.cannotWrite, path, EBADF) }
         guard let partialPath else {
             descriptor = try opened(path, keepsContents ? 0 : O_TRUNC)
             return
@@ -72,7 +72,7 @@ package final class FileWriter {
             partial = FileIdentity(descriptor)
         } catch {
             guard error.reason == .exists else { throw error }
-            guard replaces else { throw FileWritingError(reason: .partialExists, path: path, cause: error.cause) }
+            guard replaces else { throw FileWritingError(.partialExists, path, error.cause.code) }
             descriptor = try opened(path, flags)
         }
         let isNew = partial != nil
@@ -107,12 +107,13 @@ package final class FileWriter {
     }
 
     private func shared(_ path: String) -> FileWritingError {
-        FileWritingError(reason: .partialIsShared, path: path, cause: SystemError(code: EBUSY))
+        FileWritingError(.partialIsShared, path, EBUSY)
     }
 
     private func opened(_ path: String, _ flags: Int32) throws(FileWritingError) -> Int32 {
+        let flags = flags | O_WRONLY | O_CREAT | O_CLOEXEC
         var opened: Int32
-        repeat { opened = calls.open(path, flags | O_WRONLY | O_CREAT | O_CLOEXEC, mode) } while opened < 0 && errno == EINTR
+        repeat { opened = calls.open(path, flags, mode) } while opened < 0 && errno == EINTR
         if opened < 0 { throw failure(.cannotCreate, path) }
         return opened
     }
@@ -133,7 +134,7 @@ package final class FileWriter {
         var rest = bytes
         while !rest.isEmpty {
             let count = try writeSome(rest)
-            guard count > 0 else { throw FileWritingError(reason: .cannotWrite, path: writtenPath, cause: SystemError(code: EIO)) }
+            guard count > 0 else { throw FileWritingError(.cannotWrite, writtenPath, EIO) }
             rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(count))
         }
     }
@@ -157,7 +158,7 @@ package final class FileWriter {
         try open()
         guard let partialPath else { return try close() }
         guard partial != nil, partial == FileIdentity(partialPath) else { throw shared(partialPath) }
-        // What is closed is not what is locked: until the file has its name, no other run may take the partial one over.
+        // What is closed is not what is locked: until the file has its name, no other run may take over the partial one.
         let held = calls.duplicate(descriptor)
         defer { if held >= 0 { _ = calls.close(held) } }
         try checkedClose(partialPath)
@@ -206,8 +207,8 @@ package final class FileWriter {
     }
 
     private func failure(_ reason: FileWritingError.Reason, _ path: String) -> FileWritingError {
-        let cause = SystemError()
-        return FileWritingError(reason: cause.code == EEXIST ? .exists : reason, path: path, cause: cause)
+        let code = errno
+        return FileWritingError(code == EEXIST ? .exists : reason, path, code)
     }
 
     // MARK: Facts

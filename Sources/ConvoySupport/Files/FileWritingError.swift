@@ -16,4 +16,10 @@ package struct FileWritingError: Error, Equatable {
     package let path: String
     /// What the system said.
     package let cause: SystemError
+
+    init(_ reason: Reason, _ path: String, _ code: Int32) {
+        self.reason = reason
+        self.path = path
+        cause = SystemError(code: code)
+    }
 }

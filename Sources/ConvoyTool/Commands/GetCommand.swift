@@ -11,8 +11,8 @@ enum GetCommand {
 
         Each URL is written to NAME.part, and gets its name when it is whole. NAME is the last part of the URL's
         path, or index.html. A second URL of the same name gets NAME.1, with the number before the extension. A file
-        that exists is left alone, and its URL is an error. An error response leaves no file. Each is asked for as it is,
-        without a Content-Encoding.
+        that exists is left alone, and its URL is an error. An error response leaves no file. Each is asked for as it
+        is, without a Content-Encoding.
 
         Options:
           -o, --output DIR       where the files go; made if it is missing (default: here)

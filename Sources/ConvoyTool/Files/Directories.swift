@@ -7,7 +7,9 @@ enum Directories {
     static func prepare(_ path: String) throws(ToolError) {
         var information = stat()
         if stat(path, &information) == 0 {
-            guard information.st_mode & S_IFMT == S_IFDIR else { throw .failure("not a directory: \(Printable.line(path))") }
+            guard information.st_mode & S_IFMT == S_IFDIR else {
+                throw .failure("not a directory: \(Printable.line(path))")
+            }
         } else {
             do {
                 try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)

@@ -19,8 +19,8 @@ enum FileNames {
     /// A name that stays in its directory and that no shell or terminal takes for something else. Not longer than
     /// ``maximumLength`` bytes.
     ///
-    /// Looked at by its scalars, as the system does: a dot with an accent is a character of its own, and still hides the
-    /// file.
+    /// Looked at by its scalars, as the system does: a dot with an accent is a character of its own, and still hides
+    /// the file.
     static func sanitised(_ name: String) -> String {
         let safe = name.unicodeScalars.map { $0 == "/" || Printable.isObeyed($0) ? "_" : $0 }
         return cleaned(shortened(cleaned(safe[...])))
@@ -47,8 +47,8 @@ enum FileNames {
         let scalars = name.unicodeScalars
         guard let dot = scalars.lastIndex(of: "."), dot > scalars.startIndex else { return (name[...], "") }
         let stem = scalars[..<dot]
-        var cut = dot
-        if stem.count > 4, stem.suffix(4).elementsEqual(".tar".unicodeScalars) { cut = scalars.index(dot, offsetBy: -4) }
+        let isArchive = stem.count > 4 && stem.suffix(4).elementsEqual(".tar".unicodeScalars)
+        let cut = isArchive ? scalars.index(dot, offsetBy: -4) : dot
         return (Substring(scalars[..<cut]), Substring(scalars[cut...]))
     }
 
@@ -67,8 +67,8 @@ enum FileNames {
         return Array((short + (keepsSuffix ? String(suffix) : "")).unicodeScalars)[...]
     }
 
-    /// As much of the beginning as has room, between two characters if the last one is not a long one: a letter may have
-    /// any number of accents.
+    /// As much of the beginning as has room, between two characters if the last one is not a long one: a letter may
+    /// have any number of accents.
     private static func prefix(_ text: Substring, _ limit: Int) -> String {
         var (used, end) = (0, text.unicodeScalars.startIndex)
         for index in text.unicodeScalars.indices {

@@ -142,8 +142,8 @@ struct ManifestReader {
         case .same(let other):
             throw value.problem("\(Self.quoted(other)) and \(Self.quoted(id)) have the same output")
         case .below(let file, let owner, let other):
-            throw value.problem(
-                "\(Self.quoted(other)) has its output below \(Self.quoted(file)), which is a file of \(Self.quoted(owner))")
+            let (file, owner, other) = (Self.quoted(file), Self.quoted(owner), Self.quoted(other))
+            throw value.problem("\(other) has its output below \(file), which is a file of \(owner)")
         }
     }
 

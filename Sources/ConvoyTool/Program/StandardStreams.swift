@@ -4,7 +4,8 @@ import Synchronization
 
 /// Standard input, output and error, by their descriptors.
 enum StandardStreams {
-    /// Opens `/dev/null` in the place of each that was closed when the program was started. Called before anything else.
+    /// Opens `/dev/null` in the place of each that was closed when the program was started. Called before anything
+    /// else.
     ///
     /// The system gives the lowest free number to the next file or socket. What is written to standard error would
     /// then be written into somebody's request.

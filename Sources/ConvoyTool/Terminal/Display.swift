@@ -86,8 +86,9 @@ final class Display: Sendable {
             body(&screen)
             return screen.failure.take()
         }
-        guard let (descriptor, error) = failure, Self.failed.withLock({ $0.insert(descriptor).inserted }) else { return }
-        guard descriptor == STDOUT_FILENO else { return }
+        guard let (descriptor, error) = failure else { return }
+        let isFirst = Self.failed.withLock { $0.insert(descriptor).inserted }
+        guard isFirst, descriptor == STDOUT_FILENO else { return }
         complain("cannot write standard output: \(error.text)")
         Interruption.shared.trigger(.failure)
     }

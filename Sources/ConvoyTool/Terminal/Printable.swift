@@ -49,7 +49,8 @@ enum Printable {
         return cut + String(repeating: " ", count: columns - used)
     }
 
-    /// As the C library has it, which follows Unicode and knows what terminals do. To be called in ``inTextLocale(_:)``.
+    /// As the C library has it, which follows Unicode and knows what terminals do. To be called in
+    /// ``inTextLocale(_:)``.
     private static func width(_ character: Character) -> Int {
         character.unicodeScalars.reduce(0) { columns, scalar in
             let width = wcwidth(wchar_t(scalar.value))
