@@ -3,8 +3,8 @@ import Foundation
 
 /// Media types of files by their extension.
 ///
-/// The table is the system's (`/etc/mime.types`, Debian's `media-types`), read once when first needed, and behind it a
-/// built-in one of the common types, for systems that have none and for what it leaves out.
+/// The table is the system's (`/etc/mime.types`, Debian's `media-types`), read once when first needed, and behind it the
+/// few types that are uploaded most, for systems that have no table and for what it leaves out.
 public enum MIMEType {
     /// The type of a file about which nothing is known.
     public static let unknown = "application/octet-stream"
@@ -23,6 +23,44 @@ public enum MIMEType {
         table["cer"] = "application/x-x509-ca-cert"
         return table
     }()
+
+    static let builtIn: [String: String] = parse(
+        """
+        application/gzip gz
+        application/json json
+        application/pdf pdf
+        application/vnd.openxmlformats-officedocument.presentationml.presentation pptx
+        application/vnd.openxmlformats-officedocument.spreadsheetml.sheet xlsx
+        application/vnd.openxmlformats-officedocument.wordprocessingml.document docx
+        application/vnd.sqlite3 sqlite sqlite3 db
+        application/x-plist plist
+        application/x-tar tar
+        application/xml xml
+        application/yaml yaml yml
+        application/zip zip
+        audio/mp4 m4a
+        audio/mpeg mp3
+        audio/ogg ogg oga opus
+        audio/x-wav wav
+        image/bmp bmp
+        image/gif gif
+        image/heic heic
+        image/jpeg jpeg jpg
+        image/png png
+        image/svg+xml svg
+        image/tiff tiff tif
+        image/vnd.microsoft.icon ico
+        image/webp webp
+        text/css css
+        text/csv csv
+        text/html html htm
+        text/javascript js
+        text/markdown md
+        text/plain txt log
+        video/mp4 mp4 m4v
+        video/quicktime mov
+        video/webm webm
+        """)
 
     /// A table in the format of `mime.types`: a type, then its extensions. The first mention of an extension counts.
     static func parse(_ text: String) -> [String: String] {

@@ -213,7 +213,7 @@ import Testing
     }
 
     @Test func `the built-in table knows the common types and is well-formed`() {
-        #expect(MIMEType.builtIn.count > 140)
+        #expect((30...60).contains(MIMEType.builtIn.count))
         #expect(MIMEType.builtIn["webp"] == "image/webp")
         #expect(MIMEType.parse("# c\na/b x Y # z\nlonely\r\na/c x\nbad y\n") == ["x": "a/b", "y": "a/b"])
     }
