@@ -39,6 +39,9 @@ let package = Package(
         .systemLibrary(
             name: "CZstd", pkgConfig: "libzstd",
             providers: [.apt(["libzstd-dev"]), .yum(["libzstd-devel"]), .brew(["zstd"])]),
+        .systemLibrary(
+            name: "CXML2", pkgConfig: "libxml-2.0",
+            providers: [.apt(["libxml2-dev"]), .yum(["libxml2-devel"]), .brew(["libxml2"])]),
         .systemLibrary(name: "CEpoll"),
         .systemLibrary(
             name: "CGdkPixbuf", pkgConfig: "gdk-pixbuf-2.0",
@@ -51,7 +54,9 @@ let package = Package(
             name: "ConvoyTransport",
             dependencies: ["CCurl", "CEpoll", "CZlib", "CBrotli", "CZstd", "ConvoySecurity", "ConvoySupport"],
             swiftSettings: swiftSettings),
-        .target(name: "ConvoySerialization", dependencies: ["CZlib", "ConvoySupport"], swiftSettings: swiftSettings),
+        .target(
+            name: "ConvoySerialization", dependencies: ["CZlib", "CXML2", "ConvoySupport"],
+            swiftSettings: swiftSettings),
         .target(
             name: "ConvoyOperations",
             dependencies: ["CEpoll", "ConvoyTransport", "ConvoySerialization", "ConvoySecurity", "ConvoySupport"],

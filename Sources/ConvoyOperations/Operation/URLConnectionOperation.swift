@@ -181,17 +181,17 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// went to `outputStream`. The body of a response with an unacceptable status is here, with the error.
     public final var responseData: Data? { hasOutcome ? core.withLock { $0.data } : nil }
 
-    /// The body as text, by the charset that the response names, or UTF-8; nil where the bytes are not that.
+    /// The body as text, by `responseStringEncoding`; nil where the bytes are not that.
     public final var responseString: String? {
-        responseData.flatMap { String(data: $0, encoding: responseStringEncoding) }
+        guard let data = responseData else { return nil }
+        if let encoding = responseStringEncoding { return String(data: data, encoding: encoding) }
+        return (response?.textEncodingName.flatMap(Charset.init(named:)) ?? .utf8).text(of: data)
     }
 
-    /// How `responseString` reads the body. Unless set, the charset of the response, or UTF-8 without one.
-    public final var responseStringEncoding: String.Encoding {
-        get {
-            if let chosen = core.withLock({ $0.common.values.responseStringEncoding }) { return chosen }
-            return response?.textEncodingName.flatMap(Charset.encoding(named:)) ?? .utf8
-        }
+    /// How `responseString` reads the body; nil, as at first, for the charset that the response names, or UTF-8 where
+    /// it names none.
+    public final var responseStringEncoding: String.Encoding? {
+        get { core.withLock { $0.common.values.responseStringEncoding } }
         set { change { $0.responseStringEncoding = newValue } }
     }
 

@@ -4,27 +4,27 @@ import FoundationNetworking
 
 /// Which encoding a body is in, and the body in UTF-8 for the parsers that want it so.
 extension HTTPResponseSerializer {
-    /// The encoding that the response names or, where it names none that is known, ``stringEncoding``.
-    func encoding(of response: URLResponse?) -> String.Encoding {
-        guard let name = response?.textEncodingName, !name.isEmpty else { return stringEncoding }
-        // What nearly every response says, without the trimming and lowercasing that the rest needs.
+    /// The charset that the response names or, where it names none that is known, ``stringEncoding``.
+    private func charset(of response: URLResponse?) -> Charset {
+        guard let name = response?.textEncodingName, !name.isEmpty else { return Charset(stringEncoding) }
+        // What nearly every response says, without the trimming and looking up that the rest needs.
         if name == "utf-8" || name == "UTF-8" { return .utf8 }
-        return Charset.encoding(named: name) ?? stringEncoding
+        return Charset(named: name) ?? Charset(stringEncoding)
     }
 
     /// The text of a body, without its byte-order mark.
     func text(_ data: Data, response: URLResponse?) throws -> String {
-        guard let text = String(data: data, encoding: Charset.unicodeMark(of: data) ?? encoding(of: response)) else {
+        guard let text = (Charset.unicodeMark(of: data) ?? charset(of: response)).text(of: data) else {
             throw ResponseTextError.undecodable(data, response)
         }
-        return text.unicodeScalars.first == "\u{FEFF}" ? String(text.unicodeScalars.dropFirst()) : text
+        return text
     }
 
     /// The body itself where it is UTF-8 (or ASCII), and a translation only where it is not.
     func utf8(_ data: Data, response: URLResponse?) throws -> Data {
         // A byte-order mark is surer than a header that may be no more than a server's default.
-        let encoding = Charset.unicodeMark(of: data) ?? encoding(of: response)
-        if encoding == .utf8 || encoding == .ascii { return data }
+        let charset = Charset.unicodeMark(of: data) ?? charset(of: response)
+        if charset.isUTF8 { return data }
         return Data(try text(data, response: response).utf8)
     }
 }

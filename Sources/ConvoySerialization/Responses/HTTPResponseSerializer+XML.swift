@@ -4,29 +4,23 @@ import FoundationNetworking
 extension HTTPResponseSerializer {
     /// What the two XML serializers share: the object of a document that was looked through before.
     func xmlObject(
-        for response: URLResponse?, data: Data?, rules: XMLWellFormedness, making make: (Data) throws -> Any
+        for response: URLResponse?, data: Data?, maximumDepth: Int, making make: (Data) throws -> Any
     ) throws -> Any? {
         let object = try responseObject(for: response, data: data) { data in
-            try xml(data, response: response, rules: rules).map(make)
+            if HTTPResponseSerializer.isOneSpace(data) { return nil }
+            let document = try XMLEncoding.utf8(of: data, for: self, response: response)
+            return try make(inspected(document, maximumDepth: maximumDepth, response: response))
         }
         // An empty body is success with nothing in JSON, by AFNetworking's rule. It is no XML document.
         if object == nil, let data, data.isEmpty, !hasNoContent(response) {
-            try check(data, rules: rules, response: response)
+            _ = try inspected(data, maximumDepth: maximumDepth, response: response)
         }
         return object
     }
 
-    /// The bytes of a document, well-formed and in UTF-8; nil for a single space.
-    private func xml(_ data: Data, response: URLResponse?, rules: XMLWellFormedness) throws -> Data? {
-        if HTTPResponseSerializer.isOneSpace(data) { return nil }
-        let bytes = try XMLEncoding.utf8(of: data, for: self, response: response)
-        try check(bytes, rules: rules, response: response)
-        return XMLHardening.withSpacedInstructions(bytes, everywhere: false)
-    }
-
-    private func check(_ bytes: Data, rules: XMLWellFormedness, response: URLResponse?) throws {
-        do throws(XMLWellFormedness.Finding) {
-            try rules.check(bytes)
+    private func inspected(_ document: Data, maximumDepth: Int, response: URLResponse?) throws -> Data {
+        do throws(XMLInspection.Finding) {
+            return try XMLInspection.document(of: document, maximumDepth: maximumDepth)
         } catch .tooDeep {
             throw limits.nestingError(response)
         } catch .declarations {

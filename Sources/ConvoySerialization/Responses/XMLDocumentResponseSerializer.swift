@@ -28,7 +28,8 @@ public struct XMLDocumentResponseSerializer: HTTPResponseSerialization {
         ])
         safe.insert(.nodeLoadExternalEntitiesNever)
         // libxml builds no deeper tree, and Foundation hides that it gave up: the rest would be missing without a word.
-        let rules = XMLWellFormedness(maximumDepth: min(limits.maximumNestingDepth, 256))
-        return try http.xmlObject(for: response, data: data, rules: rules) { try XMLDocument(data: $0, options: safe) }
+        return try http.xmlObject(
+            for: response, data: data, maximumDepth: min(limits.maximumNestingDepth, 256)
+        ) { try XMLDocument(data: $0, options: safe) }
     }
 }

@@ -6,30 +6,35 @@ import FoundationXML
 /// Which encoding an XML document is in, and the document in UTF-8.
 ///
 /// The parser is given nothing but valid UTF-8 without zeros. Foundation's crashes on Linux when an element's name is
-/// invalid (`<` and a byte from 0x80 on), and what the hardening looks for cannot hide in another encoding.
+/// invalid (`<` and a byte from 0x80 on), and what is not allowed cannot hide in another encoding.
 enum XMLEncoding {
     /// The document as the parser should get it.
     ///
     /// A byte-order mark decides, then the document's own declaration, then the charset of the response (RFC 7303,
-    /// section 3).
+    /// section 3). A declaration that is not true of the bytes, or no longer, is left out.
     ///
     /// - Throws: in `XMLParser.errorDomain` for an encoding that is unknown and bytes that do not fit it.
     static func utf8(of data: Data, for serializer: HTTPResponseSerializer, response: URLResponse?) throws -> Data {
         let mark = Charset.unicodeMark(of: data)
-        let declared = mark == nil ? declaredEncoding(in: data) : nil
         var document = data
-        if let declared {
-            guard let encoding = Charset.encoding(named: declared) else { throw error(.unknownEncodingError) }
-            if encoding != .utf8 && encoding != .ascii {
-                guard let text = String(data: data, encoding: encoding) else { throw error(.invalidEncodingError) }
+        if mark == nil, let declared = declaredEncoding(in: data) {
+            guard let charset = Charset(named: declared) else {
+                throw XMLInspection.error(.unknownEncodingError, "The document's encoding is not known.")
+            }
+            if !charset.isUTF8 {
+                // In an encoding that has no `<?xml` in these bytes the declaration is not true.
+                guard let text = charset.text(of: data), text.utf8.starts(with: "<?xml".utf8) else {
+                    throw XMLInspection.error(.invalidEncodingError, "The bytes do not fit the document's encoding.")
+                }
                 document = Data(text.utf8)
             }
-        } else if mark != .utf8 {
+        } else if !(mark?.isUTF8 ?? false) {
             document = try serializer.fromWideText(data) ?? serializer.utf8(data, response: response)
         }
-        guard isText(document) else { throw error(.invalidCharacterError) }
-        // What it declares is no longer true of a translation.
-        guard document != data, declaredEncoding(in: document) != nil,
+        guard isText(document) else {
+            throw XMLInspection.error(.invalidCharacterError, "The document is no text.")
+        }
+        guard let declared = declaredEncoding(in: document), Charset(named: declared)?.isUTF8 != true || document != data,
             let end = document.range(of: Data("?>".utf8))
         else { return document }
         return Data(document[end.upperBound...])
@@ -50,9 +55,5 @@ enum XMLEncoding {
         return data.withUnsafeBytes { (bytes: UnsafeRawBufferPointer) in
             bytes.baseAddress.map { memchr($0, 0, bytes.count) == nil } ?? true
         }
-    }
-
-    private static func error(_ code: XMLParser.ErrorCode) -> NSError {
-        NSError(domain: XMLParser.errorDomain, code: code.rawValue)
     }
 }

@@ -22,8 +22,7 @@ public struct XMLParserResponseSerializer: HTTPResponseSerialization {
     /// - Throws: as ``HTTPResponseSerializer/validate(_:data:)``; an error in `XMLParser.errorDomain` for empty or
     ///   malformed input; a passed limit.
     public func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
-        let rules = XMLWellFormedness(maximumDepth: limits.maximumNestingDepth)
-        return try http.xmlObject(for: response, data: data, rules: rules) { bytes in
+        try http.xmlObject(for: response, data: data, maximumDepth: limits.maximumNestingDepth) { bytes in
             let parser = XMLParser(data: bytes)
             parser.shouldResolveExternalEntities = false
             return parser

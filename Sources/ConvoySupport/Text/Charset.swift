@@ -1,50 +1,116 @@
 import Foundation
 
-/// The IANA names of the charsets that Foundation can read.
-package enum Charset {
-    /// The encoding with a name, in any case and with or without quotes; nil for one that is not known.
-    package static func encoding(named name: String) -> String.Encoding? {
-        switch name.lowercased().trimmingCharacters(in: ["\"", "'", " "]) {
-        case "utf-8", "utf8": .utf8
-        case "us-ascii", "ascii": .ascii
-        case "iso-8859-1", "iso_8859-1", "latin1", "l1", "cp819": .isoLatin1
-        case "iso-8859-2", "iso_8859-2", "latin2": .isoLatin2
-        case "utf-16": .utf16
-        case "utf-16le": .utf16LittleEndian
-        case "utf-16be": .utf16BigEndian
-        case "utf-32": .utf32
-        case "utf-32le": .utf32LittleEndian
-        case "utf-32be": .utf32BigEndian
-        case "windows-1250", "cp1250": .windowsCP1250
-        case "windows-1251", "cp1251": .windowsCP1251
-        case "windows-1252", "cp1252": .windowsCP1252
-        case "windows-1253", "cp1253": .windowsCP1253
-        case "windows-1254", "cp1254": .windowsCP1254
-        case "shift_jis", "shift-jis", "sjis": .shiftJIS
-        case "iso-2022-jp": .iso2022JP
-        case "macintosh": .macOSRoman
-        case let other: coreFoundation[other].map { String.Encoding(rawValue: 0x8000_0000 | $0) }
-        }
+/// A charset that iconv(3) or Foundation can read.
+package struct Charset: Sendable {
+    private enum Reader {
+        case iconv(String)
+        case foundation(String.Encoding)
     }
 
-    /// Encodings that `String.Encoding` has no names for, by their numbers in CoreFoundation (`CFStringEncodingExt.h`).
-    private static let coreFoundation: [String: UInt] = [
-        "iso-8859-3": 0x203, "iso-8859-4": 0x204, "iso-8859-5": 0x205, "iso-8859-6": 0x206, "iso-8859-7": 0x207,
-        "iso-8859-8": 0x208, "iso-8859-9": 0x209, "iso-8859-10": 0x20A, "iso-8859-13": 0x20D, "iso-8859-14": 0x20E,
-        "iso-8859-15": 0x20F, "windows-874": 0x41D, "tis-620": 0x41D, "windows-1255": 0x505, "windows-1256": 0x506,
-        "windows-1257": 0x507, "windows-1258": 0x508, "gb2312": 0x632, "gbk": 0x632, "gb18030": 0x632,
-        "euc-kr": 0x940, "koi8-r": 0xA02, "koi8-u": 0xA08, "big5": 0xA03,
+    private let reader: Reader
+
+    package static let utf8 = Charset(.utf8)
+
+    /// One of Foundation's encodings.
+    package init(_ encoding: String.Encoding) {
+        // ASCII is a part of UTF-8.
+        reader = .foundation(encoding == .ascii ? .utf8 : encoding)
+    }
+
+    /// A charset by its IANA name, in any case and with or without quotes; nil for one that is not known.
+    package init?(named name: String) {
+        let name = name.trimmingCharacters(in: ["\"", "'", " "]).uppercased()
+        // A slash would begin iconv's own instructions, such as to leave out what it cannot read.
+        guard !name.isEmpty, name.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "/") }) else {
+            return nil
+        }
+        if ["UTF-8", "UTF8", "US-ASCII", "ASCII"].contains(name) {
+            self = .utf8
+            return
+        }
+        let meant = Charset.meant[name] ?? name
+        guard let converter = Charset.converter(from: meant) else { return nil }
+        iconv_close(converter)
+        reader = .iconv(meant)
+    }
+
+    /// What is meant by some names: the charset that the named one has grown into (WHATWG, Encoding, section 4.2), and
+    /// big-endian numbers where neither the name nor a mark says otherwise (RFC 2781, section 4.3).
+    private static let meant = [
+        "SHIFT_JIS": "CP932", "SHIFT-JIS": "CP932", "SJIS": "CP932", "X-SJIS": "CP932", "EUC-KR": "CP949",
+        "KS_C_5601-1987": "CP949", "GB2312": "GB18030", "GBK": "GB18030", "X-GBK": "GB18030", "TIS-620": "CP874",
+        "UTF-16": "UTF-16BE", "UTF-32": "UTF-32BE",
     ]
 
-    /// The encoding that a byte-order mark names. UTF-32's little-endian mark begins with UTF-16's.
-    package static func unicodeMark(of data: Data) -> String.Encoding? {
+    /// Whether the bytes need no translation to be UTF-8.
+    package var isUTF8: Bool {
+        if case .foundation(.utf8) = reader { true } else { false }
+    }
+
+    /// The text of bytes, without its byte-order mark; nil where they do not fit the charset, such as when they end
+    /// in the middle of a character.
+    package func text(of data: Data) -> String? {
+        let text: String?
+        switch reader {
+        case .foundation(let encoding): text = String(data: data, encoding: encoding)
+        case .iconv(let name): text = Charset.text(of: data, named: name)
+        }
+        guard let text, text.unicodeScalars.first == "\u{FEFF}" else { return text }
+        return String(text.unicodeScalars.dropFirst())
+    }
+
+    /// The charset that a byte-order mark names. UTF-32's little-endian mark begins with UTF-16's.
+    package static func unicodeMark(of data: Data) -> Charset? {
         guard let first = data.first, first == 0xEF || first >= 0xFE || first == 0 else { return nil }
         let head = Array(data.prefix(4))
         if head.starts(with: [0xEF, 0xBB, 0xBF]) { return .utf8 }
-        if head.starts(with: [0xFF, 0xFE, 0x00, 0x00]) { return .utf32LittleEndian }
-        if head.starts(with: [0x00, 0x00, 0xFE, 0xFF]) { return .utf32BigEndian }
-        if head.starts(with: [0xFF, 0xFE]) { return .utf16LittleEndian }
-        if head.starts(with: [0xFE, 0xFF]) { return .utf16BigEndian }
+        if head.starts(with: [0xFF, 0xFE, 0x00, 0x00]) { return Charset(.utf32LittleEndian) }
+        if head.starts(with: [0x00, 0x00, 0xFE, 0xFF]) { return Charset(.utf32BigEndian) }
+        if head.starts(with: [0xFF, 0xFE]) { return Charset(.utf16LittleEndian) }
+        if head.starts(with: [0xFE, 0xFF]) { return Charset(.utf16BigEndian) }
         return nil
+    }
+
+    // MARK: iconv
+
+    private static func converter(from name: String) -> iconv_t? {
+        let converter = iconv_open("UTF-8", name)
+        return converter == iconv_t(bitPattern: -1) ? nil : converter
+    }
+
+    private static func text(of data: Data, named name: String) -> String? {
+        guard let converter = converter(from: name) else { return nil }
+        defer { iconv_close(converter) }
+        var output: [UInt8] = []
+        output.reserveCapacity(data.count)
+        let isWhole = data.withUnsafeBytes { bytes -> Bool in
+            var input = UnsafeMutablePointer(mutating: bytes.bindMemory(to: CChar.self).baseAddress)
+            var left = bytes.count
+            while left > 0 {
+                // Full is no failure.
+                guard append(to: &output, { iconv(converter, &input, &left, $0, $1) }) || errno == E2BIG else {
+                    return false
+                }
+            }
+            // Some charsets hold a letter back until they know whether an accent follows.
+            return append(to: &output) { iconv(converter, nil, nil, $0, $1) }
+        }
+        return isWhole ? String(validating: output, as: UTF8.self) : nil
+    }
+
+    /// Appends what a call of iconv puts out; false when it reports a failure, in `errno`.
+    private static func append(
+        to output: inout [UInt8],
+        _ convert: (UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>, UnsafeMutablePointer<Int>) -> Int
+    ) -> Bool {
+        withUnsafeTemporaryAllocation(of: CChar.self, capacity: 4096) { buffer in
+            var end = buffer.baseAddress
+            var room = buffer.count
+            let result = convert(&end, &room)
+            let failure = errno
+            output.append(contentsOf: UnsafeRawBufferPointer(buffer).prefix(buffer.count - room))
+            errno = failure
+            return result != -1
+        }
     }
 }

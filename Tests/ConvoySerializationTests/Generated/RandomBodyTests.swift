@@ -104,7 +104,11 @@ import Testing
         case let parser as XMLParser:
             let reader = Reader()
             parser.delegate = reader
-            return withExtendedLifetime(reader) { parser.parse() && parser.parserError == nil }
+            // What libxml2 only warns of: another version than 1.0, an unknown language, a relative name of a namespace.
+            let warnings = [nil, 97, 98, 100]
+            return withExtendedLifetime(reader) {
+                parser.parse() && warnings.contains((parser.parserError as NSError?)?.code)
+            }
         case let document as XMLDocument:
             return document.rootElement() != nil && !document.xmlString.isEmpty
         default: return true
