@@ -23,6 +23,28 @@ import Testing
         }
     }
 
+    @Test(arguments: ImageFormat.allCases)
+    func `A header that lies is an error or an image of its size, wherever the body is cut`(format: ImageFormat) throws {
+        let body = try #require(try Samples.all()[format])
+        // TIFF has its header behind the pixels.
+        let header = format == .tiff ? body.indices.suffix(120) : body.indices.prefix(80)
+        for place in header {
+            for lie: UInt8 in [0, 1, 0x7F, 0x80, 0xFF] {
+                var lying = body
+                lying[place] = lie
+                for length in [body.count, body.count - 1, body.count / 2, place + 1] {
+                    do {
+                        guard let image = try decode(lying.prefix(length)) else { continue }
+                        #expect(image.pixels.count == image.bytesPerRow * image.height)
+                    } catch let error as NSError {
+                        let codes = [NSURLErrorCannotDecodeContentData, NSURLErrorDataLengthExceedsMaximum]
+                        #expect(codes.contains(error.code), "\(format), \(lie) at \(place), \(length) bytes: \(error)")
+                    }
+                }
+            }
+        }
+    }
+
     @Test func `Pixels that are cut short inside of a sound file are an error`() throws {
         // A PNG of 5 x 3 whose compressed data ends well after one row, and a BMP whose rows are fewer than it says.
         var row = Data([0]) + Samples.pixels(height: 1)

@@ -25,7 +25,9 @@ import Testing
         #expect(try text(name, bytes)?.unicodeScalars.elementsEqual(expected.unicodeScalars) == true)
     }
 
-    @Test(arguments: ["", " ", "x-no-such", "utf-8//IGNORE", "//TRANSLIT", "koi8-r/", "a b", "kœi8", "koi8-r\0", "\n"])
+    @Test(arguments: ["", " ", "x-no-such", "utf-8//IGNORE", "//TRANSLIT", "koi8-r/", "a b", "kœi8", "koi8-r\0", "\n",
+        String(repeating: "x", count: 1_000_000),
+    ])
     func `a name that is none makes no charset`(name: String) {
         #expect(Charset(named: name) == nil)
     }

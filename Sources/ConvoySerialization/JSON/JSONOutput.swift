@@ -13,23 +13,34 @@ struct JSONOutput {
         bytes.append(UInt8(ascii: "\""))
         var text = text
         text.withUTF8 { content in
-            for byte in content {
-                switch byte {
-                case UInt8(ascii: "\""): append("\\\"")
-                case UInt8(ascii: "\\"): append("\\\\")
-                case UInt8(ascii: "/") where escapesSlashes: append("\\/")
-                case 0x08: append("\\b")
-                case 0x0C: append("\\f")
-                case 0x0A: append("\\n")
-                case 0x0D: append("\\r")
-                case 0x09: append("\\t")
-                case 0..<0x20:
-                    append(byte < 0x10 ? "\\u000" : "\\u001")
-                    bytes.append(ASCII.hexadecimalDigit(byte & 0xF))
-                default: bytes.append(byte)
-                }
+            // Most texts have nothing to escape, and are copied in one piece.
+            var copied = 0
+            for (index, byte) in content.enumerated() {
+                guard byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\")
+                    || (byte == UInt8(ascii: "/") && escapesSlashes)
+                else { continue }
+                bytes.append(contentsOf: content[copied..<index])
+                appendEscape(of: byte)
+                copied = index + 1
             }
+            bytes.append(contentsOf: content[copied...])
         }
         bytes.append(UInt8(ascii: "\""))
+    }
+
+    private mutating func appendEscape(of byte: UInt8) {
+        switch byte {
+        case 0x08: append("\\b")
+        case 0x0C: append("\\f")
+        case 0x0A: append("\\n")
+        case 0x0D: append("\\r")
+        case 0x09: append("\\t")
+        case 0..<0x20:
+            append(byte < 0x10 ? "\\u000" : "\\u001")
+            bytes.append(ASCII.hexadecimalDigit(byte & 0xF))
+        default:
+            append("\\")
+            bytes.append(byte)
+        }
     }
 }

@@ -125,8 +125,9 @@ package struct JSONParser {
         let start = index
         index += 2
         switch start + 1 < bytes.count ? bytes[start + 1] : 0 {
-        case let letter where letter == UInt8(ascii: "\"") || letter == UInt8(ascii: "\\") || letter == UInt8(ascii: "/"):
-            content.append(letter)
+        case UInt8(ascii: "\""): content.append(0x22)
+        case UInt8(ascii: "\\"): content.append(0x5C)
+        case UInt8(ascii: "/"): content.append(0x2F)
         case UInt8(ascii: "b"): content.append(8)
         case UInt8(ascii: "f"): content.append(12)
         case UInt8(ascii: "n"): content.append(10)

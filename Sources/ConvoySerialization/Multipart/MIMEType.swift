@@ -3,8 +3,8 @@ import Foundation
 
 /// Media types of files by their extension.
 ///
-/// The table is the system's (`/etc/mime.types`, Debian's `media-types`), read once when first needed, and behind it the
-/// few types that are uploaded most, for systems that have no table and for what it leaves out.
+/// The table is the system's (`/etc/mime.types`, Debian's `media-types`), read once when first needed, and behind it
+/// the few types that are uploaded most, for systems that have no table and for what it leaves out.
 public enum MIMEType {
     /// The type of a file about which nothing is known.
     public static let unknown = "application/octet-stream"

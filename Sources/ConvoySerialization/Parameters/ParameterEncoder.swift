@@ -160,7 +160,8 @@ private struct KeyedContainer<Key: CodingKey>: KeyedEncodingContainerProtocol {
     mutating func nestedContainer<Nested: CodingKey>(
         keyedBy keyType: Nested.Type, forKey key: Key
     ) -> KeyedEncodingContainer<Nested> {
-        KeyedEncodingContainer(KeyedContainer<Nested>(node: node.child(key.stringValue), codingPath: codingPath + [key]))
+        KeyedEncodingContainer(
+            KeyedContainer<Nested>(node: node.child(key.stringValue), codingPath: codingPath + [key]))
     }
 
     mutating func nestedUnkeyedContainer(forKey key: Key) -> any UnkeyedEncodingContainer {

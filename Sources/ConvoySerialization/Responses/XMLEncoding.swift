@@ -34,7 +34,7 @@ enum XMLEncoding {
         guard isText(document) else {
             throw XMLInspection.error(.invalidCharacterError, "The document is no text.")
         }
-        guard let declared = declaredEncoding(in: document), Charset(named: declared)?.isUTF8 != true || document != data,
+        guard let declared = declaredEncoding(in: document), document != data || Charset(named: declared)?.isUTF8 != true,
             let end = document.range(of: Data("?>".utf8))
         else { return document }
         return Data(document[end.upperBound...])

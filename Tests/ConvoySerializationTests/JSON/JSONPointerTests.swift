@@ -39,7 +39,8 @@ import Testing
     @Test func `tokens are escaped once, in the right order`() throws {
         for token in ["~1", "~0", "~", "/", "~01", "a/b~c", "", "e\u{301}", "/\u{301}", "~\u{301}"] {
             let pointer = JSONPointer(tokens: ["x", token])
-            #expect(try #require(JSONPointer(pointer.description)).tokens.map { Array($0.utf8) } == [Array("x".utf8), Array(token.utf8)])
+            let again = try #require(JSONPointer(pointer.description))
+            #expect(again == pointer && again.tokens.count == 2)
         }
         #expect(JSONPointer(tokens: ["\u{E9}"]) != JSONPointer(tokens: ["e\u{301}"]))
     }
