@@ -16,7 +16,8 @@ enum XMLEncoding {
     /// - Throws: in `XMLParser.errorDomain` for an encoding that is unknown and bytes that do not fit it.
     static func utf8(of data: Data, for serializer: HTTPResponseSerializer, response: URLResponse?) throws -> Data {
         let mark = Charset.unicodeMark(of: data)
-        var document = data
+        // A declaration behind a mark is looked for, and left out, as in any other translation.
+        var document = mark?.isUTF8 == true ? Data(data.dropFirst(3)) : data
         if mark == nil, let declared = declaredEncoding(in: data) {
             guard let charset = Charset(named: declared) else {
                 throw XMLInspection.error(.unknownEncodingError, "The document's encoding is not known.")

@@ -293,6 +293,13 @@ import Testing
         #expect(failure { try element("ISO-2022-JP", [0x1B, 0x24, 0x42, 0x24]) } != nil)
     }
 
+    @Test func `a byte-order mark is over a declaration`() throws {
+        for name in ["koi8-r", "UTF-16", "us-ascii", "x-no-such", "utf-8"] {
+            let body = bytes("\u{FEFF}<?xml version='1.0' encoding='\(name)'?><a><?x?>é</a>")
+            #expect(try tree(body)?.rootElement()?.stringValue == "é", "\(name)")
+        }
+    }
+
     @Test func `a document in EBCDIC is read where the response says so`() throws {
         let ebcdic = Data([0x4C, 0x81, 0x6E, 0xC1, 0x4C, 0x61, 0x81, 0x6E])
         #expect(try tree(ebcdic, type: "text/xml; charset=EBCDIC-CP-US")?.rootElement()?.stringValue == "A")
