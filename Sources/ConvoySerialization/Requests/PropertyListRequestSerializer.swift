@@ -24,9 +24,9 @@ public struct PropertyListRequestSerializer: HTTPRequestSerialization {
         self.http = http
     }
 
-    /// - Throws: for parameters that are no property list (-1016): null anywhere, a whole number past `Int64`, a number
-    ///   or date that is not finite, text with characters that XML cannot hold, nesting beyond
-    ///   ``Parameter/maximumDepth``.
+    /// - Throws: for parameters that are no property list (-1016): null anywhere, a whole number past `Int64`, a
+    ///   ``Parameter/number(_:)`` with more digits than a `Double` holds, a number or date that is not finite, text
+    ///   with characters that XML cannot hold, nesting beyond ``Parameter/maximumDepth``.
     public func request(bySerializing request: URLRequest, with parameters: Parameter?) throws -> URLRequest {
         try http.request(request, with: parameters, contentType: "application/x-plist") { parameters in
             let tree = try object(of: parameters, depth: 0)
