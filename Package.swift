@@ -21,7 +21,7 @@ let package = Package(
         .executable(name: "convoy", targets: ["ConvoyTool"]),
     ],
     traits: [
-        .trait(name: "Images", description: "ImageResponseSerializer in ConvoyImage. Needs gdk-pixbuf."),
+        .trait(name: "Images", description: "ImageResponseSerializer in ConvoyImage. Needs gdk-pixbuf.")
     ],
     targets: [
         .systemLibrary(

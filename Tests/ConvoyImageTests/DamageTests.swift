@@ -84,7 +84,8 @@ import Testing
 
     @Test func `Random and mutated bodies never crash`() throws {
         var generator = SplitMix64(seed: 2_016_04_01)
-        let seeds = try Samples.all().sorted { $0.key.rawValue < $1.key.rawValue }.map(\.value)
+        let seeds =
+            try Samples.all().sorted { $0.key.rawValue < $1.key.rawValue }.map(\.value)
             + ["png", "tiff", "ico"].map { try Samples.saved($0, alpha: true) }
         var images = 0
         for round in 0..<12_000 {

@@ -75,7 +75,8 @@ import Testing
             // TIFF has its directory behind the pixels.
             let header = format == .tiff ? body.indices.suffix(200) : body.indices.prefix(80)
             guard let place = header.randomElement(using: &generator) else { break }
-            body[place] = [0, 1, 2, 4, 8, 0x20, 0x7F, 0xFF, UInt8(truncatingIfNeeded: generator.next())]
+            body[place] =
+                [0, 1, 2, 4, 8, 0x20, 0x7F, 0xFF, UInt8(truncatingIfNeeded: generator.next())]
                 .randomElement(using: &generator) ?? 0
         }
         return body

@@ -1,28 +1,28 @@
+import ConvoyTestSupport
 import Foundation
 import Testing
 
 @testable import ConvoySupport
 
-@Suite("The dates of HTTP")
 struct HTTPDateTests {
     /// 6 November 1994, 08:49:37: the example of RFC 9110, section 5.6.7.
     static let example: Int64 = 784_111_777
     /// 1 January 2026.
     static let now: Int64 = 1_767_225_600
 
-    @Test("The three forms of the RFC are one time", arguments: [
+    @Test(arguments: [
         "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994",
     ])
-    func forms(text: String) {
+    func `the three forms of the RFC are one time`(text: String) {
         #expect(HTTPDate.parse(text, now: Self.now) == Self.example)
     }
 
-    @Test("What servers send beside them and can only mean one time is read", arguments: [
+    @Test(arguments: [
         "  Sun,  06 Nov 1994  08:49:37 GMT ", "Sun, 6 Nov 1994 08:49:37 GMT", "sun, 06 NOV 1994 08:49:37 gmt",
         "Mon, 06 Nov 1994 08:49:37 GMT", "Sunday, 06 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 08:49:37 UTC",
         "Sun, 06-Nov-1994 08:49:37 GMT", "Sun, 06-Nov-94 08:49:37 GMT", "Sun Nov 06 08:49:37 1994",
     ])
-    func lenience(text: String) {
+    func `what servers send beside them and can only mean one time is read`(text: String) {
         #expect(HTTPDate.parse(text, now: Self.now) == Self.example)
     }
 
@@ -49,43 +49,45 @@ struct HTTPDateTests {
         "Sun, 06 Nov 1994 08:49:37 GMT GMT", String(repeating: " ", count: 1 << 20) + "Sun, 06 Nov 1994 08:49:37 GMT",
     ]
 
-    @Test("What is no date is none", arguments: refused)
-    func refusals(text: String) {
+    @Test(arguments: refused)
+    func `what is no date is none`(text: String) {
         #expect(HTTPDate.parse(text, now: Self.now) == nil)
     }
 
-    @Test("The ends of the calendar, leap days and leap seconds are right", arguments: [
-        ("Sat, 01 Jan 0000 00:00:00 GMT", -62_167_219_200), ("Fri, 31 Dec 9999 23:59:59 GMT", 253_402_300_799),
-        ("Thu, 01 Jan 1970 00:00:00 GMT", 0), ("Wed, 31 Dec 1969 23:59:59 GMT", -1),
-        ("Tue, 29 Feb 2000 00:00:00 GMT", 951_782_400), ("Sat, 31 Dec 2016 23:59:60 GMT", 1_483_228_800),
-        ("Tue, 19 Jan 2038 03:14:08 GMT", 2_147_483_648),
-    ] as [(String, Int64)])
-    func ends(text: String, seconds: Int64) {
+    @Test(
+        arguments: [
+            ("Sat, 01 Jan 0000 00:00:00 GMT", -62_167_219_200), ("Fri, 31 Dec 9999 23:59:59 GMT", 253_402_300_799),
+            ("Thu, 01 Jan 1970 00:00:00 GMT", 0), ("Wed, 31 Dec 1969 23:59:59 GMT", -1),
+            ("Tue, 29 Feb 2000 00:00:00 GMT", 951_782_400), ("Sat, 31 Dec 2016 23:59:60 GMT", 1_483_228_800),
+            ("Tue, 19 Jan 2038 03:14:08 GMT", 2_147_483_648),
+        ] as [(String, Int64)])
+    func `the ends of the calendar, leap days and leap seconds are right`(text: String, seconds: Int64) {
         #expect(HTTPDate.parse(text) == seconds)
     }
 
-    @Test("A year of two digits that would be over fifty years ahead is of the century before", arguments: [
+    @Test(arguments: [
         // Today, year, year that is meant. In 2026 the limit is the same day of 2076.
         (2026, "94", 1994), (2026, "26", 2026), (2026, "75", 2075), (2026, "76", 1976), (2026, "77", 1977),
         (2060, "05", 2105), (2060, "11", 2011), (1999, "48", 2048), (1999, "49", 1949), (2000, "00", 2000),
     ])
-    func twoDigitYears(today: Int64, year: String, meant: Int64) throws {
+    func `a year of two digits that would be over fifty years ahead is of the century before`(
+        today: Int64, year: String, meant: Int64
+    ) throws {
         let now = try #require(HTTPDate.parse("Sun, 01 Jan \(today) 00:00:00 GMT"))
         let expected = try #require(HTTPDate.parse("Sun, 06 Nov \(meant) 08:49:37 GMT"))
         #expect(HTTPDate.parse("Sunday, 06-Nov-\(year) 08:49:37 GMT", now: now) == expected)
     }
 
-    @Test("The clock of the machine may be at any time", arguments: [.min, -1, 0, 253_402_300_799, .max] as [Int64])
-    func clocks(now: Int64) {
+    @Test(arguments: [.min, -1, 0, 253_402_300_799, .max] as [Int64])
+    func `the clock of the machine may be at any time`(now: Int64) {
         for year in 0...99 {
             let text = "Sunday, 28-Feb-\(year < 10 ? "0" : "")\(year) 08:49:37 GMT"
             #expect(HTTPDate.parse(text, now: now) != nil)
         }
     }
 
-    @Test("What is written is read as the same time, and has the fixed length")
-    func roundTrip() {
-        var generator = SystemRandomNumberGenerator()
+    @Test func `what is written is read as the same time, and has the fixed length`() {
+        var generator = SplitMix64.printingSeed()
         for _ in 0..<2_000 {
             let seconds = Int64.random(in: -62_167_219_200...253_402_300_799, using: &generator)
             let text = HTTPDate.string(seconds)
@@ -96,26 +98,25 @@ struct HTTPDateTests {
         #expect(HTTPDate.string(.max) == "Fri, 31 Dec 9999 23:59:59 GMT")
     }
 
-    @Test("Every day of four centuries is read as it was written")
-    func days() {
+    @Test func `every day of four centuries is read as it was written`() {
         for day in Int64(0)..<150_000 {
             let date = Date(timeIntervalSince1970: TimeInterval(day * 86_400 + day % 86_400))
             #expect(HTTPDate.date(HTTPDate.string(date)) == date)
         }
     }
 
-    @Test("Every Date can be written", arguments: [
-        (0.999, "Thu, 01 Jan 1970 00:00:00 GMT"), (-0.5, "Wed, 31 Dec 1969 23:59:59 GMT"),
-        (-.infinity, "Sat, 01 Jan 0000 00:00:00 GMT"), (.infinity, "Fri, 31 Dec 9999 23:59:59 GMT"),
-        (.nan, "Sat, 01 Jan 0000 00:00:00 GMT"), (1e300, "Fri, 31 Dec 9999 23:59:59 GMT"),
-    ] as [(Double, String)])
-    func dates(seconds: Double, text: String) {
+    @Test(
+        arguments: [
+            (0.999, "Thu, 01 Jan 1970 00:00:00 GMT"), (-0.5, "Wed, 31 Dec 1969 23:59:59 GMT"),
+            (-.infinity, "Sat, 01 Jan 0000 00:00:00 GMT"), (.infinity, "Fri, 31 Dec 9999 23:59:59 GMT"),
+            (.nan, "Sat, 01 Jan 0000 00:00:00 GMT"), (1e300, "Fri, 31 Dec 9999 23:59:59 GMT"),
+        ] as [(Double, String)])
+    func `every Date can be written`(seconds: Double, text: String) {
         #expect(HTTPDate.string(Date(timeIntervalSince1970: seconds)) == text)
     }
 
-    @Test("No text traps: the forms with random damage")
-    func damage() {
-        var generator = SystemRandomNumberGenerator()
+    @Test func `no text traps: the forms with random damage`() {
+        var generator = SplitMix64.printingSeed()
         let forms = ["Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"]
         let pieces = Array("0123456789-+:, \u{0}é٣").map(String.init) + ["9223372036854775807", "-9223372036854775808"]
         for _ in 0..<20_000 {

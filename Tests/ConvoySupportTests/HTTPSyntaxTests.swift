@@ -2,10 +2,8 @@ import Testing
 
 @testable import ConvoySupport
 
-@Suite("What may stand in a message")
 struct HTTPSyntaxTests {
-    @Test("A token is of letters, digits and fifteen signs")
-    func tokens() {
+    @Test func `a token is of letters, digits and fifteen signs`() {
         let signs = "!#$%&'*+-.^_`|~"
         for byte in UInt8.min ... .max {
             let character = Character(Unicode.Scalar(byte))
@@ -15,21 +13,18 @@ struct HTTPSyntaxTests {
         #expect(!HTTPSyntax.isToken("") && !HTTPSyntax.isToken("é") && HTTPSyntax.isToken("Content-Type"))
     }
 
-    @Test("A field value has no control character but the tab")
-    func fieldValues() {
+    @Test func `a field value has no control character but the tab`() {
         #expect(HTTPSyntax.isFieldValue("") && HTTPSyntax.isFieldValue("a\tb é"))
         for text in ["a\r\nb", "\u{0}", "\u{7F}", "\n"] { #expect(!HTTPSyntax.isFieldValue(text)) }
     }
 
-    @Test("Names of fields differ in more than the case of ASCII letters")
-    func names() {
+    @Test func `names of fields differ in more than the case of ASCII letters`() {
         #expect(HTTPSyntax.isSameField("ETag", "etag"))
         #expect(!HTTPSyntax.isSameField("ETag", "ETags") && !HTTPSyntax.isSameField("\u{212A}", "k"))
         #expect(!HTTPSyntax.isSameField("a@", "a`"))
     }
 
-    @Test("Only spaces and tabs are trimmed from a value")
-    func trimming() {
+    @Test func `only spaces and tabs are trimmed from a value`() {
         #expect(HTTPSyntax.trimmed(" \ta b\t ") == "a b")
         #expect(HTTPSyntax.trimmed(" \t ") == "")
         #expect(HTTPSyntax.trimmed("\ra ") == "\ra")

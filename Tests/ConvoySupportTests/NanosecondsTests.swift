@@ -3,21 +3,21 @@ import Testing
 
 @testable import ConvoySupport
 
-@Suite("Seconds that somebody has chosen")
 struct NanosecondsTests {
-    @Test("They become nanoseconds without a trap, whatever they are", arguments: [
-        (0, 0), (-0.0, 0), (1, 1_000_000_000), (0.25, 250_000_000), (1e-10, 0), (-1, 0), (-.infinity, 0), (.nan, 0),
-        (.signalingNaN, 0), (-1e300, 0), (999_999_999, 999_999_999_000_000_000), (1e9, Nanoseconds.longest),
-        (1e11, Nanoseconds.longest), (1e300, Nanoseconds.longest), (.infinity, Nanoseconds.longest),
-        (.greatestFiniteMagnitude, Nanoseconds.longest), (Double(UInt64.max), Nanoseconds.longest),
-        (.leastNonzeroMagnitude, 0), ((1e9 as Double).nextDown, 999_999_999_999_999_872),
-    ] as [(Double, UInt64)])
-    func clamping(seconds: Double, nanoseconds: UInt64) {
+    @Test(
+        arguments: [
+            (0, 0), (-0.0, 0), (1, 1_000_000_000), (0.25, 250_000_000), (1e-10, 0), (-1, 0), (-.infinity, 0), (.nan, 0),
+            (.signalingNaN, 0), (-1e300, 0), (999_999_999, 999_999_999_000_000_000), (1e9, Nanoseconds.longest),
+            (1e11, Nanoseconds.longest), (1e300, Nanoseconds.longest), (.infinity, Nanoseconds.longest),
+            (.greatestFiniteMagnitude, Nanoseconds.longest), (Double(UInt64.max), Nanoseconds.longest),
+            (.leastNonzeroMagnitude, 0), ((1e9 as Double).nextDown, 999_999_999_999_999_872),
+        ] as [(Double, UInt64)])
+    func `they become nanoseconds without a trap, whatever they are`(seconds: Double, nanoseconds: UInt64) {
         #expect(Nanoseconds.clamping(seconds: seconds) == nanoseconds)
     }
 
-    @Test("A deadline is never before now", arguments: [0, 1, .nan, -5, .infinity, 1e300] as [Double])
-    func deadlines(seconds: Double) {
+    @Test(arguments: [0, 1, .nan, -5, .infinity, 1e300] as [Double])
+    func `a deadline is never before now`(seconds: Double) {
         for now in [0, 1, UInt64.max / 2, .max - 1, .max] as [UInt64] {
             #expect(Nanoseconds.deadline(seconds, after: now) >= now)
         }
@@ -25,8 +25,7 @@ struct NanosecondsTests {
         #expect(Nanoseconds.deadline(.infinity, after: .max - 3) == .max)
     }
 
-    @Test("Times in the wrong order are no time apart")
-    func difference() {
+    @Test func `times in the wrong order are no time apart`() {
         #expect(Nanoseconds.seconds(from: 1, to: 500_000_001) == 0.5)
         #expect(Nanoseconds.seconds(from: 2, to: 1) == 0)
         #expect(Nanoseconds.seconds(from: .max, to: 0) == 0)

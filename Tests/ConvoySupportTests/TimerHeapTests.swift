@@ -3,10 +3,8 @@ import Testing
 
 @testable import ConvoySupport
 
-@Suite("The timers of a run loop")
 struct TimerHeapTests {
-    @Test("They fire in the order of their deadlines, and none before its own")
-    func order() {
+    @Test func `they fire in the order of their deadlines, and none before its own`() {
         var heap = TimerHeap()
         let timers = [30, 10, 20, 50, 40].map { (RunLoopTimer {}, MonotonicTime($0)) }
         for (timer, deadline) in timers { heap.schedule(timer, at: deadline) }
@@ -17,8 +15,7 @@ struct TimerHeapTests {
         #expect(heap.count == 1)
     }
 
-    @Test("One that is moved or cancelled leaves nothing behind")
-    func moving() {
+    @Test func `one that is moved or cancelled leaves nothing behind`() {
         var heap = TimerHeap()
         let moved = RunLoopTimer {}, cancelled = RunLoopTimer {}, other = RunLoopTimer {}
         heap.schedule(moved, at: 1)
@@ -33,8 +30,7 @@ struct TimerHeapTests {
         #expect(heap.popDue(now: 10) == nil && heap.nextDeadline == nil)
     }
 
-    @Test("In any order of scheduling and cancelling, the earliest is on top")
-    func anyOrder() {
+    @Test func `in any order of scheduling and cancelling, the earliest is on top`() {
         var random = SplitMix64(seed: 1)
         var heap = TimerHeap()
         let timers = (0..<50).map { _ in RunLoopTimer {} }

@@ -34,7 +34,9 @@ struct EnduranceTests {
             do { try client.send(bytes) } catch {}
             client.finishSending()
             let answer = (try? client.readToEnd()) ?? Data()
-            #expect(answer.isEmpty || answer.starts(with: Data("HTTP/1.1 4".utf8)) || answer.starts(with: Data("HTTP/1.1 50".utf8)))
+            #expect(
+                answer.isEmpty || answer.starts(with: Data("HTTP/1.1 4".utf8))
+                    || answer.starts(with: Data("HTTP/1.1 50".utf8)))
         }
         #expect(try RawClient(port: server.port).exchange("GET", "/").text == "alive")
     }
@@ -52,7 +54,9 @@ struct EnduranceTests {
         try server.wait { $0.totalConnectionCount == 90 && $0.openConnectionCount == 0 && $0.activeRequestCount == 0 }
     }
 
-    @Test func `stops in the middle of transfers, delays, stalls, gates and handlers, and leaves no descriptor behind`() throws {
+    @Test func `stops in the middle of transfers, delays, stalls, gates and handlers, and leaves no descriptor behind`()
+        throws
+    {
         // Whatever the process opens once and keeps is opened here.
         try TestServer().stop()
         let before = ProcessMeters.openDescriptors

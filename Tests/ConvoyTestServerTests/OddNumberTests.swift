@@ -74,7 +74,8 @@ struct OddNumberTests {
         #expect(try shifted.response(toHead: true).status == 206)
         shifted.close()
         server.route("GET", "/end", TestServer.Response(body: .pattern(count: 1_000, offset: .max)))
-        #expect(try RawClient(port: server.port).exchange("GET", "/end").body == PatternBytes.data(count: 1_000, offset: .max))
+        #expect(
+            try RawClient(port: server.port).exchange("GET", "/end").body == PatternBytes.data(count: 1_000, offset: .max))
     }
 
     @Test func `as offsets of the pattern have their bytes`() {

@@ -64,17 +64,19 @@ struct RequestParserTests {
     }
 
     @Test(arguments: [
-            Malformed("GET / HTTP/1.1\r\n\r\n", 400), Malformed("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400),
-            Malformed("GET  / HTTP/1.1\r\nHost: a\r\n\r\n", 400), Malformed("GET /\r\n\r\n", 400), Malformed("GET / HTTP/2.0\r\n\r\n", 505),
-            Malformed("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505), Malformed("GET / HTTP/1.1\nHost: a\n\n", 400), Malformed("\u{16}\u{3}\u{1}", 400),
-            Malformed("GET / HTTP/1.1\r\nHost : a\r\n\r\n", 400), Malformed("GET / HTTP/1.1\r\nHost: a\r\n folded\r\n\r\n", 400),
-            Malformed("GET / HTTP/1.1\r\nHost: a\r\nX: \u{0}\r\n\r\n", 400), Malformed("GET / FTP/1.1\r\nHost: a\r\n\r\n", 400),
-            Malformed("P / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
-            Malformed("P / HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n", 400),
-            Malformed("P / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999\r\n\r\n", 400),
-            Malformed("P / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
-            Malformed("P / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", 501),
-        ])
+        Malformed("GET / HTTP/1.1\r\n\r\n", 400), Malformed("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400),
+        Malformed("GET  / HTTP/1.1\r\nHost: a\r\n\r\n", 400), Malformed("GET /\r\n\r\n", 400),
+        Malformed("GET / HTTP/2.0\r\n\r\n", 505),
+        Malformed("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505), Malformed("GET / HTTP/1.1\nHost: a\n\n", 400),
+        Malformed("\u{16}\u{3}\u{1}", 400),
+        Malformed("GET / HTTP/1.1\r\nHost : a\r\n\r\n", 400), Malformed("GET / HTTP/1.1\r\nHost: a\r\n folded\r\n\r\n", 400),
+        Malformed("GET / HTTP/1.1\r\nHost: a\r\nX: \u{0}\r\n\r\n", 400), Malformed("GET / FTP/1.1\r\nHost: a\r\n\r\n", 400),
+        Malformed("P / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
+        Malformed("P / HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n", 400),
+        Malformed("P / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999\r\n\r\n", 400),
+        Malformed("P / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
+        Malformed("P / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", 501),
+    ])
     func `refuses what is malformed or could be read in two ways`(example: Malformed) {
         #expect(parse(example.text).last == "\(example.status)")
         #expect(parse(example.text, step: 1).last == "\(example.status)")

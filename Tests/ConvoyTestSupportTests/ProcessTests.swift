@@ -3,7 +3,9 @@ import Foundation
 import Testing
 
 struct ProcessTests {
-    @Test func `a program gets arguments, input, environment and directory, and gives back status, output and errors`() throws {
+    @Test func `a program gets arguments, input, environment and directory, and gives back status, output and errors`()
+        throws
+    {
         let directory = try TemporaryDirectory()
         let result = try ProcessRunner.run(
             "sh", ["-c", "cat; echo \"$1 $X\"; pwd; echo bad >&2; exit 3", "sh", "a b"], input: Data("in\n".utf8),
@@ -57,4 +59,3 @@ struct ProcessTests {
         return stat.isEmpty || stat.contains(") Z ")
     }
 }
-

@@ -65,9 +65,10 @@ struct ServerTests {
         let trust = ["--cacert", server.certificates.certificateAuthority.path, url]
         #expect(try curl(trust).status != 0)
         let certificates = server.certificates
-        let result = try curl([
-            "--cert", certificates.clientCertificate.path, "--key", certificates.clientKey.path,
-        ] + trust)
+        let result = try curl(
+            [
+                "--cert", certificates.clientCertificate.path, "--key", certificates.clientKey.path,
+            ] + trust)
         #expect(result.text == "odd", "\(result.errorText)")
     }
 

@@ -267,7 +267,9 @@ import Testing
         }
     }
 
-    @Test(arguments: ["/..%2f..%2fup", "/%2e%2e", "/.hidden", "/-rf", "/%00", "/", "/dir/", "/%2E%CC%81bashrc", "/a%CC%81.txt"])
+    @Test(arguments: [
+        "/..%2f..%2fup", "/%2e%2e", "/.hidden", "/-rf", "/%00", "/", "/dir/", "/%2E%CC%81bashrc", "/a%CC%81.txt",
+    ])
     func `a name from a URL stays in its directory, in sight`(_ path: String) async throws {
         server.route("/*", .text("x"))
         let result = try await get("-o", "in", paths: path)
@@ -369,7 +371,8 @@ import Testing
         #expect(result.status == 0)
         let targets = result.outputLines.prefix(while: { $0.hasPrefix("/") })
         #expect(targets.count == 3, "\(result.output)")
-        for (stream, target) in zip(["<&-", ">&-", "2>&-"], targets) where closed.split(separator: " ").contains(stream[...]) {
+        for (stream, target) in zip(["<&-", ">&-", "2>&-"], targets) where closed.split(separator: " ").contains(stream[...])
+        {
             #expect(target == "/dev/null", "\(stream)")
         }
     }

@@ -65,7 +65,9 @@ import Testing
     @Test(arguments: ["out/link/there", "out/deep/link/there", "out/dangling/there"])
     func `no link inside the output directory is followed`(_ output: String) async throws {
         for name in ["out/deep", "elsewhere"] { try scratch.makeDirectory(name) }
-        for (link, target) in [("out/link", "../elsewhere"), ("out/deep/link", "../../elsewhere"), ("out/dangling", "../new")] {
+        for (link, target) in [
+            ("out/link", "../elsewhere"), ("out/deep/link", "../../elsewhere"), ("out/dangling", "../new"),
+        ] {
             try FileManager.default.createSymbolicLink(
                 atPath: scratch.url.appendingPathComponent(link).path, withDestinationPath: target)
         }

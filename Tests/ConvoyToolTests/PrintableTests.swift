@@ -30,8 +30,9 @@ import Testing
         #expect(Amounts.seconds(59.999) == "1:00")
         #expect(Amounts.clock(3723) == "1:02:03")
         #expect(Amounts.clock(.infinity) == "--:--")
-        #expect([0, 1500, .infinity, 1e300, -1, .nan].map(Amounts.speed)
-            == ["0 B/s", "1.5 kB/s", "9.0 EB/s", "9.0 EB/s", "0 B/s", "0 B/s"])
+        #expect(
+            [0, 1500, .infinity, 1e300, -1, .nan].map(Amounts.speed)
+                == ["0 B/s", "1.5 kB/s", "9.0 EB/s", "9.0 EB/s", "0 B/s", "0 B/s"])
     }
 
     @Test func `a string of JSON survives its way there and back`() throws {

@@ -7,7 +7,8 @@ import Testing
         ("http://ada:secret@h/x", "http://ada:***@h/x"), ("http://ada:se@cret@h/x", "http://ada:***@h/x"),
         ("http://ada:se/cret@h/x", "http://ada:***@h/x"), ("http://:secret@h", "http://:***@h"),
         ("ada:secret@h/x", "ada:***@h/x"), ("//ada:secret@h", "//ada:***@h"), ("http://ada@h/x", "http://ada@h/x"),
-        ("http://h:80/a@b", "http://h:80/a@b"), ("http://h/a:b@c", "http://h/a:b@c"), ("http://[::1]:80/a@b", "http://[::1]:80/a@b"),
+        ("http://h:80/a@b", "http://h:80/a@b"), ("http://h/a:b@c", "http://h/a:b@c"),
+        ("http://[::1]:80/a@b", "http://[::1]:80/a@b"),
         ("http://ada:secret@[::1]/", "http://ada:***@[::1]/"), ("", ""), ("//", "//"), ("x", "x"),
     ])
     func `a URL is shown without its password`(_ url: String, _ shown: String) {

@@ -201,9 +201,11 @@ import Testing
         #expect(scratch.names == ["m.json"])
     }
 
-    @Test(arguments: ["", "[]", "{}", "nonsense", #"{"requests": {}}"#, #"{"requests": [], "x": 1}"#,
+    @Test(arguments: [
+        "", "[]", "{}", "nonsense", #"{"requests": {}}"#, #"{"requests": [], "x": 1}"#,
         #"{"requests": [1]}"#, #"{"baseURL": "nowhere", "requests": []}"#, #"{"requests": []} x"#,
-        #"{"requests": [{"id": "a", "url": "relative"}]}"#, String(repeating: "[", count: 100_000)])
+        #"{"requests": [{"id": "a", "url": "relative"}]}"#, String(repeating: "[", count: 100_000),
+    ])
     func `what is no manifest is wrong usage`(_ text: String) async throws {
         try scratch.write(text, to: "m.json")
         let result = try await ToolProcess.run(["run", "m.json"], in: scratch.url)

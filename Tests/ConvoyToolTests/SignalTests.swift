@@ -84,7 +84,8 @@ import Testing
         // More lines than a pipe has room for.
         let requests = (0..<200).map { #"{"id":"\#($0)","url":"\#(String(repeating: "x", count: 1000))"}"# }
         try scratch.write(
-            #"{"baseURL": "\#(server.url.absoluteString)", "requests": [\#(requests.joined(separator: ","))]}"#, to: "m.json")
+            #"{"baseURL": "\#(server.url.absoluteString)", "requests": [\#(requests.joined(separator: ","))]}"#, to: "m.json"
+        )
         let command = """
             set -m
             mkfifo pipe; exec 3<>pipe

@@ -122,7 +122,9 @@ import Testing
     @Test func `an empty chunked body and trailers`() throws {
         server.route(
             "GET", "/chunks",
-            .raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\nX-Sum: 1\r\nContent-Length: 9\r\n\r\n"))
+            .raw(
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\nX-Sum: 1\r\nContent-Length: 9\r\n\r\n"
+            ))
         let heard = try #require(load(server.url("/chunks")))
         #expect(heard.isFinished && heard.text == "body")
         #expect(heard.heads.count == 1)

@@ -43,7 +43,9 @@ import Testing
         #expect(try follow(location.unicodeScalars.map { UInt8(truncatingIfNeeded: $0.value) }).target == target)
     }
 
-    @Test(arguments: ["#x", "", "?start#é"]) func `a location that leads to itself ends at the limit`(location: String) throws {
+    @Test(arguments: ["#x", "", "?start#é"]) func `a location that leads to itself ends at the limit`(
+        location: String
+    ) throws {
         server.route("/dir/", .redirect(to: location))
         let code = load(server.url("/dir/?start"))?.error?.code
         #expect(code == (location.isEmpty ? .badServerResponse : .httpTooManyRedirects))
@@ -127,7 +129,8 @@ import Testing
         for given in suite.escape.cases {
             let bytes = given.location.unicodeScalars.map { UInt8(truncatingIfNeeded: $0.value) }
             // Browsers leave a % that encodes nothing as it is. Then servers reject it or guess.
-            let expected = given.urlEndsWith.split(separator: "%%", omittingEmptySubsequences: false).joined(separator: "%25%")
+            let expected = given.urlEndsWith.split(separator: "%%", omittingEmptySubsequences: false).joined(
+                separator: "%25%")
             #expect(try follow(bytes).target == "/dir/\(expected)")
         }
         for given in suite.location {

@@ -39,7 +39,9 @@ struct ConvoyBench {
         let runner = Runner(options: options, server: server)
         let report = Report(printsJSON: options.printsJSON, judges: !options.isQuick)
         if !options.printsJSON {
-            print("\(options.rounds) round(s), the subjects in turn; files are in \(server.fileSystem). Medians over the rounds;")
+            print(
+                "\(options.rounds) round(s), the subjects in turn; files are in \(server.fileSystem). Medians over the rounds;"
+            )
             print("a ratio is taken within each round, and its median is over those.")
         }
         var failures = 0

@@ -11,7 +11,9 @@ extension ImageLayout {
         try limits.check(width: width, height: height)
         let samples = try directory.first(277) ?? 1
         let depth = try directory.values(258)?.max() ?? 1
-        guard (1...64).contains(samples), (1...64).contains(depth), samples * depth <= 64 else { throw .malformed("too many samples") }
+        guard (1...64).contains(samples), (1...64).contains(depth), samples * depth <= 64 else {
+            throw .malformed("too many samples")
+        }
 
         if let tileWidth = try directory.first(322), let tileHeight = try directory.first(323) {
             // Tiles are whole at the edges. One much greater than the image is there for its own size.

@@ -16,9 +16,10 @@ extension URLConnectionOperation {
 
     /// Asked about a redirect. The request to follow with, as given or changed; nil to take the redirecting
     /// response as the response.
-    public typealias RedirectHandler = @Sendable (
-        _ operation: URLConnectionOperation, _ request: URLRequest, _ response: HTTPURLResponse?
-    ) -> URLRequest?
+    public typealias RedirectHandler =
+        @Sendable (
+            _ operation: URLConnectionOperation, _ request: URLRequest, _ response: HTTPURLResponse?
+        ) -> URLRequest?
 
     /// Rewrites the request when the operation's dependencies have finished, or refuses.
     public typealias Preparation = @Sendable (_ request: inout URLRequest) throws -> Void

@@ -63,7 +63,7 @@ extension URLConnectionOperation {
         }
     }
 
-        /// The greatest body that is kept in memory, in bytes after decompression. 256 MiB, unless set; less where the
+    /// The greatest body that is kept in memory, in bytes after decompression. 256 MiB, unless set; less where the
     /// response serializer's `limits` allow less. A greater one is `URLError.dataLengthExceedsMaximum` as soon as it
     /// is known to be that. What goes to `outputStream` is not limited.
     public final var maximumBodySize: Int {

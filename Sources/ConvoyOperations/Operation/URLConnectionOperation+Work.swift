@@ -125,7 +125,8 @@ extension URLConnectionOperation {
             let request = work.transfer.begin(number, of: self, sending: work.request, memoryLimit: work.memoryLimit)
             return connect(number, work, with: request)
         }
-        work.transfer.prepareForTry(number, of: self, sending: work.request, memoryLimit: work.memoryLimit) { [self] result in
+        work.transfer.prepareForTry(number, of: self, sending: work.request, memoryLimit: work.memoryLimit) {
+            [self] result in
             switch result {
             case .success(let request): connect(number, work, with: request)
             case .failure(let error): conclude(number, data: nil, head: nil, error: error)

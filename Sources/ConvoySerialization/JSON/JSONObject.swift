@@ -51,11 +51,12 @@ extension JSONObject: Hashable {
 
     public func hash(into hasher: inout Hasher) {
         // Whatever the order is.
-        hasher.combine(members.reduce(0) { sum, member in
-            var hasher = Hasher()
-            hasher.combine(member.key)
-            hasher.combine(member.value)
-            return sum ^ hasher.finalize()
-        })
+        hasher.combine(
+            members.reduce(0) { sum, member in
+                var hasher = Hasher()
+                hasher.combine(member.key)
+                hasher.combine(member.value)
+                return sum ^ hasher.finalize()
+            })
     }
 }

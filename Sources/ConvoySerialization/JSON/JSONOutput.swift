@@ -16,8 +16,9 @@ struct JSONOutput {
             // Most texts have nothing to escape, and are copied in one piece.
             var copied = 0
             for (index, byte) in content.enumerated() {
-                guard byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\")
-                    || (byte == UInt8(ascii: "/") && escapesSlashes)
+                guard
+                    byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\")
+                        || (byte == UInt8(ascii: "/") && escapesSlashes)
                 else { continue }
                 bytes.append(contentsOf: content[copied..<index])
                 appendEscape(of: byte)

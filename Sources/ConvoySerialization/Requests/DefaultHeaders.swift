@@ -33,11 +33,11 @@ enum DefaultHeaders {
 
     static func userAgent(name: String, version: String, system: String) -> String {
         #if os(Linux)
-            let platform = "Linux"
+        let platform = "Linux"
         #elseif os(macOS)
-            let platform = "Mac OS X"
+        let platform = "Mac OS X"
         #else
-            let platform = "Unknown"
+        let platform = "Unknown"
         #endif
         return "\(token(name, or: "Convoy"))/\(token(version, or: "1.0")) (\(platform); \(comment(system)))"
     }

@@ -23,7 +23,7 @@ public struct CompoundResponseSerializer: HTTPResponseSerialization {
         for serializer in responseSerializers {
             do {
                 if let object = try serializer.responseObject(for: response, data: data) { return object }
-            } catch where error.serializedResponseObject != nil {
+            } catch  where error.serializedResponseObject != nil {
                 throw error
             } catch {
                 continue

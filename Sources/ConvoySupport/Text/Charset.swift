@@ -21,7 +21,8 @@ package struct Charset: Sendable {
     package init?(named name: String) {
         let name = name.trimmingCharacters(in: ["\"", "'", " "]).uppercased()
         // A slash would begin iconv's own instructions, such as to leave out what it cannot read.
-        guard (1...64).contains(name.utf8.count), name.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "/") }) else {
+        guard (1...64).contains(name.utf8.count), name.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "/") })
+        else {
             return nil
         }
         if ["UTF-8", "UTF8", "US-ASCII", "ASCII"].contains(name) {

@@ -25,7 +25,8 @@ struct URLAuthority {
             userInfo = nil
         }
         let isLiteral = rest.first == UInt8(ascii: "[")
-        let colon = isLiteral
+        let colon =
+            isLiteral
             ? rest.lastIndex(of: UInt8(ascii: "]")).map { $0 + 1 } : rest.lastIndex(of: UInt8(ascii: ":"))
         let name = rest[..<(colon ?? rest.endIndex)]
         if let colon, colon < rest.endIndex {

@@ -100,7 +100,8 @@ public final class BehavingResource: Sendable {
         case .raw: isHTTP = false
         case .data(let body):
             if response.status == 200, response.framing == .closeDelimited,
-                case .close(let count) = response.effects.fault {
+                case .close(let count) = response.effects.fault
+            {
                 bodies.append((200, Data(body.prefix(count))))
             }
             // A server may say anything in a 200; that it is the whole is what a client has to go by.

@@ -69,7 +69,8 @@ final class ClientConnection {
         }
         if case .body(let range) = event, !range.isEmpty {
             input.withUnsafeBytes { all in
-                take(UnsafeRawBufferPointer(rebasing: all[(inputStart + range.lowerBound)..<(inputStart + range.upperBound)]))
+                take(
+                    UnsafeRawBufferPointer(rebasing: all[(inputStart + range.lowerBound)..<(inputStart + range.upperBound)]))
             }
         }
         inputStart += consumed

@@ -9,7 +9,9 @@ enum ByteRange: Equatable {
 
     /// What a Range field asks for: nil when it must be ignored, because it is not a single byte range.
     static func single(_ field: String) -> ByteRange? {
-        guard let equals = field.firstIndex(of: "="), HTTPSyntax.trimmed(field[..<equals]).lowercased() == "bytes" else { return nil }
+        guard let equals = field.firstIndex(of: "="), HTTPSyntax.trimmed(field[..<equals]).lowercased() == "bytes" else {
+            return nil
+        }
         let list = field[field.index(after: equals)...]
         guard !list.contains(",") else { return nil }
         let text = HTTPSyntax.trimmed(list)

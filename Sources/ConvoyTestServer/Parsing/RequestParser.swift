@@ -82,7 +82,9 @@ struct RequestParser {
             searched = 0
             return (2, .body(0..<0))
         }
-        if let first = bytes.first, first != 13, !HTTPSyntax.isTokenByte(first) { throw RequestFailure(400, "this is not HTTP") }
+        if let first = bytes.first, first != 13, !HTTPSyntax.isTokenByte(first) {
+            throw RequestFailure(400, "this is not HTTP")
+        }
         guard let (lines, end) = try section(bytes) else { return (0, .needsMore) }
         let head = try RequestHead(lines: lines)
         switch head.framing {

@@ -9,7 +9,9 @@ extension TestServer.Response {
 
     /// With this status, and reason phrase if one is given.
     public func status(_ status: Int, reason: String? = nil) -> Self {
-        changed { $0.status = status; $0.reason = reason }
+        changed {
+            $0.status = status; $0.reason = reason
+        }
     }
 
     /// With this header field added after the others.
@@ -29,7 +31,9 @@ extension TestServer.Response {
 
     /// With these fields after the last chunk. The body becomes chunked.
     public func trailers(_ trailers: TestServer.Headers) -> Self {
-        changed { $0.trailers = trailers; $0.framing = .chunked }
+        changed {
+            $0.trailers = trailers; $0.framing = .chunked
+        }
     }
 
     /// With an informational response (1xx) before it, after those added earlier.
@@ -59,7 +63,9 @@ extension TestServer.Response {
 
     /// With the head and `afterBytes` bytes of the body sent, and the rest waiting until the gate is opened.
     public func heldBody(by gate: TestServer.Gate, afterBytes: Int = 0) -> Self {
-        changed { $0.effects.bodyGate = gate; $0.effects.bodyGateOffset = afterBytes }
+        changed {
+            $0.effects.bodyGate = gate; $0.effects.bodyGateOffset = afterBytes
+        }
     }
 
     /// With at most so many body bytes in a second.

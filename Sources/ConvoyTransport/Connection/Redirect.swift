@@ -32,7 +32,8 @@ public struct Redirect: Sendable {
         guard !location.isEmpty,
             let target = URLReference.url(location, relativeTo: base)
         else {
-            throw URLError(.badServerResponse, url: base, "The redirect's Location \(location.debugDescription) is not a URL.")
+            throw URLError(
+                .badServerResponse, url: base, "The redirect's Location \(location.debugDescription) is not a URL.")
         }
         do {
             try RequestRules.check(target)
@@ -42,7 +43,9 @@ public struct Redirect: Sendable {
         let request = request.urlRequest
         var next = request
         // RFC 9110, section 10.2.2: a fragment is inherited where the new reference has none.
-        next.url = target.fragment == nil ? base.fragment.flatMap { URLReference.url("#\($0)", relativeTo: target) } ?? target : target
+        next.url =
+            target.fragment == nil
+            ? base.fragment.flatMap { URLReference.url("#\($0)", relativeTo: target) } ?? target : target
         let method = request.httpMethod ?? "GET"
         let becomesGet =
             response.statusCode == 303 ? method != "HEAD" : response.statusCode < 303 && method == "POST"

@@ -233,7 +233,8 @@ final class EasyHandle {
         socket = -1
         folding.reset(easy)
         do throws(Refused) {
-            try check(convoy_easy_set_string(easy, CURLOPT_URL, url))
+            // A text that is handed to C as it is would be copied first.
+            try check(url.withCString { convoy_easy_set_string(easy, CURLOPT_URL, $0) })
             try apply(options)
             if header !== self.header {
                 convoy_easy_set_pointer(easy, CURLOPT_HTTPHEADER, header.lines)

@@ -43,7 +43,8 @@ package final class RequestHeader: @unchecked Sendable {
         var setsCacheControl = false
         for (name, value) in source.fields {
             guard HTTPSyntax.isToken(name) else {
-                throw URLError(.badURL, url: url, "The header name \(name.debugDescription) is not a token (RFC 9110, 5.6.2).")
+                throw URLError(
+                    .badURL, url: url, "The header name \(name.debugDescription) is not a token (RFC 9110, 5.6.2).")
             }
             guard HTTPSyntax.isFieldValue(value) else {
                 throw URLError(.badURL, url: url, "The value of the header \(name) holds a control character.")

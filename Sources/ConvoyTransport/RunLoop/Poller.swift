@@ -47,9 +47,9 @@ package enum PollerKind: Sendable, CaseIterable {
     /// The best that this system has.
     package static var best: PollerKind {
         #if os(Linux)
-            .epoll
+        .epoll
         #else
-            .poll
+        .poll
         #endif
     }
 
@@ -58,9 +58,9 @@ package enum PollerKind: Sendable, CaseIterable {
         case .poll: return PollPoller()
         case .epoll:
             #if os(Linux)
-                return try EpollPoller()
+            return try EpollPoller()
             #else
-                return PollPoller()
+            return PollPoller()
             #endif
         }
     }

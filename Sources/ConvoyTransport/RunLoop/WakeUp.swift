@@ -8,14 +8,14 @@ final class WakeUp: Sendable {
 
     init() throws {
         #if os(Linux)
-            readEnd = eventfd(0, Int32(EFD_NONBLOCK | EFD_CLOEXEC))
-            writeEnd = readEnd
-            guard readEnd >= 0 else { throw RunLoopError(call: "eventfd", number: errno) }
+        readEnd = eventfd(0, Int32(EFD_NONBLOCK | EFD_CLOEXEC))
+        writeEnd = readEnd
+        guard readEnd >= 0 else { throw RunLoopError(call: "eventfd", number: errno) }
         #else
-            var ends: [Int32] = [-1, -1]
-            guard pipe(&ends) == 0 else { throw RunLoopError(call: "pipe", number: errno) }
-            for end in ends { _ = fcntl(end, F_SETFL, fcntl(end, F_GETFL) | O_NONBLOCK) }
-            (readEnd, writeEnd) = (ends[0], ends[1])
+        var ends: [Int32] = [-1, -1]
+        guard pipe(&ends) == 0 else { throw RunLoopError(call: "pipe", number: errno) }
+        for end in ends { _ = fcntl(end, F_SETFL, fcntl(end, F_GETFL) | O_NONBLOCK) }
+        (readEnd, writeEnd) = (ends[0], ends[1])
         #endif
     }
 

@@ -47,7 +47,8 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `whatever comes when the operation finishes once and its bytes are right`(whereActionsComeLate isLate: Bool) throws {
+    func `whatever comes when the operation finishes once and its bytes are right`(whereActionsComeLate isLate: Bool) throws
+    {
         let queue = DispatchQueue(label: "completion")
         for seed in 0..<20_000 {
             var choices = Choices(state: UInt64(seed))

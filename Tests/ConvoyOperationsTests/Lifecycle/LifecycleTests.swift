@@ -118,12 +118,13 @@ import Testing
         #expect(point.life.state == .finished, "stuck: \(start.life)")
     }
 
-    @Test(arguments: [
-        (OperationState.ready, []),
-        (.executing, [.start]),
-        (.paused, [.start, .pause]),
-        (.paused, [.pause]),
-    ] as [(OperationState, [Lifecycle.Event])], [Lifecycle.Event.cancel, .expire])
+    @Test(
+        arguments: [
+            (OperationState.ready, []),
+            (.executing, [.start]),
+            (.paused, [.start, .pause]),
+            (.paused, [.pause]),
+        ] as [(OperationState, [Lifecycle.Event])], [Lifecycle.Event.cancel, .expire])
     func `cancel and expire lead to finished from every state`(
         point: (state: OperationState, before: [Lifecycle.Event]), event: Lifecycle.Event
     ) {

@@ -32,7 +32,9 @@ import Testing
     @Test(arguments: ["", "#x", "?", "a\nb", "a\rb", "a\u{0}b", "\n//evil.invalid/", "\r\nHost: evil.invalid"])
     func `what a header cannot say stays with the base`(reference: String) throws {
         let url = try manager.url(for: reference)
-        #expect(url.host == "127.0.0.1" && url.port == Int(server.port) && url.absoluteString.hasPrefix(server.url("/dir/").absoluteString))
+        #expect(
+            url.host == "127.0.0.1" && url.port == Int(server.port)
+                && url.absoluteString.hasPrefix(server.url("/dir/").absoluteString))
         let probe = Probe(url)
         probe.operation.start()
         _ = try #require(probe.outcome())

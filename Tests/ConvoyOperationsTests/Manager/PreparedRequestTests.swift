@@ -99,7 +99,9 @@ import Testing
         .json(text: #"{"name": "ada"}"#, status: 404),
         .json(text: #"{"name": "ada"}"#).header("Content-Type", "text/json"),
         .json(text: #"{"name": "ada"}"#).header("Content-Type", "text/html"),
-        .bytes(Data([0x7B, 0x22]) + Data(#"name": ""#.utf8) + Data([0xE4, 0x22, 0x7D]), type: "application/json; charset=iso-8859-1"),
+        .bytes(
+            Data([0x7B, 0x22]) + Data(#"name": ""#.utf8) + Data([0xE4, 0x22, 0x7D]),
+            type: "application/json; charset=iso-8859-1"),
         .bytes(Data(#"{"name": ""#.utf8) + Data([0xE4, 0x22, 0x7D]), type: "application/json"),
         .bytes(Data([0xEF, 0xBB, 0xBF]) + Data(#"{"name": "ada"}"#.utf8), type: "application/json"),
         .bytes(Data(#"{"name": "ada"}"#.data(using: .utf16) ?? Data()), type: "application/json"),

@@ -228,7 +228,8 @@ import Testing
                 if number % 2 == 1 { member.prepare = { _ in throw Refusal() } }
                 return member
             }
-            let batch = URLConnectionOperation.batch(of: members, completionQueue: handlers, completion: { _ in record.note(8) })
+            let batch = URLConnectionOperation.batch(
+                of: members, completionQueue: handlers, completion: { _ in record.note(8) })
             queue.addOperations(batch, waitUntilFinished: false)
             let order = try #require(record.wait())
             #expect(order.last == 8 && order.sorted() == Array(0...8))

@@ -126,7 +126,8 @@ final class EnduranceTests: XCTestCase {
         }
         let done = DispatchGroup()
         done.enter()
-        let batch = URLConnectionOperation.batch(of: [login, profile], completionQueue: testQueue, completion: { _ in done.leave() })
+        let batch = URLConnectionOperation.batch(
+            of: [login, profile], completionQueue: testQueue, completion: { _ in done.leave() })
         manager.enqueue(batch)
 
         done.enter()

@@ -136,7 +136,8 @@ final class TunnelResumeTests: XCTestCase {
         for status in ["200 OK", "302 Found", "404 Not Found", "407 Authenticate", "502 Bad Gateway"] {
             let proxy = try ConnectProxy(
                 .says(
-                    "HTTP/1.1 \(status)\r\nLocation: \(nginx.url("small").absoluteString)\r\nContent-Length: 6\r\n\r\nforged"))
+                    "HTTP/1.1 \(status)\r\nLocation: \(nginx.url("small").absoluteString)\r\nContent-Length: 6\r\n\r\nforged"
+                ))
             defer { proxy.stop() }
             let file = directory.file(status)
             let (probe, _) = probe(nginx.secureURL("file.bin"), nginx, http2: true, file: file)

@@ -8,14 +8,14 @@ import Testing
 
 struct HostKeyTests {
     @Test(arguments: [
-            ("http://example.com/a", "example.com"), ("HTTP://Example.COM", "example.com"),
-            ("https://example.com:8443?x", "example.com:8443"), ("http://example.com:080/", "example.com:80"),
-            ("http://example.com:/", "example.com"), ("http://user:81@example.com:82/", "example.com:82"),
-            ("http://user:81@x/", "x"), ("http://[::1]:80/", "::1:80"), ("http://a_b.example/", "a_b.example"),
-            ("http://%41b.example/", "ab.example"), ("http://bücher.example/", "xn--bcher-kva.example"),
-            ("http://example.com#f", "example.com"), ("http://a.example./", "a.example."), ("http://h:0/", "h:0"),
-            ("http://h:65536/", "h:65536"), ("http://127.0.0.1:8080/x?y#z", "127.0.0.1:8080"), ("//h/x", "h"),
-        ])
+        ("http://example.com/a", "example.com"), ("HTTP://Example.COM", "example.com"),
+        ("https://example.com:8443?x", "example.com:8443"), ("http://example.com:080/", "example.com:80"),
+        ("http://example.com:/", "example.com"), ("http://user:81@example.com:82/", "example.com:82"),
+        ("http://user:81@x/", "x"), ("http://[::1]:80/", "::1:80"), ("http://a_b.example/", "a_b.example"),
+        ("http://%41b.example/", "ab.example"), ("http://bücher.example/", "xn--bcher-kva.example"),
+        ("http://example.com#f", "example.com"), ("http://a.example./", "a.example."), ("http://h:0/", "h:0"),
+        ("http://h:65536/", "h:65536"), ("http://127.0.0.1:8080/x?y#z", "127.0.0.1:8080"), ("//h/x", "h"),
+    ])
     func `the key of a URL is its host in lower case, with the port where it names one`(text: String, name: String) throws {
         let url = try #require(URL(string: text))
         let key = try #require(HostKey.of(url))
@@ -32,7 +32,8 @@ struct HostKeyTests {
 
     @Test func `a URL is not taken for that of a host whose name begins like its own`() throws {
         let guess = HostKey.named("example.com")
-        for text in ["http://example.com:80/", "http://example.com.evil/", "http://example.com@evil/", "http://example.co/"] {
+        for text in ["http://example.com:80/", "http://example.com.evil/", "http://example.com@evil/", "http://example.co/"]
+        {
             let url = try #require(URL(string: text))
             #expect(HostKey.of(url, guess: guess) !== guess)
             #expect(HostKey.of(url, guess: guess) === HostKey.of(url))

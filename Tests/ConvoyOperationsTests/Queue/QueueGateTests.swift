@@ -12,7 +12,9 @@ struct QueueGateTests {
 
     init() { queue = RequestOperationQueue(clock: clock) }
 
-    private func waiting(_ host: String = "a", _ started: (@Sendable (PausableTestOperation) -> Void)? = nil)
+    private func waiting(
+        _ host: String = "a", _ started: (@Sendable (PausableTestOperation) -> Void)? = nil
+    )
         -> PausableTestOperation
     {
         PausableTestOperation(host: host, waitsAtGate: true, whenStarted: started)
@@ -24,9 +26,10 @@ struct QueueGateTests {
 
     /// The closed gates, each with the seconds until it opens.
     private var closed: [String: Int] {
-        Dictionary(uniqueKeysWithValues: queue.closedGates.map {
-            ($0.host, Int($0.opensAt.timeIntervalSinceNow.rounded()))
-        })
+        Dictionary(
+            uniqueKeysWithValues: queue.closedGates.map {
+                ($0.host, Int($0.opensAt.timeIntervalSinceNow.rounded()))
+            })
     }
 
     @Test func `a closed gate holds what waits at it until its time, and nothing else`() {

@@ -32,10 +32,11 @@ struct QueueLeakTests {
                     case 0: ScheduledBlockOperation { _ = token }
                     case 1: CountedForeign()
                     case 2: BlockOperation { _ = token }
-                    default: PausableTestOperation { [token] in
-                        _ = token
-                        $0.finish()
-                    }
+                    default:
+                        PausableTestOperation { [token] in
+                            _ = token
+                            $0.finish()
+                        }
                     }
                 operation.completionBlock = { _ = token }
                 if let previous, number % 3 == 0 { operation.addDependency(previous) }

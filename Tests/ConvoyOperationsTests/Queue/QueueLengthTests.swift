@@ -6,7 +6,9 @@ import Testing
 @testable import ConvoyOperations
 
 struct QueueLengthTests {
-    private func full(_ policy: RequestOperationQueue.OverflowPolicy) -> (RequestOperationQueue, running: PausableTestOperation) {
+    private func full(
+        _ policy: RequestOperationQueue.OverflowPolicy
+    ) -> (RequestOperationQueue, running: PausableTestOperation) {
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = 1
         queue.maximumLength = 2

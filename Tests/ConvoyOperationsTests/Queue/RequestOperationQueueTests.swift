@@ -51,7 +51,9 @@ struct RequestOperationQueueTests {
     @Test func `a limit per host holds, and does not hold back others`() {
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCountPerHost = 2
-        let (a, b) = ((0..<6).map { _ in PausableTestOperation(host: "a") }, (0..<3).map { _ in PausableTestOperation(host: "b") })
+        let (a, b) = (
+            (0..<6).map { _ in PausableTestOperation(host: "a") }, (0..<3).map { _ in PausableTestOperation(host: "b") }
+        )
         queue.addOperations(a + b, waitUntilFinished: false)
         #expect(a.map(\.isExecuting) == [true, true, false, false, false, false])
         #expect(b.map(\.isExecuting) == [true, true, false])

@@ -49,7 +49,8 @@ import Testing
             #expect(response.value(forHTTPHeaderField: "X-Server-Protocol") == "HTTP/2.0", "\(behaviour)")
         }
         let answers = resource.answers
-        let detail = "\(behaviour) answered " + answers.map { "\($0.range ?? "whole"): \($0.status)" }.joined(separator: ", ")
+        let detail =
+            "\(behaviour) answered " + answers.map { "\($0.range ?? "whole"): \($0.status)" }.joined(separator: ", ")
         if let error = probe.operation.error { return (.failed, "\(detail); \(error)") }
         let body = probe.operation.responseData ?? Data()
         guard let status = probe.operation.statusCode, resource.accepts(body, status: status) else {

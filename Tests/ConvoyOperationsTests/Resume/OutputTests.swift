@@ -95,7 +95,8 @@ import Testing
     @Test func `after an error and a retry, the response is that of the whole body`() throws {
         let whole = Data(repeating: 7, count: 100_000)
         server.route(
-            "GET", "/file", inTurn: [
+            "GET", "/file",
+            inTurn: [
                 .bytes(whole).header("ETag", "\"v1\"").truncated(afterBytes: 50_000), .text("busy", status: 503),
                 .bytes(whole[50_000...], status: 206).header("ETag", "\"v1\"")
                     .header("Content-Range", "bytes 50000-99999/100000"),
@@ -190,10 +191,12 @@ import Testing
         let paused = Signal()
         let isFirst = Mutex(true)
         probe.operation.downloadProgressHandler = { [operation = probe.operation] _, _, _ in
-            guard isFirst.withLock({ first in 
-            defer { first = false }
-            return first
-        }) else { return }
+            guard
+                isFirst.withLock({ first in
+                    defer { first = false }
+                    return first
+                })
+            else { return }
             operation.pause()
             paused.fire()
         }

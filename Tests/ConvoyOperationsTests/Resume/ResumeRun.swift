@@ -166,7 +166,8 @@ final class ResumeRun: @unchecked Sendable {
         guard eventually({ tally.isOnce }) else { return verdict(.toldNotOnce, "\(tally)") }
         guard eventually({ sink.isBalanced }) else { return verdict(.streamNotClosed) }
         if test.usesHTTP2, let response = operation.response,
-            response.value(forHTTPHeaderField: "X-Server-Protocol") != "HTTP/2.0" {
+            response.value(forHTTPHeaderField: "X-Server-Protocol") != "HTTP/2.0"
+        {
             return verdict(.notHTTP2, "\(response)")
         }
         if let error = operation.error {
@@ -180,7 +181,8 @@ final class ResumeRun: @unchecked Sendable {
         guard let status = operation.statusCode, resource.accepts(body, status: status) else {
             success.fault = .wrongBytes
             let right = resource.acceptableBodies(status: operation.statusCode ?? 0).map(\.count)
-            success.detail = "\(body.count) bytes with status \(operation.statusCode.map(String.init) ?? "none"), "
+            success.detail =
+                "\(body.count) bytes with status \(operation.statusCode.map(String.init) ?? "none"), "
                 + "right are bodies of \(right) bytes, \(answers)"
             return success
         }

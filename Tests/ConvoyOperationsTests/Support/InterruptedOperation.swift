@@ -7,7 +7,8 @@ import Synchronization
 
 /// An operation into whose changes a test can step: after the change, before what it asks for is done.
 final class InterruptedOperation: HTTPRequestOperation, @unchecked Sendable {
-    typealias Interruption = @Sendable (_ transition: AtomicLifecycle.Transition, _ proceed: @escaping @Sendable () -> Void) -> Void
+    typealias Interruption =
+        @Sendable (_ transition: AtomicLifecycle.Transition, _ proceed: @escaping @Sendable () -> Void) -> Void
 
     /// A closure that is stored as such would be wrapped once more each time that it is read.
     private struct Stored { let call: Interruption }

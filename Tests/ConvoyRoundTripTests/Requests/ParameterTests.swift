@@ -38,11 +38,12 @@ import Testing
         #expect(echo.args == expected)
     }
 
-    @Test(arguments: [
-        (QueryStringStyle.brackets, ["a[]": ["1", "2"], "b[c]": "3"]),
-        (.indices, ["a[0]": "1", "a[1]": "2", "b[c]": "3"]), (.noBrackets, ["a": ["1", "2"], "b[c]": "3"]),
-        (.dots, ["a[0]": "1", "a[1]": "2", "b.c": "3"]),
-    ] as [(QueryStringStyle, [String: JSON])])
+    @Test(
+        arguments: [
+            (QueryStringStyle.brackets, ["a[]": ["1", "2"], "b[c]": "3"]),
+            (.indices, ["a[0]": "1", "a[1]": "2", "b[c]": "3"]), (.noBrackets, ["a": ["1", "2"], "b[c]": "3"]),
+            (.dots, ["a[0]": "1", "a[1]": "2", "b.c": "3"]),
+        ] as [(QueryStringStyle, [String: JSON])])
     func `every query style is read as it is written`(style: QueryStringStyle, expected: [String: JSON]) async throws {
         var serializer = HTTPRequestSerializer()
         serializer.queryStringStyle = style

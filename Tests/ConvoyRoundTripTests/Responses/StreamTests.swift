@@ -106,7 +106,11 @@ import Testing
         operation.responseSerializer = HTTPResponseSerializer()
         let pauses = Mutex(0)
         operation.downloadProgressHandler = { [unowned operation] _, total, _ in
-            guard total > 10_240, total < size, pauses.withLock({ $0 += 1; return $0 }) == 1 else { return }
+            guard total > 10_240, total < size,
+                pauses.withLock({
+                    $0 += 1; return $0
+                }) == 1
+            else { return }
             operation.pause()
             operation.resume()
         }

@@ -100,10 +100,11 @@ import Testing
         case 6: return "[" + many { self.text(&$0, depth: depth + 1) } + "]"
         default:
             var keys = 0
-            return "{" + many { generator in
-                keys += 1
-                return "\"\(keys)\":" + self.text(&generator, depth: depth + 1)
-            } + "}"
+            return "{"
+                + many { generator in
+                    keys += 1
+                    return "\"\(keys)\":" + self.text(&generator, depth: depth + 1)
+                } + "}"
         }
     }
 

@@ -160,8 +160,7 @@ import Testing
         #expect(web?.domain == "com.alamofire.error.serialization.request")
         #expect(web?.code == -1000)
         #expect(web?.localizedFailureReason == "Expected URL to be a file URL")
-        for path in [directory.url, directory.url.appendingPathComponent("missing"), URL(fileURLWithPath: "/dev/null")]
-        {
+        for path in [directory.url, directory.url.appendingPathComponent("missing"), URL(fileURLWithPath: "/dev/null")] {
             let error = failure { try form.appendPart(fileURL: path, name: "n") }
             #expect(error?.code == -1000)
             #expect(error?.localizedFailureReason == "File URL not reachable.")

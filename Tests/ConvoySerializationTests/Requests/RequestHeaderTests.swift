@@ -5,7 +5,9 @@ import Testing
 @testable import ConvoySerialization
 
 @Suite struct RequestHeaderTests {
-    private func field(_ name: String, _ serializer: HTTPRequestSerializer, _ headers: [String: String?] = [:]) throws
+    private func field(
+        _ name: String, _ serializer: HTTPRequestSerializer, _ headers: [String: String?] = [:]
+    ) throws
         -> String?
     {
         try serializer.request(method: .get, url: exampleURL, parameters: nil, headers: headers)

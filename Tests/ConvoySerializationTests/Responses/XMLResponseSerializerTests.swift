@@ -205,7 +205,9 @@ import Testing
         #expect(text(try XMLInspection.document(of: bytes(body), maximumDepth: 10)) == spaced)
     }
 
-    @Test(arguments: ["<?xml?><a/>", "<?<a>\"<?x?>", "<?", "<??>", "<!--", "<!DOCTYPE '", "<?x?>", "<?x?", "<a/><?x", "<?x:y?><a/>"])
+    @Test(arguments: [
+        "<?xml?><a/>", "<?<a>\"<?x?>", "<?", "<??>", "<!--", "<!DOCTYPE '", "<?x?>", "<?x?", "<a/><?x", "<?x:y?><a/>",
+    ])
     func `an instruction that is none, or stands alone, is an error and no crash`(body: String) {
         for serializer in [parser, document] as [any URLResponseSerialization] {
             #expect(failure { try serializer.responseObject(for: nil, data: bytes(body)) }?.domain == XMLParser.errorDomain)

@@ -62,17 +62,21 @@ public struct ReferenceCase: Sendable, CustomStringConvertible {
     private static let whole = [
         ReferenceCase("http://HOST/x y?z=[1]", "/x%20y?z=%5B1%5D"), ReferenceCase("HTTP://HOST/x", "/x"),
         ReferenceCase("http://HOST", "/"), ReferenceCase("http://HOST?a b", "/?a%20b"), ReferenceCase("http://HOST#f", "/"),
-        ReferenceCase("http://HOST/a/../b", "/b"), ReferenceCase("http://HOST//x", "//x"), ReferenceCase("//HOST/n p", "/n%20p"),
-        ReferenceCase("//HOST", "/"), ReferenceCase("http://u:p%40s@HOST/u", "/u"), ReferenceCase("http://u s:p w@HOST/u", "/u"),
+        ReferenceCase("http://HOST/a/../b", "/b"), ReferenceCase("http://HOST//x", "//x"),
+        ReferenceCase("//HOST/n p", "/n%20p"),
+        ReferenceCase("//HOST", "/"), ReferenceCase("http://u:p%40s@HOST/u", "/u"),
+        ReferenceCase("http://u s:p w@HOST/u", "/u"),
     ]
 
     /// Another reader would go to another host.
     private static let hostile = [
         ReferenceCase("\\\\evil.invalid", "/dir/%5C%5Cevil.invalid"), ReferenceCase("/\\evil.invalid", "/%5Cevil.invalid"),
-        ReferenceCase("\\/evil.invalid/x", "/dir/%5C/evil.invalid/x"), ReferenceCase("/\t/evil.invalid", "/%09/evil.invalid"),
+        ReferenceCase("\\/evil.invalid/x", "/dir/%5C/evil.invalid/x"),
+        ReferenceCase("/\t/evil.invalid", "/%09/evil.invalid"),
         ReferenceCase("ht\ttp://evil.invalid/", "/dir/ht%09tp://evil.invalid/"),
         ReferenceCase("/.//evil.invalid", "//evil.invalid"), ReferenceCase("..//evil.invalid", "//evil.invalid"),
-        ReferenceCase("http://HOST/@evil.invalid", "/@evil.invalid"), ReferenceCase("http://HOST?@evil.invalid/", "/?@evil.invalid/"),
+        ReferenceCase("http://HOST/@evil.invalid", "/@evil.invalid"),
+        ReferenceCase("http://HOST?@evil.invalid/", "/?@evil.invalid/"),
         ReferenceCase("http://HOST#@evil.invalid/", "/"),
     ]
 

@@ -4,32 +4,33 @@ import Testing
 
 /// What `Content-Encoding` says (RFC 9110, sections 5.3, 5.6.1 and 8.4.1).
 @Suite struct ContentCodingDecodingTests {
-    @Test(arguments: [
-        ([], []),
-        ([""], []),
-        (["gzip"], [.gzip]),
-        (["x-gzip"], [.gzip]),
-        (["deflate"], [.deflate]),
-        (["br"], [.brotli]),
-        (["zstd"], [.zstd]),
-        (["identity"], []),
-        (["GZip"], [.gzip]),
-        (["IDENTITY"], []),
-        (["gzip", "identity"], [.gzip]),
-        (["identity, gzip"], [.gzip]),
-        (["gzip, br"], [.gzip, .brotli]),
-        (["gzip", "br"], [.gzip, .brotli]),
-        ([" \tgzip\t ,\tbr \r\n"], [.gzip, .brotli]),
-        (["gzip,br", "zstd"], [.gzip, .brotli, .zstd]),
-        ([",, gzip ,,", " , ", "deflate,"], [.gzip, .deflate]),
-        (["gzip, gzip"], [.gzip, .gzip]),
-        (["compress"], [.unknown("compress")]),
-        (["AWS-Chunked, gzip"], [.unknown("aws-chunked"), .gzip]),
-        (["gzip;q=1"], [.unknown("gzip;q=1")]),
-        (["gzip br"], [.unknown("gzip br")]),
-        (["\"gzip\""], [.unknown("\"gzip\"")]),
-        (["gzïp"], [.unknown("gzïp")]),
-    ] as [([String], [ContentCoding])])
+    @Test(
+        arguments: [
+            ([], []),
+            ([""], []),
+            (["gzip"], [.gzip]),
+            (["x-gzip"], [.gzip]),
+            (["deflate"], [.deflate]),
+            (["br"], [.brotli]),
+            (["zstd"], [.zstd]),
+            (["identity"], []),
+            (["GZip"], [.gzip]),
+            (["IDENTITY"], []),
+            (["gzip", "identity"], [.gzip]),
+            (["identity, gzip"], [.gzip]),
+            (["gzip, br"], [.gzip, .brotli]),
+            (["gzip", "br"], [.gzip, .brotli]),
+            ([" \tgzip\t ,\tbr \r\n"], [.gzip, .brotli]),
+            (["gzip,br", "zstd"], [.gzip, .brotli, .zstd]),
+            ([",, gzip ,,", " , ", "deflate,"], [.gzip, .deflate]),
+            (["gzip, gzip"], [.gzip, .gzip]),
+            (["compress"], [.unknown("compress")]),
+            (["AWS-Chunked, gzip"], [.unknown("aws-chunked"), .gzip]),
+            (["gzip;q=1"], [.unknown("gzip;q=1")]),
+            (["gzip br"], [.unknown("gzip br")]),
+            (["\"gzip\""], [.unknown("\"gzip\"")]),
+            (["gzïp"], [.unknown("gzïp")]),
+        ] as [([String], [ContentCoding])])
     func `All codings of all lines count, in the order in which they were applied`(
         values: [String], expected: [ContentCoding]
     ) {

@@ -46,9 +46,10 @@ import Testing
         #expect(empty.blockSizes.isEmpty)
     }
 
-    @Test(arguments: [
-        [.gzip], [.deflate], [.brotli], [.zstd], [.gzip, .brotli], [.zstd, .deflate, .gzip],
-    ] as [[ContentCoding]])
+    @Test(
+        arguments: [
+            [.gzip], [.deflate], [.brotli], [.zstd], [.gzip, .brotli], [.zstd, .deflate, .gzip],
+        ] as [[ContentCoding]])
     func `What a server has flushed comes out before the rest is there`(codings: [ContentCoding]) throws {
         let events = (0..<50).map { pageLike($0 * 37 + 1, seed: UInt64($0)) }
         let pieces = try codings.reduce(events) { try Encoders.flushing($0, $1) }

@@ -27,7 +27,9 @@ final class SilentNameServerTests: XCTestCase {
     }
 
     /// Begins a transfer to a name, and returns when the name server has been asked for it.
-    private func askForName(_ names: SilentNameServer, timeout: TimeInterval, on thread: NetworkThread) throws -> (URLConnection, Collector) {
+    private func askForName(
+        _ names: SilentNameServer, timeout: TimeInterval, on thread: NetworkThread
+    ) throws -> (URLConnection, Collector) {
         var request = URLRequest(url: try XCTUnwrap(URL(string: "http://convoy-test.example/")))
         request.timeoutInterval = timeout
         let collector = Collector()

@@ -16,7 +16,10 @@ final class HostileProxyTests: XCTestCase {
         }
         let elsewhere = "Location: \(evil.absoluteString)/stolen\r\n"
         let redirects = [301, 302, 303, 307, 308].map { ("\($0) to another server", full("\($0) Moved", elsewhere)) }
-        let kept = ("302, kept open", ConnectProxy.Behaviour.fallsSilent(after: "HTTP/1.1 302 Found\r\n\(elsewhere)Content-Length: 0\r\n\r\n"))
+        let kept = (
+            "302, kept open",
+            ConnectProxy.Behaviour.fallsSilent(after: "HTTP/1.1 302 Found\r\n\(elsewhere)Content-Length: 0\r\n\r\n")
+        )
         return redirects + [kept] + [
             ("304", full("304 Not Modified", "ETag: \"1\"\r\n")),
             ("401", full("401 Unauthorized", "WWW-Authenticate: Basic realm=\"bank\"\r\n")),
@@ -37,7 +40,10 @@ final class HostileProxyTests: XCTestCase {
             ("no HTTP", .says("220 smtp.example.com ESMTP\r\n")),
             ("another protocol's version", .says("HTTP/3.7 302 Found\r\n\(elsewhere)\r\n")),
             ("200 and a body in plain text", full("200 OK")),
-            ("200 and a response in plain text", .says("\(ConnectProxy.established)HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged")),
+            (
+                "200 and a response in plain text",
+                .says("\(ConnectProxy.established)HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged")
+            ),
             ("200 and a redirect in plain text", .says("\(ConnectProxy.established)HTTP/1.1 302 Found\r\n\(elsewhere)\r\n")),
             ("206", full("206 Partial Content", "Content-Range: bytes 5-10/11\r\n")),
             ("204", .says("HTTP/1.1 204 No Content\r\n\r\n")),

@@ -37,7 +37,9 @@ final class TunnelTests: XCTestCase {
     private let text = Data(String(repeating: "All work and no play makes Jack a dull boy.\n", count: 5_000).utf8)
 
     /// One honest way to the server after the other: a real proxy, where there is one, and a few that are odd.
-    private func forEachTunnel(_ body: (_ name: String, _ nginx: Nginx, _ load: (URLRequest) throws -> Collector.Heard) throws -> Void) throws {
+    private func forEachTunnel(
+        _ body: (_ name: String, _ nginx: Nginx, _ load: (URLRequest) throws -> Collector.Heard) throws -> Void
+    ) throws {
         guard Nginx.isInstalled else { throw XCTSkip("needs \(Nginx.installHint)") }
         let nginx = try Nginx()
         _ = try nginx.add(text, as: "text.txt")
@@ -160,7 +162,8 @@ final class TunnelTests: XCTestCase {
             let configuration = ConnectionConfiguration(certificateAuthorities: nginx.certificateAuthority)
             let heard = try withEnvironment(["https_proxy": proxy.address]) {
                 try XCTUnwrap(
-                    load(URLRequest(url: nginx.secureURL("file.bin")), configuration: configuration, thread: NetworkThread()))
+                    load(URLRequest(url: nginx.secureURL("file.bin")), configuration: configuration, thread: NetworkThread())
+                )
             }
             XCTAssertNotNil(heard.error, "\(count): \(heard.ends)")
             XCTAssertEqual(heard.heads.map(\.statusCode), count == 100 ? [] : [200])

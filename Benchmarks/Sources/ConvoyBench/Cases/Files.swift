@@ -78,7 +78,11 @@ private struct FileTransfer {
         manager.responseSerializer = HTTPResponseSerializer()
         manager.completionQueue = DispatchQueue(label: "bench.completion")
         let countdown = Countdown(1)
-        manager.get("small") { _, _ in countdown.done() } failure: { _, _ in countdown.done(false) }
+        manager.get("small") { _, _ in
+            countdown.done()
+        } failure: { _, _ in
+            countdown.done(false)
+        }
         _ = countdown.wait()
         return manager
     }

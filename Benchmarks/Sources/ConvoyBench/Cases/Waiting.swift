@@ -28,7 +28,11 @@ extension Case {
         let answers = Countdown(count)
         let sample = sample(of: count) {
             for _ in 0..<count {
-                manager.get("small") { _, _ in answers.done(true) } failure: { _, _ in answers.done(false) }
+                manager.get("small") { _, _ in
+                    answers.done(true)
+                } failure: { _, _ in
+                    answers.done(false)
+                }
             }
         }
         manager.operationQueue.cancelAllOperations()
