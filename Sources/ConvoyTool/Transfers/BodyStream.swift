@@ -1,7 +1,6 @@
 import Convoy
 import ConvoySupport
 import Foundation
-import Synchronization
 
 /// Takes the body of a response: counts it, hashes it, and writes it into a partial file if there is one.
 ///
@@ -20,13 +19,13 @@ final class BodyStream: OutputStream, CommittingOutputStream {
         var ended: ContinuousClock.Instant?
     }
 
-    private let receipt: Mutex<Receipt>
+    private let receipt: Locked<Receipt>
     private let hashes: Bool
 
     /// - Parameter path: where the body goes; nil to drop it.
     init(path: String?, replaces: Bool, hashes: Bool) {
         self.hashes = hashes
-        receipt = Mutex(
+        receipt = Locked(
             Receipt(
                 file: path.map {
                     FileWriter(path: $0, partialPath: FileNames.partial(of: $0), replaces: replaces)
@@ -37,7 +36,7 @@ final class BodyStream: OutputStream, CommittingOutputStream {
 
     required init(toMemory: ()) {
         hashes = false
-        receipt = Mutex(Receipt())
+        receipt = Locked(Receipt())
         super.init(toMemory: ())
     }
 
