@@ -181,19 +181,25 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// went to `outputStream`. The body of a response with an unacceptable status is here, with the error.
     public final var responseData: Data? { hasOutcome ? core.withLock { $0.data } : nil }
 
-    /// The body as text, by `responseStringEncoding`; nil where the bytes are not that.
+    /// The body as text, by the charset that the response names, or UTF-8, unless `responseStringEncoding` was set;
+    /// nil where the bytes are not that.
     public final var responseString: String? {
         guard let data = responseData else { return nil }
-        if let encoding = responseStringEncoding { return String(data: data, encoding: encoding) }
-        return (response?.textEncodingName.flatMap(Charset.init(named:)) ?? .utf8).text(of: data)
+        if let chosen = core.withLock({ $0.common.values.responseStringEncoding }) {
+            return String(data: data, encoding: chosen)
+        }
+        return (responseCharset ?? .utf8).text(of: data)
     }
 
-    /// How `responseString` reads the body; nil, as at first, for the charset that the response names, or UTF-8 where
-    /// it names none.
-    public final var responseStringEncoding: String.Encoding? {
-        get { core.withLock { $0.common.values.responseStringEncoding } }
+    /// How `responseString` reads the body, if it is set. Until then the encoding of Foundation's that is nearest to the
+    /// charset that the response names, and UTF-8 where there is none or Foundation has none: `responseString` can read
+    /// more charsets than Foundation.
+    public final var responseStringEncoding: String.Encoding {
+        get { core.withLock { $0.common.values.responseStringEncoding } ?? responseCharset?.encoding ?? .utf8 }
         set { change { $0.responseStringEncoding = newValue } }
     }
+
+    private var responseCharset: Charset? { response?.textEncodingName.flatMap(Charset.init(named:)) }
 
     /// Why the operation failed; nil while it has not. A `URLError` for a failure on the way, whose `userInfo` holds
     /// the URL and libcurl's words; what `prepare` threw; or the serializer's error.

@@ -43,6 +43,24 @@ package struct Charset: Sendable {
         "UTF-16": "UTF-16BE", "UTF-32": "UTF-32BE",
     ]
 
+    /// The encoding of Foundation's that is nearest; nil where there is none.
+    package var encoding: String.Encoding? {
+        switch reader {
+        case .foundation(let encoding): encoding
+        case .iconv(let name): Charset.encodings[name]
+        }
+    }
+
+    private static let encodings: [String: String.Encoding] = [
+        "ISO-8859-1": .isoLatin1, "ISO_8859-1": .isoLatin1, "LATIN1": .isoLatin1, "ISO-8859-2": .isoLatin2,
+        "ISO_8859-2": .isoLatin2, "LATIN2": .isoLatin2, "CP932": .shiftJIS, "ISO-2022-JP": .iso2022JP,
+        "EUC-JP": .japaneseEUC, "MACINTOSH": .macOSRoman, "WINDOWS-1250": .windowsCP1250, "CP1250": .windowsCP1250,
+        "WINDOWS-1251": .windowsCP1251, "CP1251": .windowsCP1251, "WINDOWS-1252": .windowsCP1252, "CP1252": .windowsCP1252,
+        "WINDOWS-1253": .windowsCP1253, "CP1253": .windowsCP1253, "WINDOWS-1254": .windowsCP1254, "CP1254": .windowsCP1254,
+        "UTF-16BE": .utf16BigEndian, "UTF-16LE": .utf16LittleEndian, "UTF-32BE": .utf32BigEndian,
+        "UTF-32LE": .utf32LittleEndian,
+    ]
+
     /// Whether the bytes need no translation to be UTF-8.
     package var isUTF8: Bool {
         if case .foundation(.utf8) = reader { true } else { false }

@@ -1,0 +1,44 @@
+import ConvoyTestServer
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyOperations
+
+@Suite struct ResponseStringTests {
+    struct Case: Sendable, CustomTestStringConvertible {
+        var type: String?
+        var bytes: [UInt8]
+        var text: String?
+        var encoding: String.Encoding
+        var testDescription: String { type ?? "none" }
+    }
+
+    @Test(arguments: [
+        Case(type: nil, bytes: Array("é".utf8), text: "é", encoding: .utf8),
+        Case(type: "text/plain", bytes: Array("é".utf8), text: "é", encoding: .utf8),
+        Case(type: "text/plain; charset=utf-8", bytes: Array("é".utf8), text: "é", encoding: .utf8),
+        Case(type: "text/plain; charset=ISO-8859-1", bytes: [0xE9], text: "é", encoding: .isoLatin1),
+        Case(type: "text/plain; charset=\"Shift_JIS\"", bytes: [0x93, 0xFA], text: "日", encoding: .shiftJIS),
+        Case(type: "text/plain; charset=utf-16le", bytes: [0xE9, 0], text: "é", encoding: .utf16LittleEndian),
+        // Foundation has no word for it.
+        Case(type: "text/plain; charset=koi8-r", bytes: [0xC4, 0xC1], text: "да", encoding: .utf8),
+        Case(type: "text/plain; charset=klingon", bytes: Array("é".utf8), text: "é", encoding: .utf8),
+        Case(type: "text/plain; charset=utf-8", bytes: [0xE9], text: nil, encoding: .utf8),
+    ])
+    func `the text of a response is read by its charset, which is named as far as Foundation has names`(_ given: Case) throws
+    {
+        let server = try TestServer()
+        let type = given.type.map { "Content-Type: \($0)\r\n" } ?? ""
+        let head = "HTTP/1.1 200 OK\r\n\(type)Content-Length: \(given.bytes.count)\r\n\r\n"
+        server.route("GET", "/text", .raw(Data(head.utf8) + Data(given.bytes)))
+        let probe = Probe(server.url("/text"))
+        probe.operation.start()
+        #expect(probe.outcome() == Probe.succeeded)
+        #expect(probe.operation.responseString == given.text)
+        #expect(probe.operation.responseStringEncoding == given.encoding)
+        probe.operation.responseStringEncoding = .isoLatin1
+        #expect(probe.operation.responseString == String(data: Data(given.bytes), encoding: .isoLatin1))
+        #expect(probe.operation.responseStringEncoding == .isoLatin1)
+    }
+}
