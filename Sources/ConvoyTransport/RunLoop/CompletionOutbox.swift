@@ -17,7 +17,7 @@ package protocol OutboxTask: AnyObject, Sendable {
 package enum CompletionOutbox {
     package typealias Block = @Sendable () -> Void
 
-    fileprivate enum Job: Sendable {
+    fileprivate enum OutboxItem: Sendable {
         case block(Block)
         case task(any OutboxTask)
 
@@ -33,7 +33,7 @@ package enum CompletionOutbox {
     final class Lane: @unchecked Sendable {
         let queue: DispatchQueue
         // Guarded by the lock of all lanes.
-        @exclusivity(unchecked) fileprivate var jobs = Backlog<Job>()
+        @exclusivity(unchecked) fileprivate var items = Backlog<OutboxItem>()
         /// How many have been taken out to be run.
         @exclusivity(unchecked) fileprivate var taken = 0
         /// The queue has been given enough to run all blocks before this number, counted from the first ever.
@@ -55,12 +55,12 @@ package enum CompletionOutbox {
     /// The same for a task.
     package static func post(_ task: any OutboxTask, to queue: DispatchQueue) { post(.task(task), to: queue) }
 
-    private static func post(_ job: Job, to queue: DispatchQueue) {
+    private static func post(_ item: OutboxItem, to queue: DispatchQueue) {
         let turn = OutboxTurn.current
         let (lane, number) = lanes.withLock { lanes in
             let lane = openLane(for: queue, in: &lanes)
-            lane.jobs.append(job)
-            let end = lane.taken + lane.jobs.count
+            lane.items.append(item)
+            let end = lane.taken + lane.items.count
             if turn == nil { lane.submitted = end }
             return (lane, end)
         }
@@ -70,7 +70,7 @@ package enum CompletionOutbox {
     /// Hands the queue what has been appended to its lane and not been submitted yet.
     static func wake(_ lane: Lane) {
         let number: Int? = lanes.withLock { _ in
-            let end = lane.taken + lane.jobs.count
+            let end = lane.taken + lane.items.count
             guard lane.submitted < end else { return nil }
             lane.submitted = end
             return end
@@ -98,24 +98,24 @@ package enum CompletionOutbox {
     private static func run(_ lane: Lane, upTo number: Int) {
         var isSubmittedAgain = false
         for _ in 0..<mostInARow {
-            let (job, isLast) = takeFirst(of: lane, before: number)
-            guard let job else { return }
+            let (item, isLast) = takeFirst(of: lane, before: number)
+            guard let item else { return }
             // A concurrent queue goes on with the others while this one runs; a serial one has the rest here, or after
             // its other work if there is much.
             if !isLast, !isSubmittedAgain {
                 isSubmittedAgain = true
                 submit(lane, upTo: number)
             }
-            job.run()
+            item.run()
         }
     }
 
-    private static func takeFirst(of lane: Lane, before number: Int) -> (job: Job?, isLast: Bool) {
+    private static func takeFirst(of lane: Lane, before number: Int) -> (item: OutboxItem?, isLast: Bool) {
         lanes.withLock { lanes in
-            guard lane.taken < number, let job = lane.jobs.popFirst() else { return (nil, true) }
+            guard lane.taken < number, let item = lane.items.popFirst() else { return (nil, true) }
             lane.taken += 1
-            if lane.jobs.isEmpty { lanes[ObjectIdentifier(lane.queue)] = nil }
-            return (job, lane.taken == number)
+            if lane.items.isEmpty { lanes[ObjectIdentifier(lane.queue)] = nil }
+            return (item, lane.taken == number)
         }
     }
 }

@@ -20,7 +20,7 @@ package protocol RunLoopTask: AnyObject, Sendable {
 package final class NetworkRunLoop: @unchecked Sendable {
     package typealias Block = @Sendable () -> Void
 
-    private enum Job {
+    private enum InboxItem {
         case block(Block)
         case task(any RunLoopTask)
 
@@ -34,7 +34,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
 
     /// What other threads have left for this one. The only state that is shared; the rest belongs to the thread.
     private struct Inbox {
-        var jobs: [Job] = []
+        var items: [InboxItem] = []
         var isAsleep = false
         var isStopped = false
     }
@@ -47,7 +47,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
     @exclusivity(unchecked) private var timeOfTurn: MonotonicTime = 0
     @exclusivity(unchecked) private var lingerUntil: MonotonicTime = 0
     @exclusivity(unchecked) private var handlers: [(any FileEventHandler)?] = []
-    @exclusivity(unchecked) private var spare: [Job] = []
+    @exclusivity(unchecked) private var spare: [InboxItem] = []
     private let outbox = OutboxTurn()
     /// Runs at the end of each turn, before the thread may sleep. Whether there is work that will wake the thread.
     @exclusivity(unchecked) package var endOfTurn: (() -> Bool)?
@@ -77,9 +77,9 @@ package final class NetworkRunLoop: @unchecked Sendable {
     /// The same for a task.
     package func perform(_ task: any RunLoopTask) { hand(over: .task(task)) }
 
-    private func hand(over job: Job) {
+    private func hand(over item: InboxItem) {
         let mustWake = inbox.withLock { inbox in
-            inbox.jobs.append(job)
+            inbox.items.append(item)
             defer { inbox.isAsleep = false }
             return inbox.isAsleep
         }
@@ -178,7 +178,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
     /// Whether the thread may wait: nil when it is to stop.
     private func prepareToSleep() -> Bool? {
         inbox.withLock { inbox in
-            guard inbox.jobs.isEmpty else { return false }
+            guard inbox.items.isEmpty else { return false }
             if inbox.isStopped { return nil }
             inbox.isAsleep = true
             return true
@@ -186,16 +186,16 @@ package final class NetworkRunLoop: @unchecked Sendable {
     }
 
     private func runInbox() {
-        var jobs = spare
+        var items = spare
         spare = []
         inbox.withLock { inbox in
-            swap(&inbox.jobs, &jobs)
+            swap(&inbox.items, &items)
             inbox.isAsleep = false
         }
-        for job in jobs { job.run() }
+        for item in items { item.run() }
         // The storage is used again, unless a burst has made it large.
-        jobs.removeAll(keepingCapacity: jobs.capacity <= 4096)
-        spare = jobs
+        items.removeAll(keepingCapacity: items.capacity <= 4096)
+        spare = items
     }
 
     private func fireTimers() {
