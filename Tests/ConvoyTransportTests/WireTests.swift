@@ -74,11 +74,23 @@ import Testing
         #expect(heard.error?.code == .badServerResponse)
     }
 
-    @Test func `a head that begins with a folded line harms nothing, however many responses there were before`() throws {
-        server.route("GET", "/folded", .raw("HTTP/1.1 200 OK\r\n X: folded\r\nContent-Length: 2\r\n\r\nok"))
+    @Test(arguments: [
+        "HTTP/1.1 200 OK\r\n X: folded\r\nContent-Length: 2\r\n\r\nok",
+        "HTTP/1.1 200 OK\r\n\tX: folded\r\nContent-Length: 2\r\n\r\nok",
+        "HTTP/1.1 200 OK\n folded\n\n",
+        "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n X: folded\r\nContent-Length: 2\r\n\r\nok",
+        "HTTP/1.1 103 Early Hints\r\n X: folded\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+    ])
+    func `a head that begins with a folded line harms nothing, however many responses there were before`(head: String) throws
+    {
+        server.route("GET", "/folded", .raw(head))
+        server.route("GET", "/slowly", .raw(head).bandwidth(bytesPerSecond: 20_000))
+        server.route("GET", "/bare", .raw("HTTP/1.1 200 OK\r\n\r\nbody"))
         for _ in 0..<20 {
             #expect(try #require(load(server.url("/fine"))).isFinished)
             #expect(try #require(load(server.url("/folded"))).error?.code == .badServerResponse)
+            #expect(try #require(load(server.url("/slowly"))).error?.code == .badServerResponse)
+            #expect(try #require(load(server.url("/bare"))).isFinished)
         }
     }
 

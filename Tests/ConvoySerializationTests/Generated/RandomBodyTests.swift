@@ -168,7 +168,16 @@ import Testing
     @Test func `random bodies as property lists`() throws {
         try check(PropertyListResponseSerializer(), Self.lists, count: 12_000)
     }
-    @Test func `random bodies as data`() throws { try check(HTTPResponseSerializer(), Self.json, count: 3_000) }
+    @Test func `random bodies as data are what came, and an error where the status is one`() throws {
+        var bodies = Self.json
+        let (good, bad) = (try response(200, type: "application/json"), try response(404, type: "application/json"))
+        for _ in 0..<3_000 {
+            let body = bodies.next()
+            let serializer = HTTPResponseSerializer()
+            #expect(try serializer.responseObject(for: good, data: body) as? Data == body)
+            #expect(throws: (any Error).self) { try serializer.responseObject(for: bad, data: body) }
+        }
+    }
 
     @Test func `random bodies as XML documents`() throws {
         try check(XMLDocumentResponseSerializer(), Self.xml, count: 6_000)
