@@ -37,6 +37,8 @@ package final class NetworkRunLoop: @unchecked Sendable {
         var items: [InboxItem] = []
         var isAsleep = false
         var isStopped = false
+        /// When something came that had to wake the thread; 0 if nothing did since it looked last.
+        var wokenAt: MonotonicTime = 0
     }
 
     private let inbox = ContendedLock(Inbox())
@@ -45,7 +47,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
     private let poller: any Poller
     @exclusivity(unchecked) private var timers = TimerHeap()
     @exclusivity(unchecked) private var timeOfTurn: MonotonicTime = 0
-    @exclusivity(unchecked) private var lingerUntil: MonotonicTime = 0
+    @exclusivity(unchecked) private var lingering = Lingering()
     @exclusivity(unchecked) private var handlers: [(any FileEventHandler)?] = []
     @exclusivity(unchecked) private var spare: [InboxItem] = []
     private let outbox = OutboxTurn()
@@ -80,8 +82,10 @@ package final class NetworkRunLoop: @unchecked Sendable {
     private func hand(over item: InboxItem) {
         let mustWake = inbox.withLock { inbox in
             inbox.items.append(item)
-            defer { inbox.isAsleep = false }
-            return inbox.isAsleep
+            guard inbox.isAsleep else { return false }
+            inbox.isAsleep = false
+            inbox.wokenAt = Self.now
+            return true
         }
         if mustWake { wakeUp.signal() }
     }
@@ -156,24 +160,15 @@ package final class NetworkRunLoop: @unchecked Sendable {
         runInbox()
         fireTimers()
         let isBusy = endOfTurn?() ?? false
-        if outbox.flush(), !isBusy { lingerUntil = turnTime + Self.lingering }
+        if outbox.flush(), !isBusy { lingering.begin(at: Self.now) }
         return true
     }
 
-    /// Whether to look again rather than to sleep. Who has just been handed something often has something for this
-    /// thread at once; to be woken for it takes longer than to wait a moment, and costs a system call on each side.
     private var isLingering: Bool {
-        guard lingerUntil != 0 else { return false }
-        if Self.now < lingerUntil {
-            sched_yield()
-            return true
-        }
-        lingerUntil = 0
-        return false
+        guard lingering.goesOn(at: Self.now) else { return false }
+        sched_yield()
+        return true
     }
-
-    /// Nanoseconds.
-    private static let lingering: UInt64 = 30_000
 
     /// Whether the thread may wait: nil when it is to stop.
     private func prepareToSleep() -> Bool? {
@@ -188,10 +183,13 @@ package final class NetworkRunLoop: @unchecked Sendable {
     private func runInbox() {
         var items = spare
         spare = []
-        inbox.withLock { inbox in
+        let wokenAt = inbox.withLock { inbox in
             swap(&inbox.items, &items)
             inbox.isAsleep = false
+            defer { inbox.wokenAt = 0 }
+            return inbox.wokenAt
         }
+        if !items.isEmpty { lingering.noteArrival(at: wokenAt != 0 ? wokenAt : Self.now) }
         for item in items { item.run() }
         // The storage is used again, unless a burst has made it large.
         items.removeAll(keepingCapacity: items.capacity <= 4096)

@@ -1,0 +1,46 @@
+import Testing
+
+@testable import ConvoyTransport
+
+@Suite struct LingeringTests {
+    private var lingering = Lingering()
+    private var now: UInt64 = 1_000_000_000
+
+    /// Something is handed over, and something comes back after so many nanoseconds. How long the loop would have looked.
+    private mutating func exchange(taking time: UInt64) -> UInt64 {
+        lingering.begin(at: now)
+        var looked: UInt64 = 0
+        while looked <= 2 * Lingering.limit, lingering.goesOn(at: now + looked) { looked += 1_000 }
+        now += time
+        lingering.noteArrival(at: now)
+        return looked
+    }
+
+    @Test mutating func `a loop looks a little longer than the answers take`() {
+        for _ in 0..<50 { _ = exchange(taking: 20_000) }
+        #expect((25_000...40_000).contains(exchange(taking: 20_000)))
+        for _ in 0..<50 { _ = exchange(taking: 60_000) }
+        #expect((70_000...Lingering.limit).contains(exchange(taking: 60_000)))
+    }
+
+    @Test mutating func `where the answers take too long nobody looks, until they are quick again`() {
+        for _ in 0..<50 { _ = exchange(taking: 5_000_000) }
+        #expect(exchange(taking: 5_000_000) == 0)
+        for _ in 0..<50 { _ = exchange(taking: 10_000) }
+        #expect(exchange(taking: 10_000) > 10_000)
+    }
+
+    @Test mutating func `a loop that has handed nothing over does not look, and learns nothing`() {
+        let expected = lingering.expected
+        lingering.noteArrival(at: now)
+        #expect(!lingering.goesOn(at: now) && lingering.expected == expected)
+        _ = exchange(taking: 10_000)
+        #expect(!lingering.goesOn(at: now))
+    }
+
+    @Test mutating func `a clock that stands still or goes back does no harm`() {
+        lingering.begin(at: now)
+        lingering.noteArrival(at: now - 1)
+        #expect(exchange(taking: 0) <= Lingering.limit)
+    }
+}
