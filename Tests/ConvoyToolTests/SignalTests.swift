@@ -14,7 +14,18 @@ import Testing
         server.route("/held", .pattern(count: 100_000).heldBody(by: gate, afterBytes: 50_000))
     }
 
-    private var held: String { "'\(server.url("/held"))'" }
+    private var held: String { server.url("/held").absoluteString }
+
+    /// Stops a job once there is a file `go`, and lets it go on when it has stopped.
+    private func stopped(by signal: String) -> String {
+        """
+        \(ToolProcess.shellWait(for: "[ -e go ]"))
+        kill -\(signal) $pid
+        \(ToolProcess.shellWait(for: "grep -q '^State:.T' /proc/$pid/status"))
+        echo STOPPED
+        kill -CONT $pid
+        """
+    }
 
     @Test func `Ctrl-C ends a loop of the shell`() async throws {
         server.route("/quick", .text("x"))
@@ -53,16 +64,7 @@ import Testing
     }
 
     @Test func `a stopped program gives the terminal back, and draws again when it goes on`() async throws {
-        let command = """
-            set -m
-            $convoy get \(held) & pid=$!
-            \(ToolProcess.shellWait(for: "[ -e go ]"))
-            kill -TSTP $pid
-            \(ToolProcess.shellWait(for: "grep -q '^State:.T' /proc/$pid/status"))
-            echo STOPPED
-            kill -CONT $pid
-            wait -f $pid
-            """
+        let command = ToolProcess.shell(job: "$convoy get \(held)", meanwhile: stopped(by: "TSTP"))
         let tool = try ToolProcess(command: command, in: scratch.url, columns: 80)
         try await tool.waitForOutput("\u{1B}[?25l")
         try scratch.write("", to: "go")
@@ -86,17 +88,11 @@ import Testing
         try scratch.write(
             #"{"baseURL": "\#(server.url.absoluteString)", "requests": [\#(requests.joined(separator: ","))]}"#, to: "m.json"
         )
-        let command = """
-            set -m
-            mkfifo pipe; exec 3<>pipe
-            $convoy run --json m.json >pipe & pid=$!
-            \(ToolProcess.shellWait(for: "[ -e go ]"))
-            kill -TSTP $pid
-            \(ToolProcess.shellWait(for: "grep -q '^State:.T' /proc/$pid/status")) && echo STOPPED
-            kill -CONT $pid
-            for n in {1..500}; do kill -INT $pid 2>/dev/null || break; sleep 0.02; done
-            wait $pid
-            """
+        let interrupt = "for n in {1..500}; do kill -INT $pid 2>/dev/null || break; sleep 0.02; done"
+        let command =
+            "mkfifo pipe; exec 3<>pipe\n"
+            + ToolProcess.shell(
+                job: "$convoy run --json m.json >pipe", meanwhile: "\(stopped(by: "TSTP"))\n\(interrupt)")
         let tool = try ToolProcess(command: command, in: scratch.url)
         _ = try await server.waitForRequests(count: 100)
         try scratch.write("", to: "go")
@@ -106,15 +102,7 @@ import Testing
     }
 
     @Test func `what was stopped in another way draws again when it goes on`() async throws {
-        let command = """
-            $convoy get \(held) & pid=$!
-            \(ToolProcess.shellWait(for: "[ -e go ]"))
-            kill -STOP $pid
-            \(ToolProcess.shellWait(for: "grep -q '^State:.T' /proc/$pid/status"))
-            echo STOPPED
-            kill -CONT $pid
-            wait $pid
-            """
+        let command = ToolProcess.shell(job: "$convoy get \(held)", meanwhile: stopped(by: "STOP"))
         let tool = try ToolProcess(command: command, in: scratch.url, columns: 80)
         try await tool.waitForOutput("\u{1B}[?25l")
         try scratch.write("", to: "go")

@@ -125,6 +125,21 @@ final class ToolProcess: Sendable {
         "for n in {1..1500}; do \(condition) && break; sleep 0.02; done"
     }
 
+    /// Runs a command as a job of a shell, in a process group of its own, while the shell does something else with it by
+    /// its `$pid`. The shell ends with the job's status.
+    ///
+    /// Where a job is stopped, the status that bash's own `wait` returns may be that of the stop, and `wait -f` may find
+    /// no such process.
+    static func shell(job command: String, meanwhile: String) -> String {
+        """
+        set -m
+        ( bash -c 'echo $$ >pid; exec \(command)'; echo $? >status ) &
+        \(shellWait(for: "[ -s pid ]")); read pid <pid
+        \(meanwhile)
+        \(shellWait(for: "[ -s status ]")); exit $(cat status)
+        """
+    }
+
     /// Runs a command of a shell, which runs the program: `$convoy`.
     static func run(command: String, in directory: URL, columns: Int? = nil) async throws -> Result {
         try await ToolProcess(command: command, in: directory, columns: columns).finished()
