@@ -28,6 +28,13 @@ extension URLConnection {
         }
     }
 
+    /// The response has come before the request's body was sent.
+    func goOnWithoutBody() {
+        guard isStarved else { return }
+        isStarved = false
+        resumeFlow()
+    }
+
     /// Decodes bytes, and hands the result to the delegate until it has had enough for now.
     func deliver(
         with decoder: ContentDecoder,

@@ -30,7 +30,8 @@ extension URLConnection {
             delegate?.connection(self, didReceive: redirect.response)
         }
         if let result, let handle { return easyHandle(handle, didFinishWith: result) }
-        if isHeldBack { resumeFlow() }
+        // The request's body may have become ready meanwhile, too.
+        if isHeldBack || body != nil { resumeFlow() }
     }
 
     func follow(_ request: URLRequest) {

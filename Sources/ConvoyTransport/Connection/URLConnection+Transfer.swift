@@ -28,6 +28,9 @@ extension URLConnection: EasyHandleOwner {
         let response = ResponseHead(
             place: ResponseHead.Place(currentRequest), statusCode: head.statusCode, contentLength: head.contentLength,
             isEncoded: !codings.isEmpty, bytes: head.bytes)
+        // libcurl stops sending after a head like that, but does not see the end of the response as long as it waits for
+        // bytes of the request's body.
+        if isStarved, response.statusCode >= 300 { thread.perform { self.goOnWithoutBody() } }
         if response.statusCode == 206, requestHeader?.asksForRange != true {
             pendingFailure = failure(
                 .badServerResponse, "The server sent a part of the resource (206), and the whole was asked for.")
