@@ -1,0 +1,85 @@
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyTransport
+
+/// Responses that come while the request's body is still awaited.
+@Suite struct EarlyResponseTests {
+    private let server: TestServer
+    private let thread = NetworkThread()
+
+    init() throws {
+        server = try TestServer()
+        server.route("POST", "/moved", options: .answersEarly, .redirect(to: "/there", status: 307))
+        server.route("POST", "/refused", options: .answersEarly, .status(413))
+        server.route("POST", "/refused-with-words", options: .answersEarly, .text("too much", status: 413))
+        server.route("POST", "/there", .text("arrived"))
+    }
+
+    private func upload(_ stream: InputStream, to path: String, _ collector: Collector) throws -> Collector.Heard {
+        var request = URLRequest(url: server.url(path))
+        request.httpMethod = "POST"
+        request.httpBodyStream = stream
+        request.timeoutInterval = 10
+        let connection = URLConnection(request: request, delegate: collector, thread: thread)
+        connection.start()
+        return try #require(collector.wait(within: 60))
+    }
+
+    @Test func `a redirect is followed though the body becomes ready only while the delegate decides`() throws {
+        for _ in 0..<5 {
+            let stream = GatedStream()
+            let (thread, gate, isRead) = (thread, stream.gate, stream.isRead)
+            let collector = Collector(decision: { redirect, decide in
+                var next = redirect.request
+                next.httpBodyStream = InputStream(data: Data("again".utf8))
+                let replaced = next
+                gate.signal()
+                // When the reading is over, and the network thread has heard of it.
+                _ = isRead.wait(timeout: .now() + 30)
+                DispatchQueue.global().async { thread.perform { thread.perform { decide(replaced) } } }
+            })
+            let heard = try upload(stream, to: "/moved", collector)
+            #expect(heard.isFinished && heard.text == "arrived", "\(heard.ends)")
+        }
+    }
+
+    @Test(arguments: ["/moved", "/refused", "/refused-with-words"])
+    func `a response ends though the body never becomes ready`(path: String) throws {
+        let stream = GatedStream()
+        defer { stream.gate.signal() }
+        let collector = Collector(decision: { redirect, decide in
+            var next = redirect.request
+            next.httpBodyStream = InputStream(data: Data("again".utf8))
+            decide(next)
+        })
+        let heard = try upload(stream, to: path, collector)
+        #expect(heard.isFinished && heard.heads.first?.statusCode == (path == "/moved" ? 200 : 413), "\(heard.ends)")
+    }
+}
+
+/// A body whose first byte is there when a gate opens.
+private final class GatedStream: InputStream {
+    let gate = DispatchSemaphore(value: 0)
+    let isRead = DispatchSemaphore(value: 0)
+    private var left = 1
+
+    init() { super.init(data: Data()) }
+
+    override func open() {}
+    override func close() {}
+    override var hasBytesAvailable: Bool { left > 0 }
+    override var streamStatus: Stream.Status { .open }
+    override func read(_ buffer: UnsafeMutablePointer<UInt8>, maxLength length: Int) -> Int {
+        gate.wait()
+        gate.signal()
+        defer { isRead.signal() }
+        guard left > 0 else { return 0 }
+        left -= 1
+        buffer[0] = UInt8(ascii: "x")
+        return 1
+    }
+}
