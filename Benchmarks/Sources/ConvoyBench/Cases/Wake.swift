@@ -55,6 +55,8 @@ private struct Wake {
     func throughConvoy() throws -> Sample {
         guard let url = URL(string: "http://127.0.0.1:\(port)/") else { throw BenchError("bad URL") }
         let manager = HTTPRequestOperationManager(baseURL: url)
+        // A manager's own queue runs 64 for a host.
+        manager.operationQueue = RequestOperationQueue()
         for _ in 0..<idle { manager.get("silence", success: nil) }
         try waitForConnections()
         let thread = NetworkThread.shared
