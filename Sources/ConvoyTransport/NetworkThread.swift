@@ -66,7 +66,7 @@ public final class NetworkThread: Sendable {
     }
 
     /// The same for a task.
-    func perform(_ task: any RunLoopTask) -> Bool {
+    func perform(_ task: any HandoverTask) -> Bool {
         guard let engine = engine ?? startedEngine() else { return false }
         engine.runLoop.perform(task)
         return true

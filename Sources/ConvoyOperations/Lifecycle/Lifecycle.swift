@@ -25,8 +25,6 @@ public enum OperationState: UInt8, Sendable, CaseIterable {
 /// between. So each try at the request has a number. Whoever begins or stops the work says which try is meant, and
 /// so does the work when it ends: what comes too late, or too early, finds out and does no harm.
 package struct Lifecycle: Hashable, Sendable {
-    package typealias State = OperationState
-
     /// The number of a try at the request. Each time work begins it is a higher one, modulo 65,536.
     package typealias TryNumber = UInt16
 
@@ -82,7 +80,7 @@ package struct Lifecycle: Hashable, Sendable {
         case awaitRetry(TryNumber)
     }
 
-    package private(set) var state = State.ready
+    package private(set) var state = OperationState.ready
     package private(set) var work = Work.none
     package private(set) var isCancelled = false
     /// Whether the time for the whole operation was over before it had an outcome, and before it was cancelled.
@@ -252,7 +250,7 @@ extension Lifecycle {
     }
 
     package init(bits: UInt32) {
-        state = State(rawValue: UInt8(bits & 3)) ?? .ready
+        state = OperationState(rawValue: UInt8(bits & 3)) ?? .ready
         work = Work(rawValue: UInt8(bits >> 2 & 3)) ?? .none
         isCancelled = bits & 1 << 4 != 0
         wasStarted = bits & 1 << 5 != 0

@@ -11,6 +11,7 @@ import FoundationNetworking
 ///
 /// All throw `URLError`, what the request serializer throws, or the response serializer's error.
 extension HTTPRequestOperationManager {
+    /// The value of the response to a GET. Parameters are its query.
     public final func get<Value: Decodable & Sendable>(
         _ urlString: String, parameters: Parameters? = nil, headers: [String: String?] = [:],
         as type: Value.Type = Value.self
@@ -18,6 +19,7 @@ extension HTTPRequestOperationManager {
         try await value(.get, urlString, parameters: parameters, headers: headers)
     }
 
+    /// The value of the response to a POST. Parameters are its body, as the request serializer writes it.
     public final func post<Value: Decodable & Sendable>(
         _ urlString: String, parameters: Parameters? = nil, headers: [String: String?] = [:],
         as type: Value.Type = Value.self
@@ -25,6 +27,7 @@ extension HTTPRequestOperationManager {
         try await value(.post, urlString, parameters: parameters, headers: headers)
     }
 
+    /// The value of the response to a PUT. Parameters are its body, as the request serializer writes it.
     public final func put<Value: Decodable & Sendable>(
         _ urlString: String, parameters: Parameters? = nil, headers: [String: String?] = [:],
         as type: Value.Type = Value.self
@@ -32,6 +35,7 @@ extension HTTPRequestOperationManager {
         try await value(.put, urlString, parameters: parameters, headers: headers)
     }
 
+    /// The value of the response to a PATCH (RFC 5789). Parameters are its body, as the request serializer writes it.
     public final func patch<Value: Decodable & Sendable>(
         _ urlString: String, parameters: Parameters? = nil, headers: [String: String?] = [:],
         as type: Value.Type = Value.self
@@ -39,6 +43,7 @@ extension HTTPRequestOperationManager {
         try await value(.patch, urlString, parameters: parameters, headers: headers)
     }
 
+    /// The value of the response to a DELETE. Parameters are its query.
     public final func delete<Value: Decodable & Sendable>(
         _ urlString: String, parameters: Parameters? = nil, headers: [String: String?] = [:],
         as type: Value.Type = Value.self

@@ -9,9 +9,12 @@ import FoundationNetworking
 /// where there is none. A request that cannot be made (a bad URL, parameters that cannot be serialized) fails in the
 /// same way as one that the network refuses: through the operation, to `failure`.
 extension HTTPRequestOperationManager {
+    /// Called with the operation and its `responseObject`.
     public typealias Success = HTTPRequestOperation.Success
+    /// Called with the operation and its `error`.
     public typealias Failure = HTTPRequestOperation.Failure
 
+    /// A GET. Parameters are its query.
     @discardableResult
     public final func get(
         _ urlString: String, parameters: Parameters? = nil, headers: [String: String?] = [:],
@@ -20,6 +23,7 @@ extension HTTPRequestOperationManager {
         perform(.get, urlString, parameters, headers, success, failure)
     }
 
+    /// A HEAD. Parameters are its query; there is no object for `success`.
     @discardableResult
     public final func head(
         _ urlString: String, parameters: Parameters? = nil, headers: [String: String?] = [:],
@@ -29,6 +33,7 @@ extension HTTPRequestOperationManager {
         return perform(.head, urlString, parameters, headers, withObject, failure)
     }
 
+    /// A POST. Parameters are its body, as the request serializer writes it.
     @discardableResult
     public final func post(
         _ urlString: String, parameters: Parameters? = nil, headers: [String: String?] = [:],
@@ -49,6 +54,7 @@ extension HTTPRequestOperationManager {
         }
     }
 
+    /// A PUT. Parameters are its body, as the request serializer writes it.
     @discardableResult
     public final func put(
         _ urlString: String, parameters: Parameters? = nil, headers: [String: String?] = [:],
@@ -57,6 +63,7 @@ extension HTTPRequestOperationManager {
         perform(.put, urlString, parameters, headers, success, failure)
     }
 
+    /// A PATCH (RFC 5789). Parameters are its body, as the request serializer writes it.
     @discardableResult
     public final func patch(
         _ urlString: String, parameters: Parameters? = nil, headers: [String: String?] = [:],
@@ -65,6 +72,7 @@ extension HTTPRequestOperationManager {
         perform(.patch, urlString, parameters, headers, success, failure)
     }
 
+    /// A DELETE. Parameters are its query.
     @discardableResult
     public final func delete(
         _ urlString: String, parameters: Parameters? = nil, headers: [String: String?] = [:],

@@ -14,7 +14,9 @@ public final class OperationObservation: Sendable {
 
 /// A change of an observed value, as `NSKeyValueObservedChange` would tell it.
 public struct OperationChange<Value: Sendable>: Sendable {
+    /// What it was before the change.
     public let oldValue: Value
+    /// What the change made of it. The operation itself may have gone on since.
     public let newValue: Value
 }
 
@@ -44,14 +46,19 @@ extension URLConnectionOperation {
 }
 
 extension URLConnectionOperation.Observable where Value == OperationState {
+    /// Where the operation is in its life.
     public static var state: Self { Self { $0.state } }
 }
 
 extension URLConnectionOperation.Observable where Value == Bool {
     /// Whether the state is `ready`. The dependencies are not in it.
     public static var isReady: Self { Self { $0.state == .ready } }
+    /// Whether the state is `executing`.
     public static var isExecuting: Self { Self { $0.state == .executing } }
+    /// Whether the state is `paused`.
     public static var isPaused: Self { Self { $0.state == .paused } }
+    /// Whether the state is `finished`.
     public static var isFinished: Self { Self { $0.state == .finished } }
+    /// Whether the operation was cancelled. It may not have finished yet.
     public static var isCancelled: Self { Self { $0.isCancelled } }
 }

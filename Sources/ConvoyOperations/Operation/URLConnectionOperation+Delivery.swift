@@ -5,7 +5,7 @@ import FoundationNetworking
 import Synchronization
 
 /// How an operation tells that it has finished, and lets go of everything.
-extension URLConnectionOperation: OutboxTask {
+extension URLConnectionOperation: HandoverTask {
     /// Runs the block once the operation has finished, its queue and its dependents know of it and its handlers have
     /// run; at once if that is over. The block is the library's: it must be short, and may run on the network thread.
     package final func whenDelivered(_ hook: @escaping @Sendable () -> Void) {
@@ -47,7 +47,7 @@ extension URLConnectionOperation: OutboxTask {
     }
 
     /// Calls the handlers. Each is forgotten before it is called, so that nobody calls it twice.
-    package func runOnQueue() {
+    package func runHandedOver() {
         let handlers = core.withLock { $0.takeHandlers() }
         if handlers.success != nil || handlers.failure != nil, let operation = self as? HTTPRequestOperation {
             if let error {

@@ -18,6 +18,7 @@ import Synchronization
 /// `completionBlock` and all handlers run on `completionQueue`, or on the main queue where there is none, and inside
 /// `completionGroup`. When they have run, the operation holds no closure any more.
 open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sendable {
+    /// Where an operation is in its life.
     public typealias State = OperationState
 
     let lifecycle = AtomicLifecycle()

@@ -112,26 +112,32 @@ extension Parameter {
 }
 
 extension Parameter: ExpressibleByStringLiteral, ExpressibleByStringInterpolation {
+    /// A text.
     public init(stringLiteral value: String) { self = .string(value) }
 }
 
 extension Parameter: ExpressibleByIntegerLiteral {
+    /// A whole number.
     public init(integerLiteral value: Int64) { self = .integer(value) }
 }
 
 extension Parameter: ExpressibleByFloatLiteral {
+    /// A number.
     public init(floatLiteral value: Double) { self = .double(value) }
 }
 
 extension Parameter: ExpressibleByBooleanLiteral {
+    /// True or false.
     public init(booleanLiteral value: Bool) { self = .bool(value) }
 }
 
 extension Parameter: ExpressibleByNilLiteral {
+    /// Null, which is a value: its key is not left out.
     public init(nilLiteral: ()) { self = .null }
 }
 
 extension Parameter: ExpressibleByArrayLiteral {
+    /// An array of these.
     public init(arrayLiteral elements: Parameter...) { self = .array(elements) }
 }
 

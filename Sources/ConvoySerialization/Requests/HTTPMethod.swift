@@ -12,6 +12,7 @@ public struct HTTPMethod: RawRepresentable, Hashable, Sendable, ExpressibleByStr
     public init(rawValue: String) { self.rawValue = rawValue }
     /// A method by its name, which is not checked here; see ``isValid``.
     public init(_ rawValue: String) { self.rawValue = rawValue }
+    /// A method by its name, which is not checked here; see ``isValid``.
     public init(stringLiteral value: String) { self.rawValue = value }
 
     /// The name.

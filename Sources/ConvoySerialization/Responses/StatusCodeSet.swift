@@ -10,6 +10,7 @@ public struct StatusCodeSet: Sendable, Hashable, ExpressibleByArrayLiteral {
     public init(_ codes: ClosedRange<Int>) { insert(codes) }
     /// The given codes.
     public init(_ codes: some Sequence<Int>) { for code in codes { insert(code...code) } }
+    /// The given codes.
     public init(arrayLiteral elements: Int...) { self.init(elements) }
 
     /// 200 to 299, what AFNetworking accepts.

@@ -1,8 +1,10 @@
 extension TestServer {
     /// How a route deals with the body of a request.
     public struct RouteOptions: OptionSet, Sendable {
+        /// The options as bits.
         public let rawValue: Int
 
+        /// Options by their bits.
         public init(rawValue: Int) {
             self.rawValue = rawValue
         }

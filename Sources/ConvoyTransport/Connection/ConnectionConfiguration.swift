@@ -33,6 +33,12 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     /// where they are few; a large file comes faster through more.
     package var receiveBufferSize = 32 << 10
 
+    /// A configuration with everything else as it is by default.
+    ///
+    /// - Parameters:
+    ///   - certificateAuthorities: a file in PEM; nil for the system's, or the one that `SSL_CERT_FILE` names.
+    ///   - sensitiveHeaders: fields that stay behind on the way to another origin, beside those that always do.
+    ///   - usesHTTP2: whether HTTP/2 is offered over TLS.
     public init(certificateAuthorities: URL? = nil, sensitiveHeaders: Set<String> = [], usesHTTP2: Bool = true) {
         self.certificateAuthorities = certificateAuthorities
         self.sensitiveHeaders = sensitiveHeaders

@@ -14,9 +14,10 @@ import Synchronization
 ///
 /// It succeeds only with a whole response: a final head, and a body that is as long as the head says and whose
 /// encoding has come to its end. A request that is not idempotent (RFC 9110, section 9.2.2) is sent once.
-public final class URLConnection: Connection, RunLoopTask, @unchecked Sendable {
+public final class URLConnection: Connection, HandoverTask, @unchecked Sendable {
     // Everything that changes belongs to the network thread.
 
+    /// The request as it was given; see ``Connection``.
     public var originalRequest: URLRequest { firstRequest.urlRequest }
     private let firstRequest: TransferRequest
     let configuration: ConnectionConfiguration
@@ -93,6 +94,7 @@ public final class URLConnection: Connection, RunLoopTask, @unchecked Sendable {
 
     // MARK: Any thread
 
+    /// Begins. Callable once, from any thread.
     public func start() {
         if thread.isFreeHere { return begin() }
         if thread.perform(self) { return }
@@ -100,10 +102,12 @@ public final class URLConnection: Connection, RunLoopTask, @unchecked Sendable {
         if let delegate, let failure = thread.failure { delegate.connection(self, didFailWith: failure) }
     }
 
+    /// Ends the transfer, in whatever state it is. Callable from any thread, any number of times.
     public func cancel() {
         thread.perform { self.stop() }
     }
 
+    /// Goes on after ``suspendReceiving()``. Callable from any thread.
     public func resumeReceiving() {
         thread.perform {
             self.isReceivingSuspended = false
@@ -113,9 +117,10 @@ public final class URLConnection: Connection, RunLoopTask, @unchecked Sendable {
 
     // MARK: The network thread
 
+    /// Holds back the body after the present call. To be called from the delegate's methods only.
     public func suspendReceiving() { isReceivingSuspended = true }
 
-    package func runOnLoop() { begin() }
+    package func runHandedOver() { begin() }
 
     private func begin() {
         guard case .initial = phase else { return }

@@ -57,10 +57,12 @@ public protocol URLConnectionDelegate: AnyObject, Sendable {
 }
 
 extension URLConnectionDelegate {
+    /// Does nothing.
     public func connection(
         _ connection: any Connection, didSendBodyData count: Int, total: Int64, totalExpected: Int64?
     ) {}
 
+    /// Follows.
     public func connection(
         _ connection: any Connection, willFollow redirect: Redirect,
         decide: @escaping @Sendable (URLRequest?) -> Void

@@ -24,7 +24,7 @@ struct FoldedLineGuard {
         }
     }()
 
-    private(set) var isTracing = false
+    private var isTracing = false
     /// Whether a field has come: then the pointer is that of a field of this response.
     private var hasField = false
     private var isHidden = false

@@ -1,11 +1,6 @@
 import ConvoySupport
 import Foundation
 
-/// Something that is done on a dispatch queue, for which no closure need be made.
-package protocol OutboxTask: AnyObject, Sendable {
-    func runOnQueue()
-}
-
 /// What waits for dispatch queues: for each queue one list of blocks, in the order in which all threads appended them.
 ///
 /// On a serial queue the blocks run in that order, on a concurrent one they are submitted in it, and one that takes
@@ -17,23 +12,11 @@ package protocol OutboxTask: AnyObject, Sendable {
 package enum CompletionOutbox {
     package typealias Block = @Sendable () -> Void
 
-    fileprivate enum OutboxItem: Sendable {
-        case block(Block)
-        case task(any OutboxTask)
-
-        func run() {
-            switch self {
-            case .block(let block): block()
-            case .task(let task): task.runOnQueue()
-            }
-        }
-    }
-
     /// The blocks that wait for one queue.
     final class Lane: @unchecked Sendable {
         let queue: DispatchQueue
         // Guarded by the lock of all lanes.
-        @exclusivity(unchecked) fileprivate var items = Backlog<OutboxItem>()
+        @exclusivity(unchecked) fileprivate var items = Backlog<HandedOver>()
         /// How many have been taken out to be run.
         @exclusivity(unchecked) fileprivate var taken = 0
         /// The queue has been given enough to run all blocks before this number, counted from the first ever.
@@ -53,9 +36,9 @@ package enum CompletionOutbox {
     package static func post(to queue: DispatchQueue, _ block: @escaping Block) { post(.block(block), to: queue) }
 
     /// The same for a task.
-    package static func post(_ task: any OutboxTask, to queue: DispatchQueue) { post(.task(task), to: queue) }
+    package static func post(_ task: any HandoverTask, to queue: DispatchQueue) { post(.task(task), to: queue) }
 
-    private static func post(_ item: OutboxItem, to queue: DispatchQueue) {
+    private static func post(_ item: HandedOver, to queue: DispatchQueue) {
         let turn = OutboxTurn.current
         let (lane, number) = lanes.withLock { lanes in
             let lane = openLane(for: queue, in: &lanes)
@@ -110,7 +93,7 @@ package enum CompletionOutbox {
         }
     }
 
-    private static func takeFirst(of lane: Lane, before number: Int) -> (item: OutboxItem?, isLast: Bool) {
+    private static func takeFirst(of lane: Lane, before number: Int) -> (item: HandedOver?, isLast: Bool) {
         lanes.withLock { lanes in
             guard lane.taken < number, let item = lane.items.popFirst() else { return (nil, true) }
             lane.taken += 1

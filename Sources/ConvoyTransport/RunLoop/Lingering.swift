@@ -13,7 +13,7 @@ struct Lingering {
     private(set) var expected: MonotonicTime = 30_000
     private var began: MonotonicTime = 0
     /// Until when to look; 0 for not at all.
-    private(set) var end: MonotonicTime = 0
+    private var end: MonotonicTime = 0
 
     /// Something has been handed over, and there is nothing else to do.
     mutating func begin(at now: MonotonicTime) {

@@ -7,11 +7,6 @@ package protocol FileEventHandler: AnyObject {
     func fileDescriptor(_ descriptor: Int32, isReadyFor events: FileEvents)
 }
 
-/// Something that is done on a run loop's thread, for which no closure need be made.
-package protocol RunLoopTask: AnyObject, Sendable {
-    func runOnLoop()
-}
-
 /// A run loop for one thread: file descriptors, timers, and blocks that other threads hand over.
 ///
 /// Foundation's `RunLoop` cannot watch a socket on Linux, is not woken by `perform` and leaks its timers; this one
@@ -20,21 +15,9 @@ package protocol RunLoopTask: AnyObject, Sendable {
 package final class NetworkRunLoop: @unchecked Sendable {
     package typealias Block = @Sendable () -> Void
 
-    private enum InboxItem {
-        case block(Block)
-        case task(any RunLoopTask)
-
-        func run() {
-            switch self {
-            case .block(let block): block()
-            case .task(let task): task.runOnLoop()
-            }
-        }
-    }
-
     /// What other threads have left for this one. The only state that is shared; the rest belongs to the thread.
     private struct Inbox {
-        var items: [InboxItem] = []
+        var items: [HandedOver] = []
         var isAsleep = false
         var isStopped = false
         /// When something came that had to wake the thread; 0 if nothing did since it looked last.
@@ -49,7 +32,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
     @exclusivity(unchecked) private var timeOfTurn: MonotonicTime = 0
     @exclusivity(unchecked) private var lingering = Lingering()
     @exclusivity(unchecked) private var handlers: [(any FileEventHandler)?] = []
-    @exclusivity(unchecked) private var spare: [InboxItem] = []
+    @exclusivity(unchecked) private var spare: [HandedOver] = []
     private let outbox = OutboxTurn()
     /// Runs at the end of each turn, before the thread may sleep. Whether there is work that will wake the thread.
     @exclusivity(unchecked) package var endOfTurn: (() -> Bool)?
@@ -77,9 +60,9 @@ package final class NetworkRunLoop: @unchecked Sendable {
     package func perform(_ block: @escaping Block) { hand(over: .block(block)) }
 
     /// The same for a task.
-    package func perform(_ task: any RunLoopTask) { hand(over: .task(task)) }
+    package func perform(_ task: any HandoverTask) { hand(over: .task(task)) }
 
-    private func hand(over item: InboxItem) {
+    private func hand(over item: HandedOver) {
         let mustWake = inbox.withLock { inbox in
             inbox.items.append(item)
             guard inbox.isAsleep else { return false }
