@@ -1,4 +1,5 @@
 import ConvoyTestServer
+import ConvoyTestSupport
 import Foundation
 import Testing
 
@@ -125,14 +126,13 @@ import Testing
         let tool = try ToolProcess(command: command, in: scratch.url, columns: 80)
         // As soon as it reads there is nothing to cancel, and a signal ends the program at once.
         var writer: Int32 = -1
-        for _ in 0..<3000 where writer < 0 {
+        try await waitUntil("convoy to read the manifest") {
             writer = open(manifest, O_WRONLY | O_NONBLOCK | O_CLOEXEC)
-            try await Task.sleep(for: .milliseconds(10))
+            return writer >= 0
         }
-        #expect(writer >= 0, "convoy does not read the manifest")
         try scratch.write("", to: "go")
         let result = try await tool.finished()
-        if writer >= 0 { close(writer) }
+        close(writer)
         #expect(result.status == 128 + signal)
         #expect(!result.output.contains("\u{1B}"), "\(result.output.debugDescription)")
 

@@ -95,14 +95,14 @@ import Testing
         func expectItArrivesOnce(_ story: String) {
             operation.interrupt(nil)
             network.serve()
-            let deadline = DispatchTime.now() + patience
-            while !operation.isFinished, .now() < deadline {
+            // Something may still run on another thread.
+            let hasArrived = eventually {
+                if operation.isFinished { return true }
                 for event in [Event.resume, .retryDue, .start] { happen(event) }
                 settle()
-                // Whatever still runs on another thread.
-                if !operation.isFinished { usleep(100) }
+                return operation.isFinished
             }
-            guard operation.isFinished else {
+            guard hasArrived else {
                 Issue.record("never arrived, \(story): \(operation) \(operation.lifecycle.value)")
                 return
             }

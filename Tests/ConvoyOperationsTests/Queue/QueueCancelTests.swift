@@ -221,7 +221,7 @@ struct QueueCancelTests {
             }
             added.open()
         }.start()
-        while queue.queuedOperationCount == 0 { usleep(10) }
+        while queue.queuedOperationCount == 0 { sched_yield() }
         while queue.queuedOperationCount > 0 { queue.cancelAllOperations() }
         #expect(added.wait())
         queue.cancelAllOperations()

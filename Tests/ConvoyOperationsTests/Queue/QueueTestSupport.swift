@@ -1,4 +1,5 @@
 import ConvoySupport
+import ConvoyTestSupport
 import Foundation
 import Synchronization
 import Testing
@@ -89,12 +90,7 @@ func drains(_ queue: OperationQueue) -> Bool {
 
 /// Waits until something is so. For what has no notification; false if it never is.
 func eventually(_ condition: () -> Bool) -> Bool {
-    let deadline = DispatchTime.now() + patience
-    while !condition() {
-        guard DispatchTime.now() < deadline else { return false }
-        usleep(200)
-    }
-    return true
+    (try? ConvoyTestSupport.eventually(timeout: patience, "it", condition)) != nil
 }
 
 /// An asynchronous operation of Foundation's, finished from outside.

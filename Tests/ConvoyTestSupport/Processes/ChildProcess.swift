@@ -100,6 +100,18 @@ public final class ChildProcess: Sendable {
         if exitDescriptor >= 0 { close(exitDescriptor) }
     }
 
+    /// Waits until it is ready for its work, which `condition` finds out: asked every few milliseconds.
+    ///
+    /// - Returns: false when it has ended, or was not ready in so many seconds.
+    func becomesReady(within seconds: TimeInterval, _ condition: () -> Bool) -> Bool {
+        let deadline = DispatchTime.now() + seconds
+        while DispatchTime.now() < deadline, isRunning {
+            if condition() { return true }
+            waitForExit(0.003)
+        }
+        return false
+    }
+
     private func exchangeReleased(_ state: inout State) -> Bool {
         let old = state.isReleased
         state.isReleased = true
@@ -107,8 +119,8 @@ public final class ChildProcess: Sendable {
     }
 
     private func waitForExit(_ seconds: TimeInterval) {
-        guard exitDescriptor >= 0 else { usleep(20_000); return }
+        // Where the system has no descriptor for a process, `poll` only lets the time pass.
         var watched = pollfd(fd: exitDescriptor, events: Int16(POLLIN), revents: 0)
-        poll(&watched, 1, Int32(seconds * 1000))
+        poll(&watched, 1, Int32((exitDescriptor >= 0 ? seconds : min(seconds, 0.02)) * 1000))
     }
 }

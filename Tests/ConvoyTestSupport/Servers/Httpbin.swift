@@ -45,12 +45,11 @@ public final class Httpbin: Sendable {
         self.port = port
         guard let url = URL(string: "http://127.0.0.1:\(port)") else { throw ProcessError.didNotStart("bad URL") }
         self.url = url
-        let deadline = DispatchTime.now() + 30
-        while DispatchTime.now() < deadline, process.isRunning {
+        let isReady = process.becomesReady(within: 30) {
             let answer = try? RawClient(port: port, timeout: 10).exchange("GET", "/get", headers: ["Connection: close"])
-            if answer?.status == 200 { return }
-            usleep(20_000)
+            return answer?.status == 200
         }
+        if isReady { return }
         let output = process.output
         process.stop()
         throw ProcessError.didNotStart("httpbin: \(output)")

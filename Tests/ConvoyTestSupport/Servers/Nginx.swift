@@ -116,15 +116,15 @@ public final class Nginx: Sendable {
     }
 
     private static func isReady(_ process: ChildProcess, port: UInt16, token: String, error: URL) -> Bool {
-        let deadline = DispatchTime.now() + 10
-        while DispatchTime.now() < deadline, process.isRunning {
+        var isTaken = false
+        let isOver = process.becomesReady(within: 10) {
             let answer = try? RawClient(port: port, timeout: 1).exchange("GET", "/.instance")
             if answer?.text == token { return true }
             // nginx tries five times before it gives up; the port of another program is not worth that.
             let messages = (try? String(contentsOf: error, encoding: .utf8)) ?? ""
-            if messages.contains("Address already in use") { return false }
-            usleep(3000)
+            isTaken = messages.contains("Address already in use")
+            return isTaken
         }
-        return false
+        return isOver && !isTaken
     }
 }

@@ -72,14 +72,10 @@ public final class OpenSSLServer: Sendable {
             let process = try ChildProcess(
                 "openssl", options + ["-accept", "127.0.0.1:\(port)"], directory: root,
                 log: directory.file("output-\(attempt).log"))
-            let deadline = DispatchTime.now() + 10
-            while DispatchTime.now() < deadline, process.isRunning {
-                if process.output.contains("ACCEPT") {
-                    guard let url = URL(string: "https://localhost:\(port)") else { break }
-                    (self.port, self.url, self.process) = (port, url, process)
-                    return
-                }
-                usleep(2000)
+            let isReady = process.becomesReady(within: 10) { process.output.contains("ACCEPT") }
+            if isReady, let url = URL(string: "https://localhost:\(port)") {
+                (self.port, self.url, self.process) = (port, url, process)
+                return
             }
             process.stop(grace: 0.2)
             output = process.output

@@ -35,14 +35,13 @@ public final class Tinyproxy: Sendable {
             let process = try ChildProcess(
                 path, ["-d", "-c", directory.file("tinyproxy.conf").path], directory: directory.url,
                 log: directory.file("output-\(attempt).log"))
-            let deadline = DispatchTime.now() + 10
-            while DispatchTime.now() < deadline, process.isRunning {
-                // It says so itself, in its log: another program may have been quicker to take the port.
-                if (try? String(contentsOf: log, encoding: .utf8))?.contains("Accepting connections") == true {
-                    (self.port, self.process, address) = (port, process, "http://127.0.0.1:\(port)")
-                    return
-                }
-                usleep(2000)
+            // It says so itself, in its log: another program may have been quicker to take the port.
+            let isReady = process.becomesReady(within: 10) {
+                (try? String(contentsOf: log, encoding: .utf8))?.contains("Accepting connections") == true
+            }
+            if isReady {
+                (self.port, self.process, address) = (port, process, "http://127.0.0.1:\(port)")
+                return
             }
             process.stop(grace: 0.2)
             output = process.output + ((try? String(contentsOf: log, encoding: .utf8)) ?? "")

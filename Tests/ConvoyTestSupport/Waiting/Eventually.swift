@@ -28,6 +28,18 @@ public func eventually(
     }
 }
 
+/// As ``eventually(timeout:_:file:line:_:)``, for a task: it is the task that waits, and not its thread.
+public func waitUntil(
+    timeout: TimeInterval = 30, _ what: @autoclosure () -> String = "a condition", file: StaticString = #fileID,
+    line: UInt = #line, isolation: isolated (any Actor)? = #isolation, _ condition: () async throws -> Bool
+) async throws {
+    let deadline = ContinuousClock.now + .seconds(timeout)
+    while try await !condition() {
+        guard ContinuousClock.now < deadline else { throw TimeoutError(what(), timeout, file, line) }
+        try await Task.sleep(for: .milliseconds(10))
+    }
+}
+
 extension DispatchSemaphore {
     /// Waits at most so many seconds and blocks its thread meanwhile. Throws `TimeoutError`.
     @available(*, noasync)

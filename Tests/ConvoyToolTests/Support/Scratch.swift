@@ -1,3 +1,4 @@
+import ConvoyTestSupport
 import Foundation
 import Testing
 
@@ -34,10 +35,6 @@ final class Scratch: Sendable {
     /// Waits until a run of the program has made the file.
     func waitForFile(_ name: String) async throws {
         let path = url.appendingPathComponent(name).path
-        for _ in 0..<3000 {
-            if FileManager.default.fileExists(atPath: path) { return }
-            try await Task.sleep(for: .milliseconds(10))
-        }
-        Issue.record("\(name) has not appeared")
+        try await waitUntil("the file \(name)") { FileManager.default.fileExists(atPath: path) }
     }
 }

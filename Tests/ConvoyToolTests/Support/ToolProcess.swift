@@ -1,3 +1,4 @@
+import ConvoyTestSupport
 import Foundation
 import Synchronization
 import Testing
@@ -147,13 +148,11 @@ final class ToolProcess: Sendable {
 
     /// Waits until the program has written this to its standard output, behind another text if one is given.
     func waitForOutput(_ text: String, behind earlier: String? = nil) async throws {
-        for _ in 0..<3000 {
+        try await waitUntil("\(text.debugDescription) in the output") {
             var output = try String(decoding: Data(contentsOf: file("output")), as: UTF8.self)[...]
             if let earlier { output = output.range(of: earlier).map { output[$0.upperBound...] } ?? "" }
-            if output.contains(text) { return }
-            try await Task.sleep(for: .milliseconds(10))
+            return output.contains(text)
         }
-        Issue.record("the program has not written \(text)")
     }
 
     func send(signal: Int32) { kill(process.processIdentifier, signal) }

@@ -40,34 +40,45 @@ import Testing
 
     @Test func `A bomb in any coding stops after the first 4 MiB, in bounded memory`() throws {
         for bomb in try Self.bombs.get() {
-            let memory = PeakMemory()
-            let probe = try DecoderProbe(bomb.codings, limit: 250)
-            probe.gathers = false
-            let failure = decodingFailure { () throws(DecodingFailure) in try probe.decode(bomb.body) }
-            guard case .expandsTooMuch(let encoded, let decoded)? = failure?.reason else {
-                Issue.record("\(bomb.testDescription): \(String(describing: failure))")
-                continue
-            }
-            #expect(decoded > ExpansionLimit.allowance && decoded <= 4 << 20 + ContentDecoder.blockSize)
-            #expect(Double(decoded) > 250 * Double(encoded))
-            #expect(probe.decoder.decodedByteCount <= 4 << 20 + ContentDecoder.blockSize)
             // zstd's and Brotli's windows are what they are; the bomb is 64 MiB.
-            #expect(memory.grownKilobytes < 24 << 10, "\(bomb.testDescription)")
+            try expectGrowth(below: 24 << 10, of: bomb) {
+                let probe = try DecoderProbe(bomb.codings, limit: 250)
+                probe.gathers = false
+                let failure = decodingFailure { () throws(DecodingFailure) in try probe.decode(bomb.body) }
+                guard case .expandsTooMuch(let encoded, let decoded)? = failure?.reason else {
+                    Issue.record("\(bomb.testDescription): \(String(describing: failure))")
+                    return
+                }
+                #expect(decoded > ExpansionLimit.allowance && decoded <= 4 << 20 + ContentDecoder.blockSize)
+                #expect(Double(decoded) > 250 * Double(encoded))
+                #expect(probe.decoder.decodedByteCount <= 4 << 20 + ContentDecoder.blockSize)
+            }
         }
     }
 
     @Test func `Without a limit a bomb is decoded block by block, in bounded memory`() throws {
         for bomb in try Self.bombs.get() {
-            let memory = PeakMemory()
-            let probe = try DecoderProbe(bomb.codings)
-            probe.gathers = false
-            probe.refuses = true
-            _ = try probe.decode(bomb.body, pieceSize: 16 << 10)
-            let isSkipped = bomb.codings.first == .zstd && bomb.codings.count > 1
-            #expect(probe.decoder.decodedByteCount == (isSkipped ? 0 : Self.size))
-            #expect(probe.blockSizes.allSatisfy { $0 <= ContentDecoder.blockSize })
-            #expect(memory.grownKilobytes < 40 << 10, "\(bomb.testDescription)")
+            try expectGrowth(below: 40 << 10, of: bomb) {
+                let probe = try DecoderProbe(bomb.codings)
+                probe.gathers = false
+                probe.refuses = true
+                _ = try probe.decode(bomb.body, pieceSize: 16 << 10)
+                let isSkipped = bomb.codings.first == .zstd && bomb.codings.count > 1
+                #expect(probe.decoder.decodedByteCount == (isSkipped ? 0 : Self.size))
+                #expect(probe.blockSizes.allSatisfy { $0 <= ContentDecoder.blockSize })
+            }
         }
+    }
+
+    /// What other tests allocate at the same time counts as well, so the least of some attempts is what decoding takes.
+    private func expectGrowth(below limit: Int, of bomb: Bomb, decode: () throws -> Void) throws {
+        var least = Int.max
+        for _ in 0..<20 where least >= limit {
+            let memory = PeakMemory()
+            try decode()
+            least = min(least, memory.grownKilobytes)
+        }
+        #expect(least < limit, "\(bomb.testDescription)")
     }
 
     // MARK: The limit
