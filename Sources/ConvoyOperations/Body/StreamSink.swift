@@ -172,7 +172,8 @@ final class StreamSink {
         if let file = stream as? FileOutputStream {
             guard let failure = file.failure else { return nil }
             return URLError(
-                .cannotCloseFile, url: url, "The file could not be written: \(failure.localizedDescription)",
+                .cannotCloseFile, url: url,
+                "The file \(file.fileURL.path) could not be written: \(failure.localizedDescription)",
                 underlying: failure)
         }
         return stream.streamStatus == .error ? failure(of: stream, url: url) : nil
@@ -207,8 +208,9 @@ final class StreamSink {
         } else {
             cause = POSIXError(.EIO)
         }
+        let file = (stream as? FileOutputStream)?.fileURL ?? (stream as? PartialFileStream)?.fileURL
+        let what = file.map { "The file \($0.path) could not be written" } ?? "The output stream failed"
         return URLError(
-            .cannotWriteToFile, url: url, "The output stream failed: \((cause as NSError).localizedDescription)",
-            underlying: cause)
+            .cannotWriteToFile, url: url, "\(what): \((cause as NSError).localizedDescription)", underlying: cause)
     }
 }

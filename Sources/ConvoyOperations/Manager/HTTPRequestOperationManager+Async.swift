@@ -6,74 +6,255 @@ import FoundationNetworking
 /// The verbs, in the form with async/await. Cancelling the task cancels the operation. No queue of the caller's, and
 /// not the main queue, is needed for them to go on.
 ///
-/// The value is decoded from JSON by `JSONDecoder`, under the rules of `DecodableResponseSerializer`: on the awaiting
-/// task where the response is acceptable and plain JSON, else before the operation finishes.
+/// With a type, the response becomes a value of it: `Data` and `String` of any content type, ``JSON`` of any shape, and
+/// everything else as JSON by the manager's `decoder`. Status codes, content types and limits are those of the manager's
+/// `responseSerializer`. Without a type the finished operation is returned, whose `responseObject` is what that
+/// serializer makes: for a response that is empty, or of no interest.
 ///
-/// All throw `URLError`, what the request serializer throws, or the response serializer's error.
+/// All throw `URLError`, what the request serializer or the encoder throws, or the response serializer's error.
+/// `makeOperation(_:_:parameters:body:headers:timeout:)` says what the arguments are.
 extension HTTPRequestOperationManager {
-    /// The value of the response to a GET. Parameters are its query.
-    public final func get<Value: Decodable & Sendable>(
-        _ urlString: String, parameters: Parameters? = nil, headers: [String: String?] = [:],
-        as type: Value.Type = Value.self
+    /// The value of the response to a GET. Its parameters are its query.
+    public nonisolated(nonsending) final func get<Value: Decodable & Sendable>(
+        _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
+        timeout: Timeout? = nil, as type: Value.Type = Value.self
     ) async throws -> Value {
-        try await value(.get, urlString, parameters: parameters, headers: headers)
+        try await value(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout))
     }
 
-    /// The value of the response to a POST. Parameters are its body, as the request serializer writes it.
-    public final func post<Value: Decodable & Sendable>(
-        _ urlString: String, parameters: Parameters? = nil, headers: [String: String?] = [:],
-        as type: Value.Type = Value.self
+    /// The value of the response to a GET with parameters of any type that can be encoded.
+    public nonisolated(nonsending) final func get<Value: Decodable & Sendable>(
+        _ url: some URLConvertible, parameters: some Encodable, headers: [String: String?] = [:],
+        timeout: Timeout? = nil, as type: Value.Type = Value.self
     ) async throws -> Value {
-        try await value(.post, urlString, parameters: parameters, headers: headers)
+        try await value(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout))
     }
 
-    /// The value of the response to a PUT. Parameters are its body, as the request serializer writes it.
-    public final func put<Value: Decodable & Sendable>(
-        _ urlString: String, parameters: Parameters? = nil, headers: [String: String?] = [:],
-        as type: Value.Type = Value.self
-    ) async throws -> Value {
-        try await value(.put, urlString, parameters: parameters, headers: headers)
-    }
-
-    /// The value of the response to a PATCH (RFC 5789). Parameters are its body, as the request serializer writes it.
-    public final func patch<Value: Decodable & Sendable>(
-        _ urlString: String, parameters: Parameters? = nil, headers: [String: String?] = [:],
-        as type: Value.Type = Value.self
-    ) async throws -> Value {
-        try await value(.patch, urlString, parameters: parameters, headers: headers)
-    }
-
-    /// The value of the response to a DELETE. Parameters are its query.
-    public final func delete<Value: Decodable & Sendable>(
-        _ urlString: String, parameters: Parameters? = nil, headers: [String: String?] = [:],
-        as type: Value.Type = Value.self
-    ) async throws -> Value {
-        try await value(.delete, urlString, parameters: parameters, headers: headers)
-    }
-
-    /// The head of the response: there is nothing to decode.
-    public final func head(
-        _ urlString: String, parameters: Parameters? = nil, headers: [String: String?] = [:]
-    ) async throws -> HTTPRequestOperation {
-        try await response(.head, urlString, parameters: parameters, headers: headers)
-    }
-
-    /// Any method, and the value of the response.
-    public final func value<Value: Decodable & Sendable>(
-        _ method: HTTPMethod, _ urlString: String, parameters: Parameters? = nil, headers: [String: String?] = [:],
-        as type: Value.Type = Value.self
-    ) async throws -> Value {
-        let operation = try makeOperation(
-            method, urlString, parameters: parameters, headers: headers, awaiting: type)
-        return try await enqueue(operation).decodedValue(as: type)
-    }
-
-    /// Any method; the finished operation, whose `responseObject` is what the manager's `responseSerializer` makes.
+    /// The finished operation of a GET. Its parameters are its query.
     @discardableResult
-    public final func response(
-        _ method: HTTPMethod, _ urlString: String, parameters: Parameters? = nil, headers: [String: String?] = [:]
+    public nonisolated(nonsending) final func get(
+        _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
+        timeout: Timeout? = nil
     ) async throws -> HTTPRequestOperation {
-        let operation = try makeOperation(method, urlString, parameters: parameters, headers: headers)
+        try await response(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout))
+    }
+
+    /// The finished operation of a GET with parameters of any type that can be encoded.
+    @discardableResult
+    public nonisolated(nonsending) final func get(
+        _ url: some URLConvertible, parameters: some Encodable, headers: [String: String?] = [:],
+        timeout: Timeout? = nil
+    ) async throws -> HTTPRequestOperation {
+        try await response(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout))
+    }
+
+    /// The value of the response to a POST. Its parameters are its body, as the request serializer writes it; `body`
+    /// is sent as JSON in their place.
+    public nonisolated(nonsending) final func post<Value: Decodable & Sendable>(
+        _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
+        headers: [String: String?] = [:], timeout: Timeout? = nil, as type: Value.Type = Value.self
+    ) async throws -> Value {
+        try await value(ManagerCall(.post, url.urlString, parameters, body, headers, timeout))
+    }
+
+    /// The value of the response to a POST with parameters of any type that can be encoded.
+    public nonisolated(nonsending) final func post<Value: Decodable & Sendable>(
+        _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
+        headers: [String: String?] = [:], timeout: Timeout? = nil, as type: Value.Type = Value.self
+    ) async throws -> Value {
+        try await value(ManagerCall(.post, url.urlString, parameters, body, headers, timeout))
+    }
+
+    /// The finished operation of a POST. Its parameters are its body, as the request serializer writes it; `body` is
+    /// sent as JSON in their place.
+    @discardableResult
+    public nonisolated(nonsending) final func post(
+        _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
+        headers: [String: String?] = [:], timeout: Timeout? = nil
+    ) async throws -> HTTPRequestOperation {
+        try await response(ManagerCall(.post, url.urlString, parameters, body, headers, timeout))
+    }
+
+    /// The finished operation of a POST with parameters of any type that can be encoded.
+    @discardableResult
+    public nonisolated(nonsending) final func post(
+        _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
+        headers: [String: String?] = [:], timeout: Timeout? = nil
+    ) async throws -> HTTPRequestOperation {
+        try await response(ManagerCall(.post, url.urlString, parameters, body, headers, timeout))
+    }
+
+    /// The value of the response to a PUT. Its parameters are its body, as the request serializer writes it; `body`
+    /// is sent as JSON in their place.
+    public nonisolated(nonsending) final func put<Value: Decodable & Sendable>(
+        _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
+        headers: [String: String?] = [:], timeout: Timeout? = nil, as type: Value.Type = Value.self
+    ) async throws -> Value {
+        try await value(ManagerCall(.put, url.urlString, parameters, body, headers, timeout))
+    }
+
+    /// The value of the response to a PUT with parameters of any type that can be encoded.
+    public nonisolated(nonsending) final func put<Value: Decodable & Sendable>(
+        _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
+        headers: [String: String?] = [:], timeout: Timeout? = nil, as type: Value.Type = Value.self
+    ) async throws -> Value {
+        try await value(ManagerCall(.put, url.urlString, parameters, body, headers, timeout))
+    }
+
+    /// The finished operation of a PUT. Its parameters are its body, as the request serializer writes it; `body` is
+    /// sent as JSON in their place.
+    @discardableResult
+    public nonisolated(nonsending) final func put(
+        _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
+        headers: [String: String?] = [:], timeout: Timeout? = nil
+    ) async throws -> HTTPRequestOperation {
+        try await response(ManagerCall(.put, url.urlString, parameters, body, headers, timeout))
+    }
+
+    /// The finished operation of a PUT with parameters of any type that can be encoded.
+    @discardableResult
+    public nonisolated(nonsending) final func put(
+        _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
+        headers: [String: String?] = [:], timeout: Timeout? = nil
+    ) async throws -> HTTPRequestOperation {
+        try await response(ManagerCall(.put, url.urlString, parameters, body, headers, timeout))
+    }
+
+    /// The value of the response to a PATCH (RFC 5789). Its parameters are its body, as the request serializer writes
+    /// it; `body` is sent as JSON in their place.
+    public nonisolated(nonsending) final func patch<Value: Decodable & Sendable>(
+        _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
+        headers: [String: String?] = [:], timeout: Timeout? = nil, as type: Value.Type = Value.self
+    ) async throws -> Value {
+        try await value(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout))
+    }
+
+    /// The value of the response to a PATCH (RFC 5789) with parameters of any type that can be encoded.
+    public nonisolated(nonsending) final func patch<Value: Decodable & Sendable>(
+        _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
+        headers: [String: String?] = [:], timeout: Timeout? = nil, as type: Value.Type = Value.self
+    ) async throws -> Value {
+        try await value(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout))
+    }
+
+    /// The finished operation of a PATCH (RFC 5789). Its parameters are its body, as the request serializer writes
+    /// it; `body` is sent as JSON in their place.
+    @discardableResult
+    public nonisolated(nonsending) final func patch(
+        _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
+        headers: [String: String?] = [:], timeout: Timeout? = nil
+    ) async throws -> HTTPRequestOperation {
+        try await response(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout))
+    }
+
+    /// The finished operation of a PATCH (RFC 5789) with parameters of any type that can be encoded.
+    @discardableResult
+    public nonisolated(nonsending) final func patch(
+        _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
+        headers: [String: String?] = [:], timeout: Timeout? = nil
+    ) async throws -> HTTPRequestOperation {
+        try await response(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout))
+    }
+
+    /// The value of the response to a DELETE. Its parameters are its query; `body` is sent as JSON.
+    public nonisolated(nonsending) final func delete<Value: Decodable & Sendable>(
+        _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
+        headers: [String: String?] = [:], timeout: Timeout? = nil, as type: Value.Type = Value.self
+    ) async throws -> Value {
+        try await value(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout))
+    }
+
+    /// The value of the response to a DELETE with parameters of any type that can be encoded.
+    public nonisolated(nonsending) final func delete<Value: Decodable & Sendable>(
+        _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
+        headers: [String: String?] = [:], timeout: Timeout? = nil, as type: Value.Type = Value.self
+    ) async throws -> Value {
+        try await value(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout))
+    }
+
+    /// The finished operation of a DELETE. Its parameters are its query; `body` is sent as JSON.
+    @discardableResult
+    public nonisolated(nonsending) final func delete(
+        _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
+        headers: [String: String?] = [:], timeout: Timeout? = nil
+    ) async throws -> HTTPRequestOperation {
+        try await response(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout))
+    }
+
+    /// The finished operation of a DELETE with parameters of any type that can be encoded.
+    @discardableResult
+    public nonisolated(nonsending) final func delete(
+        _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
+        headers: [String: String?] = [:], timeout: Timeout? = nil
+    ) async throws -> HTTPRequestOperation {
+        try await response(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout))
+    }
+
+    /// The finished operation of a HEAD, with the head of the response: there is nothing to decode.
+    @discardableResult
+    public nonisolated(nonsending) final func head(
+        _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
+        timeout: Timeout? = nil
+    ) async throws -> HTTPRequestOperation {
+        try await response(ManagerCall(.head, url.urlString, parameters, nil, headers, timeout))
+    }
+
+    /// The finished operation of a HEAD with parameters of any type that can be encoded.
+    @discardableResult
+    public nonisolated(nonsending) final func head(
+        _ url: some URLConvertible, parameters: some Encodable, headers: [String: String?] = [:],
+        timeout: Timeout? = nil
+    ) async throws -> HTTPRequestOperation {
+        try await response(ManagerCall(.head, url.urlString, parameters, nil, headers, timeout))
+    }
+
+    /// The value of the response to a request of any method.
+    public nonisolated(nonsending) final func value<Value: Decodable & Sendable>(
+        _ method: HTTPMethod, _ url: some URLConvertible, parameters: [String: Any?]? = nil,
+        body: (any Encodable)? = nil,
+        headers: [String: String?] = [:], timeout: Timeout? = nil, as type: Value.Type = Value.self
+    ) async throws -> Value {
+        try await value(ManagerCall(method, url.urlString, parameters, body, headers, timeout))
+    }
+
+    /// The value of the response to a request of any method with parameters of any type that can be encoded.
+    public nonisolated(nonsending) final func value<Value: Decodable & Sendable>(
+        _ method: HTTPMethod, _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
+        headers: [String: String?] = [:], timeout: Timeout? = nil, as type: Value.Type = Value.self
+    ) async throws -> Value {
+        try await value(ManagerCall(method, url.urlString, parameters, body, headers, timeout))
+    }
+
+    /// The finished operation of a request of any method.
+    @discardableResult
+    public nonisolated(nonsending) final func response(
+        _ method: HTTPMethod, _ url: some URLConvertible, parameters: [String: Any?]? = nil,
+        body: (any Encodable)? = nil,
+        headers: [String: String?] = [:], timeout: Timeout? = nil
+    ) async throws -> HTTPRequestOperation {
+        try await response(ManagerCall(method, url.urlString, parameters, body, headers, timeout))
+    }
+
+    /// The finished operation of a request of any method with parameters of any type that can be encoded.
+    @discardableResult
+    public nonisolated(nonsending) final func response(
+        _ method: HTTPMethod, _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
+        headers: [String: String?] = [:], timeout: Timeout? = nil
+    ) async throws -> HTTPRequestOperation {
+        try await response(ManagerCall(method, url.urlString, parameters, body, headers, timeout))
+    }
+
+    private nonisolated(nonsending) func value<Value: Decodable & Sendable>(
+        _ call: ManagerCall
+    ) async throws -> Value {
+        let operation = try makeOperation(call, awaiting: Value.self)
+        return try await enqueue(operation).decodedValue(as: Value.self)
+    }
+
+    private nonisolated(nonsending) func response(
+        _ call: ManagerCall
+    ) async throws -> HTTPRequestOperation {
+        let operation = try makeOperation(call)
         try await enqueue(operation).finished()
         return operation
     }

@@ -28,64 +28,23 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     /// server over HTTP/1.1 that is not one's own.
     public static let defaultMaxConcurrentOperationCountPerHost = 64
 
-    private struct Settings {
-        var requestSerializer: any URLRequestSerialization = HTTPRequestSerializer()
-        /// The header of a GET without parameters, if the serializer is one that adds nothing else to it.
-        var preparedHeader: PreparedHeader? = PreparedHeader(HTTPRequestSerializer())
-        /// What the operations have in common; the transport is that of the thread whose turn it is.
-        var common: CommonSettings.Values
-        /// The same as objects that operations share, one for each thread; empty after a change.
-        var shared: [CommonSettings] = []
-        var threads = [NetworkThread.shared]
-        var nextThread = 0
-        var operationQueue: OperationQueue
-
-        /// The same for values of a type that are awaited, by the type.
-        var awaiting: [ObjectIdentifier: [CommonSettings]] = [:]
-
-        /// The settings of the next operation.
-        mutating func settingsOfNextOperation() -> CommonSettings {
-            if shared.isEmpty { shared = settingsForThreads { _ in } }
-            nextThread = (nextThread + 1) % shared.count
-            return shared[nextThread]
-        }
-
-        /// The settings of the next operation whose value is awaited.
-        mutating func settingsOfNextOperation<Value>(awaiting type: Value.Type) -> CommonSettings
-        where Value: Decodable & Sendable {
-            let key = ObjectIdentifier(type)
-            let settings = awaiting[key] ?? settingsForThreads { $0.await(type) }
-            awaiting[key] = settings
-            nextThread = (nextThread + 1) % settings.count
-            return settings[nextThread]
-        }
-
-        private func settingsForThreads(_ change: (inout CommonSettings.Values) -> Void) -> [CommonSettings] {
-            threads.map { thread in
-                var values = common
-                values.transport = thread
-                change(&values)
-                return CommonSettings(values)
-            }
-        }
-
-        /// The settings have changed. Returns what to let go of.
-        mutating func forgetShared() -> [CommonSettings] {
-            defer { (shared, awaiting) = ([], [:]) }
-            return shared + awaiting.values.joined()
-        }
-    }
-
-    private let settings: Locked<Settings>
+    let settings: Locked<ManagerSettings>
 
     /// What relative URLs are relative to. Its path ends in a slash, which is added where it is missing, so that
     /// `users` under `http://host/v1` is `http://host/v1/users`.
     public let baseURL: URL?
     /// `baseURL` as text, where a plain path need only be put behind it.
-    private let basePrefix: String?
+    let basePrefix: String?
 
-    /// - Parameter baseURL: nil where every URL is given whole.
-    public init(baseURL: URL? = nil) {
+    /// A manager with a queue of its own.
+    ///
+    /// - Parameters:
+    ///   - baseURL: what relative URLs are relative to; nil where every URL is given whole.
+    ///   - completionQueue: where handlers run; nil is the main queue.
+    ///   - configuration: what the operations' connections do beyond their requests.
+    public init(
+        baseURL: URL? = nil, completionQueue: DispatchQueue? = nil, configuration: ConnectionConfiguration = .init()
+    ) {
         self.baseURL = baseURL.map(Self.directory)
         basePrefix = self.baseURL.flatMap(Self.prefix)
         let queue = RequestOperationQueue()
@@ -95,30 +54,12 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         var common = CommonSettings.Values()
         common.serializer = SerializerFacts(JSONResponseSerializer())
         common.baseHost = self.baseURL.flatMap { HostKey.of($0) }
-        settings = Locked(Settings(common: common, operationQueue: queue))
+        common.completionQueue = completionQueue
+        common.configuration = configuration
+        settings = Locked(ManagerSettings(common: common, operationQueue: queue))
     }
 
-    /// Makes requests of parameters. `HTTPRequestSerializer`, unless set.
-    public final var requestSerializer: any URLRequestSerialization {
-        get { settings.withLock { $0.requestSerializer } }
-        set {
-            let header = PreparedHeader(newValue)
-            let old = settings.withLock { settings in
-                defer { (settings.requestSerializer, settings.preparedHeader) = (newValue, header) }
-                return settings.requestSerializer
-            }
-            withExtendedLifetime(old) {}
-        }
-    }
-
-    /// Validates and parses responses. `JSONResponseSerializer`, unless set.
-    public final var responseSerializer: any URLResponseSerialization {
-        get { settings.withLock { $0.common.serializer.serializer } }
-        set {
-            let facts = SerializerFacts(newValue)
-            change { $0.serializer = facts }
-        }
-    }
+    // MARK: Settings of the operations
 
     /// What the operations' connections do beyond their requests.
     public final var connectionConfiguration: ConnectionConfiguration {
@@ -130,6 +71,13 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     public final var retryPolicy: RetryPolicy? {
         get { settings.withLock { $0.common.retryPolicy } }
         set { change { $0.retryPolicy = newValue } }
+    }
+
+    /// How many seconds the operations' transfers may be without a byte. Unless set, it is for the request to say: 60,
+    /// or the `timeoutInterval` of the request serializer.
+    public final var idleTimeout: TimeInterval? {
+        get { settings.withLock { $0.common.idleTimeout } }
+        set { change { $0.idleTimeout = newValue } }
     }
 
     /// How many seconds each operation may take in all, retries and pauses included. No limit, unless set. See
@@ -146,7 +94,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     }
 
     /// Changes what the operations have in common.
-    private func change(_ body: (inout CommonSettings.Values) -> Void) {
+    final func change(_ body: (inout CommonSettings.Values) -> Void) {
         let old = settings.withLock { settings in
             let old = (settings.common, settings.forgetShared())
             body(&settings.common)
@@ -220,55 +168,6 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         HTTPRequestOperation(.foundation(request), settings: settings.withLock { $0.settingsOfNextOperation() })
     }
 
-    /// An operation for a method, a URL and parameters. Not enqueued.
-    ///
-    /// - Parameters:
-    ///   - urlString: absolute, or relative to `baseURL`.
-    ///   - headers: win over the serializer's; nil takes one of those away.
-    /// - Throws: `URLError.badURL`, or the request serializer's error.
-    public final func makeOperation(
-        _ method: HTTPMethod, _ urlString: String, parameters: Parameters? = nil, headers: [String: String?] = [:]
-    ) throws -> HTTPRequestOperation {
-        if parameters == nil, headers.isEmpty, method == .get,
-            let operation = makePreparedOperation(urlString, { $0.settingsOfNextOperation() })
-        {
-            return operation
-        }
-        let request = try requestSerializer.request(
-            method: method, url: try url(for: urlString), parameters: parameters, headers: headers)
-        return makeOperation(request: request)
-    }
-
-    /// An operation for a GET of a plain path, of which nothing need be checked; nil for others, and where a subclass
-    /// makes the operations.
-    private func makePreparedOperation(
-        _ path: String, _ choose: (inout Settings) -> CommonSettings
-    ) -> HTTPRequestOperation? {
-        guard let basePrefix, Self.isPlainPath(path), type(of: self) == HTTPRequestOperationManager.self else { return nil }
-        let (header, common) = settings.withLock { settings in
-            (settings.preparedHeader, settings.preparedHeader == nil ? nil : choose(&settings))
-        }
-        guard let header, let common else { return nil }
-        let request = PreparedRequest(
-            address: basePrefix + path, method: "GET", header: header.header, timeoutInterval: header.timeoutInterval)
-        return HTTPRequestOperation(.prepared(request), settings: common)
-    }
-
-    /// An operation whose value a task awaits, and decodes itself where it can. Not enqueued.
-    final func makeOperation<Value: Decodable & Sendable>(
-        _ method: HTTPMethod, _ urlString: String, parameters: Parameters?, headers: [String: String?],
-        awaiting type: Value.Type
-    ) throws -> HTTPRequestOperation {
-        if parameters == nil, headers.isEmpty, method == .get,
-            let operation = makePreparedOperation(urlString, { $0.settingsOfNextOperation(awaiting: type) })
-        {
-            return operation
-        }
-        let operation = try makeOperation(method, urlString, parameters: parameters, headers: headers)
-        operation.change { $0.await(type) }
-        return operation
-    }
-
     /// Adds operations to `operationQueue`, in this order.
     public final func enqueue(_ operations: [Operation]) {
         for case let operation as URLConnectionOperation in operations { operation.enterCompletionGroup() }
@@ -292,7 +191,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
 
     /// Whether a reference is a path of plain characters, which resolving would only append: the common case, at a
     /// fifth of the cost.
-    private static func isPlainPath(_ string: String) -> Bool {
+    static func isPlainPath(_ string: String) -> Bool {
         guard string.utf8.first != UInt8(ascii: "/") else { return false }
         return string.utf8.allSatisfy { byte in
             switch byte {

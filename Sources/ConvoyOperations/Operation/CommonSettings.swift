@@ -17,6 +17,8 @@ final class CommonSettings: @unchecked Sendable {
         var dependencyFailurePolicy = DependencyFailurePolicy.run
         var postsNotifications = true
         var retryPolicy: RetryPolicy?
+        /// How long a transfer may be without a byte, if that is not for the request to say.
+        var idleTimeout: TimeInterval?
         var timeoutIntervalForResource: TimeInterval?
         var coalesces = false
         var maximumBodySize = 256 << 20
@@ -26,13 +28,6 @@ final class CommonSettings: @unchecked Sendable {
         /// The host of requests that were prepared for the manager's base URL.
         var baseHost: HostKey?
         var serializer = SerializerFacts(HTTPResponseSerializer())
-
-        /// Lets the response be decoded as a type, by the task that awaits it where it is plainly acceptable.
-        mutating func await<Value: Decodable & Sendable>(_ type: Value.Type) {
-            let decodable = DecodableResponseSerializer<Value>()
-            serializer = SerializerFacts(decodable)
-            awaitedValue = decodable
-        }
     }
 
     // Changed only by the one that refers to it, under the lock of its operation.
@@ -47,19 +42,18 @@ final class CommonSettings: @unchecked Sendable {
 /// A response serializer, and what the engine asks it, asked once: the network thread runs no code of a user's, and
 /// what a value conforms to takes long to find out.
 struct SerializerFacts: Sendable {
-    let serializer: any URLResponseSerialization
+    let serializer: any HTTPResponseSerialization
     /// The same, if it is the one that parses nothing.
     let plain: HTTPResponseSerializer?
-    /// How much it parses at most, if it says so.
+    /// How much it parses at most; nil for the one that parses nothing.
     let parsingLimit: Int?
     /// Which statuses it accepts; nil for all.
     let acceptableStatusCodes: StatusCodeSet?
 
-    init(_ serializer: any URLResponseSerialization) {
+    init(_ serializer: any HTTPResponseSerialization) {
         self.serializer = serializer
         plain = serializer as? HTTPResponseSerializer
-        let http = serializer as? any HTTPResponseSerialization
-        parsingLimit = plain == nil ? http?.limits.maximumBodySize : nil
-        acceptableStatusCodes = http.map(\.acceptableStatusCodes) ?? .successful
+        parsingLimit = plain == nil ? serializer.limits.maximumBodySize : nil
+        acceptableStatusCodes = serializer.acceptableStatusCodes
     }
 }

@@ -18,7 +18,7 @@ open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
 
     /// Validates and parses the response, on a queue of the library's own. A plain `HTTPResponseSerializer`, which
     /// delivers the body as it is, unless set.
-    public final var responseSerializer: any URLResponseSerialization {
+    public final var responseSerializer: any HTTPResponseSerialization {
         get { core.withLock { $0.common.values.serializer.serializer } }
         set {
             let facts = SerializerFacts(newValue)
@@ -86,9 +86,12 @@ extension HTTPRequestOperation {
     /// As `finished()`, and decodes the body here if it was left to the caller.
     final func decodedValue<Value: Decodable & Sendable>(as type: Value.Type) async throws -> Value {
         try await finished()
-        let (data, head) = core.withLock { ($0.isUndecoded ? $0.data : nil, $0.head) }
-        guard let data else { return try value(of: responseObject) }
-        let serializer = DecodableResponseSerializer<Value>()
+        let (data, head, awaited) = core.withLock {
+            ($0.isUndecoded ? $0.data : nil, $0.head, $0.common.values.awaitedValue)
+        }
+        guard let data, let serializer = awaited as? DecodableResponseSerializer<Value> else {
+            return try value(of: responseObject)
+        }
         do {
             if let value = try serializer.value(ofPlain: data) { return value }
             return try value(of: nil)
@@ -98,8 +101,9 @@ extension HTTPRequestOperation {
         }
     }
 
-    private func value<Value>(of object: Any?) throws -> Value {
+    final func value<Value>(of object: Any?) throws -> Value {
         if let value = object as? Value { return value }
+        if object == nil, let value = AwaitedValue.empty(Value.self) { return value }
         throw URLError(
             .cannotParseResponse, url: request.url,
             "The response is \(object.map { "of type \(Swift.type(of: $0))" } ?? "empty"), not \(Value.self).")

@@ -139,6 +139,12 @@ struct OperationCore {
         return isParsed ? min(limit, common.values.serializer.parsingLimit ?? .max) : limit
     }
 
+    /// The request with the limit that was set for the time without a byte, if there is one.
+    var requestWithTimeout: TransferRequest {
+        guard let limit = common.values.idleTimeout else { return request }
+        return request.with(timeoutInterval: limit)
+    }
+
     /// Enters the completion group, once.
     mutating func enterCompletionGroup() {
         guard enteredGroup == nil, !isFinished, let group = common.values.completionGroup else { return }

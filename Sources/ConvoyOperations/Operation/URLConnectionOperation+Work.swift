@@ -117,7 +117,7 @@ extension URLConnectionOperation {
             if core.workSlot.endIfStopped(number) { return nil }
             let carrier = core.openCarrier()
             return TryWork(
-                transfer: core.openTransfer(over: carrier), carrier: carrier, request: core.request,
+                transfer: core.openTransfer(over: carrier), carrier: carrier, request: core.requestWithTimeout,
                 configuration: core.common.values.configuration, memoryLimit: core.memoryLimit(whenParsed: parses))
         }
         guard let work else { return handle(.workStopped(number)) }

@@ -30,7 +30,7 @@ struct FileSource: Sendable {
     /// The error for a file that has another length than was promised in `Content-Length`.
     var changed: NSError {
         .request(
-            .unusableFile, "The file changed its size after it was added to the form.", subject: path,
+            .unusableFile, "The file changed its size after it was added to the request.", subject: path,
             code: NSURLErrorRequestBodyStreamExhausted)
     }
 }

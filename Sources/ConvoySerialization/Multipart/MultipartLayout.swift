@@ -1,6 +1,6 @@
 import Foundation
 
-/// A whole form body as a list of pieces to be sent one after the other.
+/// A whole body as a list of pieces to be sent one after the other.
 struct MultipartLayout {
     let pieces: [MultipartPart.Body]
     /// The exact length in bytes.
@@ -20,6 +20,11 @@ struct MultipartLayout {
         }
         if !parts.isEmpty { pieces.append(.data(Data("\r\n--\(boundary)--\r\n".utf8))) }
 
+        try self.init(pieces: pieces)
+    }
+
+    /// - Throws: when the sum of the lengths is no 64-bit number.
+    init(pieces: [MultipartPart.Body]) throws {
         var length: Int64 = 0
         for piece in pieces {
             let sum = length.addingReportingOverflow(piece.length)

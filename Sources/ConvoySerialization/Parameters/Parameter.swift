@@ -5,11 +5,11 @@ import Foundation
 /// Literals work at every level, so a tree reads as it will be sent:
 ///
 /// ```swift
-/// let parameters: Parameter = ["user": "ada", "tags": ["a", "b"], "n": 3, "ok": true, "none": nil]
+/// let parameters: Parameter = ["user": "ada", "tags": ["a", "b"], "n": 3, "ok": true, "none": .null]
 /// ```
 ///
-/// A serializer decides what becomes of each case; see ``URLRequestSerialization``. Inside a literal `nil` is
-/// ``null``. Where a function takes `Parameter?`, a plain `nil` means that there are no parameters at all.
+/// A serializer decides what becomes of each case; see ``URLRequestSerialization``. Where a function takes
+/// `Parameter?`, nil means that there are no parameters at all.
 ///
 /// It takes the place of the `id` that AFNetworking 2.x accepts. A value, so it can cross threads.
 public enum Parameter: Sendable, Hashable {
@@ -131,11 +131,6 @@ extension Parameter: ExpressibleByBooleanLiteral {
     public init(booleanLiteral value: Bool) { self = .bool(value) }
 }
 
-extension Parameter: ExpressibleByNilLiteral {
-    /// Null, which is a value: its key is not left out.
-    public init(nilLiteral: ()) { self = .null }
-}
-
 extension Parameter: ExpressibleByArrayLiteral {
     /// An array of these.
     public init(arrayLiteral elements: Parameter...) { self = .array(elements) }
@@ -145,5 +140,26 @@ extension Parameter: ExpressibleByDictionaryLiteral {
     /// A key that is written twice keeps its last value.
     public init(dictionaryLiteral elements: (String, Parameter)...) {
         self = .dictionary(Dictionary(elements, uniquingKeysWith: { _, last in last }))
+    }
+}
+
+extension Parameter: Encodable {
+    /// Encodes the value as what it is; a set as an array, data and dates in the encoder's way.
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        switch self {
+        case .null: try container.encodeNil()
+        case .bool(let value): try container.encode(value)
+        case .integer(let value): try container.encode(value)
+        case .unsignedInteger(let value): try container.encode(value)
+        case .double(let value): try container.encode(value)
+        case .number(let value): try container.encode(value)
+        case .string(let value): try container.encode(value)
+        case .data(let value): try container.encode(value)
+        case .date(let value): try container.encode(value)
+        case .array(let values): try container.encode(values)
+        case .set(let values): try container.encode(values.sorted { $0.description < $1.description })
+        case .dictionary(let values): try container.encode(values)
+        }
     }
 }

@@ -27,6 +27,8 @@ private final class ParameterEncoder: Encoder {
     static func encode(_ value: some Encodable, at path: [any CodingKey]) throws -> Parameter {
         switch value {
         case let value as Parameter: return value
+        case let value as JSON: return Parameter(value)
+        case let value as JSONNumber: return Parameter(value)
         case let value as Date: return .date(value)
         case let value as Data: return .data(value)
         case let value as URL: return .string(value.absoluteString)

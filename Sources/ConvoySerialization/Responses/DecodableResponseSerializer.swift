@@ -19,6 +19,12 @@ public struct DecodableResponseSerializer<Value: Decodable & Sendable>: HTTPResp
         self.decoder = decoder
     }
 
+    /// A serializer with the rules of another, for a value that is awaited.
+    package init(_ http: HTTPResponseSerializer, decoder: JSONDecoder) {
+        self.http = http
+        self.decoder = { decoder }
+    }
+
     /// A `Value`, or nil for success with nothing.
     ///
     /// - Throws: as ``HTTPResponseSerializer/validate(_:data:)``; the decoder's `DecodingError`; a passed limit.

@@ -35,6 +35,20 @@ package enum TransferRequest: Sendable {
         }
     }
 
+    /// The same request with another limit for the time without a byte, in seconds.
+    package func with(timeoutInterval: TimeInterval) -> TransferRequest {
+        switch self {
+        case .foundation(var request):
+            request.timeoutInterval = timeoutInterval
+            return .foundation(request)
+        case .prepared(let request):
+            return .prepared(
+                PreparedRequest(
+                    address: request.address, method: request.method, header: request.header,
+                    timeoutInterval: timeoutInterval))
+        }
+    }
+
     package var bodyStream: InputStream? {
         guard case .foundation(let request) = self else { return nil }
         return request.httpBodyStream

@@ -26,7 +26,7 @@ import Testing
         }
     }
 
-    private func serializers() -> [any URLRequestSerialization] {
+    private func serializers() -> [any HTTPRequestSerialization] {
         var http = HTTPRequestSerializer()
         http.setValue("one", forHTTPHeaderField: "X-First")
         http.setAuthorizationHeader(bearerToken: "token")
@@ -112,6 +112,7 @@ import Testing
     func `a value that a task decodes is what the serializer makes`(index: Int) async throws {
         server.route("GET", "/api/value", Self.responses[index])
         let manager = managers[0]
+        manager.responseSerializer = JSONResponseSerializer()
         func outcome<Value: Decodable & Sendable>(of type: Value.Type) async -> (awaited: String, made: String) {
             let awaited = await described { try await manager.get("value", as: Value.self) }
             let made = await described {
@@ -131,7 +132,7 @@ import Testing
         server.route("GET", "/api/value", .json(text: #"{"name": "ada"}"#))
         let manager = managers[0]
         let operation = try manager.makeOperation(
-            .get, "value", parameters: nil, headers: [:], awaiting: User.self)
+            ManagerCall(.get, "value", nil, nil, [:], nil), awaiting: User.self)
         let copy = operation.makeCopy()
         #expect(try await manager.enqueue(operation).decodedValue(as: User.self) == User(name: "ada"))
         #expect(operation.responseObject as? User == User(name: "ada"))

@@ -62,7 +62,8 @@ import Testing
         #expect(server.requests.count == 1)
     }
 
-    private struct SlowSerializer: URLResponseSerialization {
+    private struct SlowSerializer: HTTPResponseSerialization {
+        var http = HTTPResponseSerializer()
         let parsing: Signal
         let goOn: Signal
         func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {

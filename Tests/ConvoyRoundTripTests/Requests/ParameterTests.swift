@@ -63,12 +63,11 @@ import Testing
 
     @Test func `a JSON body is read as the same tree`() async throws {
         manager.requestSerializer = JSONRequestSerializer()
-        let echo: Echo = try await manager.post(
-            "post",
-            parameters: [
-                "name": "Ada", "nothing": nil, "ok": true, "n": -3, "pi": 3.5, "list": [1, "two", [nil, false]],
-                "deep": ["er": ["still": [:]]], "text": .string(Self.awkward),
-            ])
+        let parameters: Parameter = [
+            "name": "Ada", "nothing": .null, "ok": true, "n": -3, "pi": 3.5, "list": [1, "two", [.null, false]],
+            "deep": ["er": ["still": [:]]], "text": .string(Self.awkward),
+        ]
+        let echo: Echo = try await manager.post("post", parameters: parameters)
         #expect(
             echo.json == [
                 "name": "Ada", "nothing": nil, "ok": true, "n": -3, "pi": 3.5, "list": [1, "two", [nil, false]],

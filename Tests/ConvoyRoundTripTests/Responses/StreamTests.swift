@@ -58,7 +58,7 @@ import Testing
         let answers = try await withThrowingTaskGroup(of: (Int, String?).self) { group in
             for number in 0..<8 {
                 group.addTask {
-                    let echo: Echo = try await manager.get("delay/0.3", parameters: ["number": .integer(Int64(number))])
+                    let echo: Echo = try await manager.get("delay/0.3", parameters: ["number": number])
                     return (number, echo.args["number"]?.text)
                 }
             }

@@ -33,7 +33,7 @@ import Testing
     func `the parts are framed to the byte, however they are read`(block: Int) throws {
         let directory = try TemporaryDirectory()
         let file = try directory.write(bytes("[1]"), to: "note.json")
-        let request = try request(["b": ["x", "é"], "a": nil, "raw": .data(Data([0x41]))]) { form in
+        let request = try request(["b": ["x", "é"], "a": .null, "raw": .data(Data([0x41]))]) { form in
             form.appendPart(formData: bytes("v"), name: "field")
             form.appendPart(fileData: bytes("data"), name: "f", fileName: "n.txt", mimeType: "text/plain")
             try form.appendPart(fileURL: file, name: "file")

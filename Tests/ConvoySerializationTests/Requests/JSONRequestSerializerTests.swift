@@ -15,7 +15,7 @@ import Testing
     @Test func `parameters are the body, with sorted keys`() throws {
         let request = try JSONRequestSerializer().request(
             method: .post, url: exampleURL,
-            parameters: ["b": [1, nil, true, 2.5, -0.0], "a": ["x": "é\"\\/\n\u{1}"], "u": .unsignedInteger(.max)])
+            parameters: ["b": [1, .null, true, 2.5, -0.0], "a": ["x": "é\"\\/\n\u{1}"], "u": .unsignedInteger(.max)])
         #expect(
             text(request.httpBody)
                 == #"{"a":{"x":"é\"\\\/\n\u0001"},"b":[1,null,true,2.5,-0],"u":18446744073709551615}"#)
@@ -52,7 +52,7 @@ import Testing
 
     @Test(
         arguments: [
-            ["x": .double(.nan)], ["x": [.double(-.infinity)]], ["t": .date(.distantFuture + 1e14)], "text", 1, nil,
+            ["x": .double(.nan)], ["x": [.double(-.infinity)]], ["t": .date(.distantFuture + 1e14)], "text", 1, .null,
         ] as [Parameter])
     func `what is no JSON is an error`(parameters: Parameter) {
         let error = failure { try body(parameters) }

@@ -7,7 +7,7 @@ import Testing
 
 @Suite struct ParameterTests {
     @Test func `literals make a tree`() {
-        let tree: Parameter = ["user": "ada", "tags": ["a", "b"], "n": 3, "x": 1.5, "ok": true, "none": nil]
+        let tree: Parameter = ["user": "ada", "tags": ["a", "b"], "n": 3, "x": 1.5, "ok": true, "none": .null]
         #expect(
             tree
                 == .dictionary([
@@ -74,7 +74,7 @@ import Testing
                 try single.encode(7)
             }
         }
-        #expect(try Parameter(encoding: Odd()) == ["list": [1, nil, ["map": "x"]], "map": ["list": nil], "super": 7])
+        #expect(try Parameter(encoding: Odd()) == ["list": [1, .null, ["map": "x"]], "map": ["list": .null], "super": 7])
     }
 
     @Test func `encoding without end is an error and not a crash`() {

@@ -35,7 +35,7 @@ import Testing
 
     @Test(
         arguments: [
-            ["a": nil], ["a": .unsignedInteger(.max)], ["a": .double(.nan)], ["a": "\u{1}"], ["\0": 1],
+            ["a": .null], ["a": .unsignedInteger(.max)], ["a": .double(.nan)], ["a": "\u{1}"], ["\0": 1],
             ["a": .date(.init(timeIntervalSince1970: .infinity))],
         ] as [Parameter])
     func `what is no property list is an error`(parameters: Parameter) {

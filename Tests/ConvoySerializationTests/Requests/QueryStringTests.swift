@@ -34,7 +34,7 @@ import Testing
     }
 
     @Test func `null is the key alone`() throws {
-        #expect(try query(["a": nil, "b": [nil, 1], "c": ""]) == "a&b%5B%5D&b%5B%5D=1&c=")
+        #expect(try query(["a": .null, "b": [.null, 1], "c": ""]) == "a&b%5B%5D&b%5B%5D=1&c=")
     }
 
     @Test func `empty containers give nothing`() throws {

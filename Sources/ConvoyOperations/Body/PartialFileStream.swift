@@ -1,0 +1,82 @@
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// Writes a download into a partial file beside its place, and puts it there when the response is accepted, over a file
+/// that has its name. A download that fails leaves that file as it was.
+final class PartialFileStream: OutputStream, CommittingOutputStream {
+    /// The file that it is to be.
+    let fileURL: URL
+    private let file: FileWriter
+    private var status = Stream.Status.notOpen
+    private var failure: POSIXError?
+
+    init(fileURL: URL) {
+        self.fileURL = fileURL
+        // A name of its own, so that it is nobody else's file and not too long.
+        let name = ".convoy-\(String(UInt64.random(in: 0 ... .max), radix: 36)).part"
+        let partial = fileURL.deletingLastPathComponent().appendingPathComponent(name)
+        file = FileWriter(path: fileURL.path, partialPath: partial.path, replaces: true)
+        super.init(toMemory: ())
+    }
+
+    /// Foundation demands it of every output stream. Opening this one fails.
+    required init(toMemory: ()) {
+        fileURL = URL(fileURLWithPath: "")
+        file = FileWriter(path: "", partialPath: "", replaces: false)
+        super.init(toMemory: ())
+    }
+
+    override var streamStatus: Stream.Status { status }
+    override var streamError: (any Error)? { failure }
+    override var hasSpaceAvailable: Bool { status == .open }
+
+    /// The file is created with the first byte: a response that is an error leaves nothing.
+    override func open() {
+        if status == .notOpen { status = .open }
+    }
+
+    override func write(_ buffer: UnsafePointer<UInt8>, maxLength length: Int) -> Int {
+        guard status == .open else { return -1 }
+        do {
+            try attempt { () throws(FileWritingError) in
+                try file.open()
+                try file.write(UnsafeRawBufferPointer(start: buffer, count: length))
+            }
+            return length
+        } catch {
+            return -1
+        }
+    }
+
+    func rewind() throws {
+        try attempt { () throws(FileWritingError) in if file.isOpen { try file.rewind() } }
+    }
+
+    func commit() throws {
+        do {
+            try attempt { () throws(FileWritingError) in try file.commit() }
+        } catch {
+            throw URLError(
+                .cannotWriteToFile, url: nil,
+                "The file \(fileURL.path) could not be written: \(error.localizedDescription)", underlying: error)
+        }
+        status = .closed
+    }
+
+    override func close() {
+        file.discard()
+        if status != .error { status = .closed }
+    }
+
+    private func attempt(_ body: () throws(FileWritingError) -> Void) throws {
+        do throws(FileWritingError) {
+            try body()
+        } catch {
+            let failure = POSIXError(POSIXErrorCode(rawValue: error.cause.code) ?? .EIO)
+            (self.failure, status) = (failure, .error)
+            throw failure
+        }
+    }
+}

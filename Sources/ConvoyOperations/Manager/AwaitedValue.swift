@@ -1,0 +1,58 @@
+import ConvoySerialization
+import Foundation
+
+/// How the body of a response becomes a value of the type that a call asks for.
+enum AwaitedValue {
+    /// What makes values of a type: `Data` and `String` of any content type, ``JSON`` of any shape, and everything else
+    /// as `Decodable`, under the rules of the manager's serializer.
+    static func serializer<Value: Decodable & Sendable>(
+        of type: Value.Type, rules: HTTPResponseSerializer, decoder: JSONDecoder
+    ) -> any HTTPResponseSerialization {
+        switch type {
+        case is Data.Type: return raw(rules)
+        case is String.Type:
+            var serializer = StringResponseSerializer()
+            serializer.http = raw(rules)
+            return serializer
+        case is JSON.Type:
+            var serializer = JSONTreeResponseSerializer()
+            serializer.http = rules
+            return serializer
+        default: return DecodableResponseSerializer<Value>(rules, decoder: decoder)
+        }
+    }
+
+    /// The same rules for bytes as they come: that JSON is expected is about what is parsed.
+    private static func raw(_ rules: HTTPResponseSerializer) -> HTTPResponseSerializer {
+        var rules = rules
+        if rules.acceptableContentTypes == JSONResponseSerializer.contentTypes { rules.acceptableContentTypes = nil }
+        return rules
+    }
+
+    /// What a response without a body is, as a value of a type; nil where it is none.
+    static func empty<Value>(_ type: Value.Type) -> Value? {
+        switch type {
+        case is Data.Type: Data() as? Value
+        case is String.Type: "" as? Value
+        case let type as any OptionalType.Type: type.none as? Value
+        default: nil
+        }
+    }
+}
+
+private protocol OptionalType {
+    static var none: Any { get }
+}
+
+extension Optional: OptionalType {
+    fileprivate static var none: Any { Wrapped?(nil) as Any }
+}
+
+extension CommonSettings.Values {
+    /// Lets the response become a value of a type, by the task that awaits it where it is plainly acceptable.
+    mutating func await<Value: Decodable & Sendable>(_ type: Value.Type, decoder: JSONDecoder) {
+        let chosen = AwaitedValue.serializer(of: type, rules: serializer.serializer.http, decoder: decoder)
+        serializer = SerializerFacts(chosen)
+        awaitedValue = chosen as? any PlainJSONAcceptance
+    }
+}

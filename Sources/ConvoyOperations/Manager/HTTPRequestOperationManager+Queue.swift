@@ -1,0 +1,29 @@
+import Foundation
+
+/// The manager's queue, without a cast to its class.
+extension HTTPRequestOperationManager {
+    /// `operationQueue`, as long as it is a `RequestOperationQueue`, as the manager's own is; nil for another of
+    /// Foundation's.
+    public final var requestOperationQueue: RequestOperationQueue? { operationQueue as? RequestOperationQueue }
+
+    /// How many operations run at a time, at most: 256 in the manager's own queue, unless set.
+    public final var maxConcurrentOperationCount: Int {
+        get { operationQueue.maxConcurrentOperationCount }
+        set { operationQueue.maxConcurrentOperationCount = newValue }
+    }
+
+    /// How many operations run at a time for one host, by name and port, at most: 64 in the manager's own queue, unless
+    /// set. A queue of Foundation's has no such limit; then it is `Int.max`, and setting it does nothing.
+    public final var maxConcurrentOperationCountPerHost: Int {
+        get { requestOperationQueue?.maxConcurrentOperationCountPerHost ?? .max }
+        set { requestOperationQueue?.maxConcurrentOperationCountPerHost = newValue }
+    }
+
+    /// How many operations of the queue have not finished.
+    public final var queuedOperationCount: Int {
+        requestOperationQueue?.queuedOperationCount ?? operationQueue.operationCount
+    }
+
+    /// Cancels all operations of the queue: also those that something else than this manager has put there.
+    public final func cancelAllOperations() { operationQueue.cancelAllOperations() }
+}

@@ -1,0 +1,127 @@
+import ConvoySerialization
+import Foundation
+
+/// The verbs, in the form with one handler for the result, a value of a type.
+///
+/// Each makes an operation, enqueues it and returns it. The handler runs on `completionQueue`, or on the main queue
+/// where there is none. The value is what the async form delivers.
+extension HTTPRequestOperationManager {
+    /// Called with the value, or with the operation's error.
+    public typealias ResultHandler<Value> = @Sendable (Result<Value, any Error>) -> Void
+
+    /// A GET, whose response becomes a value. Its parameters are its query.
+    @discardableResult
+    public final func get<Value: Decodable & Sendable>(
+        _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
+        timeout: Timeout? = nil, as type: Value.Type, completion: @escaping ResultHandler<Value>
+    ) -> HTTPRequestOperation {
+        perform(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), type, completion)
+    }
+
+    /// A GET with parameters of any type that can be encoded, whose response becomes a value.
+    @discardableResult
+    public final func get<Value: Decodable & Sendable>(
+        _ url: some URLConvertible, parameters: some Encodable, headers: [String: String?] = [:],
+        timeout: Timeout? = nil, as type: Value.Type, completion: @escaping ResultHandler<Value>
+    ) -> HTTPRequestOperation {
+        perform(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), type, completion)
+    }
+
+    /// A POST, whose response becomes a value. Its parameters are its body, as the request serializer writes it;
+    /// `body` is sent as JSON in their place.
+    @discardableResult
+    public final func post<Value: Decodable & Sendable>(
+        _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
+        headers: [String: String?] = [:], timeout: Timeout? = nil, as type: Value.Type,
+        completion: @escaping ResultHandler<Value>
+    ) -> HTTPRequestOperation {
+        perform(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), type, completion)
+    }
+
+    /// A POST with parameters of any type that can be encoded, whose response becomes a value.
+    @discardableResult
+    public final func post<Value: Decodable & Sendable>(
+        _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
+        headers: [String: String?] = [:], timeout: Timeout? = nil, as type: Value.Type,
+        completion: @escaping ResultHandler<Value>
+    ) -> HTTPRequestOperation {
+        perform(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), type, completion)
+    }
+
+    /// A PUT, whose response becomes a value. Its parameters are its body, as the request serializer writes it;
+    /// `body` is sent as JSON in their place.
+    @discardableResult
+    public final func put<Value: Decodable & Sendable>(
+        _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
+        headers: [String: String?] = [:], timeout: Timeout? = nil, as type: Value.Type,
+        completion: @escaping ResultHandler<Value>
+    ) -> HTTPRequestOperation {
+        perform(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), type, completion)
+    }
+
+    /// A PUT with parameters of any type that can be encoded, whose response becomes a value.
+    @discardableResult
+    public final func put<Value: Decodable & Sendable>(
+        _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
+        headers: [String: String?] = [:], timeout: Timeout? = nil, as type: Value.Type,
+        completion: @escaping ResultHandler<Value>
+    ) -> HTTPRequestOperation {
+        perform(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), type, completion)
+    }
+
+    /// A PATCH (RFC 5789), whose response becomes a value. Its parameters are its body, as the request serializer
+    /// writes it; `body` is sent as JSON in their place.
+    @discardableResult
+    public final func patch<Value: Decodable & Sendable>(
+        _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
+        headers: [String: String?] = [:], timeout: Timeout? = nil, as type: Value.Type,
+        completion: @escaping ResultHandler<Value>
+    ) -> HTTPRequestOperation {
+        perform(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), type, completion)
+    }
+
+    /// A PATCH (RFC 5789) with parameters of any type that can be encoded, whose response becomes a value.
+    @discardableResult
+    public final func patch<Value: Decodable & Sendable>(
+        _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
+        headers: [String: String?] = [:], timeout: Timeout? = nil, as type: Value.Type,
+        completion: @escaping ResultHandler<Value>
+    ) -> HTTPRequestOperation {
+        perform(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), type, completion)
+    }
+
+    /// A DELETE, whose response becomes a value. Its parameters are its query; `body` is sent as JSON.
+    @discardableResult
+    public final func delete<Value: Decodable & Sendable>(
+        _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
+        headers: [String: String?] = [:], timeout: Timeout? = nil, as type: Value.Type,
+        completion: @escaping ResultHandler<Value>
+    ) -> HTTPRequestOperation {
+        perform(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), type, completion)
+    }
+
+    /// A DELETE with parameters of any type that can be encoded, whose response becomes a value.
+    @discardableResult
+    public final func delete<Value: Decodable & Sendable>(
+        _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
+        headers: [String: String?] = [:], timeout: Timeout? = nil, as type: Value.Type,
+        completion: @escaping ResultHandler<Value>
+    ) -> HTTPRequestOperation {
+        perform(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), type, completion)
+    }
+
+    private func perform<Value: Decodable & Sendable>(
+        _ call: ManagerCall, _ type: Value.Type, _ completion: @escaping ResultHandler<Value>
+    ) -> HTTPRequestOperation {
+        let success: Success = { operation, object in
+            completion(Result { try operation.value(of: object) })
+        }
+        return enqueue(success, { _, error in completion(.failure(error)) }) {
+            let operation = try makeOperation(call)
+            setAwaited(type, of: operation)
+            // Its handler wants it decoded.
+            operation.change { $0.awaitedValue = nil }
+            return operation
+        }
+    }
+}

@@ -1,0 +1,159 @@
+import ConvoySerialization
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// Downloads to files, and uploads of files, data, streams and forms with parts, with async/await. Cancelling the task
+/// cancels the operation.
+extension HTTPRequestOperationManager {
+    // MARK: Downloads
+
+    /// Downloads into a file, and returns the finished operation.
+    ///
+    /// The bytes are written into a partial file beside it while they come, and the file takes its place when the
+    /// response is whole and its status acceptable, over one that has its name. Otherwise nothing is left, and a file that
+    /// is there stays as it was. The body is asked for without content encoding, as for all that goes into a stream.
+    ///
+    /// - Throws: `URLError`, which is `.cannotWriteToFile` and names the file where it cannot be written; the error of a
+    ///   status that is not acceptable.
+    @discardableResult
+    public nonisolated(nonsending) final func download(
+        _ url: some URLConvertible, to file: URL, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
+        timeout: Timeout? = nil
+    ) async throws -> HTTPRequestOperation {
+        let operation = try makeDownload(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), to: file)
+        try await enqueue(operation).finished()
+        return operation
+    }
+
+    /// Downloads into a file, in the form with handlers. See the async form.
+    @discardableResult
+    public final func download(
+        _ url: some URLConvertible, to file: URL, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
+        timeout: Timeout? = nil, success: Success?, failure: Failure? = nil
+    ) -> HTTPRequestOperation {
+        enqueue(success, failure) {
+            let call = ManagerCall(.get, url.urlString, parameters, nil, headers, timeout)
+            return try makeDownload(call, to: file)
+        }
+    }
+
+    private func makeDownload(_ call: ManagerCall, to file: URL) throws -> HTTPRequestOperation {
+        guard file.isFileURL else {
+            throw URLError(.badURL, url: file, "A download goes into a file, and this is the URL of none.")
+        }
+        let operation = try makeOperation(call)
+        var serializer = HTTPResponseSerializer()
+        serializer.acceptableStatusCodes = responseSerializer.acceptableStatusCodes
+        operation.responseSerializer = serializer
+        operation.outputStream = PartialFileStream(fileURL: file)
+        return operation
+    }
+
+    // MARK: Uploads
+
+    /// Uploads a file, and returns the value of the response. The file is read while it is sent, and again after a
+    /// redirect; it is an error when its length has changed meanwhile. Its type is that of its extension, unless a
+    /// header says otherwise.
+    public nonisolated(nonsending) final func upload<Value: Decodable & Sendable>(
+        _ url: some URLConvertible, method: HTTPMethod = .post, fromFile file: URL,
+        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,
+        as type: Value.Type = Value.self
+    ) async throws -> Value {
+        let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
+        let operation = try makeOperation(call, body: .file(file))
+        setAwaited(type, of: operation)
+        return try await enqueue(operation).decodedValue(as: type)
+    }
+
+    /// Uploads a file, and returns the finished operation. Otherwise as the form that returns a value.
+    @discardableResult
+    public nonisolated(nonsending) final func upload(
+        _ url: some URLConvertible, method: HTTPMethod = .post, fromFile file: URL,
+        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil
+    ) async throws -> HTTPRequestOperation {
+        let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
+        let operation = try makeOperation(call, body: .file(file))
+        try await enqueue(operation).finished()
+        return operation
+    }
+
+    /// Uploads data, and returns the value of the response. Its type is `application/octet-stream`, unless a header
+    /// says otherwise.
+    public nonisolated(nonsending) final func upload<Value: Decodable & Sendable>(
+        _ url: some URLConvertible, method: HTTPMethod = .post, from data: Data,
+        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,
+        as type: Value.Type = Value.self
+    ) async throws -> Value {
+        let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
+        let operation = try makeOperation(call, body: .data(data, contentType: MIMEType.unknown))
+        setAwaited(type, of: operation)
+        return try await enqueue(operation).decodedValue(as: type)
+    }
+
+    /// Uploads data, and returns the finished operation. Otherwise as the form that returns a value.
+    @discardableResult
+    public nonisolated(nonsending) final func upload(
+        _ url: some URLConvertible, method: HTTPMethod = .post, from data: Data,
+        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil
+    ) async throws -> HTTPRequestOperation {
+        let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
+        let operation = try makeOperation(call, body: .data(data, contentType: MIMEType.unknown))
+        try await enqueue(operation).finished()
+        return operation
+    }
+
+    /// Uploads a stream, and returns the value of the response. The stream is read while it is sent, on a thread of
+    /// the library's own, and so many bytes of it are sent; one that ends before is an error. It can be sent once:
+    /// where a redirect or a retry asks for it again, the upload fails, unless it is a ``ReplayableBodyStream``.
+    public nonisolated(nonsending) final func upload<Value: Decodable & Sendable>(
+        _ url: some URLConvertible, method: HTTPMethod = .post, from stream: InputStream, length: Int64,
+        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,
+        as type: Value.Type = Value.self
+    ) async throws -> Value {
+        let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
+        let operation = try makeOperation(call, body: .stream(stream, length: length))
+        setAwaited(type, of: operation)
+        return try await enqueue(operation).decodedValue(as: type)
+    }
+
+    /// Uploads a stream, and returns the finished operation. Otherwise as the form that returns a value.
+    @discardableResult
+    public nonisolated(nonsending) final func upload(
+        _ url: some URLConvertible, method: HTTPMethod = .post, from stream: InputStream, length: Int64,
+        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil
+    ) async throws -> HTTPRequestOperation {
+        let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
+        let operation = try makeOperation(call, body: .stream(stream, length: length))
+        try await enqueue(operation).finished()
+        return operation
+    }
+
+    // MARK: Forms with parts
+
+    /// Posts a form with parts (RFC 7578), and returns the value of the response. `constructingBody` appends the parts,
+    /// and is called before anything is sent.
+    public nonisolated(nonsending) final func post<Value: Decodable & Sendable>(
+        _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
+        timeout: Timeout? = nil, as type: Value.Type = Value.self,
+        constructingBody: (inout MultipartFormData) throws -> Void
+    ) async throws -> Value {
+        let call = ManagerCall(.post, url.urlString, parameters, nil, headers, timeout)
+        let operation = try makeMultipartOperation(call, constructingBody)
+        setAwaited(type, of: operation)
+        return try await enqueue(operation).decodedValue(as: type)
+    }
+
+    /// Posts a form with parts (RFC 7578), and returns the finished operation. `constructingBody` appends the parts, and
+    /// is called before anything is sent.
+    @discardableResult
+    public nonisolated(nonsending) final func post(
+        _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
+        timeout: Timeout? = nil, constructingBody: (inout MultipartFormData) throws -> Void
+    ) async throws -> HTTPRequestOperation {
+        let call = ManagerCall(.post, url.urlString, parameters, nil, headers, timeout)
+        let operation = try makeMultipartOperation(call, constructingBody)
+        try await enqueue(operation).finished()
+        return operation
+    }
+}

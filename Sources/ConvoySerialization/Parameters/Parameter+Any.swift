@@ -1,0 +1,90 @@
+import Foundation
+
+extension Parameter {
+    /// Any value that parameters can be made of: what the calls with `[String: Any?]` and `Encodable` parameters use.
+    ///
+    /// Dictionaries by `String`, arrays, sets, texts, numbers, truth values, `Data`, `Date`, `URL`, Foundation's
+    /// classes for these, enumerations with such a raw value, and everything `Encodable`. A key whose value is nil is
+    /// left out of its dictionary; `Parameter.null` or `NSNull()` sends a null. In an array nil is a null: its place
+    /// counts.
+    ///
+    /// - Returns: nil for nil.
+    /// - Throws: an `NSError` in ``URLRequestSerializationErrorDomain`` that names the key of a value that is none of
+    ///   these, or that nests deeper than ``maximumDepth``; what `encode(to:)` of an `Encodable` value throws.
+    public static func converting(_ value: Any?) throws -> Parameter? {
+        try convert(value, at: [])
+    }
+
+    private static func convert(_ value: Any?, at path: [String]) throws -> Parameter? {
+        guard let value, !isNil(value) else { return nil }
+        guard path.count <= maximumDepth else {
+            throw NSError.request(.parametersTooDeep, "The parameters nest deeper than \(maximumDepth) levels.")
+        }
+        if type(of: value) is NSNumber.Type, let value = value as? NSNumber { return number(value) }
+        if let scalar = scalar(value) { return scalar }
+        switch value {
+        case let values as [String: Any?]:
+            var converted: [String: Parameter] = [:]
+            for (key, value) in values { converted[key] = try convert(value, at: path + [key]) }
+            return .dictionary(converted)
+        case let values as [Any?]:
+            return .array(
+                try values.enumerated().map { try convert($0.element, at: path + [String($0.offset)]) ?? .null })
+        case let values as Set<AnyHashable>:
+            return .set(Set(try values.map { try convert($0.base, at: path + ["set"]) ?? .null }))
+        case let value as any Encodable:
+            return try Parameter(encoding: value)
+        case let value as any RawRepresentable:
+            return try convert(value.rawValue, at: path)
+        default:
+            let place = path.isEmpty ? "The parameters are" : "The parameter \(path.joined(separator: ".")) is"
+            throw NSError.request(
+                .invalidParameters, "\(place) of type \(type(of: value)), which cannot be sent.",
+                subject: path.joined(separator: "."))
+        }
+    }
+
+    /// The value if it is a leaf.
+    private static func scalar(_ value: Any) -> Parameter? {
+        switch value {
+        case let value as Parameter: value
+        case let value as String: .string(value)
+        case let value as Bool: .bool(value)
+        case let value as any BinaryInteger: Parameter(value)
+        case let value as Double: .double(value)
+        case let value as Decimal: Parameter(value)
+        case let value as Data: .data(value)
+        case let value as Date: .date(value)
+        case let value as URL: Parameter(value)
+        case let value as Substring: .string(String(value))
+        case let value as JSON: Parameter(value)
+        case let value as JSONNumber: Parameter(value)
+        case is NSNull: .null
+        default: nil
+        }
+    }
+
+    /// Tells apart what Swift's casts do not: to them each of `NSNumber`'s is a `Bool`, an `Int` and a `Double`.
+    private static func number(_ value: NSNumber) -> Parameter {
+        if let decimal = value as? NSDecimalNumber { return Parameter(decimal.decimalValue) }
+        switch UInt8(bitPattern: value.objCType.pointee) {
+        case UInt8(ascii: "f"), UInt8(ascii: "d"): return .double(value.doubleValue)
+        case UInt8(ascii: "Q"): return Parameter(value.uint64Value)
+        // A truth value is stored as a number of 8 bits, and there are only two.
+        case _ where value === NSNumber(value: true): return true
+        case _ where value === NSNumber(value: false): return false
+        default: return Parameter(value.int64Value)
+        }
+    }
+
+    private static func isNil(_ value: Any) -> Bool { (value as? any OptionalValue)?.isNil == true }
+}
+
+/// Tells an optional that is nil, in an `Any`, from a value.
+private protocol OptionalValue {
+    var isNil: Bool { get }
+}
+
+extension Optional: OptionalValue {
+    fileprivate var isNil: Bool { self == nil }
+}

@@ -1,0 +1,52 @@
+import ConvoySupport
+import Foundation
+import FoundationNetworking
+
+/// A body that is sent as it is, and is not made of parameters.
+package enum RequestBody {
+    /// Bytes, with the content type that they have unless the request names one.
+    case data(Data, contentType: String)
+    /// A file, read while it is sent.
+    case file(URL)
+    /// A stream, read while it is sent, of which the length is known. It can be read once, unless it is a
+    /// ``ReplayableBodyStream``.
+    case stream(InputStream, length: Int64)
+}
+
+extension HTTPRequestSerializer {
+    /// A new request with a body, and the parameters as its query.
+    ///
+    /// A file must have the length to its end that it has now, and can be sent again after a redirect.
+    ///
+    /// - Throws: as ``request(method:url:parameters:headers:)``; for a file that cannot be read, and a length below 0.
+    package func request(
+        method: HTTPMethod, url: URL, query: Parameter?, headers: [String: String?], body: RequestBody
+    ) throws -> URLRequest {
+        var serializer = self
+        serializer.httpMethodsEncodingParametersInURI.insert(method)
+        var request = try serializer.request(method: method, url: url, parameters: query, headers: headers)
+        switch body {
+        case .data(let data, let contentType): try setBody(data, contentType: contentType, of: &request)
+        case .file(let file):
+            let type = MIMEType.type(forPathExtension: file.pathExtension)
+            setStream(try MultipartLayout(pieces: [.file(FileSource(url: file))]), contentType: type, of: &request)
+        case .stream(let stream, let length):
+            guard length >= 0 else {
+                throw NSError.request(.invalidPart, "The length of a stream is negative.", subject: String(length))
+            }
+            let layout = try MultipartLayout(pieces: [.stream(StreamSource(stream, length: length))])
+            setStream(layout, contentType: MIMEType.unknown, of: &request)
+        }
+        // What the caller does not want is taken away again.
+        for (name, value) in headers where value == nil { request.setValue(nil, forHTTPHeaderField: name) }
+        return request
+    }
+
+    private func setStream(_ layout: MultipartLayout, contentType: String, of request: inout URLRequest) {
+        if request.value(forHTTPHeaderField: "Content-Type") == nil {
+            request.setValue(contentType, forHTTPHeaderField: "Content-Type")
+        }
+        request.setValue(String(layout.length), forHTTPHeaderField: "Content-Length")
+        request.httpBodyStream = MultipartBodyStream(layout: layout, packetSize: .max, delay: 0)
+    }
+}

@@ -1,0 +1,218 @@
+import ConvoyOperations
+import ConvoySerialization
+import ConvoyTestServer
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+import Synchronization
+import Testing
+
+/// What a caller may write: parameters and bodies of any kind, and responses as values of any kind.
+@Suite struct CallTests {
+    let server: TestServer
+    let api: HTTPRequestOperationManager
+
+    struct Item: Codable, Sendable, Equatable {
+        var itemName: String
+        var pageCount: Int?
+    }
+
+    enum Order: String { case newest }
+
+    init() throws {
+        server = try TestServer()
+        for method in ["GET", "POST", "PUT", "PATCH", "DELETE"] {
+            server.route(method, "/items", .json(text: #"{"item_name": "Nautilus", "page_count": 3}"#))
+        }
+        api = HTTPRequestOperationManager(baseURL: server.url, completionQueue: DispatchQueue(label: "Convoy.Calls"))
+        api.decoder.keyDecodingStrategy = .convertFromSnakeCase
+        api.encoder.keyEncodingStrategy = .convertToSnakeCase
+        api.encoder.outputFormatting = .sortedKeys
+    }
+
+    private var sent: RecordedRequest { get throws { try #require(server.requests.last) } }
+
+    private func query() throws -> [String] {
+        (try sent.query ?? "").split(separator: "&").map { $0.removingPercentEncoding ?? String($0) }.sorted()
+    }
+
+    // MARK: Parameters
+
+    @Test func `parameters may be variables of any type, and nil leaves its key out`() async throws {
+        let (page, user, none): (Int, String, Int?) = (2, "ada", nil)
+        try await api.get("items", parameters: ["page": page])
+        #expect(try query() == ["page=2"])
+        try await api.get("items", parameters: ["page": page, "user": user, "none": none, "tags": ["a", "b"]])
+        #expect(try query() == ["page=2", "tags[]=a", "tags[]=b", "user=ada"])
+        try await api.get("items", parameters: ["null": Parameter.null, "nil": nil, "order": Order.newest])
+        #expect(try query() == ["null", "order=newest"])
+        let texts = ["a": "b c"]
+        try await api.get("items", parameters: texts)
+        #expect(try query() == ["a=b c"])
+        let mixed: [String: Any] = ["n": 1, "d": 0.5, "on": true, "inner": ["x": user, "y": page] as [String: Any]]
+        try await api.get("items", parameters: mixed)
+        #expect(try query() == ["d=0.5", "inner[x]=ada", "inner[y]=2", "n=1", "on=1"])
+        try await api.get("items", parameters: Item(itemName: "x", pageCount: nil))
+        #expect(try query() == ["itemName=x"])
+        let optional: Item? = nil
+        try await api.get("items", parameters: optional)
+        #expect(try sent.query == nil)
+        let tree: Parameter = ["a": ["b": [1, "two"]]]
+        try await api.get("items", parameters: tree)
+        #expect(try query() == ["a[b][]=1", "a[b][]=two"])
+    }
+
+    @Test func `a value that cannot be sent is an error that names its key`() async throws {
+        final class Thing: Sendable {}
+        let parameters: [String: Any] = ["outer": ["inner": Thing()]]
+        let error = await #expect(throws: NSError.self) { try await api.get("items", parameters: parameters) }
+        #expect(error?.domain == URLRequestSerializationErrorDomain)
+        #expect(error?.localizedDescription.contains("outer.inner is of type Thing") == true)
+        #expect(server.requests.isEmpty)
+    }
+
+    @Test func `objects of Foundation's are what they stand for`() throws {
+        let value: [String: Any] = [
+            "yes": NSNumber(value: true), "one": NSNumber(value: 1), "half": NSNumber(value: 0.5), "null": NSNull(),
+            "max": NSNumber(value: UInt64.max), "text": NSString(string: "t"), "list": NSArray(array: [1, "x"]),
+            "map": NSDictionary(dictionary: ["a": NSNumber(value: false)]), "byte": NSNumber(value: Int8(1)),
+            "exact": NSDecimalNumber(string: "12345678901234567.89"),
+        ]
+        let expected: Parameter = [
+            "yes": true, "one": 1, "half": 0.5, "null": .null, "max": .unsignedInteger(.max), "text": "t",
+            "list": [1, "x"], "map": ["a": false], "byte": 1,
+            "exact": .number(try #require(JSONNumber("12345678901234567.89"))),
+        ]
+        #expect(try Parameter.converting(value) == expected)
+        #expect(try Parameter.converting([1, nil] as [Int?]) == [1, .null])
+        #expect(try Parameter.converting(Optional<Int>.none) == nil)
+        #expect(try Parameter.converting(Set([1])) == .set([1]))
+        #expect(try Parameter.converting(Float(0.1)) == 0.1)
+    }
+
+    @Test func `parameters that nest without end are an error`() throws {
+        var deep: Any = 1
+        for _ in 0..<(Parameter.maximumDepth + 2) { deep = ["d": deep] }
+        #expect(throws: NSError.self) { try Parameter.converting(deep) }
+    }
+
+    @Test func `a form is sent by default, and JSON by choice`() async throws {
+        try await api.post("items", parameters: ["a": 1])
+        #expect(try sent.text == "a=1" && sent.headers["Content-Type"] == "application/x-www-form-urlencoded")
+        api.requestSerializer = JSONRequestSerializer()
+        try await api.post("items", parameters: ["a": 1])
+        #expect(try sent.text == #"{"a":1}"# && sent.headers["Content-Type"] == "application/json")
+    }
+
+    // MARK: Bodies
+
+    @Test func `a body is anything that can be encoded, by the manager's encoder`() async throws {
+        let item = Item(itemName: "x", pageCount: 3)
+        let answer: Item = try await api.post("items", parameters: ["draft": true], body: item)
+        #expect(answer == Item(itemName: "Nautilus", pageCount: 3))
+        #expect(try sent.text == #"{"item_name":"x","page_count":3}"# && query() == ["draft=1"])
+        #expect(try sent.headers["Content-Type"] == "application/json")
+        try await api.put("items", body: [item])
+        #expect(try sent.method == "PUT" && sent.text == #"[{"item_name":"x","page_count":3}]"#)
+        try await api.patch("items", body: ["a": 1], headers: ["Content-Type": "application/merge-patch+json"])
+        #expect(try sent.headers["Content-Type"] == "application/merge-patch+json" && sent.text == #"{"a":1}"#)
+        try await api.delete("items", body: Data([1, 2, 3]))
+        #expect(try sent.body == Data([1, 2, 3]) && sent.headers["Content-Type"] == "application/octet-stream")
+        try await api.post("items", body: try JSON(parsing: Data(#"{"b":1.10,"a":12345678901234567.89}"#.utf8)))
+        #expect(try sent.text == #"{"b":1.10,"a":12345678901234567.89}"#)
+        await #expect(throws: EncodingError.self) { try await api.post("items", body: ["x": Double.nan]) }
+    }
+
+    // MARK: Responses
+
+    @Test func `a response is a value of the type that is asked for`() async throws {
+        let item: Item = try await api.get("items")
+        #expect(item == Item(itemName: "Nautilus", pageCount: 3))
+        let data: Data = try await api.get("items")
+        let text: String = try await api.get("items")
+        #expect(String(decoding: data, as: UTF8.self) == text && text.hasPrefix("{"))
+        let json: JSON = try await api.get("items")
+        #expect(json[try #require(JSONPointer("/page_count"))] == .number(JSONNumber(3)))
+        let operation = try await api.get("items")
+        #expect(operation.statusCode == 200 && (operation.responseObject as? [String: Any])?.count == 2)
+    }
+
+    @Test func `bytes and text come whatever their content type, unless one is asked for`() async throws {
+        server.route("/page", .bytes(Data("<p>".utf8), type: "text/html"))
+        #expect(try await api.get("page", as: String.self) == "<p>")
+        #expect(try await api.get("page", as: Data.self) == Data("<p>".utf8))
+        await #expect(throws: NSError.self) { try await api.get("page", as: Item.self) }
+        api.responseSerializer.acceptableContentTypes = ["text/plain"]
+        await #expect(throws: NSError.self) { try await api.get("page", as: String.self) }
+    }
+
+    @Test func `an empty response is no text, no data, nil or an error`() async throws {
+        server.route("DELETE", "/gone", .status(204))
+        try await api.delete("gone")
+        #expect(try await api.delete("gone", as: Data.self).isEmpty)
+        #expect(try await api.delete("gone", as: String.self) == "")
+        #expect(try await api.delete("gone", as: Item?.self) == nil)
+        await #expect(throws: URLError.self) { try await api.delete("gone", as: Item.self) }
+    }
+
+    @Test func `the serializer that was set counts for awaited values too`() async throws {
+        server.route("/teapot", .json(text: #"{"item_name": "tea"}"#, status: 418))
+        server.route("/other", .bytes(Data(#"{"item_name": "tea"}"#.utf8), type: "application/vnd.api+json"))
+        await #expect(throws: NSError.self) { try await api.get("teapot", as: Item.self) }
+        await #expect(throws: NSError.self) { try await api.get("other", as: Item.self) }
+        api.responseSerializer.acceptableStatusCodes = [418]
+        #expect(try await api.get("teapot", as: Item.self).itemName == "tea")
+        api.responseSerializer.acceptableStatusCodes = .successful
+        api.responseSerializer.acceptableContentTypes?.insert("application/vnd.api+json")
+        #expect(try await api.get("other", as: Item.self).itemName == "tea")
+        api.responseSerializer.limits.maximumBodySize = 5
+        await #expect(throws: (any Error).self) { try await api.get("items", as: Item.self) }
+    }
+
+    @Test func `a handler gets the value or the error as a result`() async throws {
+        let (name, error): (String, Bool) = await withCheckedContinuation { continuation in
+            api.get("items", parameters: ["page": 1], as: Item.self) { [api] result in
+                api.post("missing", body: ["a": 1], as: Item.self) { other in
+                    let isError = if case .failure = other { true } else { false }
+                    continuation.resume(returning: ((try? result.get().itemName) ?? "", isError))
+                }
+            }
+        }
+        #expect(name == "Nautilus" && error)
+    }
+
+    @Test func `a URL is taken as well as a text`() async throws {
+        let url = try #require(URL(string: "\(server.url)/items?x=1"))
+        try await api.get(url, parameters: ["y": 2])
+        #expect(try query() == ["x=1", "y=2"])
+        try await api.get(try #require(URL(string: "items")))
+        #expect(try sent.path == "/items")
+        try await api.get("/items/".split(separator: "/")[0])
+        #expect(try sent.path == "/items")
+    }
+
+    // MARK: Time
+
+    @Test func `each limit of time is for what it is called`() async throws {
+        server.route("/drip", .drip(Data(repeating: 1, count: 400), chunk: 1, interval: 0.05))
+        server.route("/never", .text("x").stalls(afterBytes: 0))
+        func code(_ url: String, _ timeout: Timeout?) async -> URLError.Code? {
+            do {
+                _ = try await api.get(url, timeout: timeout, as: Data.self)
+                return nil
+            } catch {
+                return (error as? URLError)?.code
+            }
+        }
+        // Bytes come all the time: only the whole can take too long.
+        #expect(await code("drip", 0.3) == .timedOut)
+        #expect(await code("never", .idle(0.2)) == .timedOut)
+        #expect(await code("items", Timeout(idle: 20, total: 20)) == nil)
+        api.idleTimeout = 0.2
+        #expect(await code("never", nil) == .timedOut)
+        #expect(await code("never", .total(0.3)) == .timedOut)
+        api.idleTimeout = nil
+        api.requestSerializer.timeoutInterval = 0.2
+        #expect(await code("never", nil) == .timedOut)
+    }
+}
