@@ -1,12 +1,18 @@
 import ConvoySupport
+import ConvoyTransport
 import Foundation
 import Synchronization
 
 /// The end of a batch: finishes when every member has finished, the members' own handlers have run, and the batch's
 /// completion has too. Operations that depend on it start after all of that.
 ///
+/// ```swift
+/// let batch = BatchOperation(of: operations)
+/// try await batch.finished()
+/// ```
+///
 /// Cancelled, it finishes without having called the completion; the members go on. One that is in no queue finishes
-/// when it is started.
+/// when it is started or awaited.
 public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
     /// How many members have finished and delivered, of how many. Each number comes once, in order.
     public typealias ProgressHandler = @Sendable (_ finished: Int, _ total: Int) -> Void
@@ -17,10 +23,13 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
         var state = OperationState.ready
         var isCancelled = false
         var hasCompleted = false
+        var isEndPosted = false
         var delivered = 0
         var members: [URLConnectionOperation]
         var progress: ProgressHandler?
         var completion: Completion?
+        /// The library's own: what waits for the end.
+        var hooks: [@Sendable () -> Void] = []
     }
 
     private let batch: Locked<Batch>
@@ -28,9 +37,21 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
     /// Serial, so that the numbers come in order and the completion last.
     private let queue: DispatchQueue
 
-    init(
-        members: [URLConnectionOperation], queue: DispatchQueue?, progress: ProgressHandler?, completion: Completion?
+    /// A batch of operations. Neither it nor they are enqueued: either all of them are, or the batch is awaited, which
+    /// starts what nobody has enqueued.
+    ///
+    /// Failed and cancelled members count as finished. An operation that is given twice is in the batch once. An
+    /// operation may be in several batches, and its handlers may be set before or after.
+    ///
+    /// - Parameters:
+    ///   - queue: where the handlers run; nil, as in AFNetworking, is the main queue.
+    ///   - progress: called for each member after its own handlers, with numbers that rise by one.
+    ///   - completion: called once, after all members' handlers have run.
+    public init(
+        of operations: [URLConnectionOperation], completionQueue queue: DispatchQueue? = nil,
+        progress: ProgressHandler? = nil, completion: Completion? = nil
     ) {
+        let members = operations.eachOnce
         total = members.count
         self.queue = DispatchQueue(label: "Convoy.Batch", target: queue ?? .main)
         batch = Locked(Batch(members: members, progress: progress, completion: completion))
@@ -48,6 +69,7 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
     public override var isCancelled: Bool { batch.withLock { $0.isCancelled } }
     public override var isAsynchronous: Bool { true }
     package override var isStartedDirectly: Bool { true }
+    package override var wasStarted: Bool { batch.withLock { $0.state != .ready } }
 
     public override func start() {
         let begins = batch.withLock { batch in
@@ -72,6 +94,39 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
         completeIfDone()
     }
 
+    // MARK: Awaiting
+
+    /// Waits until the batch has finished: all members have, and their handlers and the batch's own have run. Starts the
+    /// batch and its members, where nobody else does, as `URLConnectionOperation.finished()` does. Cancelling the task
+    /// cancels the members.
+    ///
+    /// A member that fails ends nothing else: its `error` tells.
+    ///
+    /// - Throws: `URLError.cancelled` if the batch or the task was cancelled.
+    public func finished() async throws {
+        let members = batch.withLock { $0.members }
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                whenFinished { continuation.resume() }
+                AwaitedOperations.start(self)
+            }
+        } onCancel: {
+            for member in members { member.cancel() }
+        }
+        if isCancelled || Task.isCancelled { throw URLError(.cancelled, url: nil, "The batch was cancelled.") }
+    }
+
+    /// Runs the block when the end is posted; at once if it was.
+    private func whenFinished(_ hook: @escaping @Sendable () -> Void) {
+        let isOver = batch.withLock { batch in
+            if !batch.isEndPosted { batch.hooks.append(hook) }
+            return batch.isEndPosted
+        }
+        if isOver { hook() }
+    }
+
+    // MARK: Members
+
     private func memberDelivered() {
         let (delivered, progress) = batch.withLock { batch in
             batch.delivered += 1
@@ -92,15 +147,16 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
             guard batch.state == .executing, !batch.hasCompleted else { return .wait }
             guard batch.isCancelled || batch.delivered == total else { return .wait }
             batch.hasCompleted = true
-            return batch.isCancelled ? .finish : .complete(batch.completion, batch.members)
+            // The last number comes before the end too.
+            let hasHandlers = batch.completion != nil || batch.progress != nil
+            return batch.isCancelled || !hasHandlers ? .finish : .complete(batch.completion, batch.members)
         }
         switch next {
         case .wait: return
         case .finish: finish()
         case .complete(let completion, let members):
-            guard let completion else { return finish() }
             queue.async { [self] in
-                completion(members)
+                completion?(members)
                 finish()
             }
         }
@@ -117,28 +173,35 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
             return (held, isNew)
         }
         withExtendedLifetime(held) {}
-        if isNew { executionDidFinish() }
+        guard isNew else { return }
+        executionDidFinish()
+        let hooks = batch.withLock { batch in
+            batch.isEndPosted = true
+            defer { batch.hooks = [] }
+            return batch.hooks
+        }
+        for hook in hooks { hook() }
+    }
+}
+
+extension Array where Element: URLConnectionOperation {
+    /// Each operation once, where it comes first.
+    var eachOnce: [Element] {
+        var seen = Set<ObjectIdentifier>()
+        return filter { seen.insert(ObjectIdentifier($0)).inserted }
     }
 }
 
 extension URLConnectionOperation {
-    /// Makes a batch of operations: `batchOfRequestOperations:progressBlock:completionBlock:`.
+    /// Makes a batch of operations: `batchOfRequestOperations:progressBlock:completionBlock:`. The parameters are those of
+    /// `BatchOperation.init(of:completionQueue:progress:completion:)`.
     ///
-    /// Failed and cancelled members count as finished. An operation that is given twice is in the batch once. An
-    /// operation may be in several batches, and its handlers may be set before or after.
-    ///
-    /// - Parameters:
-    ///   - queue: where the handlers run; nil, as in AFNetworking, is the main queue.
-    ///   - progress: called for each member after its own handlers, with numbers that rise by one.
-    ///   - completion: called once, after all members' handlers have run.
     /// - Returns: the members and, last, a `BatchOperation`; none is enqueued yet, and all must be.
     public static func batch(
         of operations: [URLConnectionOperation], completionQueue queue: DispatchQueue? = nil,
         progress: BatchOperation.ProgressHandler? = nil, completion: BatchOperation.Completion? = nil
     ) -> [Operation] {
-        var seen = Set<ObjectIdentifier>()
-        let members = operations.filter { seen.insert(ObjectIdentifier($0)).inserted }
-        let end = BatchOperation(members: members, queue: queue, progress: progress, completion: completion)
-        return members + [end]
+        let end = BatchOperation(of: operations, completionQueue: queue, progress: progress, completion: completion)
+        return operations.eachOnce + [end]
     }
 }

@@ -171,15 +171,15 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     /// Adds operations to `operationQueue`, in this order.
     public final func enqueue(_ operations: [Operation]) {
         for case let operation as URLConnectionOperation in operations { operation.enterCompletionGroup() }
-        // One that was started by hand may have finished: a queue of Foundation's would stop the program.
-        operationQueue.addOperations(operations.filter { !$0.isFinished }, waitUntilFinished: false)
+        let queue = operationQueue
+        for operation in operations { queue.addUnlessTaken(operation) }
     }
 
     /// Adds an operation to `operationQueue`, and returns it.
     @discardableResult
     public final func enqueue<Enqueued: Operation>(_ operation: Enqueued) -> Enqueued {
         (operation as? URLConnectionOperation)?.enterCompletionGroup()
-        if !operation.isFinished { operationQueue.addOperation(operation) }
+        operationQueue.addUnlessTaken(operation)
         return operation
     }
 

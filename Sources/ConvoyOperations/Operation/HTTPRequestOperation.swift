@@ -64,25 +64,6 @@ extension HTTPRequestOperation {
         core.withLock { $0.presetFailure = error }
     }
 
-    /// Waits until the operation has finished and its handlers have run. Cancelling the task cancels the operation.
-    ///
-    /// The operation must have been enqueued or started, or be so later: nobody else does that. Only a cancelled one
-    /// that is in no queue is started here, so that it finishes. (One whose `isReady` somebody has evaluated counts as
-    /// being in a queue of Foundation's, which does that; see `cancel()`.)
-    ///
-    /// - Throws: the operation's `error`.
-    public final func finished() async throws {
-        await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                whenDelivered { continuation.resume() }
-                beAwaited()
-            }
-        } onCancel: {
-            cancel()
-        }
-        if let error { throw error }
-    }
-
     /// As `finished()`, and decodes the body here if it was left to the caller.
     final func decodedValue<Value: Decodable & Sendable>(as type: Value.Type) async throws -> Value {
         try await finished()

@@ -26,8 +26,6 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     let onlookers = Onlookers()
     /// When the time for the whole operation is over, on its clock; 0 until that time runs.
     let resourceDeadline = Atomic<UInt64>(0)
-    /// Whether somebody awaits the operation's end, and relies on its being started when it is cancelled.
-    private let isAwaited = Atomic<Bool>(false)
 
     /// A response object may be of any type: it is handed from the serializer to its readers and not changed here.
     package struct ObjectBox: @unchecked Sendable { let object: Any? }
@@ -85,6 +83,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     open override var isAsynchronous: Bool { true }
 
     package override var endsWithoutWork: Bool { lifecycle.value.isEnding }
+    package override var wasStarted: Bool { lifecycle.value.wasStarted }
     package override func didJoinQueue() { enterCompletionGroup() }
     /// A user's subclass may have a `start()` of its own, and the network thread, on which operations become ready,
     /// runs no code of a user's.
@@ -143,19 +142,6 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         handle(.cancel)
         // Foundation's part, `super.cancel()`, is left out: it would let the operation pass a barrier of Foundation's
         // queue, but stops the thread for ever that adds a cancelled operation behind one.
-        if isAwaited.load(ordering: .sequentiallyConsistent) { startIfCancelledAlone() }
-    }
-
-    /// Notes that somebody awaits the operation's end, and will do so in vain if nobody starts it.
-    final func beAwaited() {
-        isAwaited.store(true, ordering: .sequentiallyConsistent)
-        atomicMemoryFence(ordering: .sequentiallyConsistent)
-        startIfCancelledAlone()
-    }
-
-    private func startIfCancelledAlone() {
-        let life = lifecycle.value
-        if life.isCancelled, !life.wasStarted, !mayBeEnqueued { start() }
     }
 
     // MARK: Results

@@ -27,6 +27,8 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
         static let over: UInt8 = 8
         /// Foundation has been given a completion block.
         static let hasBlock: UInt8 = 16
+        /// A queue has taken the operation, or is about to.
+        static let claimed: UInt8 = 32
     }
 
     private let connections = OnceReference<OperationConnections>()
@@ -264,6 +266,21 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
     /// cannot be found out, because somebody has evaluated `isReady`: to start by hand what a queue of Foundation's holds
     /// would corrupt that queue's memory.
     package final var mayBeEnqueued: Bool { isScheduled || inquiries.wereMade }
+
+    /// Whether the work has begun by a call of `start()`, whoever made it.
+    package var wasStarted: Bool { has(Mark.begun) }
+
+    /// Takes the operation for the queue of awaited operations. False if it may be in a queue, or on its way into one, or
+    /// was started by hand: then somebody else sees to it that it finishes.
+    final func claimForAwaiting() -> Bool {
+        !mayBeEnqueued && !wasStarted && !isExecuting && set(Mark.claimed)
+    }
+
+    /// Takes the operation for a queue of Foundation's. False if another queue has it, or is about to.
+    final func claimForFoundation() -> Bool { !isScheduled && set(Mark.claimed) }
+
+    /// Whether the operation has, or had, something to wait for.
+    final var hasConnections: Bool { connections.isSet }
 
     /// Whether the operation is in a ``RequestOperationQueue``, which calls `start()` again after a pause.
     package final var isScheduled: Bool { scheduler.isSet }

@@ -1,0 +1,239 @@
+import ConvoySupport
+import ConvoyTestServer
+import Foundation
+import FoundationNetworking
+import Synchronization
+import Testing
+
+@testable import ConvoyOperations
+
+/// `finished()` starts what nobody has enqueued, once, whatever else happens to it.
+@Suite(.timeLimit(.minutes(2))) struct AwaitingTests {
+    private let network = ThreadedTransport()
+
+    init() { network.serve() }
+
+    private func operation() -> HTTPRequestOperation { operation(HTTPRequestOperation.self) }
+
+    private func operation<Made: HTTPRequestOperation>(_ type: Made.Type) -> Made {
+        let operation = Made(request: URLRequest(url: URL(fileURLWithPath: "/simulated")))
+        operation.change { $0.transport = network }
+        operation.completionQueue = testQueue
+        operation.postsNotifications = false
+        return operation
+    }
+
+    /// Takes its time wherever a queue asks something of it, so that others come in between.
+    private final class SlowOperation: HTTPRequestOperation, @unchecked Sendable {
+        override var isReady: Bool { slowly(super.isReady) }
+        override var isCancelled: Bool { slowly(super.isCancelled) }
+        override var isFinished: Bool { slowly(super.isFinished) }
+        override var isExecuting: Bool { slowly(super.isExecuting) }
+
+        private func slowly(_ answer: Bool) -> Bool {
+            if Int.random(in: 0..<4) == 0 { usleep(UInt32.random(in: 1...60)) } else { sched_yield() }
+            return answer
+        }
+    }
+
+    // MARK: One operation
+
+    @Test func `one that nobody has enqueued is started`() async throws {
+        let server = try TestServer()
+        server.route("GET", "/x", .text("x"))
+        let operation = HTTPRequestOperation(request: URLRequest(url: server.url("/x")))
+        operation.completionQueue = testQueue
+        try await operation.finished()
+        #expect(operation.responseString == "x" && server.requests.count == 1)
+        // Once more: at once.
+        try await operation.finished()
+    }
+
+    @Test func `one that transfers only bytes is started too`() async throws {
+        let operation = URLConnectionOperation(
+            request: URLRequest(url: URL(fileURLWithPath: "/simulated")), transport: network)
+        try await operation.finished()
+        #expect(operation.isFinished && network.connectionCount == 1)
+    }
+
+    @Test func `its dependencies are started with it`() async throws {
+        let (first, second, last) = (operation(), operation(), operation())
+        second.addDependency(first)
+        last.addDependency(second)
+        try await last.finished()
+        #expect(first.isFinished && second.isFinished && network.connectionCount == 3)
+    }
+
+    @Test func `the dependencies of one that is enqueued are started too`() async throws {
+        let (first, last) = (operation(), operation())
+        last.addDependency(first)
+        let queue = RequestOperationQueue()
+        queue.addOperation(last)
+        try await last.finished()
+        #expect(first.isFinished && queue.queuedOperationCount == 0)
+    }
+
+    @Test func `a long chain is started without an end of the stack`() async throws {
+        let chain = (0..<20_000).map { _ in operation() }
+        for (operation, next) in zip(chain, chain.dropFirst()) { next.addDependency(operation) }
+        try await chain.last?.finished()
+        #expect(chain.allSatisfy { $0.isFinished })
+    }
+
+    @Test func `operations that wait for each other end by the cancelling of one`() async {
+        let (one, other) = (operation(), operation())
+        one.addDependency(other)
+        other.addDependency(one)
+        let task = Task { try await one.finished() }
+        #expect(eventually { one.isScheduled && other.isScheduled })
+        task.cancel()
+        await #expect(throws: URLError.self) { try await task.value }
+        #expect(eventually { other.isFinished })
+    }
+
+    @Test func `a paused one waits for its resume`() async throws {
+        let operation = operation()
+        operation.pause()
+        let task = Task { try await operation.finished() }
+        // In its queue, and no further.
+        #expect(eventually { operation.isScheduled })
+        #expect(operation.isPaused && network.connectionCount == 0)
+        operation.resume()
+        try await task.value
+        #expect(operation.isFinished)
+    }
+
+    @Test func `a cancelled one fails and waits for no dependency`() async {
+        let (operation, dependency) = (operation(), operation())
+        operation.addDependency(dependency)
+        operation.cancel()
+        await #expect(throws: URLError.self) { try await operation.finished() }
+        #expect(operation.isFinished && !dependency.isFinished && network.connectionCount == 0)
+    }
+
+    @Test func `one that was started by hand is not started again`() async throws {
+        let operation = operation()
+        operation.start()
+        try await operation.finished()
+        #expect(network.connectionCount == 1 && !operation.isScheduled)
+    }
+
+    // MARK: Awaited first, enqueued a moment later
+
+    @Test(arguments: QueueKind.allCases)
+    func `a manager ignores one that is awaited already`(kind: QueueKind) async throws {
+        let manager = HTTPRequestOperationManager()
+        manager.operationQueue = kind.make()
+        let paused = operation()
+        paused.pause()
+        let task = Task { try await paused.finished() }
+        #expect(eventually { paused.isScheduled })
+        manager.enqueue(paused)
+        manager.enqueue([paused])
+        #expect(manager.operationQueue.operationCount == 0)
+        paused.resume()
+        try await task.value
+        manager.enqueue(paused)
+        #expect(network.connectionCount == 1)
+    }
+
+    @Test(arguments: QueueKind.allCases)
+    func `one that a manager has is left to it`(kind: QueueKind) async throws {
+        let manager = HTTPRequestOperationManager()
+        let queue = kind.make()
+        manager.operationQueue = queue
+        queue.isSuspended = true
+        let operation = operation()
+        manager.enqueue(operation)
+        manager.enqueue(operation)
+        let task = Task { try await operation.finished() }
+        for _ in 0..<3 { await Task.yield() }
+        #expect(!operation.isExecuting && !operation.isFinished)
+        queue.isSuspended = false
+        try await task.value
+        #expect(network.connectionCount == 1)
+    }
+
+    @Test(arguments: QueueKind.allCases)
+    func `awaiting races with enqueueing`(kind: QueueKind) async {
+        let manager = HTTPRequestOperationManager()
+        manager.operationQueue = kind.make()
+        let count = 1_500
+        for round in 0..<count {
+            let operation = operation(SlowOperation.self)
+            let ends = Atomic<Int>(0)
+            operation.setCompletionHandler(
+                success: { _, _ in ends.add(1, ordering: .relaxed) },
+                failure: { _, _ in ends.add(1, ordering: .relaxed) })
+            if round % 3 == 0 { operation.pause() }
+            async let done: Void? = try? operation.finished()
+            async let again: Void? = try? operation.finished()
+            if round % 2 == 0 { await Task.yield() }
+            async let started: Void = {
+                // What is in a queue of Foundation's must not be started by hand.
+                if kind == .convoy, round % 5 == 0 { operation.start() }
+            }()
+            manager.enqueue(operation)
+            operation.resume()
+            if round % 7 == 0 { operation.cancel() }
+            await started
+            _ = await done
+            _ = await again
+            #expect(operation.isFinished && ends.load(ordering: .relaxed) == 1)
+        }
+        let queue = manager.operationQueue
+        #expect(await Task.detached { drains(queue) }.value)
+        #expect(network.connectionCount <= count)
+    }
+
+    // MARK: Batches
+
+    @Test func `a batch that is awaited starts its members`() async throws {
+        let members = (0..<5).map { _ in operation() }
+        let numbers = Log()
+        let batch = BatchOperation(
+            of: members + members, completionQueue: testQueue, progress: { done, total in numbers.add("\(done)/\(total)") })
+        try await batch.finished()
+        #expect(members.allSatisfy { $0.isFinished } && batch.isFinished)
+        #expect(numbers.all == ["1/5", "2/5", "3/5", "4/5", "5/5"])
+        try await batch.finished()
+    }
+
+    @Test(arguments: QueueKind.allCases)
+    func `a manager enqueues a batch and returns its members`(kind: QueueKind) async throws {
+        let manager = HTTPRequestOperationManager()
+        manager.operationQueue = kind.make()
+        let bad = HTTPRequestOperation(request: URLRequest(url: URL(fileURLWithPath: "/nothing")))
+        let members = [operation(), bad, operation()]
+        let numbers = Log()
+        let finished = try await manager.enqueueBatch(of: members + [bad]) { numbers.add("\($0)/\($1)") }
+        #expect(finished.map(ObjectIdentifier.init) == members.map(ObjectIdentifier.init))
+        #expect(finished.map { $0.error == nil } == [true, false, true])
+        #expect(numbers.all == ["1/3", "2/3", "3/3"])
+        #expect(try await manager.enqueueBatch(of: [HTTPRequestOperation]()).isEmpty)
+    }
+
+    @Test func `cancelling the task of a batch cancels its members`() async {
+        let members = (0..<3).map { _ in operation() }
+        for member in members { member.pause() }
+        let batch = BatchOperation(of: members)
+        let task = Task { try await batch.finished() }
+        #expect(eventually { batch.isScheduled })
+        task.cancel()
+        await #expect(throws: URLError.self) { try await task.value }
+        #expect(members.allSatisfy { $0.isFinished && $0.isCancelled })
+    }
+
+    @Test func `a cancelled batch ends its await and its members go on`() async throws {
+        let member = operation()
+        member.pause()
+        let batch = BatchOperation(of: [member])
+        let task = Task { try await batch.finished() }
+        #expect(eventually { member.isScheduled })
+        batch.cancel()
+        await #expect(throws: URLError.self) { try await task.value }
+        #expect(!member.isCancelled)
+        member.resume()
+        try await member.finished()
+    }
+}
