@@ -45,13 +45,10 @@ open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
     }
 
     /// Sets what is called when the operation has finished, on `completionQueue`: `success` if there is no error, or
-    /// else `failure`. A cancelled operation calls `failure` with `URLError.cancelled`. Replaces earlier ones.
+    /// else `failure`. A cancelled operation calls `failure` with `URLError.cancelled`. Replaces earlier ones that have not
+    /// been called. Set after the end, they are called as well, once.
     public final func setCompletionHandler(success: Success? = nil, failure: Failure? = nil) {
-        let old = core.withLock { core in
-            defer { (core.success, core.failure) = (success, failure) }
-            return (core.success, core.failure)
-        }
-        withExtendedLifetime(old) {}
+        setFinalHandlers { ($0.success, $0.failure) = (success, failure) }
     }
 
     package override var serializesResponse: Bool { true }

@@ -33,10 +33,21 @@ struct OperationCore {
         let failure: HTTPRequestOperation.Failure?
     }
 
+    var finalHandlers: FinalHandlers { FinalHandlers(completion: completion, success: success, failure: failure) }
+
     var hasHandlers: Bool { success != nil || failure != nil || completion != nil }
 
+    /// Whether handlers must be handed to their queue now: there are some, and the operation has finished. Answers true
+    /// once until they are taken.
+    mutating func beginHandover() -> Bool {
+        guard isFinished, hasHandlers, !isHandoverPending else { return false }
+        isHandoverPending = true
+        return true
+    }
+
     mutating func takeHandlers() -> FinalHandlers {
-        FinalHandlers(completion: completion.take(), success: success.take(), failure: failure.take())
+        isHandoverPending = false
+        return FinalHandlers(completion: completion.take(), success: success.take(), failure: failure.take())
     }
 
     /// What few operations have.
@@ -97,6 +108,8 @@ struct OperationCore {
     /// The completion group, from the moment that it was entered.
     var enteredGroup: DispatchGroup?
     var isFinished = false
+    /// Whether the handlers have been handed to their queue, which has not called them yet.
+    var isHandoverPending = false
     /// Whether the handlers have run, or there are none.
     var areHandlersDone = false
     /// Whether the end has been posted: dependents and queues know of it.

@@ -32,7 +32,7 @@ extension URLConnectionOperation: HandoverTask {
             core.enterCompletionGroup()
             core.isFinished = true
             return (
-                core.transfer.take(), core.common.values.completionQueue, core.hasHandlers,
+                core.transfer.take(), core.common.values.completionQueue, core.beginHandover(),
                 core.common.values.postsNotifications
             )
         }
@@ -60,11 +60,23 @@ extension URLConnectionOperation: HandoverTask {
         handlersAreDone()
     }
 
-    /// The handlers have run, or there are none: forgets all closures.
+    /// Sets the handlers of the end. Those that come after it are called too, once.
+    final func setFinalHandlers(_ set: (inout OperationCore) -> Void) {
+        let (old, queue) = core.withLock { core -> (OperationCore.FinalHandlers, DispatchQueue?) in
+            let old = core.finalHandlers
+            set(&core)
+            return (old, core.beginHandover() ? core.common.values.completionQueue ?? .main : nil)
+        }
+        // What they hold may run a user's code when it is let go of: not under the lock.
+        withExtendedLifetime(old) {}
+        if let queue { CompletionOutbox.post(self, to: queue) }
+    }
+
+    /// The handlers have run, or there are none: forgets all closures, but for those that were set meanwhile.
     private func handlersAreDone() {
         let handlers = advanceDelivery { core in
             core.areHandlersDone = true
-            return (core.takeHandlers(), core.rareHandlers.take())
+            return core.rareHandlers.take()
         }
         withExtendedLifetime(handlers) {}
     }

@@ -164,6 +164,8 @@ extension URLConnectionOperation {
     ) {
         let old: Handler? = core.withLock { core in
             guard handler != nil || core.rareHandlers != nil else { return nil }
+            // Nobody will call it, or let go of it.
+            guard !core.areHandlersDone else { return nil }
             let handlers = core.handlers
             defer { handlers[keyPath: member] = handler }
             return handlers[keyPath: member]

@@ -205,16 +205,10 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     // MARK: Completion
 
     /// Called when the operation has finished and its results are final, on `completionQueue`, after a success or
-    /// failure handler. Forgotten then.
+    /// failure handler. Forgotten then. One that is set after the end is called as well, once.
     open override var completionBlock: (@Sendable () -> Void)? {
         get { core.withLock { $0.completion } }
-        set {
-            let old = core.withLock { core in
-                defer { core.completion = newValue }
-                return core.completion
-            }
-            withExtendedLifetime(old) {}
-        }
+        set { setFinalHandlers { $0.completion = newValue } }
     }
 
     // MARK: Copying

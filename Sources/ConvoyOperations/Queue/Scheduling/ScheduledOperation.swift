@@ -25,8 +25,6 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
         /// The end is being posted. Whoever connects the operation with another one, or adds it to a queue, either sees
         /// this mark or is seen by the end.
         static let over: UInt8 = 8
-        /// Foundation has been given a completion block.
-        static let hasBlock: UInt8 = 16
         /// A queue has taken the operation, or is about to.
         static let claimed: UInt8 = 32
     }
@@ -34,6 +32,7 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
     private let connections = OnceReference<OperationConnections>()
     private let scheduler = OnceReference<Scheduler>()
     private let firstHost = OnceReference<HostKey>()
+    private let completion = OnceReference<CompletionBlock>()
 
     /// The place in the queue. Read and written by the scheduler only, under its lock.
     var queueIndex: Int32 = -1
@@ -184,12 +183,16 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
         }
     }
 
-    /// Called when the operation has finished, on a queue of Foundation's. Forgotten then.
+    /// Called when the operation has finished, on a global queue. Forgotten then. One that is set after the end is called
+    /// as well, once.
     override open var completionBlock: (@Sendable () -> Void)? {
-        get { super.completionBlock }
+        get { completion.object?.block }
         set {
-            if newValue != nil { _ = set(Mark.hasBlock) }
-            super.completionBlock = newValue
+            if newValue != nil, !completion.isSet { _ = completion.set(CompletionBlock()) }
+            completion.object?.block = newValue
+            // The end sees the block, or is seen here.
+            atomicMemoryFence(ordering: .sequentiallyConsistent)
+            if has(Mark.over) { completion.object?.run() }
         }
     }
 
@@ -347,8 +350,8 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
         guard set(Mark.over) else { return }
         let dependents = connections.object?.end()
         didChangeValue(forKey: "isFinished")
-        // Foundation has handed the block on by now, and would keep it for ever.
-        if has(Mark.hasBlock) { super.completionBlock = nil }
+        atomicMemoryFence(ordering: .sequentiallyConsistent)
+        completion.object?.run()
         releaseWork()
         scheduler.object?.operationDidFinish(self)
         dependents?.forEach { dependent in
