@@ -18,7 +18,8 @@ import Testing
         nonisolated(unsafe) var outcome: Outcome?
         transfer.operation.setCompletionHandler(success: { _, _ in outcome = transfer.conclude(nil) })
         let isFinished = DispatchSemaphore(value: 0)
-        transfer.operation.observe(.isFinished) { _, _ in isFinished.signal() }
+        let observation = transfer.operation.observe(.isFinished) { _, _ in isFinished.signal() }
+        defer { observation.invalidate() }
         queue.async { free.wait() }
         let begun = ContinuousClock.now
         transfer.operation.start()

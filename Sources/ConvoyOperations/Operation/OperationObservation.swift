@@ -2,13 +2,17 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// Ends an observation. It ends by itself when the operation has finished.
+/// An observation, which lasts as long as this object: the counterpart of `NSKeyValueObservation`.
+///
+/// It ends when the object is released, by `invalidate()`, or when the operation has finished and that was told.
 public final class OperationObservation: Sendable {
     private let end: Locked<(@Sendable () -> Void)?>
 
     init(_ end: @escaping @Sendable () -> Void) { self.end = Locked(end) }
 
-    /// No call of the handler begins after this has returned, but one that is under way may go on.
+    deinit { invalidate() }
+
+    /// Ends the observation. No call of the handler begins after this has returned, but one that is under way may go on.
     public func invalidate() { end.withLock { $0.take() }?() }
 }
 
@@ -22,7 +26,7 @@ public struct OperationChange<Value: Sendable>: Sendable {
 
 extension URLConnectionOperation {
     /// What can be observed.
-    public struct Observable<Value: Sendable & Equatable>: Sendable {
+    public struct ObservedValue<Value: Sendable & Equatable>: Sendable {
         let read: @Sendable (Lifecycle) -> Value
     }
 
@@ -32,10 +36,10 @@ extension URLConnectionOperation {
     /// or a serial one of the library's own. It is called with no lock held, and after the change: what it reads
     /// from the operation may be newer than what it is told.
     ///
-    /// - Returns: what ends the observation; it may be dropped.
-    @discardableResult
+    /// - Returns: the observation. It ends when this is released: keep it, for example in a property, or in the
+    ///   operation's `userInfo`.
     public final func observe<Value: Sendable & Equatable>(
-        _ value: Observable<Value>, on queue: DispatchQueue? = nil,
+        _ value: ObservedValue<Value>, on queue: DispatchQueue? = nil,
         _ handler: @escaping @Sendable (URLConnectionOperation, OperationChange<Value>) -> Void
     ) -> OperationObservation {
         observationCenter.add(to: self, queue: queue) { operation, old, new in
@@ -45,12 +49,12 @@ extension URLConnectionOperation {
     }
 }
 
-extension URLConnectionOperation.Observable where Value == OperationState {
+extension URLConnectionOperation.ObservedValue where Value == OperationState {
     /// Where the operation is in its life.
     public static var state: Self { Self { $0.state } }
 }
 
-extension URLConnectionOperation.Observable where Value == Bool {
+extension URLConnectionOperation.ObservedValue where Value == Bool {
     /// Whether the state is `ready`. The dependencies are not in it.
     public static var isReady: Self { Self { $0.state == .ready } }
     /// Whether the state is `executing`.

@@ -131,7 +131,7 @@ import Testing
         let operation = HTTPRequestOperation(request: URLRequest(url: Self.url), transport: network)
         let queue = DispatchQueue(label: "observer")
         let seen = Seen()
-        operation.observe(.state, on: queue) { _, change in
+        operation.keepObserving(.state, on: queue) { _, change in
             seen.changes.withLock { $0.append([change.oldValue, change.newValue]) }
         }
         operation.pause()

@@ -26,7 +26,7 @@ import Testing
             operation.retryPolicy?.budget = nil
             operation.completionBlock = { [self] in finishes.add(1, ordering: .relaxed) }
             for _ in 0..<20 {
-                operation.observe(.state, on: observers) { [self] _, change in
+                operation.keepObserving(.state, on: observers) { [self] _, change in
                     if change.newValue == .finished { told.add(1, ordering: .relaxed) }
                 }
             }

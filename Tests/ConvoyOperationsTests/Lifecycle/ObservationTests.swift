@@ -38,7 +38,7 @@ import Testing
     @Test func `the last change is told though an earlier one is reported after it`() {
         let operation = operation()
         let told = Told()
-        operation.observe(.state, on: queue) { _, change in told.add(change) }
+        operation.keepObserving(.state, on: queue) { _, change in told.add(change) }
         operation.pause()
         let held = HeldEvents(of: operation)
         held.begin { operation.resume() }
@@ -59,7 +59,7 @@ import Testing
     @Test func `what changes nothing does not stand in the way of a change`() {
         let operation = operation()
         let told = Told()
-        operation.observe(.state, on: queue) { _, change in told.add(change) }
+        operation.keepObserving(.state, on: queue) { _, change in told.add(change) }
         operation.pause()
         // Each asks for an action. The first one notes the start, and the others change nothing.
         for _ in 0..<3 { operation.start() }
@@ -73,11 +73,11 @@ import Testing
     @Test func `observers that come while others are there hear what follows`() {
         let operation = operation()
         let (early, late) = (Told(), Told())
-        operation.observe(.state, on: queue) { _, change in early.add(change) }
+        operation.keepObserving(.state, on: queue) { _, change in early.add(change) }
         operation.pause()
         let held = HeldEvents(of: operation)
         held.begin { operation.resume() }
-        operation.observe(.state, on: queue) { _, change in late.add(change) }
+        operation.keepObserving(.state, on: queue) { _, change in late.add(change) }
         operation.pause()
         held.release(0)
         #expect(held.wait(for: 0))
@@ -98,11 +98,27 @@ import Testing
         #expect(told.all.isEmpty && !operation.observationCenter.isHolding)
     }
 
+    @Test func `an observation ends with the object that stands for it`() {
+        let operation = operation()
+        let told = Told()
+        var observation: OperationObservation? = operation.observe(.state, on: queue) { _, change in told.add(change) }
+        operation.pause()
+        queue.sync {}
+        queue.suspend()
+        operation.resume()
+        withExtendedLifetime(observation) {}
+        observation = nil
+        operation.pause()
+        queue.resume()
+        queue.sync {}
+        #expect(told.all == [[.ready, .paused]] && !operation.observationCenter.isHolding)
+    }
+
     @Test func `a finished operation keeps no observer`() {
         let operation = operation()
         operation.cancel()
         operation.start()
-        operation.observe(.state) { _, _ in Issue.record("nothing follows") }
+        operation.keepObserving(.state) { _, _ in Issue.record("nothing follows") }
         #expect(!operation.observationCenter.isHolding)
     }
 
@@ -110,8 +126,8 @@ import Testing
         let operation = operation()
         let told = Locked<[Bool]>([])
         let finished = Signal()
-        operation.observe(.isCancelled, on: queue) { _, change in told.withLock { $0.append(change.newValue) } }
-        operation.observe(.isFinished, on: queue) { _, _ in finished.fire() }
+        operation.keepObserving(.isCancelled, on: queue) { _, change in told.withLock { $0.append(change.newValue) } }
+        operation.keepObserving(.isFinished, on: queue) { _, _ in finished.fire() }
         operation.start()
         for _ in 0..<3 { operation.cancel() }
         #expect(finished.wait())
@@ -133,7 +149,7 @@ import Testing
             }
             return (operation: operation, told: Told())
         }
-        for (operation, told) in all { operation.observe(.state) { _, change in told.add(change) } }
+        for (operation, told) in all { operation.keepObserving(.state) { _, change in told.add(change) } }
         let threads = DispatchGroup()
         for number in 0..<4 {
             threads.enter()

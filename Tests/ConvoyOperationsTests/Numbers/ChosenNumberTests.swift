@@ -60,7 +60,7 @@ import Testing
         policy.budget = RetryBudget(share: number, reserve: 3)
         probe.operation.retryPolicy = policy
         let waiting = Signal()
-        probe.operation.observe(.isExecuting) { if $1.oldValue { waiting.fire() } }
+        probe.operation.keepObserving(.isExecuting) { if $1.oldValue { waiting.fire() } }
         RequestOperationQueue().addOperation(probe.operation)
         if number <= 1 || number.isNaN {
             #expect(probe.outcome() == Probe.succeeded)

@@ -51,7 +51,7 @@ import Testing
         policy.budget = nil
         probe.operation.retryPolicy = policy
         let waiting = Signal()
-        probe.operation.observe(.isExecuting) { if $1.oldValue { waiting.fire() } }
+        probe.operation.keepObserving(.isExecuting) { if $1.oldValue { waiting.fire() } }
         RequestOperationQueue().addOperation(probe.operation)
         #expect(waiting.wait())
         probe.operation.cancel()

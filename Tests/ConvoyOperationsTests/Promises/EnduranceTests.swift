@@ -68,7 +68,7 @@ final class EnduranceTests: XCTestCase {
                     token.use()
                     return request
                 }
-                operation.observe(.state) { [token] _, _ in token.use() }
+                operation.keepObserving(.state) { [token] _, _ in token.use() }
                 switch number % 50 {
                 case 0: operation.cancel()
                 case 1:

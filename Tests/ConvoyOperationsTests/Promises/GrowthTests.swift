@@ -48,7 +48,7 @@ final class GrowthTests: XCTestCase {
             operation.completionGroup = group
             operation.setCompletionHandler(success: { _, _ in inFlight.signal() }, failure: { _, _ in inFlight.signal() })
             switch kind {
-            case .observed: operation.observe(.state) { _, _ in }
+            case .observed: operation.keepObserving(.state) { _, _ in }
             case .intoFile:
                 let file = try XCTUnwrap(directory).file("\(number % 64)")
                 operation.outputStream = FileOutputStream(fileURL: file)

@@ -191,7 +191,7 @@ import Testing
     @Test func `an observer may use the operation in its handler`() {
         let probe = Probe(server.url("/quick"))
         let finished = Signal()
-        probe.operation.observe(.isFinished) { operation, change in
+        probe.operation.keepObserving(.isFinished) { operation, change in
             #expect(operation.response?.statusCode == 200)
             operation.cancel()
             operation.completionBlock = nil
@@ -263,7 +263,7 @@ import Testing
             }
             operation.retryHandler = { _, _ in token.use() }
             operation.prepare = { _ in token.use() }
-            operation.observe(.state, on: testQueue) { _, _ in token.use() }
+            operation.keepObserving(.state, on: testQueue) { _, _ in token.use() }
             operation.whenDelivered { [token] in
                 token.use()
                 delivered.fire()

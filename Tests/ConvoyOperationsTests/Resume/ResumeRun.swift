@@ -126,7 +126,7 @@ final class ResumeRun: @unchecked Sendable {
         } else {
             tally.note(\.outcomes)
         }
-        operation.observe(.isFinished) { _, change in
+        operation.keepObserving(.isFinished) { _, change in
             if change.newValue { tally.note(\.observations) }
         }
         operation.completionBlock = {

@@ -136,7 +136,7 @@ import Testing
         for pauses in [false, true] {
             let probe = Probe(server.url("/x"))
             probe.operation.retryPolicy = policy()
-            probe.operation.observe(.isExecuting) { if $1.oldValue { waiting.fire() } }
+            probe.operation.keepObserving(.isExecuting) { if $1.oldValue { waiting.fire() } }
             queue.addOperation(probe.operation)
             #expect(waiting.wait())
             if pauses {

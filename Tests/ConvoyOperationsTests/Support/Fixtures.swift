@@ -56,6 +56,16 @@ final class Signal: Sendable {
     func wait(within seconds: Double = 100) -> Bool { semaphore.wait(timeout: .now() + seconds) == .success }
 }
 
+extension URLConnectionOperation {
+    /// Observes the operation for as long as it exists.
+    func keepObserving<Value: Sendable & Equatable>(
+        _ value: ObservedValue<Value>, on queue: DispatchQueue? = nil,
+        _ handler: @escaping @Sendable (URLConnectionOperation, OperationChange<Value>) -> Void
+    ) {
+        userInfo[UUID().uuidString] = observe(value, on: queue, handler)
+    }
+}
+
 extension HTTPRequestOperation {
     /// Calls back once when the first bytes of the body have arrived.
     func onFirstBytes(_ body: @escaping @Sendable () -> Void) {
