@@ -3,8 +3,8 @@ import ConvoyTransport
 import Foundation
 import Synchronization
 
-/// The end of a batch: finishes when every member has finished, the members' own handlers have run, and the batch's
-/// completion has too. Operations that depend on it start after all of that.
+/// The last operation of a batch. It finishes when all members have finished, their own handlers have run, and the
+/// batch's completion has run. Operations that depend on it start after all of that.
 ///
 /// ```swift
 /// let batch = BatchOperation(of: operations)
@@ -14,9 +14,10 @@ import Synchronization
 /// Cancelled, it finishes without having called the completion; the members go on. One that is in no queue finishes
 /// when it is started or awaited.
 public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
-    /// How many members have finished and delivered, of how many. Each number comes once, in order.
+    /// Called with the number of members that have finished and run their handlers, and the total. Each number comes
+    /// once, in order.
     public typealias ProgressHandler = @Sendable (_ finished: Int, _ total: Int) -> Void
-    /// Called with all members, in the order in which they were given.
+    /// Called with all members, in the order in which they were passed in.
     public typealias Completion = @Sendable (_ operations: [URLConnectionOperation]) -> Void
 
     private struct Batch {
@@ -58,7 +59,7 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
         super.init()
         for member in members {
             addDependency(member)
-            // Not held by the members: a batch that nobody enqueues is let go of with them.
+            // Weak, so that a batch that is never enqueued is released together with its members.
             member.whenDelivered { [weak self] in self?.memberDelivered() }
         }
     }
@@ -89,7 +90,7 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
             return true
         }
         guard isNew else { return }
-        // One that has not been started finishes in `start()`, which a `RequestOperationQueue` calls at once.
+        // If it has not been started, it finishes in `start()`, which a `RequestOperationQueue` calls at once.
         super.cancel()
         completeIfDone()
     }
@@ -130,7 +131,7 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
     private func memberDelivered() {
         let (delivered, progress) = batch.withLock { batch in
             batch.delivered += 1
-            // Queued under the lock, which keeps the order of the numbers.
+            // Submitted under the lock, so that the numbers arrive in order.
             if let progress = batch.progress, !batch.isCancelled {
                 let (count, total) = (batch.delivered, self.total)
                 queue.async { progress(count, total) }

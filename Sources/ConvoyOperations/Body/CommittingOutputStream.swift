@@ -1,16 +1,16 @@
 import Foundation
 
-/// An output stream that holds back what is written to it until it hears that it is the response: a file that gets
-/// its name only when it is whole.
+/// An output stream that keeps its bytes provisional until the response is accepted: for example, a file that gets its
+/// final name only when it is complete.
 ///
-/// To put the bytes in their place is part of the operation. It finishes when that is done, and fails where it cannot
-/// be done, so that nothing that depends on it goes on without them.
+/// Committing is part of the operation: the operation finishes after the commit, and fails if the commit fails, so that
+/// no dependent runs without the bytes.
 package protocol CommittingOutputStream: RewindableOutputStream {
-    /// The response is whole, and its serializer has accepted it: puts the bytes in their place.
+    /// Puts the bytes in their final place: the response is complete and its serializer has accepted it.
     ///
-    /// Called once at most, before `close()`, on a thread of the library's own. A stream that is closed without it
-    /// drops what was written to it. It may come for a stream that nothing was written to: the body is empty.
+    /// Called at most once, before `close()`, on one of the library's threads. A stream that is closed without a commit
+    /// discards what was written to it. If the body is empty, `commit()` is called without any write before it.
     ///
-    /// - Throws: what becomes the operation's error.
+    /// - Throws: an error, which becomes the operation's error.
     func commit() throws
 }

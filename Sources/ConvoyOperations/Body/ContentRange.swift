@@ -1,6 +1,6 @@
 import Foundation
 
-/// The header field of the same name (RFC 9110, section 14.4).
+/// The `Content-Range` header field (RFC 9110, section 14.4).
 struct ContentRange: Equatable {
     let first: Int64
     let last: Int64

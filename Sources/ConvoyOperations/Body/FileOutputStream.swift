@@ -1,33 +1,33 @@
 import ConvoySupport
 import Foundation
 
-/// An output stream to a file that can start over: `OutputStream(url:append: false)`, and `rewind()`.
+/// An output stream to a file that can start over: like `OutputStream(url:append: false)`, with `rewind()`.
 ///
-/// The file is created when the stream is opened, or truncated if it is there; an operation truncates it only when
-/// the first response that belongs into it has come.
+/// Opening the stream creates the file, or truncates an existing one. An operation delays the truncation until the
+/// first response whose body goes into the file has arrived.
 public final class FileOutputStream: OutputStream, RewindableOutputStream {
     /// The file that is written.
     public let fileURL: URL
     private let file: FileWriter
     private var status = Stream.Status.notOpen
-    /// What the system said when opening, writing or closing failed.
+    /// The system error, if opening, writing or closing failed.
     public private(set) var failure: POSIXError?
-    /// Whether `open()` leaves what the file holds, until `rewind()` is called.
+    /// Whether `open()` keeps the file's contents; `rewind()` then truncates them.
     package var keepsContentsAtOpening = false
-    /// Whether the file is a regular one on a disk or in the memory of this machine, so that writing does not wait for
-    /// another program or another machine. Known when the stream is open.
+    /// Whether this is a regular file on a local disk or in memory, so that writing does not wait for another program
+    /// or another machine. Known once the stream is open.
     package private(set) var isOnLocalDisk = false
-    /// Whether it held something when it was opened that has not been truncated.
+    /// Whether the file had contents when it was opened that have not been truncated since.
     package private(set) var hasOldContents = false
 
-    /// A stream that is not open yet.
+    /// Makes a stream, not open yet.
     public init(fileURL: URL) {
         self.fileURL = fileURL
         file = FileWriter(inPlace: fileURL.path)
         super.init(toMemory: ())
     }
 
-    /// Foundation demands it of every output stream. A file stream writes no memory: opening this one fails.
+    /// Required by `OutputStream`. A file stream cannot write to memory, so opening this one fails.
     public required init(toMemory: ()) {
         fileURL = URL(fileURLWithPath: "")
         file = FileWriter(inPlace: "")
@@ -61,7 +61,7 @@ public final class FileOutputStream: OutputStream, RewindableOutputStream {
         if attempt({ () throws(FileWritingError) in try file.close() }), status != .error { status = .closed }
     }
 
-    /// Truncates the file to nothing and goes on from there.
+    /// Truncates the file to zero bytes and continues writing at its start.
     ///
     /// - Throws: `POSIXError`.
     public func rewind() throws {
@@ -70,7 +70,7 @@ public final class FileOutputStream: OutputStream, RewindableOutputStream {
         hasOldContents = false
     }
 
-    /// Does something with the file. Returns whether it could be done.
+    /// Runs a file operation and records its failure. Returns whether it succeeded.
     private func attempt(_ body: () throws(FileWritingError) -> Void) -> Bool {
         do throws(FileWritingError) {
             try body()

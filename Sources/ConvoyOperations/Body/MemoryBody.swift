@@ -8,7 +8,8 @@ struct MemoryBody {
 
     /// Forgets all bytes.
     ///
-    /// - Parameter expected: how many are going to come, if the server said. Its word is not worth more memory than this.
+    /// - Parameter expected: the announced length, if there is one. No more than 64 MiB are reserved on the server's
+    ///   word.
     mutating func startOver(expecting expected: Int64?) {
         data = Data()
         if let expected, expected > 4096, expected <= 64 << 20 { data.reserveCapacity(Int(expected)) }

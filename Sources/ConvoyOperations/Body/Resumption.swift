@@ -3,20 +3,21 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// How a body that has come in part is asked for again, and what the answer means (RFC 9110, sections 13.1.5, 14 and
+/// How the rest of a partly received body is requested, and what the answer means (RFC 9110, sections 13.1.5, 14 and
 /// 15.3.7).
 ///
-/// A value without I/O. The one aim: bytes of two different representations are never put together, and nothing
-/// short is taken for the whole. Servers that ignore `If-Range` are common, so the answer's own validators decide.
+/// A value without I/O. Its purpose is that bytes of two different representations are never combined, and an
+/// incomplete body is never taken for a complete one. Servers that ignore `If-Range` are common, so the answer's own
+/// validators decide.
 package struct Resumption: Sendable, Equatable {
-    /// What names the representation, as the first response told it.
+    /// What identifies the representation, from the first response.
     package struct Validators: Sendable, Equatable {
         /// A strong entity tag.
         package var entityTag: String?
         package var lastModified: String?
 
-        /// Whether an answer with this head is about the same representation. A tag that was there must be there
-        /// again; a date must not differ, and must be there again where nothing else names the representation.
+        /// Whether a response with this head is for the same representation. A tag must be repeated. A date must not
+        /// differ, and must be repeated if there is no tag.
         func match(_ head: ResponseHead) -> Bool {
             if let entityTag, !Self.areSame(head["ETag"], entityTag) { return false }
             guard let lastModified else { return true }
@@ -24,38 +25,39 @@ package struct Resumption: Sendable, Equatable {
             return Self.areSame(other, lastModified)
         }
 
-        /// Byte for byte: to Swift, two ways of writing an accent are equal.
+        /// Compares bytes: Swift's `==` treats canonically equivalent strings as equal.
         private static func areSame(_ one: String?, _ other: String) -> Bool {
             one?.utf8.elementsEqual(other.utf8) ?? false
         }
     }
 
     package let validators: Validators
-    /// Where the representation was: its validators mean nothing elsewhere. nil for any place.
+    /// The URL of the representation; its validators mean nothing at another one. nil for any URL.
     package let url: URL?
-    /// How many bytes are there.
+    /// How many bytes have been received.
     package let offset: Int64
-    /// How many there are in all, if a response has said so.
+    /// The length of the whole body, if a response has told it.
     package let total: Int64?
 
-    /// What the head of the answer means for the bytes that are there.
+    /// What the head of the answer means for the bytes already received.
     package enum Verdict: Equatable, Sendable {
-        /// The rest comes: append, until there are `total` bytes.
+        /// The rest follows: append until there are `total` bytes.
         case append(total: Int64)
-        /// The whole comes, from its first byte: forget what is there.
+        /// The whole body follows from its first byte: drop what was received.
         case startOver
-        /// Nothing is missing.
+        /// The body is already complete.
         case alreadyComplete
-        /// The answer cannot be used: ask again for the whole, without a range.
+        /// The answer is unusable: request the whole body, without a range.
         case askForWhole
-        /// The answer is about something else, an error of the server's: it is the response, what is there stays.
+        /// The answer is not about the body, such as a server error: it becomes the response, and the received bytes
+        /// are kept.
         case unrelated
     }
 
-    /// How to go on after a try that brought `offset` bytes of what `head` announced; nil when only a new start
-    /// from the first byte is safe.
+    /// How to continue after a try that received `offset` bytes of the body that `head` announced; nil if only starting
+    /// over from the first byte is safe.
     ///
-    /// - Parameter total: how many bytes there are in all, where an answer to a range has said what `head` did not.
+    /// - Parameter total: the length of the whole body, if the answer to a range told it and `head` did not.
     package init?(after head: ResponseHead?, of request: URLRequest, offset: Int64, total: Int64? = nil) {
         guard let head, offset > 0, head.statusCode == 200, !head.isEncoded,
             (request.httpMethod ?? "GET") == "GET", request.httpBody == nil, request.httpBodyStream == nil,
@@ -84,7 +86,7 @@ package struct Resumption: Sendable, Equatable {
         switch head.statusCode {
         case 206: return evaluatePart(head)
         case 416:
-            // Where nobody knows the length, "nothing behind your last byte" does not say that it is the same body.
+            // If the length was never known, a 416 does not prove that this is the same body.
             guard let total, total == offset, ContentRange.unsatisfied(head["Content-Range"]) == offset else {
                 return .askForWhole
             }
@@ -97,7 +99,8 @@ package struct Resumption: Sendable, Equatable {
     private func evaluatePart(_ head: ResponseHead) -> Verdict {
         guard !head.isEncoded, url == nil || Self.isSamePlace(head.url, url), validators.match(head),
             let range = ContentRange(head["Content-Range"]), range.first == offset,
-            // A range without a total proves no end, and one that stops before it is a part of a part.
+            // A range without a total does not show where the body ends, and one that stops short of the total leaves a
+            // gap.
             let whole = range.total, range.last == whole - 1, total == nil || total == whole,
             head.contentLength == nil || head.contentLength == whole - offset
         else { return .askForWhole }
@@ -109,7 +112,8 @@ package struct Resumption: Sendable, Equatable {
         return other.map { bytes(one).elementsEqual(bytes($0)) } ?? true
     }
 
-    /// A strong tag, or a date a minute older than the response: a younger one may name two representations.
+    /// A strong tag, or a date at least a minute older than the response: two representations may share a more recent
+    /// one.
     private static func validators(of head: ResponseHead) -> Validators? {
         let modified = head["Last-Modified"]
         if let tag = head["ETag"] {

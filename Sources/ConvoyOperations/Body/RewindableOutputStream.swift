@@ -1,12 +1,12 @@
 import Foundation
 
-/// An output stream that can forget what was written to it and start over, which Foundation's cannot.
+/// An output stream that can discard what was written to it and start over, which Foundation's streams cannot.
 ///
-/// A response that must be fetched again from its first byte (the server does not resume, or the resource has
-/// changed) needs it.
+/// Needed for a response that must be fetched again from its first byte, because the server cannot resume it or the
+/// resource has changed.
 public protocol RewindableOutputStream: OutputStream {
-    /// Drops all bytes that were written since the stream was opened. Called on a thread of the library's own.
+    /// Discards all bytes that were written since the stream was opened. Called on one of the library's threads.
     ///
-    /// - Throws: what the system said.
+    /// - Throws: the system's error.
     func rewind() throws
 }

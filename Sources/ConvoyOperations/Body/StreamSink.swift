@@ -4,12 +4,12 @@ import FoundationNetworking
 
 /// Writes the body to an `OutputStream`.
 ///
-/// A stream may be a user's code, a pipe that nobody reads, or a file on a server that is away: it is opened, written,
-/// set back and closed on a worker's thread, and the transfer waits meanwhile. Only a file on a local disk is written
-/// on the network thread, which saves two hops for each block.
+/// A stream may be a user's code, a pipe that nobody reads, or a file on an unreachable server. So it is opened,
+/// written, rewound and closed on a worker thread, while the transfer waits. Only a file on a local disk is written on
+/// the network thread, which saves two thread hops per block.
 ///
-/// It belongs to the network thread once it is open. What takes its time is finished later: `then` is called at once,
-/// where nothing had to be waited for, or on the network thread. Until it is, nothing else may be asked for.
+/// Once open, the sink belongs to the network thread. `then` is called synchronously if there was nothing to wait for,
+/// otherwise later on the network thread. Until then no other call may be made.
 final class StreamSink {
     /// The stream is used by one thread at a time: the network thread, or the one worker it waits for.
     private struct Box: @unchecked Sendable { let stream: OutputStream }
@@ -17,15 +17,16 @@ final class StreamSink {
     private let box: Box
     private let url: URL?
     private let perform: @Sendable (@escaping @Sendable () -> Void) -> Void
-    /// Whether the stream is told what becomes of the response before it is closed.
+    /// Whether the stream must be told that the response was accepted before it is closed.
     let commits: Bool
-    /// How many bytes of the body are kept so far.
+    /// How many bytes of the body have been written so far.
     private(set) var offset: Int64 = 0
-    /// Whether something that was asked for is not finished.
+    /// Whether a call has not finished yet.
     private(set) var isBusy = false
-    /// Whether it is to be closed as soon as it is no longer busy: the operation was cancelled and has not waited.
+    /// Whether to close the stream as soon as it is no longer busy, because the operation was cancelled and did not
+    /// wait for it.
     private var closesWhenIdle = false
-    /// How far the stream has ever been written: what lies behind the end must not stay there.
+    /// The furthest position ever written: bytes beyond the end of the final body must not remain.
     private var furthest: Int64 = 0
     private var isOpen = false
     /// Whether the stream is a file that is written on the network thread.
@@ -42,7 +43,7 @@ final class StreamSink {
         self.perform = perform
     }
 
-    /// Makes ready for bytes, and leaves what is there alone. Called before each try, on any thread.
+    /// Opens the stream without truncating it. Called before each try, on any thread.
     func open(then: @escaping @Sendable (URLError?) -> Void) {
         guard !isOpen else { return then(nil) }
         isOpen = true
@@ -63,7 +64,7 @@ final class StreamSink {
         }
     }
 
-    /// Takes bytes.
+    /// Writes bytes.
     func write(_ bytes: UnsafeRawBufferPointer, then: @escaping (URLError?) -> Void) {
         let count = Int64(bytes.count)
         if isDirect {
@@ -78,7 +79,7 @@ final class StreamSink {
         }
     }
 
-    /// Starts over: forgets all bytes.
+    /// Discards all bytes, to start over.
     func rewind(then: @escaping (URLError?) -> Void) {
         guard offset > 0 || (box.stream as? FileOutputStream)?.hasOldContents == true else { return then(nil) }
         work({ stream, url in Self.rewind(stream, url: url) }) { [self] failure in
@@ -90,8 +91,8 @@ final class StreamSink {
         }
     }
 
-    /// No bytes come any more. `then` hears whether what was written is where it belongs. Called once the operation
-    /// ends, however that is, on any thread.
+    /// Closes the stream. `then` is told whether everything was written. Called when the operation ends, in whatever
+    /// way, on any thread.
     func close(then: @escaping (URLError?) -> Void) {
         guard isOpen else { return then(nil) }
         guard !isBusy else {
@@ -103,7 +104,7 @@ final class StreamSink {
             box.stream.close()
             return then(leftover ?? Self.failureOfClosing(box.stream, url: url))
         }
-        // A stream that compresses or encrypts is whole only when it has been closed.
+        // A stream that compresses or encrypts writes its last bytes when it is closed.
         work({ stream, url in
             stream.close()
             return Self.failureOfClosing(stream, url: url)
@@ -114,7 +115,7 @@ final class StreamSink {
 
     private struct Owner: @unchecked Sendable { let sink: StreamSink }
 
-    /// Does something with the stream on a worker's thread, and goes on on the network thread.
+    /// Does something with the stream on a worker thread, then continues on the network thread.
     private func work(
         _ job: @escaping @Sendable (OutputStream, URL?) -> URLError?, then: @escaping (URLError?) -> Void
     ) {
@@ -149,7 +150,8 @@ final class StreamSink {
                     .cannotWriteToFile, url: url, "The output stream cannot start over: \(error)", underlying: error)
             }
         }
-        // A stream that appends has no position; one that does is set back, and judged when it is closed.
+        // An appending stream has no position. One that has a position is moved back to 0, and `leftover` checks it at
+        // the end.
         guard type(of: stream) == OutputStream.self, stream.property(forKey: .fileCurrentOffsetKey) != nil,
             stream.setProperty(NSNumber(value: 0), forKey: .fileCurrentOffsetKey)
         else {
@@ -160,7 +162,7 @@ final class StreamSink {
         return nil
     }
 
-    /// What an earlier and longer response has left behind the end, in a stream that could not be truncated.
+    /// The error if an earlier, longer response left bytes beyond the end, in a stream that could not be truncated.
     private var leftover: URLError? {
         guard offset < furthest else { return nil }
         return URLError(
@@ -190,7 +192,7 @@ final class StreamSink {
                 }
                 return failure(of: stream, url: url)
             }
-            // A stream that claims more than it was given is not believed.
+            // A faulty stream may claim to have written more than it was given.
             let taken = min(count, left)
             next += taken
             left -= taken
@@ -199,7 +201,7 @@ final class StreamSink {
     }
 
     private static func failure(of stream: OutputStream, url: URL?) -> URLError {
-        // Foundation's getter crashes where there is no error.
+        // Foundation's `streamError` getter crashes if there is no error.
         let cause: any Error
         if let file = stream as? FileOutputStream, let failure = file.failure {
             cause = failure

@@ -1,11 +1,11 @@
 import Synchronization
 
-/// A `Lifecycle` that many threads share: read without a lock, changed by compare-and-exchange, so that no
+/// A `Lifecycle` shared by many threads: read without a lock, and changed by compare-and-exchange, so that no
 /// transition overwrites another.
 ///
-/// Each change has a number, by which observers put the changes back in order.
+/// Changes are numbered, so that observers can put them back in order.
 package struct AtomicLifecycle: ~Copyable, Sendable {
-    /// The life in the lower half, the number of its last change in the upper.
+    /// The lifecycle in the lower half, the number of its last change in the upper half.
     private let word = Atomic<UInt64>(UInt64(Lifecycle().bits))
 
     package init() {}
@@ -14,20 +14,20 @@ package struct AtomicLifecycle: ~Copyable, Sendable {
         package let old: Lifecycle
         package let new: Lifecycle
         package let action: Lifecycle.Action
-        /// The number of the change: one more than that of the change before. Nil where nothing has changed and
-        /// only the action counts.
+        /// The number of the change: one more than the previous one. Nil if nothing has changed and there is only an
+        /// action.
         package let number: UInt32?
     }
 
     package var value: Lifecycle { Lifecycle(bits: UInt32(truncatingIfNeeded: word.load(ordering: .acquiring))) }
 
-    /// The life, and the number of the change that made it so.
+    /// The lifecycle, and the number of its last change.
     package var current: (life: Lifecycle, number: UInt32) {
         let word = word.load(ordering: .sequentiallyConsistent)
         return (Lifecycle(bits: UInt32(truncatingIfNeeded: word)), UInt32(truncatingIfNeeded: word >> 32))
     }
 
-    /// Lets an event happen; nil when it changes nothing and asks for nothing.
+    /// Applies an event; nil if it changes nothing and requires no action.
     package borrowing func handle(_ event: Lifecycle.Event) -> Transition? {
         var current = word.load(ordering: .acquiring)
         while true {

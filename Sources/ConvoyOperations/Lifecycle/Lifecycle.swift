@@ -1,18 +1,18 @@
-/// Where an operation is in its life.
+/// The state of an operation.
 public enum OperationState: UInt8, Sendable, CaseIterable {
-    /// Not begun, or resumed after a pause and not yet started again.
+    /// Not started yet, or resumed after a pause and not yet started again.
     case ready
     case executing
-    /// Held back by `pause()`, before it began or in the middle.
+    /// Held back by `pause()`, before it was started or while it was executing.
     case paused
-    /// Done, failed or cancelled. Final.
+    /// Succeeded, failed or cancelled. Final.
     case finished
 }
 
-/// The life of an operation as a value: what state it is in, what it still waits for, and what each event does.
+/// The lifecycle of an operation as a value: its state, what it still waits for, and what each event does.
 ///
-/// No locks and no I/O. `handle(_:)` is the one function that changes it; it returns what the operation must do.
-/// Every interleaving of the operation's life is a sequence of calls of it, and the tests run them all.
+/// No locks and no I/O. `handle(_:)` is the only function that changes it, and returns what the operation must do.
+/// Every interleaving is a sequence of calls to it, and the tests run them all.
 ///
 /// | from \ to | ready | executing | paused | finished |
 /// |---|---|---|---|---|
@@ -21,22 +21,22 @@ public enum OperationState: UInt8, Sendable, CaseIterable {
 /// | paused | resume | | | cancel, expire |
 /// | finished | | | | |
 ///
-/// A change and the action that it asks for are two steps, and other threads may make any number of changes in
-/// between. So each try at the request has a number. Whoever begins or stops the work says which try is meant, and
-/// so does the work when it ends: what comes too late, or too early, finds out and does no harm.
+/// A change and the action that it requires are two steps, and other threads may make any number of changes in between.
+/// So each try at the request has a number, and every call that begins, stops or ends work names its try. A call that
+/// comes too late or too early is recognized by the number, and does no harm.
 package struct Lifecycle: Hashable, Sendable {
-    /// The number of a try at the request. Each time work begins it is a higher one, modulo 65,536.
+    /// The number of a try at the request. It grows by one each time work begins, and wraps around at 65,536.
     package typealias TryNumber = UInt16
 
-    /// What goes on beneath the state. Work is one try at the request: preparing, transferring and processing it.
+    /// The state of the current try's work: preparing the request, transferring it, and processing the response.
     package enum Work: UInt8, Sendable, CaseIterable {
-        /// Nothing: it has not begun, or it was stopped.
+        /// Not begun, or stopped.
         case none
-        /// Under way. It ends with `workCompleted`.
+        /// In progress. It ends with `workCompleted`.
         case running
-        /// Under way, and asked to stop. It ends with `workStopped`, or with `workCompleted` if that came first.
+        /// In progress, and asked to stop. It ends with `workStopped`, or with `workCompleted` if that comes first.
         case stopping
-        /// It has an outcome, which waits for a paused operation to go on.
+        /// Complete: a paused operation holds the outcome back until it is resumed.
         case complete
     }
 
@@ -46,17 +46,17 @@ package struct Lifecycle: Hashable, Sendable {
         case pause
         case resume
         case cancel
-        /// The time that the whole operation may take is over.
+        /// The time limit for the whole operation has passed.
         case expire
         /// The work has stopped because it was asked to, without an outcome.
         case workStopped(TryNumber)
-        /// The work has an outcome, good or bad, and it is stored.
+        /// The work has an outcome, success or failure, and it is stored.
         case workCompleted(TryNumber)
-        /// The work has stopped by itself and must be done anew: what came was of no use.
+        /// The work has ended by itself without an outcome, and must be repeated at once.
         case workMustRepeat(TryNumber)
-        /// The work has failed and shall be tried again later.
+        /// The work has failed, and will be tried again later.
         case workWillRetry(TryNumber)
-        /// It is later: what the wait after that try was for.
+        /// The delay before the retry that follows that try is over.
         case retryDue(TryNumber)
     }
 
@@ -66,39 +66,39 @@ package struct Lifecycle: Hashable, Sendable {
         case begin(TryNumber)
         /// Ask the work of that try to stop.
         case stop(TryNumber)
-        /// The state is `finished`: post it, and deliver.
+        /// The state is `finished`: post the change, and call the handlers.
         case finish
-        /// Whether the operation is ready to be started has changed: tell its queue.
+        /// The readiness of the operation has changed: tell its queue.
         case readinessChanged
-        /// As before; and if no queue does it, start the operation again.
+        /// As `readinessChanged`; and if no queue will do it, start the operation again.
         case restart
-        /// A queue has started an operation that was paused meanwhile: its slot is free.
+        /// A queue has started an operation that cannot run now: give the slot back.
         case slotFreed
         /// A running operation was paused: ask the work of that try to stop, and give the slot back.
         case stopAndFreeSlot(TryNumber)
-        /// Give the slot back, and let `retryDue` come when it is time.
+        /// Give the slot back, and send `retryDue` when the delay is over.
         case awaitRetry(TryNumber)
     }
 
     package private(set) var state = OperationState.ready
     package private(set) var work = Work.none
     package private(set) var isCancelled = false
-    /// Whether the time for the whole operation was over before it had an outcome, and before it was cancelled.
+    /// Whether the time limit for the whole operation passed before there was an outcome or a cancellation.
     package private(set) var isExpired = false
-    /// Whether `start` has ever come. Until then a Foundation queue must not see the operation finish.
+    /// Whether the operation was ever started. Until then a Foundation queue must not see it finish.
     package private(set) var wasStarted = false
-    /// Whether it is ready but for the time that must pass before it is tried again.
+    /// Whether it is ready except for the delay before a retry.
     package private(set) var isBackingOff = false
-    /// The try that is under way, or the last one; 0 before the first.
+    /// The current try, or the last one; 0 before the first.
     package private(set) var tryNumber: TryNumber = 0
 
-    /// Whether, as far as its own life goes, it may be started now.
+    /// Whether it may be started now, apart from dependencies and queues.
     package var isStartable: Bool { state == .ready && !isBackingOff }
 
-    /// Whether all that is left for it is to finish, without an outcome.
+    /// Whether it was cancelled or has expired, so that it only has to finish, without an outcome.
     package var isEnding: Bool { isCancelled || isExpired }
 
-    /// Whether it finished with what the work has brought. What came before an end of another kind does not count.
+    /// Whether it finished with the outcome of its work. After a cancellation or an expiry, the work does not count.
     package var hasOutcome: Bool { state == .finished && !isEnding }
 
     package init() {}
@@ -119,7 +119,7 @@ package struct Lifecycle: Hashable, Sendable {
         }
     }
 
-    /// Whether work is being done, and it is that of the given try.
+    /// Whether the given try is in progress.
     package func isUnderWay(_ number: TryNumber) -> Bool {
         number == tryNumber && (work == .running || work == .stopping)
     }
@@ -138,14 +138,14 @@ package struct Lifecycle: Hashable, Sendable {
             return .slotFreed
         case .ready:
             wasStarted = true
-            // Work that is still stopping ends the operation when it has stopped.
+            // If work is still stopping, the operation finishes when it has stopped.
             if isEnding { return work == .stopping ? .nothing : finish() }
             guard !isBackingOff else { return .slotFreed }
             state = .executing
             switch work {
             case .none: return begin()
             case .complete: return finish()
-            // Resumed before the stop was done: it begins anew once it is.
+            // Resumed before the work had stopped: the next try begins once it has.
             case .running, .stopping: return .nothing
             }
         }
@@ -194,7 +194,7 @@ package struct Lifecycle: Hashable, Sendable {
             return .stop(tryNumber)
         case .ready, .paused:
             if wasStarted { return work == .stopping ? .nothing : finish() }
-            // Whoever starts it, now or later, finishes it: a queue starts what is ready.
+            // It finishes when it is started: a queue will start it, as it is ready now.
             state = .ready
             return .readinessChanged
         }
@@ -219,7 +219,7 @@ package struct Lifecycle: Hashable, Sendable {
     private mutating func workWillRetry() -> Action {
         work = .none
         if isEnding { return finish() }
-        // Paused meanwhile: the resume is the next try.
+        // Paused meanwhile: the next try begins after the resume.
         guard state == .executing else { return .nothing }
         state = .ready
         isBackingOff = true
@@ -242,7 +242,7 @@ package struct Lifecycle: Hashable, Sendable {
 // MARK: - In one word
 
 extension Lifecycle {
-    /// The whole life in one word, for an atomic.
+    /// The whole lifecycle packed into one word, for an atomic.
     package var bits: UInt32 {
         UInt32(state.rawValue) | UInt32(work.rawValue) << 2 | (isCancelled ? 1 << 4 : 0)
             | (wasStarted ? 1 << 5 : 0) | (isExpired ? 1 << 6 : 0) | (isBackingOff ? 1 << 7 : 0)

@@ -1,25 +1,25 @@
 import ConvoyTransport
 
-/// Who has the work of an operation at the moment, so that a stop finds it. A value; the operation keeps it behind a
-/// lock.
+/// The phase of an operation's current try, and its connection, so that a stop can reach it. A value; the operation
+/// guards it with a lock.
 ///
-/// What the lifecycle asks for arrives here from several threads, in any order. Each call names its try. A stop that
-/// arrives before its try has begun is remembered until then; whatever concerns a try that has ended is ignored.
-/// The lifecycle begins a try only when the one before has ended, so there is never more than one in here.
+/// The lifecycle's actions arrive here from several threads, in any order, so each call names its try. A stop that
+/// arrives before its try has begun is remembered until then; calls for a try that has ended are ignored. The lifecycle
+/// begins a try only when the previous one has ended, so there is never more than one at a time.
 struct WorkSlot {
     typealias TryNumber = Lifecycle.TryNumber
 
     enum Phase {
         case idle
-        /// Between the start and the connection. A stop is left as a note.
+        /// Begun, but without a connection yet. A stop is only noted.
         case preparing
         case connected(any Connection)
-        /// The transfer is over and its outcome is being made: nothing to stop.
+        /// The transfer is over and its outcome is being produced: there is nothing to stop.
         case concluding
     }
 
     private(set) var phase = Phase.idle
-    /// The try that is in the slot, or was the last.
+    /// The current try, or the last one.
     private(set) var number: TryNumber = 0
     /// The last try that was asked to stop.
     private(set) var stopped: TryNumber = 0
@@ -28,12 +28,12 @@ struct WorkSlot {
     mutating func begin(_ number: TryNumber) {
         self.number = number
         phase = .preparing
-        // A stop may have come before. Else the note is of an older try, and is brought near: numbers are compared by
-        // their distance, as they begin again at 0 some day.
+        // The stop may have arrived already. Otherwise `stopped` is moved up to the previous try: numbers wrap around,
+        // and are compared by their distance.
         if stopped != number { stopped = number &- 1 }
     }
 
-    /// Notes that a try shall stop. Returns the connection to cancel, if the try has one.
+    /// Asks a try to stop. Returns the connection to cancel, if the try has one.
     mutating func stop(_ number: TryNumber) -> (any Connection)? {
         guard Int16(bitPattern: number &- stopped) >= 0 else { return nil }
         stopped = number
@@ -41,35 +41,36 @@ struct WorkSlot {
         return connection
     }
 
-    /// Ends a try in its preparation, if it was asked to stop.
+    /// Ends a try that is still preparing, if it was asked to stop. Returns whether it did.
     mutating func endIfStopped(_ number: TryNumber) -> Bool {
         guard isPreparing(number), stopped == number else { return false }
         phase = .idle
         return true
     }
 
-    /// Gives a try its connection. False if it was asked to stop, or is over: then the connection is not needed.
+    /// Gives a try its connection. False if the try was asked to stop or has ended, so that the connection is not
+    /// needed.
     mutating func connect(_ number: TryNumber, _ connection: any Connection) -> Bool {
         guard isPreparing(number), stopped != number else { return false }
         phase = .connected(connection)
         return true
     }
 
-    /// The work of a try has brought what it can. False if the try is over already.
+    /// Notes that the transfer of a try is over. False if the try has already ended.
     mutating func conclude(_ number: TryNumber) -> Bool {
         guard isUnderWay(number) else { return false }
         phase = .concluding
         return true
     }
 
-    /// A try has ended without an outcome. False if it is over already.
+    /// Ends a try without an outcome. False if it has already ended.
     mutating func end(_ number: TryNumber) -> Bool {
         guard isUnderWay(number) else { return false }
         phase = .idle
         return true
     }
 
-    /// Whether a try has begun, and neither ended nor been brought to its conclusion.
+    /// Whether a try has begun, and has neither ended nor reached `concluding`.
     private func isUnderWay(_ number: TryNumber) -> Bool {
         guard number == self.number else { return false }
         switch phase {

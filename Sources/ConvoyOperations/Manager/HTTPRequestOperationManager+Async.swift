@@ -3,8 +3,8 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The verbs, in the form with async/await. Cancelling the task cancels the operation. No queue of the caller's, and
-/// not the main queue, is needed for them to go on.
+/// The HTTP verbs with async/await. Cancelling the task cancels the operation. They use neither `completionQueue` nor
+/// the main queue.
 ///
 /// With a type, the response becomes a value of it: `Data` and `String` of any content type, ``JSON`` of any shape, and
 /// everything else as JSON by the manager's `decoder`. Status codes, content types and limits are those of the manager's

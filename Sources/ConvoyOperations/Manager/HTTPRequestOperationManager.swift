@@ -5,33 +5,32 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// Makes and enqueues HTTP request operations that have much in common: the counterpart of
-/// `AFHTTPRequestOperationManager`.
+/// Makes and enqueues HTTP request operations with common settings. The counterpart of `AFHTTPRequestOperationManager`.
 ///
-/// It runs at most 256 operations at a time, and 64 for one host, unless `operationQueue` is given other limits; the
-/// others wait.
+/// It runs at most 256 operations at a time, and 64 per host, unless `operationQueue` has other limits; the others
+/// wait.
 ///
-/// All members can be used from any thread. What is changed applies to operations made afterwards.
+/// All members can be used from any thread. Changed settings apply to operations made afterwards.
 open class HTTPRequestOperationManager: @unchecked Sendable {
     /// How many operations a manager's own queue runs at a time: 256.
     ///
-    /// Over HTTP/1.1 each needs a connection, and a download a file too: 512 descriptors of the 1,024 that a process
-    /// usually may have (`ulimit -n`). Without a limit a burst of a few thousand requests fails for want of descriptors.
-    /// Browsers keep to 256 connections, too.
+    /// Over HTTP/1.1 each operation needs a connection, and a download a file too: 512 of the 1,024 file descriptors
+    /// that a process usually may have (`ulimit -n`). Without a limit, a burst of a few thousand requests runs out of
+    /// descriptors. Browsers have the same limit of 256 connections.
     public static let defaultMaxConcurrentOperationCount = 256
 
-    /// How many operations a manager's own queue runs at a time for one host, by name and port: 64.
+    /// How many operations a manager's own queue runs at a time per host (name and port): 64.
     ///
-    /// Enough to keep a fast server busy, and below the 100 streams that HTTP/2 servers commonly allow on a connection
-    /// (RFC 9113, section 6.5.2); and a host that does not answer takes a quarter of the slots at most. Others take 5
-    /// (OkHttp, with 64 in all), 6 (`URLSession` and browsers) or 8 (AsyncHTTPClient): set such a limit for a
-    /// server over HTTP/1.1 that is not one's own.
+    /// This is enough to keep a fast server busy, and below the 100 streams that HTTP/2 servers commonly allow on a
+    /// connection (RFC 9113, section 6.5.2); a host that does not answer takes at most a quarter of the slots. OkHttp
+    /// allows 5 (and 64 in all), `URLSession` and browsers 6, AsyncHTTPClient 8: set such a limit for HTTP/1.1 servers
+    /// that are not your own.
     public static let defaultMaxConcurrentOperationCountPerHost = 64
 
     let settings: Locked<ManagerSettings>
 
-    /// What relative URLs are relative to. Its path ends in a slash, which is added where it is missing, so that
-    /// `users` under `http://host/v1` is `http://host/v1/users`.
+    /// The URL against which relative URLs are resolved. A slash is added to its path if there is none at the end, so
+    /// that `users` under `http://host/v1` is `http://host/v1/users`.
     public let baseURL: URL?
     /// `baseURL` as text, where a plain path need only be put behind it.
     let basePrefix: String?
@@ -61,13 +60,14 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
 
     // MARK: Settings of the operations
 
-    /// What the operations' connections do beyond their requests.
+    /// Settings for the operations' connections.
     public final var connectionConfiguration: ConnectionConfiguration {
         get { settings.withLock { $0.common.configuration } }
         set { change { $0.configuration = newValue } }
     }
 
-    /// Whether and when the operations' requests are tried again. nil, no retries, unless set.
+    /// Whether and when failed requests are retried. nil, the default, allows only the immediate retries of requests of
+    /// which provably nothing was sent.
     public final var retryPolicy: RetryPolicy? {
         get { settings.withLock { $0.common.retryPolicy } }
         set { change { $0.retryPolicy = newValue } }
@@ -87,7 +87,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         set { change { $0.timeoutIntervalForResource = newValue } }
     }
 
-    /// Whether the operations may share one transfer with identical GETs that are in flight. False, unless set.
+    /// Whether operations may share one transfer with identical GETs that are in flight. False by default.
     public final var coalescesIdenticalRequests: Bool {
         get { settings.withLock { $0.common.coalesces } }
         set { change { $0.coalesces = newValue } }
@@ -100,14 +100,14 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
             body(&settings.common)
             return old
         }
-        // It may be the last to refer to a user's objects: not under the lock.
+        // The old settings may hold the last reference to a user's objects, which must not be released under the lock.
         withExtendedLifetime(old) {}
     }
 
-    /// How many network threads the operations are spread over, in turn. 1, the shared one, unless set.
+    /// How many network threads the operations are spread over, in turn. 1 by default: the shared one.
     ///
-    /// One thread carries tens of thousands of requests a second. More help where TLS or decompression fill a core;
-    /// each keeps connections of its own.
+    /// One thread handles tens of thousands of requests per second. More threads help if TLS or decompression saturates
+    /// a core. Each thread has its own connections.
     public final var networkThreadCount: Int {
         get { settings.withLock { $0.threads.count } }
         set {
@@ -120,24 +120,24 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         }
     }
 
-    /// Where the operations run. Unless set, a `RequestOperationQueue` of the manager's own, which lets
-    /// `defaultMaxConcurrentOperationCount` (256) operations run at a time, and
-    /// `defaultMaxConcurrentOperationCountPerHost` (64) for one host.
+    /// The queue in which the operations run. By default a `RequestOperationQueue` of the manager's own, which runs at
+    /// most `defaultMaxConcurrentOperationCount` (256) operations at a time, and
+    /// `defaultMaxConcurrentOperationCountPerHost` (64) per host.
     ///
     /// Its `maxConcurrentOperationCount` can be changed at any time. For another limit per host, set a
-    /// `RequestOperationQueue` with that limit; a queue made by hand has none, as Foundation's has none.
+    /// `RequestOperationQueue` with that limit. A queue that you create has no limits, like Foundation's.
     public final var operationQueue: OperationQueue {
         get { settings.withLock { $0.operationQueue } }
         set { settings.withLock { $0.operationQueue = newValue } }
     }
 
-    /// Where the operations' handlers run; nil is the main queue.
+    /// The queue on which the operations' handlers run; nil is the main queue.
     public final var completionQueue: DispatchQueue? {
         get { settings.withLock { $0.common.completionQueue } }
         set { change { $0.completionQueue = newValue } }
     }
 
-    /// A group that each operation is in from its being enqueued until its handlers have run.
+    /// A group that each operation enters when it is enqueued and leaves after its handlers have run.
     public final var completionGroup: DispatchGroup? {
         get { settings.withLock { $0.common.completionGroup } }
         set { change { $0.completionGroup = newValue } }
@@ -147,12 +147,12 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
 
     /// The URL that a string stands for under `baseURL` (RFC 3986, section 5.2).
     ///
-    /// The string may have characters that a URL cannot have, such as spaces and letters beyond ASCII: they are
-    /// percent-encoded, each in its part of the URL, and what is encoded already (`%20`) stays as it is. A `\` is
-    /// encoded too and never taken for a `/`.
+    /// The string may contain characters that are not allowed in a URL, such as spaces and non-ASCII letters: they are
+    /// percent-encoded, by the rules of their part of the URL. What is encoded already (`%20`) is kept. A `\` is
+    /// encoded too, and never treated as a `/`.
     ///
-    /// - Throws: `URLError.badURL` for a string that is no URL, has no host or not one that can be told for certain,
-    ///   or is relative without a base.
+    /// - Throws: `URLError.badURL` for a string that is not a URL, has no host or an ambiguous one, or is relative
+    ///   without a base.
     public final func url(for string: String) throws(URLError) -> URL {
         if let prefix = basePrefix, Self.isPlainPath(string), let url = URL(string: prefix + string) { return url }
         guard let url = URLReference.url(string, relativeTo: baseURL) else {
@@ -162,8 +162,8 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         return url
     }
 
-    /// An operation for a request, with the manager's settings. Not enqueued. The place to override where all
-    /// operations of a manager need something more.
+    /// An operation for a request, with the manager's settings. Not enqueued. Override it to change all operations of a
+    /// manager.
     open func makeOperation(request: URLRequest) -> HTTPRequestOperation {
         HTTPRequestOperation(.foundation(request), settings: settings.withLock { $0.settingsOfNextOperation() })
     }
@@ -183,7 +183,8 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         return operation
     }
 
-    /// What a relative path is put behind: the base's text up to its last slash.
+    /// The text to which a plain relative path can be appended: the base URL if it ends in a slash; nil for other
+    /// bases.
     private static func prefix(_ base: URL) -> String? {
         guard base.host != nil, base.query == nil, base.fragment == nil else { return nil }
         return base.path.isEmpty ? base.absoluteString + "/" : base.absoluteString.hasSuffix("/") ? base.absoluteString : nil

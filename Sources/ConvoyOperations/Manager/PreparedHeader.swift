@@ -3,13 +3,12 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// What a request serializer makes of each GET without parameters, made once.
+/// The header that a request serializer makes for every GET without parameters, made once.
 struct PreparedHeader: Sendable {
     let header: RequestHeader
     let timeoutInterval: TimeInterval
 
-    /// Nil for serializers of which that is not known, and for those whose header cannot be sent: they say so with each
-    /// request.
+    /// Nil for serializers of other types, and for those whose header cannot be sent: they throw for each request.
     init?(_ serializer: any URLRequestSerialization) {
         let http: HTTPRequestSerializer
         switch serializer {
@@ -22,6 +21,6 @@ struct PreparedHeader: Sendable {
         timeoutInterval = http.timeoutInterval ?? Self.defaultTimeoutInterval
     }
 
-    /// Foundation's.
+    /// Foundation's default.
     private static let defaultTimeoutInterval = URLRequest(url: URL(fileURLWithPath: "/")).timeoutInterval
 }

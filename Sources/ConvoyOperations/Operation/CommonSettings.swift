@@ -4,8 +4,8 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The settings that operations of one manager have in common. They share one object until one of them is set
-/// differently: to copy each setting into each operation would take longer than to send its request.
+/// The common settings of a manager's operations. They share one object until a setting of one operation is changed, as
+/// copying every setting into every operation would take longer than sending its request.
 final class CommonSettings: @unchecked Sendable {
     struct Values: Sendable {
         var transport: any Transport = NetworkThread.shared
@@ -23,24 +23,24 @@ final class CommonSettings: @unchecked Sendable {
         var coalesces = false
         var maximumBodySize = 256 << 20
         var responseStringEncoding: String.Encoding?
-        /// Set where the body of a plainly acceptable response is left to the task that awaits it.
+        /// Set if the body of a plainly acceptable response is left to the awaiting task.
         var awaitedValue: (any PlainJSONAcceptance)?
-        /// The host of requests that were prepared for the manager's base URL.
+        /// The host of prepared requests: that of the manager's base URL.
         var baseHost: HostKey?
         var serializer = SerializerFacts(HTTPResponseSerializer())
     }
 
-    // Changed only by the one that refers to it, under the lock of its operation.
+    // Changed only while one operation has the only reference, under that operation's lock.
     @exclusivity(unchecked) var values: Values
 
     init(_ values: Values = Values()) { self.values = values }
 
-    /// Those of an operation that nothing was set for.
+    /// The default settings.
     static let standard = CommonSettings()
 }
 
-/// A response serializer, and what the engine asks it, asked once: the network thread runs no code of a user's, and
-/// what a value conforms to takes long to find out.
+/// A response serializer, and the answers to what the engine asks of it. They are computed once, because the network
+/// thread runs no user code, and because conformance checks are slow.
 struct SerializerFacts: Sendable {
     let serializer: any HTTPResponseSerialization
     /// The same, if it is the one that parses nothing.

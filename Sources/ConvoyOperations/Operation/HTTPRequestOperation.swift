@@ -5,7 +5,7 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// An HTTP request as an operation, whose response a serializer validates and parses. The counterpart of
+/// An HTTP request as an operation, with a serializer that validates and parses the response. The counterpart of
 /// `AFHTTPRequestOperation`.
 ///
 /// The serializer runs before the operation finishes, so that an operation that depends on this one finds
@@ -30,14 +30,15 @@ open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
         }
     }
 
-    /// What the serializer made of the body; nil until the operation has finished, and where there is nothing. For
-    /// a response with an unacceptable status this is its parsed body, beside `error`.
+    /// The object that the serializer made from the body; nil until the operation has finished, and if there is no
+    /// object. For a response with an unacceptable status it is the parsed body of that response, and `error` is set
+    /// too.
     public final var responseObject: Any? {
         guard hasOutcome else { return nil }
         let (object, undecoded) = core.withLock { core in
             (core.object, core.isUndecoded ? (core.common.values.serializer.serializer, core.head, core.data) : nil)
         }
-        // Left to the task that awaits it: somebody else asks too.
+        // Decoding was left to the awaiting task, and somebody else asks for the object.
         if let (serializer, head, data) = undecoded {
             return try? serializer.responseObject(for: head?.urlResponse, data: data)
         }
@@ -55,8 +56,8 @@ open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
 }
 
 extension HTTPRequestOperation {
-    /// Lets the operation fail with the error when it is started: what becomes of a request that could not be made,
-    /// so that whoever waits for it hears of it in the same way.
+    /// Makes the operation fail with the error when it is started. So a request that could not be made is reported in
+    /// the same way as one that failed.
     func fail(with error: any Error) {
         core.withLock { $0.presetFailure = error }
     }
@@ -74,7 +75,7 @@ extension HTTPRequestOperation {
             if let value = try serializer.value(ofPlain: data) { return value }
             return try value(of: nil)
         } catch {
-            // Once more, for the error that tells of the response.
+            // Once more, for an error that describes the response.
             return try value(of: try serializer.value(for: head?.urlResponse, data: data))
         }
     }
@@ -87,9 +88,9 @@ extension HTTPRequestOperation {
             "The response is \(object.map { "of type \(Swift.type(of: $0))" } ?? "empty"), not \(Value.self).")
     }
 
-    /// As `finished()`, and delivers `responseObject` as the type that the serializer makes.
+    /// Waits like `finished()`, and returns `responseObject` as the type that the serializer makes.
     ///
-    /// - Throws: the operation's `error`, or `URLError.cannotParseResponse` where the object is of another type.
+    /// - Throws: the operation's `error`, or `URLError.cannotParseResponse` if the object is of another type.
     public final func value<Value: Sendable>(as type: Value.Type = Value.self) async throws -> Value {
         try await finished()
         return try value(of: responseObject)

@@ -2,26 +2,27 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// Tells observers of an operation's changes: every one, once, in the order in which they were made, the last one too.
+/// Notifies observers of an operation's changes: of every change once, in the order in which they were made, including
+/// the last.
 ///
-/// Changes are made by many threads and reported here in any order; their numbers put them right. When the last
-/// one, that to `finished`, has been handed to the observers' queues, all observers are let go of. An operation that
-/// nobody observes has none, and pays for one atomic read a change.
+/// Changes are made by many threads and reported here in any order; they are sorted by their numbers. When the last
+/// one, the change to `finished`, has been submitted to the observers' queues, all observers are released. An operation
+/// that nobody observes has no center, and pays for one atomic read per change.
 final class ObservationCenter: Sendable {
     typealias Handler = @Sendable (URLConnectionOperation, Lifecycle, Lifecycle) -> Void
 
     private struct State {
         var observers: [Int: Observer] = [:]
         var nextKey = 0
-        /// The number of the last change that was told; nil until there is an observer.
+        /// The number of the last change that observers were notified of; nil until there is an observer.
         var told: UInt32?
-        /// Changes that were reported before one that was made before them.
+        /// Changes that were reported early: an earlier change is still missing.
         var waiting: [UInt32: AtomicLifecycle.Transition] = [:]
     }
 
     private let state = Locked(State())
 
-    /// Whether it holds an observer.
+    /// Whether there are observers.
     var isHolding: Bool { state.withLock { !$0.observers.isEmpty } }
 
     func add(
@@ -30,12 +31,12 @@ final class ObservationCenter: Sendable {
         // From here on every change is reported.
         operation.onlookers.insert(.observer)
         atomicMemoryFence(ordering: .sequentiallyConsistent)
-        // Without a target, each serial queue may get a thread of its own, and with many observers the threads and what
-        // the allocator keeps for them grow.
+        // Without a target, each serial queue may get its own thread. With many observers, the threads and the memory
+        // that the allocator keeps for them would add up.
         let serial = DispatchQueue(label: "Convoy.Observation", target: queue ?? OperationQueues.processing)
         let key: Int? = state.withLock { state in
             let (life, number) = operation.lifecycle.current
-            // Nothing follows.
+            // There will be no further change.
             guard life.state != .finished else { return nil }
             if state.told == nil { state.told = number }
             state.nextKey += 1
@@ -52,7 +53,7 @@ final class ObservationCenter: Sendable {
     func note(_ transition: AtomicLifecycle.Transition, of operation: URLConnectionOperation) {
         guard let number = transition.number else { return }
         let released = state.withLock { state in
-            // Made before there was an observer.
+            // The change was made before there was an observer.
             guard let told = state.told, number > told else { return [Int: Observer]() }
             state.waiting[number] = transition
             return Self.tell(&state, of: operation)
@@ -60,11 +61,12 @@ final class ObservationCenter: Sendable {
         withExtendedLifetime(released) {}
     }
 
-    /// Tells what can be told. Returns the observers after the last change.
+    /// Notifies the observers of all changes that are next in order. After the last change, returns the observers, to
+    /// be released outside the lock.
     private static func tell(_ state: inout State, of operation: URLConnectionOperation) -> [Int: Observer] {
         while let told = state.told, let next = state.waiting.removeValue(forKey: told &+ 1) {
             state.told = told &+ 1
-            // Handed to the queues under the lock, which keeps the order; the handlers run later, without it.
+            // Submitted to the queues under the lock, which keeps the order; the handlers run later, without the lock.
             for observer in state.observers.values { observer.tell(next, number: told &+ 1, of: operation) }
             guard next.new.state != .finished else {
                 defer { state.observers = [:] }
@@ -80,7 +82,7 @@ final class ObservationCenter: Sendable {
         private let first: UInt32
         private let handler: Locked<Stored?>
 
-        /// A closure that is stored as such would be wrapped once more each time that it is read.
+        /// A closure stored directly in the generic `Locked` would be wrapped again each time it is read.
         private struct Stored { let call: Handler }
 
         init(_ handler: @escaping Handler, on queue: DispatchQueue, after number: UInt32) {
@@ -96,7 +98,7 @@ final class ObservationCenter: Sendable {
             }
         }
 
-        /// What is on the queue already is not told either.
+        /// Calls that are already on the queue are dropped too.
         func invalidate() {
             let released = handler.withLock { $0.take() }
             withExtendedLifetime(released) {}

@@ -1,12 +1,12 @@
 import Synchronization
 
-/// Whether anybody looks on while an operation works. Read at each change and at each block of bytes, without a lock;
-/// nothing is ever taken back.
+/// Whether anybody observes an operation or its progress. Read without a lock at each change and each block of bytes;
+/// flags are never cleared.
 struct Onlookers: ~Copyable, Sendable {
     enum Kind: UInt8 {
-        /// Somebody observes the states.
+        /// Somebody observes the state.
         case observer = 1
-        /// Somebody wants to hear of bytes, or has asked for the `Progress`.
+        /// Somebody has set a progress handler, or has asked for the `Progress`.
         case progress = 2
     }
 

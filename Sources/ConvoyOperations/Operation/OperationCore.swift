@@ -4,10 +4,10 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// All that an operation holds and that more than one thread touches: a value behind the operation's one lock.
+/// The part of an operation that several threads use: a value behind the operation's only lock.
 ///
-/// It is asked for several things at a time, because each lock, and each reference that is counted on its way out,
-/// is a good part of what a small request costs.
+/// Several members are read under one lock, because each locking, and each retained reference, is a noticeable part of
+/// the cost of a small request.
 struct OperationCore {
     typealias ObjectBox = URLConnectionOperation.ObjectBox
 
@@ -16,17 +16,17 @@ struct OperationCore {
     var request: TransferRequest
     var common: CommonSettings
     var outputStream: URLConnectionOperation.StreamBox?
-    /// Why it cannot even begin: a request that could not be made.
+    /// The error to fail with at the start, if the request could not be made.
     var presetFailure: (any Error)?
 
-    // MARK: Handlers, which are let go of when they have run
+    // MARK: Handlers, released when they have run
 
     var completion: (@Sendable () -> Void)?
     var success: HTTPRequestOperation.Success?
     var failure: HTTPRequestOperation.Failure?
     var rareHandlers: RareHandlers?
 
-    /// What is called at the end.
+    /// The handlers that are called at the end.
     struct FinalHandlers: Sendable {
         let completion: (@Sendable () -> Void)?
         let success: HTTPRequestOperation.Success?
@@ -50,7 +50,7 @@ struct OperationCore {
         return FinalHandlers(completion: completion.take(), success: success.take(), failure: failure.take())
     }
 
-    /// What few operations have.
+    /// Handlers that few operations have.
     final class RareHandlers: @unchecked Sendable {
         // Guarded by the operation's lock.
         var download: URLConnectionOperation.ProgressHandler?
@@ -76,20 +76,20 @@ struct OperationCore {
         }
     }
 
-    // MARK: What came of the request; final before `isFinished` is true
+    // MARK: Results, final before `isFinished` is true
 
     var head: ResponseHead?
     var data: Data?
     var object: ObjectBox?
     var error: (any Error)?
-    /// Whether the body is left to be decoded by the task that awaits the operation.
+    /// Whether decoding the body is left to the task that awaits the operation.
     var isUndecoded = false
 
     // MARK: The work
 
     var workSlot = WorkSlot()
     var transfer: OperationTransfer?
-    /// What carries all tries.
+    /// The transport of all tries.
     var carrier: (any Transport)?
     var hasBegun = false
     var retry: RetryRecord?
@@ -105,20 +105,20 @@ struct OperationCore {
 
     // MARK: The delivery
 
-    /// The completion group, from the moment that it was entered.
+    /// The completion group, once it has been entered.
     var enteredGroup: DispatchGroup?
     var isFinished = false
     /// Whether the handlers have been handed to their queue, which has not called them yet.
     var isHandoverPending = false
     /// Whether the handlers have run, or there are none.
     var areHandlersDone = false
-    /// Whether the end has been posted: dependents and queues know of it.
+    /// Whether the end has been posted, so that dependents and queues know of it.
     var isEndPosted = false
     var isDelivered: Bool { areHandlersDone && isEndPosted }
-    /// The library's own: what else waits for the delivery to be over.
+    /// Blocks of the library that wait for the delivery to be over.
     var hooks: [@Sendable () -> Void] = []
 
-    // MARK: Who looks on
+    // MARK: Observers
 
     var observationCenter: ObservationCenter?
     var progressReport: ProgressReport?
@@ -128,10 +128,10 @@ struct OperationCore {
         self.common = common
     }
 
-    /// What carries all tries of the operation: settled with the first.
+    /// The transport of all tries of the operation, chosen with the first.
     mutating func openCarrier() -> any Transport {
         if let carrier { return carrier }
-        // Not the values as a whole: each of them would be counted.
+        // Not a copy of all values: each reference in it would be retained.
         let own = common.values.transport
         let chosen = common.values.coalesces && rareHandlers?.redirect == nil ? own.coalescing : own
         carrier = chosen
@@ -167,7 +167,7 @@ struct OperationCore {
 }
 
 extension URLConnectionOperation {
-    /// Changes settings, which may be those of other operations too until then. Returns what `body` returns.
+    /// Changes settings. Settings that are shared with other operations are copied first. Returns what `body` returns.
     @discardableResult
     final func change<Result>(_ body: (inout CommonSettings.Values) -> sending Result) -> Result {
         let (result, old) = core.withLock { core -> (Result, CommonSettings?) in
@@ -176,7 +176,7 @@ extension URLConnectionOperation {
             core.common = CommonSettings(old.values)
             return (body(&core.common.values), old)
         }
-        // It may be the last one to refer to a user's objects: not under the lock.
+        // The old settings may hold the last reference to a user's objects, which must not be released under the lock.
         withExtendedLifetime(old) {}
         return result
     }

@@ -3,10 +3,10 @@ import Foundation
 import Synchronization
 
 extension Notification.Name {
-    /// An operation has begun its work; `object` is the operation. Posted on a serial queue of the library's own,
-    /// before the end of the same operation, and after the end of all that it depends on.
+    /// An operation has begun its work; `object` is the operation. Posted on a serial queue of the library, before
+    /// `networkingOperationDidFinish` of the same operation, and after that of its dependencies.
     ///
-    /// Operations post nothing until a program has asked for this name, or for the other one, here.
+    /// Operations post nothing until the program has read this property or `networkingOperationDidFinish`.
     public static var networkingOperationDidStart: Notification.Name {
         NotificationInterest.exists.store(true, ordering: .relaxed)
         return NotificationInterest.didStart
@@ -20,8 +20,8 @@ extension Notification.Name {
     }
 }
 
-/// Whether anybody can have subscribed. Posting costs as much as a good part of a request, and most programs never
-/// look; who wants to needs the names, and asks for them first.
+/// Whether anybody can have subscribed. Posting costs a noticeable part of a request, and most programs do not
+/// subscribe. Those that do must read one of the names first.
 enum NotificationInterest {
     static let exists = Atomic<Bool>(false)
     static let didStart = Notification.Name("com.alamofire.networking.operation.start")

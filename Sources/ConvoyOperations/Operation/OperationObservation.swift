@@ -16,11 +16,11 @@ public final class OperationObservation: Sendable {
     public func invalidate() { end.withLock { $0.take() }?() }
 }
 
-/// A change of an observed value, as `NSKeyValueObservedChange` would tell it.
+/// A change of an observed value, like `NSKeyValueObservedChange`.
 public struct OperationChange<Value: Sendable>: Sendable {
-    /// What it was before the change.
+    /// The value before the change.
     public let oldValue: Value
-    /// What the change made of it. The operation itself may have gone on since.
+    /// The value after the change. The operation may have changed again since.
     public let newValue: Value
 }
 
@@ -30,11 +30,11 @@ extension URLConnectionOperation {
         let read: @Sendable (Lifecycle) -> Value
     }
 
-    /// Observes the operation, as `observe(_:)` does by KVO on Apple's systems; Foundation on Linux has none.
+    /// Observes the operation, like `observe(_:)` with KVO on Apple's systems. Foundation on Linux has no KVO.
     ///
-    /// The handler is called for every change from now on, in order, one call after the other, on the given queue
-    /// or a serial one of the library's own. It is called with no lock held, and after the change: what it reads
-    /// from the operation may be newer than what it is told.
+    /// The handler is called for every change from now on, in order, one call at a time, on the given queue or on a
+    /// serial queue of the library. It is called after the change, with no lock held: values that it reads from the
+    /// operation may be newer than those it is passed.
     ///
     /// - Returns: the observation. It ends when this is released: keep it, for example in a property, or in the
     ///   operation's `userInfo`.

@@ -2,12 +2,12 @@ import Dispatch
 
 /// The queues that all operations share.
 enum OperationQueues {
-    /// Where response serializers run, and handlers of retries that have no queue of their own.
+    /// Where response serializers run, and retry handlers of operations without a `completionQueue`.
     static let processing = DispatchQueue(label: "Convoy.Processing", attributes: .concurrent)
 
-    /// Where `Progress` objects change: Foundation's are not safe for threads, and may hang together in one tree.
+    /// Where `Progress` objects change: Foundation's are not thread-safe, and several may belong to one tree.
     static let progress = DispatchQueue(label: "Convoy.Progress")
 
-    /// Where notifications are posted, one after the other.
+    /// Where notifications are posted, one at a time.
     static let notifications = DispatchQueue(label: "Convoy.Notifications")
 }

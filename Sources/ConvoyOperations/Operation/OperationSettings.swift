@@ -4,26 +4,27 @@ import FoundationNetworking
 
 /// What a failed or cancelled dependency does to an operation.
 public enum DependencyFailurePolicy: Sendable, Hashable {
-    /// Nothing: the operation runs. AFNetworking's way, and `Operation`'s.
+    /// The operation runs, as in AFNetworking and in Foundation.
     case run
-    /// The operation is cancelled: it finishes with `URLError.cancelled`, under which stands the dependency's error.
+    /// The operation is cancelled: it finishes with `URLError.cancelled`, with the dependency's error as the underlying
+    /// error.
     case cancel
 }
 
 extension URLConnectionOperation {
-    /// Bytes that came or went: how many just now, how many in all, and how many are to be expected if that is known.
+    /// Called with the bytes transferred since the last call, the total so far, and the expected total if it is known.
     public typealias ProgressHandler = @Sendable (_ bytes: Int64, _ total: Int64, _ expected: Int64?) -> Void
 
-    /// Asked about a redirect. The request to follow with, as given or changed; nil to take the redirecting
-    /// response as the response.
+    /// Decides about a redirect. Returns the request to follow with, as given or changed, or nil to keep the
+    /// redirecting response as the response.
     public typealias RedirectHandler =
         @Sendable (
             _ operation: URLConnectionOperation, _ request: URLRequest, _ response: HTTPURLResponse?
         ) -> URLRequest?
 
-    /// Rewrites the request when the operation's dependencies have finished, or refuses.
+    /// Rewrites the request after the operation's dependencies have finished, or throws to refuse it.
     public typealias Preparation = @Sendable (_ request: inout URLRequest) throws -> Void
 
-    /// Foundation's streams are not Sendable; an operation passes its own from the user to its work, and on.
+    /// Foundation's streams are not Sendable. An operation only passes its stream on from the user to its own work.
     struct StreamBox: @unchecked Sendable { let stream: OutputStream }
 }

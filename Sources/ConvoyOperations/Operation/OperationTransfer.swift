@@ -3,36 +3,37 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The work of an operation between its pauses: keeps the sink, asks for the rest after a pause, judges the answer.
+/// The transfer of an operation's body, across its pauses: keeps the sink, requests the rest after a pause, and checks
+/// the answer.
 ///
-/// It belongs to whoever has the operation's work: the thread that begins it, then the network thread. The
-/// lifecycle passes it on, so no lock is needed.
+/// It is used by one thread at a time: the one that begins a try, then the network thread. The lifecycle orders them,
+/// so no lock is needed.
 final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
-    /// Held while a try is under way, and not in a pause: a paused operation may be let go of.
+    /// Retained during a try, but not in a pause, so that a paused operation can be released.
     @exclusivity(unchecked) private var operation: URLConnectionOperation?
-    /// The try that is under way, and its connection. What another connection still has to say does not count.
+    /// The current try and its connection. Late callbacks of other connections are ignored.
     @exclusivity(unchecked) private var number: Lifecycle.TryNumber = 0
     @exclusivity(unchecked) private var connection: ObjectIdentifier?
-    /// Where the body goes; in memory where there is none.
+    /// The output stream for the body; nil if the body goes to memory.
     private let stream: StreamSink?
     @exclusivity(unchecked) private var memory = MemoryBody()
-    /// The body of a response that does not belong into the output stream, or not to what is there.
+    /// The body of a response that does not go into the output stream, or does not continue the bytes already received.
     @exclusivity(unchecked) private var setAside: MemoryBody?
     @exclusivity(unchecked) private var request: TransferRequest?
     /// The head that the bytes in the sink belong to.
     @exclusivity(unchecked) private var head: ResponseHead?
-    /// How many bytes of body there are in all, as sent: from `head`, or from the answer to a range.
+    /// The length of the whole body as sent: from `head`, or from the answer to a range.
     @exclusivity(unchecked) private var total: Int64?
     @exclusivity(unchecked) private var memoryLimit = Int64.max
-    /// What the present try was asked with.
+    /// The range that the current try asked for.
     @exclusivity(unchecked) private var resumption: Resumption?
-    /// Whether the server's answer to a range was of no use. Until the whole has begun to come, it is asked for that.
+    /// Whether an answer to a range was unusable. Tries then request the whole body, until it begins to arrive.
     @exclusivity(unchecked) private var asksForWhole = false
-    /// Set when the connection is cancelled by us, and not because the operation was asked to stop.
+    /// What to do after the connection was cancelled from here, and not because the operation was asked to stop.
     @exclusivity(unchecked) private var afterCancel: AfterCancel?
     /// The connection that waits for the sink.
     @exclusivity(unchecked) private var suspended: (any Connection)?
-    /// What to do when the sink has done what it was asked for.
+    /// How to end the try once the sink is no longer busy.
     @exclusivity(unchecked) private var endsAfterSink: (() -> Void)?
 
     private enum AfterCancel {
@@ -47,15 +48,15 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
 
     var isInMemory: Bool { stream == nil }
 
-    /// How many bytes of the body are kept so far.
+    /// How many bytes of the body have been stored so far.
     private var offset: Int64 { stream?.offset ?? memory.count }
 
     // MARK: Beginning a try
 
-    /// Whether a try needs nothing that takes its time: no stream to be opened, no body to be read again.
+    /// Whether a try can begin without blocking: there is no stream to open, and no body to replay.
     var beginsAtOnce: Bool { stream == nil && (request == nil || request?.bodyStream == nil) }
 
-    /// Makes ready for a try. Returns the request to send.
+    /// Prepares for a try. Returns the request to send.
     func begin(
         _ number: Lifecycle.TryNumber, of operation: URLConnectionOperation, sending request: TransferRequest,
         memoryLimit: Int
@@ -73,10 +74,10 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         return .foundation(resumption?.request(whole) ?? whole)
     }
 
-    /// Makes ready for a try: a body that can be read again, and an open stream.
+    /// Prepares for a try that may block: replays the request's body, and opens the output stream.
     ///
-    /// - Parameter then: hears of the request to send, at once or on a worker's thread, where no network is held up by
-    ///   a stream of the user's.
+    /// - Parameter then: called with the request to send, synchronously or on a worker thread, so that a user's stream
+    ///   does not block the network thread.
     func prepareForTry(
         _ number: Lifecycle.TryNumber, of operation: URLConnectionOperation, sending request: TransferRequest,
         memoryLimit: Int, then: @escaping @Sendable (Result<TransferRequest, URLError>) -> Void
@@ -100,18 +101,18 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         }
     }
 
-    /// Says whose callbacks count, before the connection is started.
+    /// Sets whose callbacks count, before the connection is started.
     func expectCallbacks(of connection: any Connection) { self.connection = ObjectIdentifier(connection) }
 
-    /// The operation, for the connection of the present try.
+    /// The operation, if the connection is that of the current try.
     private func operation(for connection: any Connection) -> URLConnectionOperation? {
         self.connection == ObjectIdentifier(connection) ? operation : nil
     }
 
-    /// The try does not begin after all.
+    /// Forgets a try that does not begin after all.
     func abandonTry() { operation = nil }
 
-    /// The operation has finished: nothing of the work is needed any more.
+    /// Closes the stream and releases the operation, which has finished.
     func discard() {
         operation = nil
         stream?.close { _ in }
@@ -144,7 +145,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         }
     }
 
-    /// The response is that of the whole body, also where an error's came in between.
+    /// Makes the head of the whole body the response again, even if an error response came in between.
     private func noteHeadOfWhole(_ operation: URLConnectionOperation) {
         if let head { operation.note(head) }
     }
@@ -153,7 +154,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         head = response
         let hasBody = request?.method != "HEAD" && response.statusCode != 204 && response.statusCode != 304
         total = hasBody && !response.isEncoded ? response.contentLength : nil
-        // Not a byte of it is fetched in vain.
+        // So that no byte of it is fetched in vain.
         if isInMemory, let total, total > memoryLimit { return stop(connection, then: .fail(tooLarge)) }
         guard let stream else { return memory.startOver(expecting: total) }
         ask(of: connection) { stream.rewind(then: $0) }
@@ -168,7 +169,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         if setAside != nil {
             setAside?.append(data)
         } else {
-            // More than the range says: what else it says is not to be trusted either.
+            // More bytes than the range announced: nothing that the response says can be trusted.
             if resumption != nil, let total, received > total { return stop(connection, then: .askForWhole) }
             if let stream {
                 ask(of: connection) { stream.write(data, then: $0) }
@@ -197,7 +198,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         let proposed = redirect.request
         let handler = operation.redirectHandler
         guard handler != nil || proposed.httpBodyStream is any ReplayableBodyStream else { return decide(proposed) }
-        // The user's stream and the user's handler may both take their time.
+        // The user's stream and the user's handler may both block.
         BlockingWorkers.shared.perform {
             var next = proposed
             if let stream = next.httpBodyStream as? any ReplayableBodyStream, let fresh = try? stream.replay() {
@@ -222,12 +223,12 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
 
     // MARK: Ending
 
-    /// The connection has ended. What was decided before counts, even where its end came first. The sink finishes
-    /// what it was asked for: the offset is read after that.
+    /// Handles the end of the connection. A decision made before (`afterCancel`) counts, even if the connection ended
+    /// before it was cancelled. The offset is read after the sink has finished its pending write.
     private func end(_ connection: any Connection, _ otherwise: @escaping (OperationTransfer) -> Void) {
         guard self.connection == ObjectIdentifier(connection) else { return }
         self.connection = nil
-        // A cancelled operation waits for no pipe that nobody reads; nobody asks for its bytes either.
+        // A cancelled operation does not wait for a pipe that nobody reads; its bytes are not needed.
         if stream?.isBusy == true, operation?.isCancelled != true {
             endsAfterSink = { [self] in conclude(otherwise) }
         } else {
@@ -246,7 +247,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         }
     }
 
-    /// Whom to tell of the end of the try. Once.
+    /// The receiver of the end of the try; nil after the first call.
     private func takeOperation() -> OperationTry? {
         operation.take().map { OperationTry(operation: $0, number: number) }
     }
@@ -264,7 +265,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         }
         guard let current = takeOperation() else { return }
         let head = setAside == nil ? self.head : current.operation.currentHead
-        // While the stream is open: a try that follows goes on with it.
+        // Before the stream is closed: a retry continues with it.
         if current.retriesInstead(of: head) { return }
         guard let stream else {
             return current.conclude(data: setAside?.data ?? memory.data, head: head, error: nil)
@@ -272,7 +273,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         guard let setAside, let head, current.operation.belongsIntoOutput(head) else {
             return close(stream, current, head, data: self.setAside?.data)
         }
-        // The operation takes any status: the error's body is its response, and not behind a part of another.
+        // The operation accepts any status, so this body is its response, and replaces the partial body in the stream.
         stream.rewind { [self] failure in
             if let failure { return current.conclude(data: nil, head: nil, error: failure) }
             setAside.data.withUnsafeBytes { bytes in
@@ -285,7 +286,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     }
 
     private func close(_ stream: StreamSink, _ current: OperationTry, _ head: ResponseHead?, data: Data?) {
-        // It stays open until the response is accepted.
+        // The stream stays open until the response is accepted.
         if stream.commits { return current.conclude(data: data, head: head, error: nil) }
         stream.close { failure in
             if let failure {
@@ -309,16 +310,16 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         takeOperation()?.conclude(data: nil, head: nil, error: error)
     }
 
-    /// The whole length of what is arriving, as the user sees it.
+    /// The length of the arriving body, as shown to the user.
     private var expectedTotal: Int64? {
         guard setAside != nil else { return total }
         guard let shown = operation?.currentHead, !shown.isEncoded else { return nil }
         return shown.contentLength
     }
 
-    // MARK: A sink that takes its time
+    // MARK: A slow sink
 
-    /// Asks something of the sink, and lets the connection rest until it is done.
+    /// Calls the sink, and suspends the connection until it is done.
     private func ask(of connection: any Connection, _ request: (@escaping (URLError?) -> Void) -> Void) {
         request { [self] failure in
             if let failure { stop(connection, then: .fail(failure)) }
@@ -332,7 +333,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     private func sinkDidFinish(_ failure: URLError?) {
         let connection = suspended.take()
         if let end = endsAfterSink.take() {
-            // However the transfer ended meanwhile: bytes are missing.
+            // However the transfer ended meanwhile, bytes are missing.
             if let failure { fail(failure) } else { end() }
         } else if failure == nil {
             connection?.resumeReceiving()

@@ -2,7 +2,7 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// One try of an operation: tells the operation how it ended, and which try that was.
+/// One try of an operation. It reports its end, with its number, to the operation.
 struct OperationTry: Sendable {
     let operation: URLConnectionOperation
     let number: Lifecycle.TryNumber
@@ -10,13 +10,13 @@ struct OperationTry: Sendable {
     /// The connection was cancelled and has stopped.
     func transferDidStop() { operation.transferDidStop(number) }
 
-    /// What has arrived is of no use.
+    /// What has arrived is unusable.
     func transferMustRepeat() { operation.transferMustRepeat(number) }
 
-    /// Whether the response is one after which the request is tried again; then the try has ended with that.
+    /// Whether the request is retried after this response; if so, the try has ended.
     func retriesInstead(of head: ResponseHead?) -> Bool { operation.retriesInstead(of: head, number) }
 
-    /// The transfer has brought what it can.
+    /// Ends the try with the result of its transfer.
     func conclude(data: Data?, head: ResponseHead?, error: (any Error)?) {
         operation.conclude(number, data: data, head: head, error: error)
     }

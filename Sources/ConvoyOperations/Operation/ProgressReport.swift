@@ -2,10 +2,10 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// Tells a user's handlers and the operation's `Progress` of bytes, never more often than they can take.
+/// Reports bytes to the user's handlers and the operation's `Progress`, no more often than they can keep up with.
 ///
-/// Bytes come by the thousand blocks a second. What has come since the last call waits here, in one sum, until the
-/// handler's queue has time for it.
+/// Thousands of blocks may arrive per second. The bytes since the last call are summed up here until the handler's
+/// queue is free.
 final class ProgressReport: Sendable {
     private struct Flow {
         var bytes: Int64 = 0
@@ -96,7 +96,7 @@ final class ProgressReport: Sendable {
         }
     }
 
-    /// The operation is done: the progress is too, if it was a success.
+    /// Completes the `Progress` of an operation that has finished with success, and releases its handlers in any case.
     func finish(of operation: URLConnectionOperation) {
         guard hasProgress.load(ordering: .acquiring) else { return }
         let isSuccess = operation.error == nil

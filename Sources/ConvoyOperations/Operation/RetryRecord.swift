@@ -1,18 +1,18 @@
-/// How often a request has been tried again. Few operations have one. Guarded by the operation's lock.
+/// How often a request has been retried. Few operations have one. Guarded by the operation's lock.
 final class RetryRecord: @unchecked Sendable {
     /// All retries.
     var count = 0
-    /// Those that the policy has decided on.
+    /// The retries that the policy decided on.
     var counted = 0
-    /// Those at once, since something else happened.
+    /// The immediate retries since the last other outcome.
     var immediateInARow = 0
     var began: UInt64?
-    /// When the next try is due, on the clock.
+    /// When the next try is due, in nanoseconds of the clock.
     var due: UInt64 = 0
-    /// Keeps the operation alive while it waits: by the try after which it does.
+    /// Keeps the operation alive while it waits, by the number of the try that failed.
     var waiting: [Lifecycle.TryNumber: URLConnectionOperation] = [:]
 
-    /// The numbers, to be read without the lock.
+    /// A copy of the counts, to be read without the lock.
     var copy: RetryRecord {
         let copy = RetryRecord()
         (copy.count, copy.counted, copy.began) = (count, counted, began)

@@ -4,10 +4,11 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// How an operation tells that it has finished, and lets go of everything.
+/// The end of an operation: it runs its handlers and releases everything.
 extension URLConnectionOperation: HandoverTask {
-    /// Runs the block once the operation has finished, its queue and its dependents know of it and its handlers have
-    /// run; at once if that is over. The block is the library's: it must be short, and may run on the network thread.
+    /// Runs the block once the operation has finished, its queue and dependents have been told, and its handlers have
+    /// run; at once if that has happened. For the library only: the block must be short, and may run on the network
+    /// thread.
     package final func whenDelivered(_ hook: @escaping @Sendable () -> Void) {
         let isOver = core.withLock { core in
             if !core.isDelivered { core.hooks.append(hook) }
@@ -21,12 +22,12 @@ extension URLConnectionOperation: HandoverTask {
         core.withLock { $0.enterCompletionGroup() }
     }
 
-    /// Hands the handlers to their queue. To be called before anybody hears of the end who could lead to the end of
-    /// another operation: then handlers on one queue run in the order in which the operations finished, and a
-    /// dependent's after its dependency's.
+    /// Submits the handlers to their queue. To be called before the end is posted, as that may let other operations
+    /// finish. So handlers on one queue run in the order in which the operations finished, and a dependent's after its
+    /// dependency's.
     ///
-    /// They may run at once, while the caller goes on with ``executionDidFinish()``; `deliveryDidPostEnd()` is for
-    /// after that.
+    /// They may run at once, while the caller continues with ``executionDidFinish()``, and after that with
+    /// `deliveryDidPostEnd()`.
     func deliver() {
         let (transfer, queue, hasHandlers, postsNotifications) = core.withLock { core in
             core.enterCompletionGroup()
@@ -46,7 +47,7 @@ extension URLConnectionOperation: HandoverTask {
         CompletionOutbox.post(self, to: queue ?? .main)
     }
 
-    /// Calls the handlers. Each is forgotten before it is called, so that nobody calls it twice.
+    /// Calls the handlers. They are taken out first, so that none is called twice.
     package func runHandedOver() {
         let handlers = core.withLock { $0.takeHandlers() }
         if handlers.success != nil || handlers.failure != nil, let operation = self as? HTTPRequestOperation {
@@ -81,10 +82,11 @@ extension URLConnectionOperation: HandoverTask {
         withExtendedLifetime(handlers) {}
     }
 
-    /// The end has been posted.
+    /// Notes that the end has been posted.
     func deliveryDidPostEnd() { advanceDelivery { $0.isEndPosted = true } }
 
-    /// Lets go on who waited for the delivery, once the handlers have run and the end is posted: whichever is last.
+    /// Runs the hooks and leaves the completion group once the handlers have run and the end is posted, whichever comes
+    /// last.
     private func advanceDelivery<Result>(_ step: (inout OperationCore) -> sending Result) -> Result {
         let (result, hooks, group) = core.withLock { core -> (Result, [@Sendable () -> Void], DispatchGroup?) in
             let result = step(&core)

@@ -1,22 +1,23 @@
 import ConvoySupport
 import Foundation
 
-/// The time that the whole operation may take.
+/// The time limit for the whole operation.
 extension URLConnectionOperation {
-    /// How many seconds the operation may take in all, with its retries, its waiting for them and its pauses. No
-    /// limit, unless set; nor with zero, a negative number, infinity or NaN.
+    /// How many seconds the operation may take in all, with its retries, the waits before them and its pauses. No limit
+    /// by default, and none for zero, a negative number, infinity or NaN.
     ///
-    /// The time runs from the first start of its work, or from when its queue first holds it back at the closed gate
-    /// of a host, until it finishes; it does not stop in a pause. `URLSession` counts its `timeoutIntervalForResource`
-    /// in the same way. (`timeoutInterval` of the request is another: how long a transfer may be without a byte.) When
-    /// the time is over, the operation finishes with `URLError.timedOut`: at once, or when its transfer has stopped. It
-    /// is not cancelled, and its dependents run. What is set after the time has begun to run does not change it.
+    /// The time runs from the first start of its work, or from when its queue first holds it back at the closed gate of
+    /// its host, until it finishes, and goes on during pauses. `URLSession` counts its `timeoutIntervalForResource` in
+    /// the same way. (`timeoutInterval` of the request is another limit: how long a transfer may go without a byte.)
+    /// When the time is over, the operation finishes with `URLError.timedOut`, at once or when its transfer has
+    /// stopped. It is not cancelled, and its dependents run. Setting this after the time has begun to run has no
+    /// effect.
     public final var timeoutIntervalForResource: TimeInterval? {
         get { core.withLock { $0.common.values.timeoutIntervalForResource } }
         set { change { $0.timeoutIntervalForResource = newValue } }
     }
 
-    /// Lets the time for the whole operation run, if it has a limit. Only the first call counts.
+    /// Starts the time limit for the whole operation, if it has one. Only the first call counts.
     package final func beginResourceTimeout() {
         let (interval, clock) = core.withLock { ($0.common.values.timeoutIntervalForResource, $0.common.values.clock) }
         guard let interval, interval > 0, interval.isFinite else { return }
@@ -26,8 +27,8 @@ extension URLConnectionOperation {
         awaitExpiry(at: deadline, on: clock)
     }
 
-    /// In steps of a minute: a clock's timer cannot be taken back, and what it holds of an operation that has finished
-    /// is to be let go of soon.
+    /// Waits in steps of a minute: a clock's timer cannot be cancelled, and must not hold memory of a finished
+    /// operation for long.
     private func awaitExpiry(at deadline: UInt64, on clock: any SchedulingClock) {
         let now = clock.now
         let step = now &+ min(deadline > now ? deadline - now : 0, 60_000_000_000)
@@ -37,7 +38,7 @@ extension URLConnectionOperation {
         }
     }
 
-    /// What an operation that has run out of time finishes with.
+    /// The error of an operation that has run out of time.
     var resourceTimeoutError: URLError {
         URLError(
             .timedOut, url: request.url,

@@ -4,36 +4,36 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Trying again.
+/// Retries.
 extension URLConnectionOperation {
-    /// Hears of each decision about a failed try.
+    /// Called with each decision about a failed try.
     public typealias RetryHandler = @Sendable (_ operation: URLConnectionOperation, _ event: RetryEvent) -> Void
 
-    /// Whether and when the request is tried again after a failure. nil, unless set: then only a request of which
-    /// provably nothing was sent is tried again.
+    /// Whether and when the request is retried after a failure. With nil, the default, only a request of which provably
+    /// nothing was sent is retried.
     public final var retryPolicy: RetryPolicy? {
         get { core.withLock { $0.common.values.retryPolicy } }
         set { change { $0.retryPolicy = newValue } }
     }
 
-    /// Told why a failed try is repeated or not, and that the operation waits at the closed gate of its host, on
-    /// `completionQueue`, or on a queue of the library's own where there is none.
+    /// Told why a failed try is retried or not, and that the operation waits at the closed gate of its host. Called on
+    /// `completionQueue`, or on one of the library's queues if that is nil.
     public final var retryHandler: RetryHandler? {
         get { core.withLock { $0.rareHandlers?.retry } }
         set { setHandler(\.retry, newValue) }
     }
 
-    /// How often the request has been tried again.
+    /// How often the request has been retried.
     public final var retryCount: Int { core.withLock { $0.retry?.count ?? 0 } }
 
-    /// How often in a row a request of which nothing was sent is tried again at once.
+    /// How often in a row a request of which nothing was sent is retried at once.
     private static let mostImmediateRetries = 3
 
-    /// When a request is tried again.
+    /// When a request is retried.
     enum NextTry {
-        /// In the same slot of the queue.
+        /// At once, keeping its slot in the queue.
         case atOnce
-        /// When the time for it has come.
+        /// After a delay, in which it has no slot.
         case later
 
         func event(after number: Lifecycle.TryNumber) -> Lifecycle.Event {
@@ -54,7 +54,7 @@ extension URLConnectionOperation {
         if let host = schedulingHost { policy.budget?.deposit(forHost: host) }
     }
 
-    /// Decides about a try that has ended: when it is tried again, nil where it is not.
+    /// Decides when a try that has ended is retried; nil if it is not.
     func retry(after error: (any Error)?, head: ResponseHead?) -> NextTry? {
         if error == nil, retryPolicy == nil { return nil }
         let request = self.request
@@ -97,7 +97,7 @@ extension URLConnectionOperation {
         return .later
     }
 
-    /// Counts one more retry at once, and returns how many retries there had been; nil if there were enough in a row.
+    /// Counts an immediate retry, and returns how many retries there were before; nil if there were too many in a row.
     private func countImmediateRetry() -> Int? {
         core.withLock { core in
             let record = core.retryRecord
@@ -108,7 +108,7 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Tells the handler that the gate of the host is closed. What `willWaitAtGate(until:)` does.
+    /// Tells the retry handler that the gate of the host is closed.
     func tellOfClosedGate(until deadline: UInt64) {
         guard retryHandler != nil, let host = schedulingHost else { return }
         let date = retryClock.date(of: deadline)
@@ -120,7 +120,7 @@ extension URLConnectionOperation {
         (completionQueue ?? OperationQueues.processing).async { [self] in handler(self, event) }
     }
 
-    /// Lets the retry after a try be due when its time has come.
+    /// Sends `retryDue` when the delay after a try is over.
     func awaitRetry(after number: Lifecycle.TryNumber) {
         let due = core.withLock { core in
             core.retryRecord.waiting[number] = self
@@ -131,13 +131,14 @@ extension URLConnectionOperation {
         retryClock.schedule(at: due) { [weak self] in self?.handle(.retryDue(number)) }
     }
 
-    /// The wait is over, or nobody waits any more.
+    /// Ends the wait for a retry: it is due, or no longer needed.
     func endRetryWait(after number: Lifecycle.TryNumber) {
         let kept = core.withLock { $0.retry?.waiting.removeValue(forKey: number) }
         withExtendedLifetime(kept) {}
     }
 
-    /// The request of a further try. A body from a stream is there once; it must be replayable. Calls the user's stream.
+    /// The request of a further try. A body stream can be read only once, so it must be replayable. Calls the user's
+    /// stream.
     func replayedRequest() throws(URLError) -> URLRequest {
         let request = self.request
         guard let stream = request.httpBodyStream else { return request }
@@ -155,17 +156,18 @@ extension URLError {
     /// Whether the transport has proved that not a byte of the request was sent.
     fileprivate var isMarkedAsUnsent: Bool { userInfo[URLError.nothingWasSentKey] as? Bool == true }
 
-    /// Whether nobody can have seen anything of a request that has failed so: it was not sent, or no connection was made.
+    /// Whether, after this error, the server cannot have seen any of the request: it was not sent, or no connection was
+    /// made.
     fileprivate func provesThatNothingWasSent(of request: URLRequest) -> Bool {
-        // Where the failure is another URL's, a redirect came before: the request was sent and answered.
+        // If another URL failed, there was a redirect: the request was sent and answered.
         if let failed = userInfo[NSURLErrorFailingURLErrorKey] as? URL, failed != request.url { return false }
         return isMarkedAsUnsent || [.cannotConnectToHost, .cannotFindHost, .dnsLookupFailed].contains(code)
     }
 }
 
-/// The header field of the same name: seconds, or a date (RFC 9110, section 10.2.3).
+/// The `Retry-After` header field: seconds, or a date (RFC 9110, section 10.2.3).
 enum RetryAfter {
-    /// Seconds from now; nil for what is neither. A number that is too large to be counted is the largest.
+    /// Seconds from now; nil for anything else. A number that is too large counts as the largest.
     static func seconds(_ text: String) -> TimeInterval? {
         let text = text.trimmingCharacters(in: .whitespaces)
         if !text.isEmpty, text.utf8.allSatisfy({ $0 >= UInt8(ascii: "0") && $0 <= UInt8(ascii: "9") }) {

@@ -3,37 +3,39 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// What a user can set on an operation before it begins.
+/// The settings of an operation.
 extension URLConnectionOperation {
-    /// Rewrites the request with what the dependencies have delivered: called once, when they have finished and the
-    /// operation begins, on a queue of the library's own. What it throws becomes the operation's error.
+    /// Rewrites the request with the results of the dependencies. Called once, when they have finished and the
+    /// operation begins, on one of the library's threads, which it may block. An error that it throws becomes the
+    /// operation's error.
     public final var prepare: Preparation? {
         get { core.withLock { $0.rareHandlers?.prepare } }
         set { setHandler(\.prepare, newValue) }
     }
 
-    /// What a failed or cancelled dependency does to the operation. `.run`, unless set.
+    /// What a failed or cancelled dependency does to the operation. `.run` by default.
     public final var dependencyFailurePolicy: DependencyFailurePolicy {
         get { core.withLock { $0.common.values.dependencyFailurePolicy } }
         set { change { $0.dependencyFailurePolicy = newValue } }
     }
 
-    /// Whether the request may share one transfer with identical GETs that are in flight. False, unless set.
+    /// Whether the request may share one transfer with identical GETs that are in flight. False by default.
     ///
-    /// Identical are requests with the same URL, headers, timeout and configuration. Cancelling or pausing one
-    /// leaves the others. An operation with a `redirectHandler` does not share.
+    /// Requests are identical if they have the same URL, headers, timeout, cache policy and configuration. Cancelling
+    /// or pausing one does not affect the others. An operation with a `redirectHandler` does not share.
     public final var coalescesIdenticalRequests: Bool {
         get { core.withLock { $0.common.values.coalesces } }
         set { change { $0.coalesces = newValue } }
     }
 
-    /// What the connection does beyond the request: certificates to trust, headers that stay behind on a redirect.
+    /// Settings for the connection, such as certificates to trust, or headers to remove on a redirect to another
+    /// origin.
     public final var connectionConfiguration: ConnectionConfiguration {
         get { core.withLock { $0.common.values.configuration } }
         set { change { $0.configuration = newValue } }
     }
 
-    /// The request's body as a stream: the request's `httpBodyStream`. Read on a thread of the library's own.
+    /// The request's body as a stream: its `httpBodyStream`. Read on one of the library's threads.
     public final var inputStream: InputStream? {
         get { request.httpBodyStream }
         set {
@@ -47,14 +49,15 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Where the body goes instead of `responseData`. Opened when the operation begins, closed when it finishes.
+    /// The stream that gets the body, in place of `responseData`. Opened when the operation begins, closed when it
+    /// finishes.
     ///
-    /// A response with a status that the operation does not accept leaves it alone. For a response that must be
-    /// fetched from its start again after a pause, the stream must be able to start over: `FileOutputStream` can.
+    /// The body of a response whose status is not accepted is not written to it. If a response must be fetched again
+    /// from its start after a pause, the stream must be able to start over, as `FileOutputStream` can.
     ///
-    /// The stream is opened, written, set back and closed on a thread of the library's own, so it may block; only a
-    /// `FileOutputStream` to a file on a local disk is written on the network thread. What counts is what `write`
-    /// returns: `hasSpaceAvailable`, which AFNetworking asks, is not asked.
+    /// The stream is opened, written, rewound and closed on one of the library's threads, so it may block; only a
+    /// `FileOutputStream` to a file on a local disk is written on the network thread. Unlike in AFNetworking, only the
+    /// return value of `write` counts; `hasSpaceAvailable` is not used.
     public final var outputStream: OutputStream? {
         get { core.withLock { $0.outputStream }?.stream }
         set {
@@ -63,15 +66,15 @@ extension URLConnectionOperation {
         }
     }
 
-    /// The greatest body that is kept in memory, in bytes after decompression. 256 MiB, unless set; less where the
-    /// response serializer's `limits` allow less. A greater one is `URLError.dataLengthExceedsMaximum` as soon as it
-    /// is known to be that. What goes to `outputStream` is not limited.
+    /// The size of the largest body that is kept in memory, in bytes after decompression. 256 MiB by default; the
+    /// response serializer's `limits` apply too. A larger body fails with `URLError.dataLengthExceedsMaximum` as soon
+    /// as its size is known. A body that goes to `outputStream` is not limited.
     public final var maximumBodySize: Int {
         get { core.withLock { $0.common.values.maximumBodySize } }
         set { change { $0.maximumBodySize = newValue } }
     }
 
-    /// Where the handlers run; nil, as in AFNetworking, is the main queue.
+    /// The queue on which the handlers run; nil, as in AFNetworking, is the main queue.
     ///
     /// On one serial queue the completion handlers of all operations run in the order in which the operations
     /// finished, a dependency's before a dependent's. On a concurrent one they are submitted in that order.
@@ -80,14 +83,14 @@ extension URLConnectionOperation {
         set { change { $0.completionQueue = newValue } }
     }
 
-    /// A group that the operation is in from its start, or from its being enqueued in a `RequestOperationQueue` or
-    /// by a manager, until its handlers have run.
+    /// A group that the operation enters when it is started, or enqueued in a `RequestOperationQueue` or by a manager,
+    /// and leaves after its handlers have run.
     public final var completionGroup: DispatchGroup? {
         get { core.withLock { $0.common.values.completionGroup } }
         set { change { $0.completionGroup = newValue } }
     }
 
-    /// For the user; the library does not look at it.
+    /// Values for your own use; the library ignores them.
     public final var userInfo: [String: any Sendable] {
         get { core.withLock { $0.common.values.userInfo } }
         set {
@@ -99,14 +102,14 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Whether `networkingOperationDidStart` and `networkingOperationDidFinish` are posted. True, unless set.
+    /// Whether `networkingOperationDidStart` and `networkingOperationDidFinish` are posted. True by default.
     public final var postsNotifications: Bool {
         get { core.withLock { $0.common.values.postsNotifications } }
         set { change { $0.postsNotifications = newValue } }
     }
 
-    /// Hears of bytes that have arrived, on `completionQueue`. Calls that would follow each other faster than the
-    /// queue takes them are made one. After a pause, the total goes on where it was.
+    /// Called with the bytes that have arrived, on `completionQueue`. Calls are combined if the queue cannot keep up.
+    /// After a pause, the total continues where it was.
     public final var downloadProgressHandler: ProgressHandler? {
         get { core.withLock { $0.rareHandlers?.download } }
         set {
@@ -115,7 +118,7 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Hears of bytes of the request's body that have gone out, on `completionQueue`.
+    /// Called with the bytes of the request's body that have been sent, on `completionQueue`.
     public final var uploadProgressHandler: ProgressHandler? {
         get { core.withLock { $0.rareHandlers?.upload } }
         set {
@@ -124,17 +127,17 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Asked about each redirect, on `completionQueue`, or where there is none on a thread of the library's own, which
-    /// it may block. The transfer waits for the answer. Without it, redirects are followed.
+    /// Decides about each redirect. Called on `completionQueue`, or, if that is nil, on one of the library's threads,
+    /// which it may block. The transfer waits for the answer. Without a handler, redirects are followed.
     public final var redirectHandler: RedirectHandler? {
         get { core.withLock { $0.rareHandlers?.redirect } }
         set { setHandler(\.redirect, newValue) }
     }
 
-    /// The progress of the response's body in bytes. Its `cancel()`, `pause()` and `resume()` are the operation's.
+    /// The progress of the response's body in bytes. Its `cancel()`, `pause()` and `resume()` act on the operation.
     ///
-    /// It changes on one queue of the library's own, the same for all operations: Foundation's `Progress` is not
-    /// safe for threads.
+    /// It is updated on one serial queue of the library, the same for all operations, as Foundation's `Progress` is not
+    /// thread-safe.
     public final var progress: Progress {
         onlookers.insert(.progress)
         return progressReport.progress(of: self)
@@ -158,7 +161,7 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Sets a handler. What the old one holds may run a user's code when it is let go of: not under the lock.
+    /// Sets a handler. Releasing the old one may run user code, so it is released outside the lock.
     final func setHandler<Handler: Sendable>(
         _ member: ReferenceWritableKeyPath<OperationCore.RareHandlers, Handler?> & Sendable, _ handler: Handler?
     ) {
@@ -174,5 +177,5 @@ extension URLConnectionOperation {
     }
 }
 
-/// `pauseAll()` and `resumeAll()` of a `RequestOperationQueue` reach it.
+/// For `pauseAll()` and `resumeAll()` of a `RequestOperationQueue`.
 extension URLConnectionOperation: PausableOperation {}

@@ -4,50 +4,50 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// What an operation does with the actions that its lifecycle asks for.
+/// Carries out the actions that an operation's lifecycle requires.
 extension URLConnectionOperation {
-    /// Lets an event happen to the operation, from any thread.
+    /// Applies an event to the operation, from any thread.
     func handle(_ event: Lifecycle.Event) {
         guard let transition = lifecycle.handle(event) else { return }
         proceed(after: transition)
     }
 
-    /// Does what a change of the lifecycle asks for. Until it gets to it, other threads may have made any number of
-    /// changes and carried out their actions; so each action is right however late it comes, and the reason stands
-    /// with it.
+    /// Carries out the action of a change of the lifecycle. Meanwhile other threads may have made any number of changes
+    /// and carried out their actions. So each action must be right however late it comes; the comments below say why it
+    /// is.
     func carryOut(_ transition: AtomicLifecycle.Transition) {
         let (old, new) = (transition.old, transition.new)
-        // By their numbers, changes that come late are put in order.
+        // The center sorts changes that come late by their numbers.
         if onlookers.contains(.observer) { observationCenter.note(transition, of: self) }
-        // Foundation looks at `isExecuting` itself, and does nothing where it is false by now.
+        // Foundation reads `isExecuting` itself, and does nothing if it is false by now.
         if new.state == .executing, old.state != .executing { executionDidBegin() }
-        // Names the wait that it ends.
+        // The try's number says which wait ends.
         if old.isBackingOff, !new.isBackingOff { endRetryWait(after: old.tryNumber) }
         switch transition.action {
         case .nothing: break
-        // The operation neither finishes nor begins another try before this one has ended, and it cannot end before it
-        // has begun here. A stop may have come first; the slot has kept it.
+        // The operation neither finishes nor begins another try before this one has ended, and this one cannot end
+        // before it has begun here. If a stop came first, `workSlot` has kept it.
         case .begin(let number): beginWork(number)
-        // Finds its own try or none: one that has not begun will find the stop, one that has ended needs none.
+        // Affects only its own try: one that has not begun will find the stop, and one that has ended needs none.
         case .stop(let number): stopWork(number)
-        // The slot that the queue gave for this one start. Until it has come back, the queue gives the operation no
-        // other, whatever becomes of it: the slot cannot be mistaken for that of a later start. Having taken it back,
-        // the queue looks for itself whether the operation is ready again. One that has finished has left the queue.
+        // This is the slot that the queue gave for this one start. The queue gives the operation no other until it has
+        // come back, so it cannot be mistaken for the slot of a later start. After taking it back, the queue itself
+        // checks whether the operation is ready again. An operation that has finished has left the queue.
         case .slotFreed: slotDidFree()
         case .stopAndFreeSlot(let number):
             stopWork(number)
             slotDidFree()
         case .awaitRetry(let number):
             slotDidFree()
-            // What is due after a pause, a cancel or another try finds that out by the number.
+            // A `retryDue` that comes after a pause, a cancellation or another try is recognized by its number.
             awaitRetry(after: number)
-        // Whoever is told looks for itself, and sees what is true then.
+        // The receiver reads `isReady` itself, and sees its current value.
         case .readinessChanged: readinessDidChange()
         case .restart:
             // A Foundation queue starts an operation once; after that the operation is on its own. If it is no longer
             // ready, or was started by another, `start` changes nothing.
             if new.wasStarted, !isScheduled { start() } else { readinessDidChange() }
-        // Nothing follows it in the lifecycle, and it comes once.
+        // This is the last action of the lifecycle, and comes once.
         case .finish: finish()
         }
     }
@@ -55,7 +55,7 @@ extension URLConnectionOperation {
     // MARK: Beginning
 
     private func beginWork(_ number: Lifecycle.TryNumber) {
-        // `prepare` is taken out, so that it runs once however often the operation is paused.
+        // `prepare` is removed, so that it runs only once however often the operation is paused.
         let (isFirst, preset, policy, prepare) = core.withLock { core in
             core.workSlot.begin(number)
             defer { core.hasBegun = true }
@@ -100,7 +100,7 @@ extension URLConnectionOperation {
         return nil
     }
 
-    /// What a try needs, taken out under one lock.
+    /// What a try needs, read under one lock.
     private struct TryWork {
         let transfer: OperationTransfer
         let carrier: any Transport
@@ -109,11 +109,11 @@ extension URLConnectionOperation {
         let memoryLimit: Int
     }
 
-    /// Gives a try its connection, unless the try was stopped in its preparation.
+    /// Gives a try its connection, unless the try was stopped while preparing.
     private func connect(_ number: Lifecycle.TryNumber) {
         let parses = serializesResponse
         let work = core.withLock { core -> TryWork? in
-            // Before anything is opened: a stopped try leaves the output as it was.
+            // Before anything is opened, so that a stopped try leaves the output unchanged.
             if core.workSlot.endIfStopped(number) { return nil }
             let carrier = core.openCarrier()
             return TryWork(
@@ -161,7 +161,7 @@ extension URLConnectionOperation {
     func transferDidStop(_ number: Lifecycle.TryNumber) {
         let life = lifecycle.value
         if life.isUnderWay(number), life.work == .running {
-            // Nobody here has asked for it, and nobody will begin again.
+            // The operation did not ask for this, so nothing would begin the work again.
             let error = URLError(
                 .networkConnectionLost, url: request.url, "The connection was cancelled, but not by the operation.")
             return conclude(number, data: nil, head: nil, error: error)
@@ -176,10 +176,10 @@ extension URLConnectionOperation {
         handle(.workMustRepeat(number))
     }
 
-    /// The head of the response that counts.
+    /// Sets the head of the current response.
     func note(_ head: ResponseHead) { core.withLock { $0.head = head } }
 
-    /// Whether the body of a response belongs into the output stream; otherwise it is kept as `responseData`.
+    /// Whether the body of a response goes into the output stream; otherwise it is kept as `responseData`.
     func belongsIntoOutput(_ head: ResponseHead) -> Bool {
         guard serializesResponse else { return true }
         return core.withLock { $0.common.values.serializer.acceptableStatusCodes }?.contains(head.statusCode) ?? true
@@ -187,14 +187,14 @@ extension URLConnectionOperation {
 
     var currentHead: ResponseHead? { core.withLock { $0.head } }
 
-    /// Whether a response is one after which the request is tried again. Then nothing else concludes the try.
+    /// Whether the request is retried after this response. If so, the try is concluded here.
     func retriesInstead(of head: ResponseHead?, _ number: Lifecycle.TryNumber) -> Bool {
         guard let next = retry(after: nil, head: head) else { return false }
         if core.withLock({ $0.workSlot.conclude(number) }) { handle(next.event(after: number)) }
         return true
     }
 
-    /// What follows on the end of a try.
+    /// What to do at the end of a try.
     private enum Conclusion {
         /// The try is over already.
         case none
@@ -203,15 +203,15 @@ extension URLConnectionOperation {
         case process(any URLResponseSerialization, isHead: Bool)
     }
 
-    /// Whether a response is left to be decoded by the task that awaits the operation: a hop less, and no Foundation
-    /// response.
+    /// Whether decoding the response is left to the task that awaits the operation, which saves a thread hop and making
+    /// an `HTTPURLResponse`.
     private func isLeftToTask(_ head: ResponseHead?, _ data: Data?) -> Bool {
         guard let head, let data, let awaited = core.withLock({ $0.common.values.awaitedValue }) else { return false }
         return awaited.plainlyAccepts(
             statusCode: head.statusCode, contentType: head["Content-Type"], count: data.count)
     }
 
-    /// The transfer of a try has brought what it can. Any thread.
+    /// Ends a try with the result of its transfer. Any thread.
     func conclude(_ number: Lifecycle.TryNumber, data: Data?, head: ResponseHead?, error: (any Error)?) {
         if let error { return conclude(number, head: head, error: error) }
         let parses = serializesResponse
@@ -220,12 +220,12 @@ extension URLConnectionOperation {
             guard core.workSlot.conclude(number) else { return (.none, nil) }
             core.data = data
             core.isUndecoded = isLeftToTask
-            // A body that was set aside is not what the stream has.
+            // If the body was set aside in memory, it is not in the stream.
             let output = data == nil ? core.outputStream : nil
             guard parses, !isLeftToTask else { return (.complete, output) }
             let isHead = data?.isEmpty != false && core.request.method == "HEAD"
             let facts = core.common.values.serializer
-            // The common case costs no hop and no Foundation response.
+            // The common case needs no thread hop and no `HTTPURLResponse`.
             guard let head, let plain = facts.plain, plain.acceptsWithoutHeaders(statusCode: head.statusCode) else {
                 return (.process(facts.serializer, isHead: isHead), output)
             }
@@ -242,12 +242,11 @@ extension URLConnectionOperation {
         }
     }
 
-    /// The response is accepted. A stream that holds its bytes back puts them in their place, and only then is the try
-    /// complete.
+    /// Completes a try whose response is accepted, after a committing stream has put its bytes in their final place.
     private func complete(_ number: Lifecycle.TryNumber, _ output: StreamBox?) {
         guard let output, output.stream is any CommittingOutputStream else { return handle(.workCompleted(number)) }
         BlockingWorkers.shared.perform { [self] in
-            // Whoever has cancelled the operation does not want the bytes any more.
+            // The bytes of a cancelled operation are not wanted any more.
             if !lifecycle.value.isEnding {
                 do {
                     try (output.stream as? any CommittingOutputStream)?.commit()
@@ -269,7 +268,7 @@ extension URLConnectionOperation {
         handle(.workCompleted(number))
     }
 
-    /// Validates and parses the response. On the processing queue: the serializer may be a user's.
+    /// Validates and parses the response. On the processing queue, as the serializer may be the user's.
     private func process(
         _ number: Lifecycle.TryNumber, data: Data?, head: ResponseHead?, with serializer: any URLResponseSerialization,
         output: StreamBox?
@@ -289,7 +288,7 @@ extension URLConnectionOperation {
     }
 
     private func finish() {
-        // In this order: what the end leads to must not be told before it.
+        // In this order: handlers of operations that can finish because of this one must come after its own.
         deliver()
         executionDidFinish()
         deliveryDidPostEnd()

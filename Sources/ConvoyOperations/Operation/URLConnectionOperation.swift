@@ -5,29 +5,28 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// A request as an operation. The counterpart of `AFURLConnectionOperation`.
+/// A URL request as an operation. The counterpart of `AFURLConnectionOperation`.
 ///
 /// It can depend on other operations and be depended on, be paused and resumed, and be cancelled in any state, and
-/// it finishes exactly once. Its states are `ready`, `executing`, `paused` and `finished`; `Lifecycle` says what
-/// leads from one to the other. All members can be used from any thread.
+/// it finishes exactly once. Its states are `ready`, `executing`, `paused` and `finished`; `Lifecycle` describes the
+/// transitions. All members can be used from any thread.
 ///
-/// The request, the output stream and what concerns the connection are taken when a try begins; the transport and the
-/// time limit of the whole with the first one. Handlers, and the queue that they run on, count as they are when they
-/// are called.
+/// The request, the output stream and the connection's settings are read when a try begins; the transport and
+/// `timeoutIntervalForResource` when the first one begins. Handlers and their queue are read when they are called.
 ///
-/// `completionBlock` and all handlers run on `completionQueue`, or on the main queue where there is none, and inside
+/// `completionBlock` and all handlers run on `completionQueue`, or on the main queue if that is nil, and inside
 /// `completionGroup`. When they have run, the operation holds no closure any more.
 open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sendable {
-    /// Where an operation is in its life.
+    /// The state of an operation.
     public typealias State = OperationState
 
     let lifecycle = AtomicLifecycle()
     let core: Locked<OperationCore>
     let onlookers = Onlookers()
-    /// When the time for the whole operation is over, on its clock; 0 until that time runs.
+    /// When the time limit for the whole operation ends, in nanoseconds of its clock; 0 until it has started.
     let resourceDeadline = Atomic<UInt64>(0)
 
-    /// A response object may be of any type: it is handed from the serializer to its readers and not changed here.
+    /// Holds a response object of any type, which is passed from the serializer to its readers and not changed here.
     package struct ObjectBox: @unchecked Sendable { let object: Any? }
 
     /// An operation for a request. It runs on the shared network thread.
@@ -36,8 +35,8 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         super.init()
     }
 
-    /// An operation of a manager. (Not a designated initializer: with two of them, subclasses that have one of their own
-    /// would no longer inherit the others.)
+    /// An operation of a manager. (Not a designated initializer: subclasses with an initializer of their own would then
+    /// no longer inherit the others.)
     convenience init(_ request: TransferRequest, settings: CommonSettings) {
         self.init(request: Self.placeholder)
         core.withLock { core in
@@ -64,13 +63,13 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     }
 
     deinit {
-        // Never finished: whoever waits for the group must not wait for ever.
+        // The operation never finished: nobody must wait for the group forever.
         core.withLock { $0.enteredGroup.take() }?.leave()
     }
 
     // MARK: State
 
-    /// Where the operation is in its life. Observable by `observe(_:on:_:)`.
+    /// The state of the operation. Observable by `observe(_:on:_:)`.
     public final var state: State { lifecycle.value.state }
 
     /// Whether `pause()` holds the operation back.
@@ -85,12 +84,12 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     package override var endsWithoutWork: Bool { lifecycle.value.isEnding }
     package override var wasStarted: Bool { lifecycle.value.wasStarted }
     package override func didJoinQueue() { enterCompletionGroup() }
-    /// A user's subclass may have a `start()` of its own, and the network thread, on which operations become ready,
-    /// runs no code of a user's.
+    /// A user's subclass may override `start()`, and operations become ready on the network thread, which runs no user
+    /// code.
     package override var isStartedDirectly: Bool {
         type(of: self) == HTTPRequestOperation.self || type(of: self) == URLConnectionOperation.self
     }
-    /// With the port, where the URL names one: two services on one machine are two hosts.
+    /// With the port, if the URL has one: two services on one machine are two hosts.
     package override var hostKey: HostKey? {
         let (request, base) = core.withLock { core -> (URLRequest?, HostKey?) in
             switch core.request {
@@ -107,37 +106,38 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         tellOfClosedGate(until: deadline)
     }
 
-    /// Begins the operation, or goes on with it; finishes it, if it was cancelled. A queue calls this.
+    /// Starts the operation, continues it after a pause, or finishes it if it was cancelled. A queue calls this.
     ///
     /// Called by hand, it does nothing for an operation that waits for its dependencies, is paused or waits for a
     /// retry. It must not be called by hand for an operation in a queue.
     open override func start() {
         // Dependencies that are added after the first start have no effect.
         guard isHeldByNobody || lifecycle.value.wasStarted else {
-            // A queue that saw it ready a moment ago has its slot back.
+            // The queue gets its slot back: the operation is no longer ready.
             return slotDidFree()
         }
         enterCompletionGroup()
         handle(.start)
     }
 
-    /// Stops the flow and keeps what has arrived; the operation gives its slot in a `RequestOperationQueue` back.
+    /// Stops the transfer and keeps what has arrived. The operation gives back its slot in a `RequestOperationQueue`.
     ///
-    /// An operation that has not begun is held back until `resume()`. Does nothing when finished or cancelled.
+    /// An operation that has not begun is held back until `resume()`. Does nothing if the operation has finished or is
+    /// cancelled.
     open func pause() { handle(.pause) }
 
-    /// Goes on after `pause()`. A GET goes on where it stopped if the server can do that and the resource is
-    /// provably the same; else it starts over, and the bytes of the first try are forgotten.
+    /// Continues after `pause()`. A GET continues where it stopped if the server supports that and the resource is
+    /// provably the same; otherwise it starts over, and the bytes of the first try are dropped.
     open func resume() { handle(.resume) }
 
     /// Cancels the operation: it finishes with `URLError.cancelled`, calls its failure handler once, and lets its
-    /// dependents run. Does nothing when it is finished.
+    /// dependents run. Does nothing if it has finished.
     ///
     /// An operation that was started finishes as soon as its transfer has stopped; one that is paused, or waits for a
-    /// retry, at once. One that was never started is marked, as Foundation's operations are: it finishes without its
-    /// work when it is started. A `RequestOperationQueue` starts it at once, whatever holds the others back;
-    /// Foundation's `OperationQueue` when its turn comes, no longer waiting for its dependencies or a resume. It can
-    /// still be added to a queue. In no queue, it finishes when it is started by hand or awaited by `finished()`.
+    /// retry, at once. One that was never started is only marked as cancelled, like Foundation's operations, and
+    /// finishes without doing its work when it is started. A `RequestOperationQueue` starts it at once, regardless of
+    /// limits; Foundation's `OperationQueue` when its turn comes, without waiting for its dependencies or a resume. It
+    /// can still be added to a queue. In no queue, it finishes when it is started by hand or awaited by `finished()`.
     open override func cancel() {
         handle(.cancel)
         // Foundation's part, `super.cancel()`, is left out: it would let the operation pass a barrier of Foundation's
@@ -158,18 +158,18 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         }
     }
 
-    /// The response; nil until its head has come. After a pause, that of the try that the body began with.
+    /// The response; nil until its head has arrived. After a pause, that of the try with which the body began.
     public final var response: HTTPURLResponse? { core.withLock { $0.head }?.urlResponse }
 
-    /// The status code of the response; nil until its head has come.
+    /// The status code of the response; nil until its head has arrived.
     public final var statusCode: Int? { core.withLock { $0.head }?.statusCode }
 
     /// The body, once the operation has finished with one; nil after a failure of the transfer, and for a body that
-    /// went to `outputStream`. The body of a response with an unacceptable status is here, with the error.
+    /// went to `outputStream`. The body of a response with an unacceptable status is here too.
     public final var responseData: Data? { hasOutcome ? core.withLock { $0.data } : nil }
 
-    /// The body as text, by the charset that the response names, or UTF-8, unless `responseStringEncoding` was set;
-    /// nil where the bytes are not that.
+    /// The body as text, in `responseStringEncoding` if it was set, otherwise in the charset that the response names,
+    /// or UTF-8. nil if the bytes cannot be decoded.
     public final var responseString: String? {
         guard let data = responseData else { return nil }
         if let chosen = core.withLock({ $0.common.values.responseStringEncoding }) {
@@ -178,9 +178,9 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         return (responseCharset ?? .utf8).text(of: data)
     }
 
-    /// How `responseString` reads the body, if it is set. Until then the encoding of Foundation's that is nearest to the
-    /// charset that the response names, and UTF-8 where there is none or Foundation has none: `responseString` can read
-    /// more charsets than Foundation.
+    /// The encoding in which `responseString` decodes the body, if it is set. Until then this is the Foundation
+    /// encoding nearest to the charset that the response names, or UTF-8 if there is none; `responseString` supports
+    /// more charsets than Foundation does.
     public final var responseStringEncoding: String.Encoding {
         get { core.withLock { $0.common.values.responseStringEncoding } ?? responseCharset?.encoding ?? .utf8 }
         set { change { $0.responseStringEncoding = newValue } }
@@ -188,8 +188,8 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     private var responseCharset: Charset? { response?.textEncodingName.flatMap(Charset.init(named:)) }
 
-    /// Why the operation failed; nil while it has not. A `URLError` for a failure on the way, whose `userInfo` holds
-    /// the URL and libcurl's words; what `prepare` threw; or the serializer's error.
+    /// Why the operation failed; nil while it has not. A `URLError` for a failure of the transfer, with the URL and
+    /// libcurl's message in its `userInfo`; the error that `prepare` threw; or the serializer's error.
     public final var error: (any Error)? {
         if hasOutcome { return core.withLock { $0.error } }
         let life = lifecycle.value
@@ -199,7 +199,8 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
             .cancelled, url: request.url, "The operation was cancelled.", underlying: cancellationReason)
     }
 
-    /// Whether it has finished with what its work has brought. An outcome that came in a pause does not show before.
+    /// Whether the operation has finished with the outcome of its work. An outcome that came during a pause is hidden
+    /// until then.
     final var hasOutcome: Bool { lifecycle.value.hasOutcome }
 
     // MARK: Completion
@@ -213,11 +214,11 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     // MARK: Copying
 
-    /// A new operation for the same request, with the same settings and handlers but for the completion handlers
-    /// and the output stream: for trying again.
+    /// A new operation for the same request, to try again. It has the same settings and handlers, except for the
+    /// completion handlers and the output stream.
     public final func copy(with zone: NSZone? = nil) -> Any { makeCopy() }
 
-    /// As `copy()`, typed.
+    /// Like `copy()`, but typed.
     public final func makeCopy() -> Self {
         let copy = Self(request: request)
         let (common, presetFailure, handlers) = core.withLock { ($0.common, $0.presetFailure, $0.rareHandlers?.copy) }
@@ -240,12 +241,11 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     // MARK: For tests
 
-    /// What stands between a change of the operation's life and the action that the change asks for. Tests override
-    /// it, to let other threads in between.
+    /// Called between a change of the lifecycle and its action. Tests override it, to let other threads run in between.
     package func proceed(after transition: AtomicLifecycle.Transition) { carryOut(transition) }
 
     // MARK: For HTTPRequestOperation
 
-    /// Whether a response serializer validates and parses what comes.
+    /// Whether a response serializer validates and parses the response.
     package var serializesResponse: Bool { false }
 }

@@ -3,18 +3,18 @@ import Foundation
 
 /// The gates of the hosts.
 ///
-/// When a server answers 429 or 503 to a request that has a ``RetryPolicy``, the gate of its host closes: requests that
-/// have a policy, and could only fail in the same way, wait until it opens. All others pass it.
+/// When a server answers 429 or 503 to a request that has a ``RetryPolicy``, the gate of its host closes: requests to
+/// that host that have a policy wait until it opens, as they would probably fail in the same way. All others pass.
 extension RequestOperationQueue {
-    /// A host that has asked to be left alone, and for how long.
+    /// A host whose gate is closed, and when it opens.
     public struct ClosedGate: Sendable, Hashable {
         /// The host's name in lower case, with its port where the URL names one: `example.com`, `127.0.0.1:8080`.
         public let host: String
-        /// When the gate opens, unless it is closed for longer meanwhile or opened before.
+        /// When the gate opens, unless it is closed for longer meanwhile or opened earlier.
         public let opensAt: Date
     }
 
-    /// The gates that are closed now, in the order of their hosts' names.
+    /// The gates that are closed now, sorted by host name.
     ///
     /// A gate stays closed for as long as the response asked for in its `Retry-After`, but for no longer than the
     /// policy's ``RetryPolicy/maximumGateDuration``.
@@ -24,10 +24,10 @@ extension RequestOperationQueue {
             .sorted { $0.host < $1.host }
     }
 
-    /// Opens the gate of a host before its time. What waits at it can start at once; an operation that waits for its
-    /// own retry goes on waiting.
+    /// Opens the gate of a host early. Operations that wait at it can start at once; one that waits for its own retry
+    /// keeps waiting.
     ///
-    /// - Parameter host: named as in ``closedGates``.
+    /// - Parameter host: a name as in ``closedGates``.
     /// - Returns: whether the gate was closed.
     @discardableResult
     public final func openGate(forHost host: String) -> Bool {
@@ -37,13 +37,13 @@ extension RequestOperationQueue {
         return wasClosed
     }
 
-    /// Opens all gates before their time, as ``openGate(forHost:)`` does.
+    /// Opens all gates early, like ``openGate(forHost:)``.
     public final func openAllGates() {
         scheduler.change { $0.lanes.openAllGates() }
     }
 
-    /// Lets the operations for a host that wait at its gate not start until the queue's clock shows `deadline`
-    /// (nanoseconds). A gate that is closed for longer stays so.
+    /// Closes the gate of a host until the queue's clock reaches `deadline` (nanoseconds). A gate that is closed for
+    /// longer stays so.
     package final func closeGate(forHost host: String, until deadline: UInt64) {
         scheduler.closeGate(of: HostKey.named(host), until: deadline)
     }

@@ -5,18 +5,18 @@ import Foundation
 extension RequestOperationQueue {
     /// What happens when an operation is added to a queue that is full.
     public enum OverflowPolicy: Sendable {
-        /// The new operation is not taken.
+        /// The new operation is not added.
         case refuse
-        /// Whoever adds it waits until there is a place, first come, first served.
+        /// The caller waits until there is a place, first come, first served.
         case wait
-        /// The oldest operation that has not been started is cancelled, and the new one is taken.
+        /// The oldest operation that has not been started is cancelled, and the new one is added.
         case dropOldest
     }
 
     /// How many operations may wait to be started; nil, the default, for any number.
     ///
-    /// Operations that run, are paused after a start or are cancelled do not count. A lower bound than there
-    /// are operations removes none.
+    /// Operations that run, are paused after a start or are cancelled do not count. Lowering the limit below the
+    /// current number removes none.
     ///
     /// - Precondition: at least 1.
     public final var maximumLength: Int? {
@@ -36,11 +36,11 @@ extension RequestOperationQueue {
         set { overflow.withLock { $0 = newValue } }
     }
 
-    /// Adds an operation, like `addOperation(_:)`, but throws if it is not taken.
+    /// Adds an operation, like `addOperation(_:)`, but throws if it is refused.
     ///
     /// Blocks the calling thread under ``OverflowPolicy/wait``.
     ///
-    /// - Throws: ``RequestOperationQueueError/refused(maximumLength:)``. The operation is left as it was.
+    /// - Throws: ``RequestOperationQueueError/refused(maximumLength:)``. The operation is left unchanged.
     @available(*, noasync, message: "use the asynchronous enqueue(_:), which blocks no thread")
     public final func enqueue(_ operation: Operation) throws(RequestOperationQueueError) {
         guard !operation.isFinished else { return }
@@ -54,7 +54,7 @@ extension RequestOperationQueue {
     /// policy is ``OverflowPolicy/wait``.
     ///
     /// - Throws: ``RequestOperationQueueError/refused(maximumLength:)``, or `CancellationError` if the
-    ///   task is cancelled while it waits. The operation is then left as it was.
+    ///   task is cancelled while it waits. The operation is then left unchanged.
     public final func enqueue(_ operation: Operation) async throws {
         guard !operation.isFinished else { return }
         switch tryAdmit(operation) {
@@ -79,7 +79,7 @@ extension RequestOperationQueue {
         case full
     }
 
-    /// Gets a place for one operation, by the policy. May block.
+    /// Gets a place for one operation under the policy. May block.
     func admit(_ operation: Operation) -> Admission {
         switch tryAdmit(operation) {
         case .admitted(let flags): return .admitted(flags)
@@ -94,7 +94,7 @@ extension RequestOperationQueue {
     }
 
     private func tryAdmit(_ operation: Operation) -> Attempt {
-        // One that is cancelled only has to finish, and takes nobody's place.
+        // A cancelled operation only has to finish, and needs no place.
         guard !operation.isCancelled else { return .admitted(.exempt) }
         guard isBounded.load(ordering: .acquiring) else { return .admitted(.counted) }
         enum Outcome {
@@ -148,16 +148,16 @@ extension RequestOperationQueue {
         waiter.resume(admitted: false)
     }
 
-    // MARK: Operations that are not wanted
+    // MARK: Refused and dropped operations
 
-    /// Takes an operation that was refused out of band, so that it finishes as cancelled.
+    /// Adds a refused operation outside the limits, so that it finishes as cancelled.
     func insertCancelled(_ operation: Operation, because error: RequestOperationQueueError) {
         cancel(operation, because: error)
         guard !operation.isFinished else { return }
         scheduler.insert(operation, flags: .exempt, into: self)
     }
 
-    /// The operation was taken out of the lanes, and goes on from here as if it had just become ready.
+    /// Cancels a dropped operation. It was removed from the lanes, so it continues as if it had just become ready.
     private func cancel(dropped occupant: QueueSlot.Occupant, because error: RequestOperationQueueError) {
         switch occupant {
         case .nobody: break

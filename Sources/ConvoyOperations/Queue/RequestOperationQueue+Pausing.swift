@@ -1,10 +1,10 @@
 import Foundation
 
-/// What a queue needs of an operation in order to pause it.
+/// An operation that a queue can pause.
 ///
-/// Both calls come on any thread, in any state of the operation, and must not block. An operation
-/// that pauses while it holds a slot of its queue calls ``ScheduledOperation/slotDidFree()``; one
-/// that resumes becomes ready again and calls ``ScheduledOperation/readinessDidChange()``.
+/// Both methods are called on any thread, in any state of the operation, and must not block. An operation that pauses
+/// while it holds a slot of its queue calls ``ScheduledOperation/slotDidFree()``; one that resumes becomes ready again
+/// and calls ``ScheduledOperation/readinessDidChange()``.
 package protocol PausableOperation: AnyObject {
     func pause()
     func resume()
@@ -12,7 +12,7 @@ package protocol PausableOperation: AnyObject {
 
 /// Pausing.
 extension RequestOperationQueue {
-    /// Pauses all operations in the queue that can be paused. Those added later are not paused.
+    /// Pauses all operations in the queue that can be paused. Operations added later are not paused.
     public final func pauseAll() {
         for operation in queuedOperations { (operation as? any PausableOperation)?.pause() }
     }

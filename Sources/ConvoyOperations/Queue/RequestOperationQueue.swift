@@ -2,17 +2,17 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// An operation queue whose cost does not grow with the operations that wait in it.
+/// An operation queue whose cost per operation does not grow with the number of waiting operations.
 ///
 /// It takes any `Operation`, Convoy's or not, with dependencies across queues of any class, and keeps
-/// the contract of Foundation's `OperationQueue`. Adding an operation, its becoming ready and its
-/// finishing take constant time, where Foundation's queue looks at every waiting operation each time.
-/// Beyond that contract it has limits per host, aging, a bounded length, and pausing of everything.
+/// the contract of Foundation's `OperationQueue`. Adding an operation, making it ready and finishing it take constant
+/// time, where Foundation's queue checks every waiting operation each time. Beyond that contract it has limits per
+/// host, priority aging, a bounded length, and pausing of all operations.
 ///
 /// ### Order
-/// Among ready operations the more urgent `queuePriority` comes first; within it the host with the
-/// fewest running operations, then the host that was served longest ago; within a host (and for
-/// operations without one) first in, first out.
+/// Among ready operations the higher `queuePriority` comes first; among equals the host with the fewest running
+/// operations, then the host that was served longest ago; within a host (and for operations without one) first in,
+/// first out.
 ///
 /// ### Slots
 /// At every moment at most ``maxConcurrentOperationCount`` operations hold a slot. A paused operation
@@ -21,36 +21,36 @@ import Synchronization
 /// ### Cancelling
 /// A ``ScheduledOperation`` (a request, a batch, a block that was added) that is cancelled before its start, or after
 /// it gave its slot back, finishes at once: it needs no slot, and no limit, gate, barrier or suspension holds it back.
-/// An operation of another class finishes at once too if it waits for dependencies when it is cancelled, if it was
-/// cancelled before it was added, or by ``cancelAllOperations()``. Cancelled by itself while it lacks only a slot, it
-/// finishes when it gets one: Foundation tells nobody.
+/// An operation of another class also finishes at once if it waits for dependencies when it is cancelled, if it was
+/// cancelled before it was added, or if ``cancelAllOperations()`` cancels it. If it is cancelled by its own `cancel()`
+/// while it lacks only a slot, it finishes when it gets one, as Foundation does not report the cancellation.
 ///
 /// ### Threads
-/// All members can be used from any thread. Request operations start in line, on the thread that made
-/// them ready; others start on ``underlyingQueue``, or on a concurrent dispatch queue of the queue's own.
-/// No lock is held while code of an operation runs.
+/// All members can be used from any thread. Request operations start inline, on the thread that made them ready; others
+/// start on ``underlyingQueue``, or on a concurrent dispatch queue of the queue's own. No lock is held while an
+/// operation's code runs.
 ///
 /// ### Cost
-/// A ``ScheduledOperation`` costs 1 to 2 microseconds in all, however many there are. An operation of another
-/// class costs about 7, and about 15 and 2 KB more if it is not ready when it is added.
+/// A ``ScheduledOperation`` costs 1 to 2 microseconds in all, however many there are. An operation of another class
+/// costs about 7, plus about 15 microseconds and 2 KB if it is not ready when it is added.
 ///
 /// ### Lifetime
-/// Operations keep their queue alive until they have finished, and the queue keeps them. A queue that is
-/// let go of while it is suspended stays in memory with its operations.
+/// Operations keep their queue alive until they have finished, and the queue keeps them. A suspended queue that is
+/// released with operations in it stays in memory, with them.
 ///
 /// ### Differences from `OperationQueue`
-/// - `operations` and `operationCount` cannot be overridden on Linux, and show Foundation's half of the
-///   queue only. Use ``queuedOperations`` and ``queuedOperationCount``.
-/// - An operation that is in the queue already, or that has finished, is ignored when it is added.
-///   Adding one that executes, or that is in another queue, is a programming error, as in Foundation.
-/// - A change of `queuePriority` after adding is seen at once for a ``ScheduledOperation``; for another
-///   operation it counts if it is made before the operation is ready.
-/// - `OperationQueue.current` is the queue for operations that run on its dispatch queue; it is a
-///   stand-in that passes everything on for a foreign operation that had to wait for its dependencies;
-///   it is not set for operations that start in line.
-/// - When a foreign operation has finished, its `dependencies` are emptied if it was cancelled or has at
-///   most four: so releasing a long chain does not recurse, and a dependency that outlives a cancelled
-///   operation does not touch it.
+/// - `operations` and `operationCount` cannot be overridden on Linux, and show only the backing Foundation queue. Use
+///   ``queuedOperations`` and ``queuedOperationCount``.
+/// - An operation that is already in the queue, or has finished, is ignored when it is added. Adding one that executes,
+///   or that is in another queue, is a programming error, as in Foundation.
+/// - A change of `queuePriority` after adding takes effect at once for a ``ScheduledOperation``; for other operations
+///   only if it is made before they are ready.
+/// - `OperationQueue.current` is the queue for operations that run on its dispatch queue. For an operation of another
+///   class that had to wait for its dependencies it is a proxy that forwards to the queue. It is not set for operations
+///   that start inline.
+/// - When an operation of another class has finished, its `dependencies` are emptied if it was cancelled or has at most
+///   four. So releasing a long chain does not recurse, and a dependency that outlives a cancelled operation does not
+///   use its memory.
 open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchecked Sendable {
     let scheduler: Scheduler
     let isBounded = Atomic<Bool>(false)
@@ -62,14 +62,14 @@ open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchec
         super.init()
     }
 
-    /// Makes an empty queue with another clock.
+    /// Makes an empty queue with the given clock.
     package init(clock: any SchedulingClock) {
         scheduler = Scheduler(clock: clock)
         super.init()
     }
 
     deinit {
-        // An operation that somebody keeps refers to the scheduler as long as it lives. The tables need not live as long.
+        // An operation retains the scheduler for life. The tables need not live as long.
         scheduler.state.withLock { $0.releaseTables() }
     }
 
@@ -77,9 +77,9 @@ open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchec
 
     /// Adds an operation, which is started when it is ready and there is a slot.
     ///
-    /// If the queue is full (``maximumLength``), the policy decides: the operation is cancelled with
-    /// ``RequestOperationQueueError/refused(maximumLength:)`` and finishes at once; or the calling
-    /// thread is blocked until there is a place; or the oldest operation that waits is cancelled.
+    /// If the queue is full (``maximumLength``), ``overflowPolicy`` decides: the operation is cancelled with
+    /// ``RequestOperationQueueError/refused(maximumLength:)`` and finishes at once; or the calling thread is blocked
+    /// until there is a place; or the oldest operation that waits is cancelled.
     override open func addOperation(_ operation: Operation) {
         guard !operation.isFinished else { return }
         switch admit(operation) {
@@ -88,9 +88,9 @@ open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchec
         }
     }
 
-    /// Adds operations, and waits for all of them to finish if asked.
+    /// Adds operations, and optionally waits for all of them to finish.
     ///
-    /// Do not wait on a thread on which one of them would have to run.
+    /// Do not wait on a thread that one of them needs in order to run.
     override open func addOperations(_ operations: [Operation], waitUntilFinished wait: Bool) {
         for operation in operations { addOperation(operation) }
         guard wait else { return }
@@ -105,18 +105,18 @@ open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchec
     }
 
     /// Runs a block after all operations that are in the queue have finished, and before any that is
-    /// added later starts. It runs on the queue's dispatch queue, and not at all if
-    /// ``cancelAllOperations()`` is called first.
+    /// added later starts. It runs on the queue's dispatch queue, or not at all if ``cancelAllOperations()`` is called
+    /// first.
     ///
-    /// It waits for paused operations too, and while the queue is suspended.
+    /// It also waits for paused operations, and while the queue is suspended.
     override open func addBarrierBlock(_ barrier: @escaping @Sendable () -> Void) {
         scheduler.insertBarrier(ScheduledBlockOperation(barrier), into: self)
     }
 
     // MARK: Limits
 
-    /// How many operations may hold a slot at a time; `defaultMaxConcurrentOperationCount` (-1), the
-    /// default, for no limit, and 0 for none at all. Can be changed at any time; operations that run go on.
+    /// How many operations may hold a slot at a time; `defaultMaxConcurrentOperationCount` (-1), the default, means no
+    /// limit; with 0 none may. Can be changed at any time; running operations continue.
     ///
     /// - Precondition: at least -1.
     override open var maxConcurrentOperationCount: Int {
@@ -128,7 +128,7 @@ open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchec
         }
     }
 
-    /// How many operations of one host may hold a slot at a time. No limit by default.
+    /// How many operations per host may hold a slot at a time. No limit by default.
     ///
     /// - Precondition: at least 1.
     public final var maxConcurrentOperationCountPerHost: Int {
@@ -139,21 +139,20 @@ open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchec
         }
     }
 
-    /// After how many seconds a waiting operation rises to the next higher priority, so that none
-    /// waits for ever while more urgent ones keep coming. 30 by default; nil, or no number, for never.
+    /// After how many seconds a waiting operation rises to the next higher priority, so that none waits forever while
+    /// more urgent ones keep coming. 30 by default; nil or NaN for never.
     public final var priorityAgingInterval: TimeInterval? {
         get { scheduler.aging.map { Double($0) / 1e9 } }
         set { scheduler.aging = newValue.flatMap { $0.isNaN ? nil : max(1, Nanoseconds.clamping(seconds: $0)) } }
     }
 
-    /// Whether operations stay where they are instead of being started. Running ones go on.
+    /// Whether the queue starts no operations. Running ones continue.
     override open var isSuspended: Bool {
         get { state.withLock { $0.isSuspended } }
         set { scheduler.change { $0.isSuspended = newValue } }
     }
 
-    /// The dispatch queue on which operations start that do not start in line; nil, the default, for one
-    /// of the queue's own.
+    /// The dispatch queue on which operations start that do not start inline; nil, the default, for the queue's own.
     ///
     /// - Precondition: the queue is empty when it is set.
     override open var underlyingQueue: DispatchQueue? {
@@ -166,21 +165,22 @@ open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchec
         }
     }
 
-    // MARK: All of them
+    // MARK: All operations
 
     /// The operations in the queue that have not finished, in the order in which they were added.
     ///
-    /// Takes time in proportion to their number. They may have finished when the caller looks at them.
+    /// Takes time proportional to their number. They may have finished by the time the caller uses them.
     public final var queuedOperations: [Operation] { state.withLock { $0.operations } }
 
     /// How many operations in the queue have not finished. Constant time.
     public final var queuedOperationCount: Int { state.withLock { $0.count } }
 
-    /// Cancels all operations, and all barriers. What has not been started finishes at once, what runs in its own time.
+    /// Cancels all operations and all barriers. Operations that have not been started finish at once; running ones
+    /// finish when they have stopped.
     override open func cancelAllOperations() {
-        // Until all are cancelled nothing is started: a slot that one of them gives back, or the turn of a barrier,
-        // must not go to one that is about to be cancelled too. The newest first, so that a dependent does not
-        // become ready by the end of what it depends on.
+        // Nothing is started until all are cancelled: a freed slot must not go to an operation that is about to be
+        // cancelled too, and no barrier must run. The newest come first, so that the end of a dependency does not make
+        // its dependents ready.
         let occupants = state.withLock { state in
             state.cancellations += 1
             return state.occupantsNewestFirst
@@ -191,14 +191,14 @@ open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchec
             case .scheduled(let operation): operation.cancel()
             case .foreign(let member):
                 member.operation.cancel()
-                // Foundation tells nobody that an operation was cancelled which lacked only a slot.
+                // Foundation does not report the cancellation of an operation that lacked only a slot.
                 if member.operation.isCancelled { member.repeatReadiness() }
             }
         }
         scheduler.change { $0.cancellations -= 1 }
     }
 
-    /// Blocks the calling thread until no operation is in the queue, those added meanwhile included.
+    /// Blocks the calling thread until the queue is empty, including operations added meanwhile.
     override open func waitUntilAllOperationsAreFinished() {
         let semaphore: DispatchSemaphore? = state.withLock { state in
             guard !state.isEmpty else { return nil }
@@ -209,10 +209,10 @@ open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchec
         semaphore?.wait()
     }
 
-    /// How many operations have finished, once its `totalUnitCount` is set: one unit each.
+    /// Counts finished operations, one unit each, once its `totalUnitCount` is set.
     ///
-    /// `Progress` is not thread-safe on Linux. The queue makes its own updates one at a time; add it to
-    /// a tree of progresses only if nothing else updates that tree at the same time.
+    /// `Progress` is not thread-safe on Linux. The queue serializes its own updates; add the progress to a tree only if
+    /// nothing else updates that tree at the same time.
     override open var progress: Progress { scheduler.progress }
 
     // MARK: For the other files

@@ -1,6 +1,6 @@
 import Foundation
 
-/// What was decided about a failed try, and why; or that an operation waits because another one has failed.
+/// A decision about a failed try, and its reason; or a wait because another operation's request has failed.
 public struct RetryEvent: Sendable {
     /// What has happened.
     public enum Reason: Sendable {
@@ -12,26 +12,26 @@ public struct RetryEvent: Sendable {
         case closedGate(host: String)
     }
 
-    /// What becomes of the operation.
+    /// What happens to the operation.
     public enum Decision: Sendable, Equatable {
-        /// Tried again after so many seconds; 0 for at once.
+        /// It is retried after so many seconds; 0 for at once.
         case retry(after: TimeInterval)
-        /// Not tried again: the failure is the operation's.
+        /// It is not retried, and fails.
         case giveUp(Refusal)
-        /// Not started before the gate of its host opens, at this time. Told once for each wait: the gate may be closed
-        /// for longer meanwhile, or opened before (`RequestOperationQueue.closedGates` tells).
+        /// It is not started before the gate of its host opens, at this time. Sent once for each wait: the gate may be
+        /// closed for longer meanwhile, or opened earlier (see `RequestOperationQueue.closedGates`).
         case waitAtGate(until: Date)
     }
 
-    /// Why a failed try is not repeated.
+    /// Why a failed try is not retried.
     public enum Refusal: Sendable, Equatable {
         case tooManyRetries, tookTooLong, notIdempotent, bodyCannotBeSentAgain, budgetExhausted, askedToWaitTooLong
     }
 
-    /// How many retries there had been.
+    /// How many retries there were before.
     public let retryCount: Int
     /// What has happened.
     public let reason: Reason
-    /// What becomes of the operation.
+    /// What happens to the operation.
     public let decision: Decision
 }

@@ -2,79 +2,79 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Whether and when a failed request is tried again.
+/// Whether and when a failed request is retried.
 ///
-/// A try that failed with one of `statusCodes` or `errorCodes` is repeated after a delay that doubles from try to
-/// try and is spread at random, so that clients which failed together do not come back together. A `Retry-After`
-/// (RFC 9110, section 10.2.3) is the least delay. While an operation waits it holds no slot of a
-/// `RequestOperationQueue`. A download goes on where it broke off, under the rules of `resume()`.
+/// A try that failed with one of `statusCodes` or `errorCodes` is retried after a random delay, whose upper bound grows
+/// with each retry, so that clients that failed together do not retry together. A `Retry-After` (RFC 9110, section
+/// 10.2.3) is the minimum delay. While an operation waits, it holds no slot of a `RequestOperationQueue`. A download
+/// continues where it stopped, under the rules of `resume()`.
 ///
-/// After a 429 or 503 the queue closes the gate of that host until the time is over, but for no longer than
-/// `maximumGateDuration`: other operations that have a retry policy wait, and hear so by their `retryHandler`.
-/// Operations without a policy pass.
+/// After a 429 or 503 the queue closes the gate of that host for the same time, but for no longer than
+/// `maximumGateDuration`: other operations that have a retry policy wait, and their `retryHandler` is told. Operations
+/// without a policy pass.
 ///
-/// A failure of which the transport proves that nothing of the request was sent (`URLError.nothingWasSentKey`) needs no
-/// policy: the request is sent again at once, three times in a row at most, whatever its method. Such retries count
-/// neither against `maximumRetryCount` nor against the budget: the server has seen nothing of them.
+/// If the transport proves that nothing of a failed request was sent (`URLError.nothingWasSentKey`), no policy is
+/// needed: the request is sent again at once, at most three times in a row, whatever its method. Such retries count
+/// neither against `maximumRetryCount` nor against the budget, as the server has seen nothing of them.
 ///
-/// A delay or a multiplier that is negative or no number (NaN) counts as 0; no limit can be told as `.infinity`.
+/// A delay or a multiplier that is negative or NaN counts as 0; `.infinity` means no limit.
 public struct RetryPolicy: Sendable {
-    /// How often at most, beside the first try.
+    /// The maximum number of retries after the first try.
     public var maximumRetryCount = 3
-    /// How many seconds after the first try began no further one may begin; nil, or no number, is no limit.
+    /// How many seconds after the first try began the last retry may begin; nil or NaN for no limit.
     public var maximumDuration: TimeInterval?
-    /// The longest delay before the first retry, in seconds.
+    /// The upper bound of the delay before the first retry, in seconds.
     public var initialDelay: TimeInterval = 0.5
-    /// By what each delay is longer than the one before.
+    /// The factor by which the upper bound grows with each retry.
     public var multiplier = 2.0
-    /// The longest delay of all, in seconds; but for what a `Retry-After` says.
+    /// The upper bound of every delay, in seconds, except for one that a `Retry-After` asks for.
     public var maximumDelay: TimeInterval = 60
-    /// The longest `Retry-After` that is waited for, in seconds. A server that asks for more gets no retry.
+    /// The longest `Retry-After` that is obeyed, in seconds. If a server asks for more, the request is not retried.
     public var maximumRetryAfter: TimeInterval = 3600
     /// The longest time, in seconds, for which a 429 or 503 closes the gate of its host, so that one response does not
-    /// hold up everything else for an hour; 0 closes none. The operation that got the response waits for all of its
-    /// `Retry-After` itself.
+    /// hold up all other requests for an hour; 0 never closes a gate. The operation that got the response still waits
+    /// for its whole `Retry-After`.
     public var maximumGateDuration: TimeInterval = 60
-    /// Statuses that may pass.
+    /// Status codes that are likely to be temporary.
     public var statusCodes: Set<Int> = [408, 429, 500, 502, 503, 504]
-    /// Failures of the transfer that may pass.
+    /// Transfer errors that are likely to be temporary.
     public var errorCodes: Set<URLError.Code> = [
         .timedOut, .networkConnectionLost, .cannotConnectToHost, .cannotFindHost, .dnsLookupFailed,
         .notConnectedToInternet,
     ]
-    /// Methods whose repetition does no harm (RFC 9110, section 9.2.2). Others are repeated only when nothing of the
-    /// request was sent: when no connection could be made, or the transport proves it. A request that a redirect has
-    /// led on has been sent.
+    /// Methods that can be repeated without harm (RFC 9110, section 9.2.2). Requests with other methods are retried
+    /// only if nothing of them was sent: if no connection could be made, or the transport proves it. A request that was
+    /// redirected has been sent.
     public var idempotentMethods: Set<String> = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"]
-    /// What keeps retries from making an outage worse; nil is no limit.
+    /// The budget that keeps retries from making an outage worse; nil for no limit.
     public var budget: RetryBudget? = .shared
 
-    /// Three retries, after at most half a second, one and two.
+    /// A policy of three retries, with delays of at most 0.5, 1 and 2 seconds.
     public init() {}
 
-    /// As `init()`, with another number of retries.
+    /// Like `init()`, with another number of retries.
     public init(maximumRetryCount: Int) { self.maximumRetryCount = maximumRetryCount }
 
-    /// What has failed.
+    /// A failed try, as input for a decision.
     struct FailedTry {
         var host: String?
         var method: String
         var statusCode: Int?
         var error: URLError?
-        /// How many retries there have been in all.
+        /// The number of retries so far.
         var retryCount: Int
-        /// How many of them count against the policy's number.
+        /// How many of them count against `maximumRetryCount`.
         var countedRetries: Int
         /// Seconds since the first try began.
         var elapsed: TimeInterval
-        /// What the response asks for, in seconds from now.
+        /// The response's `Retry-After`, in seconds from now.
         var retryAfter: TimeInterval?
         var canSendBodyAgain: Bool
-        /// Whether it is certain that nobody has seen anything of the request.
+        /// Whether it is certain that the server has seen nothing of the request.
         var nothingWasSent: Bool
     }
 
-    /// Judges a failure; nil for one that is none of the policy's business.
+    /// Decides about a failure; nil for one that the policy does not cover.
     ///
     /// - Parameter random: from 0 to 1.
     func judge(_ failure: FailedTry, random: Double) -> RetryEvent? {
@@ -98,7 +98,7 @@ public struct RetryPolicy: Sendable {
         var delay = longestDelay(before: failure.countedRetries) * random
         if let retryAfter = failure.retryAfter {
             guard retryAfter <= maximumRetryAfter else { return event(.giveUp(.askedToWaitTooLong)) }
-            // A little spread on top, or all would come back at the same moment.
+            // With a little jitter, or all clients would retry at the same moment.
             delay = retryAfter + min(delay, 1)
         }
         if let limit = maximumDuration, failure.elapsed + delay > limit { return event(.giveUp(.tookTooLong)) }
@@ -108,19 +108,20 @@ public struct RetryPolicy: Sendable {
         return event(.retry(after: delay))
     }
 
-    /// The delay that is spread at random: a number of seconds, whatever the settings are.
+    /// The upper bound of the random delay in seconds: a finite number, whatever the settings are.
     private func longestDelay(before retry: Int) -> TimeInterval {
         func amount(_ value: Double) -> Double { value > 0 ? min(value, 1e9) : 0 }
-        // A delay of 0 that grows without end is no number.
+        // 0 times an infinite factor is NaN, which counts as 0.
         return min(amount(maximumDelay), amount(amount(initialDelay) * pow(amount(multiplier), Double(retry))))
     }
 }
 
-/// How many retries a host may see: a share of the requests that it gets, and a few.
+/// A limit on the retries per host: a share of the requests sent to it, and a small reserve.
 ///
-/// In an outage every request fails, and retries would multiply the load. With a budget they add at most that share.
+/// In an outage every request fails, and retries would multiply the load. With a budget they add at most that share to
+/// it.
 public final class RetryBudget: Sendable {
-    /// For all policies that do not bring one of their own: a fifth of the requests, and ten.
+    /// The budget of all policies that have none of their own: a fifth of the requests, and a reserve of ten.
     public static let shared = RetryBudget()
 
     private let share: Double
@@ -128,18 +129,18 @@ public final class RetryBudget: Sendable {
     private let balances = Locked<[String: Double]>([:])
 
     /// - Parameters:
-    ///   - share: how many retries each request earns its host; a negative share is none.
-    ///   - reserve: how many each host may see at once, at first and at most.
+    ///   - share: how many retries each request earns its host; a negative share counts as 0.
+    ///   - reserve: the initial and maximum balance of each host.
     public init(share: Double = 0.2, reserve: Int = 10) {
         self.share = share > 0 ? share : 0
         self.reserve = Double(reserve)
     }
 
-    /// Counts a request that is no retry.
+    /// Counts a request that is not a retry.
     func deposit(forHost host: String) {
         balances.withLock { balances in
             guard let balance = balances[host] else { return }
-            // What is full is as good as unknown, so that the table holds troubled hosts only.
+            // A full balance is removed, so that the table holds only hosts with recent retries.
             if balance + share >= reserve { balances[host] = nil } else { balances[host] = balance + share }
         }
     }

@@ -3,12 +3,13 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Lets identical GETs that are in flight at the same time be one transfer.
+/// A transport in which identical GETs that are in flight at the same time share one transfer.
 ///
-/// Every operation has a connection of its own as far as it knows; the one that goes out is shared. One who joins
-/// late is told first what the others have heard. Whoever cancels leaves; the transfer ends with the last.
+/// Every operation gets a connection of its own; the transfer behind it is shared. One that joins late first receives
+/// what the others have already received. One that cancels leaves; the transfer ends when the last one leaves.
 ///
-/// Each network thread has its own, which holds the thread and is held by the operations that use it.
+/// Each network thread has its own coalescing transport, which retains the thread and is retained by the operations
+/// that use it.
 final class CoalescingTransport: Transport {
     /// What makes two requests the same.
     private struct Key: Hashable {
@@ -36,7 +37,7 @@ final class CoalescingTransport: Transport {
         let key = Key(
             url: url, headers: request.allHTTPHeaderFields ?? [:], timeout: request.timeoutInterval,
             cachePolicy: request.cachePolicy.rawValue, configuration: configuration)
-        // With a NaN in it a key does not equal itself: its flight could not be found again, nor forgotten.
+        // A key that contains a NaN does not equal itself: its flight could be neither found nor removed.
         guard key == key else {
             return base.connection(for: request, configuration: configuration, delegate: delegate)
         }
@@ -49,7 +50,7 @@ final class CoalescingTransport: Transport {
 
     func performOrFail(_ block: @escaping @Sendable () -> Void) throws(URLError) { try base.performOrFail(block) }
 
-    /// On the network thread.
+    /// Joins a flight or begins one. On the network thread.
     private func board(_ passenger: Passenger, key: Key, configuration: ConnectionConfiguration) {
         if let flight = flights.withLock({ $0[key] }), flight.take(passenger) { return }
         let flight = Flight { [weak self] flight in
@@ -62,9 +63,9 @@ final class CoalescingTransport: Transport {
     }
 }
 
-/// One operation's connection. What it does happens on the network thread, in the order in which it was asked for.
+/// One operation's connection. Its calls are carried out on the network thread, in order.
 private final class Passenger: Connection, @unchecked Sendable {
-    // All that changes belongs to the network thread.
+    // All mutable members belong to the network thread.
     let originalRequest: URLRequest
     private(set) var delegate: (any URLConnectionDelegate)?
     private let onStart: @Sendable (Passenger) -> Void
@@ -89,7 +90,7 @@ private final class Passenger: Connection, @unchecked Sendable {
                 if isCancelled { end { $0.connectionDidCancel(self) } } else { onStart(self) }
             }
         } catch {
-            // There is no network thread to say so on.
+            // There is no network thread on which to report it.
             end { $0.connection(self, didFailWith: error) }
         }
     }
@@ -124,9 +125,9 @@ private final class Passenger: Connection, @unchecked Sendable {
     }
 }
 
-/// The one transfer beneath several operations' connections. Belongs to the network thread.
+/// The transfer that several operations' connections share. Belongs to the network thread.
 private final class Flight: URLConnectionDelegate, @unchecked Sendable {
-    /// How much is kept for those who join late. After more than that, nobody can.
+    /// How much of the body is kept for late joiners. Beyond that, nobody can join.
     private static let memory = 4 << 20
 
     private var connection: (any Connection)?
@@ -146,7 +147,7 @@ private final class Flight: URLConnectionDelegate, @unchecked Sendable {
         connection.start()
     }
 
-    /// Lets another one join, and tells it what it has missed. False where that is no longer possible.
+    /// Adds a passenger, and passes it what it has missed. False if that is no longer possible.
     func take(_ passenger: Passenger) -> Bool {
         guard connection != nil, let heard else { return false }
         passengers.append(passenger)
@@ -159,7 +160,7 @@ private final class Flight: URLConnectionDelegate, @unchecked Sendable {
     func leave(_ passenger: Passenger) {
         passengers.removeAll { $0 === passenger }
         guard passengers.isEmpty else { return resumeIfNobodyWaits() }
-        // Nobody may board what is being cancelled.
+        // No passenger may join a transfer that is being cancelled.
         heard = nil
         onEnd(self)
         connection?.cancel()

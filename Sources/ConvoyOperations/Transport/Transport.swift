@@ -2,27 +2,27 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// What an operation needs of the network: connections, and the one thread that calls back.
+/// What an operation needs from the network: connections, and the thread on which their delegates are called.
 ///
-/// The narrow place at which a simulated network and a simulated clock can stand in for the real one.
+/// Tests replace it with a simulated network.
 package protocol Transport: Sendable {
-    /// A connection that has not begun.
+    /// A connection that has not been started.
     func connection(
         for request: URLRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate
     ) -> any Connection
 
-    /// The same for a request in whatever form it is there.
+    /// The same, for a request in either form.
     func connection(
         for request: TransferRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate
     ) -> any Connection
 
-    /// Runs a block where the delegates are called.
+    /// Runs a block on the thread on which the delegates are called.
     func perform(_ block: @escaping @Sendable () -> Void)
 
-    /// The same, or nothing: then this says why.
+    /// The same, but throws if the block cannot be run.
     func performOrFail(_ block: @escaping @Sendable () -> Void) throws(URLError)
 
-    /// The same transport, with one transfer for identical requests.
+    /// The same transport, but identical requests share one transfer.
     var coalescing: any Transport { get }
 }
 

@@ -2,9 +2,9 @@ import Foundation
 
 /// Releases operations without recursion.
 ///
-/// An operation owns what it depends on. Letting go of the end of a long chain would run one
-/// `deinit` inside the other until the stack ends (Foundation's own operations do so at about
-/// 50,000). Here the outermost release of a thread works off what the inner ones hand in.
+/// An operation owns its dependencies. Releasing the end of a long chain would nest one `deinit` inside the other until
+/// the stack overflows (with Foundation's own operations at about 50,000). Here the outermost release on a thread
+/// collects what the inner ones hand over, and releases it in a loop.
 enum DeferredRelease {
     private static let key: pthread_key_t = {
         var key = pthread_key_t()
@@ -26,12 +26,12 @@ enum DeferredRelease {
         operations = []
     }
 
-    /// What the outermost release on this thread still has to do.
+    /// The list of the outermost release on this thread: operations still to be released.
     private static var outer: UnsafeMutablePointer<[Operation]>? {
         pthread_getspecific(key)?.assumingMemoryBound(to: [Operation].self)
     }
 
-    /// Releases something, and all that is handed in meanwhile.
+    /// Runs a release, and then releases everything that was handed over meanwhile.
     private static func collect(_ release: () -> Void) {
         var pile: [Operation] = []
         withUnsafeMutablePointer(to: &pile) { pile in

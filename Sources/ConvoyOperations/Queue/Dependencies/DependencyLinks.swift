@@ -1,25 +1,24 @@
 import Foundation
 
-/// The dependencies of one operation: in order, without duplicates, each with "has it finished".
+/// The dependencies of one operation: in order, without duplicates, each with its finished flag.
 ///
-/// A plain value without locks; its owner guards it. Every call takes constant time (amortised): one dependency, as most
-/// operations have that have any, is kept in place; a short list is searched in line; a longer one gets an index. A
-/// removed dependency leaves a gap, so that the position handed out for a dependency stays good until the next
-/// compaction.
+/// A plain value without locks; its owner guards it. Every call takes amortised constant time. A single dependency, the
+/// common case, is stored in place; a short list is searched linearly; a longer one gets an index. A removed dependency
+/// leaves a gap, so that positions stay valid until the next compaction.
 struct DependencyLinks {
-    /// A dependency; a gap has no operation.
+    /// A dependency, or a gap, which has no operation.
     struct Link {
         var operation: Operation?
         var watcher: DependencyWatcher?
         var isFinished = false
     }
 
-    /// What is taken out, to be released outside the lock.
+    /// The removed contents, to be released outside the lock.
     struct Contents {
         fileprivate(set) var only = Link()
         fileprivate(set) var several: ContiguousArray<Link> = []
 
-        /// Stops all watchers, and releases all operations. In place: a copy would keep them.
+        /// Stops all watchers and releases all operations. It mutates, as a copy would retain them.
         mutating func release() {
             only.watcher?.stop()
             if only.operation != nil { DeferredRelease.release(&only.operation) }
@@ -31,7 +30,7 @@ struct DependencyLinks {
         }
     }
 
-    /// The only one, at position 0, as long as there are not several.
+    /// The only dependency, at position 0, unless there are several.
     private var only = Link()
     private var several: Several?
 
@@ -39,7 +38,7 @@ struct DependencyLinks {
         several?.links.compactMap(\.operation) ?? only.operation.map { [$0] } ?? []
     }
 
-    /// Appends a dependency that has not finished, and returns its position; nil if it is there already.
+    /// Appends a dependency that has not finished, and returns its position; nil for a duplicate.
     mutating func append(_ operation: Operation) -> Int? {
         if let several { return several.append(operation) }
         if only.operation == nil {
@@ -52,7 +51,7 @@ struct DependencyLinks {
         return 1
     }
 
-    /// Removes a dependency. Returns nil if it is not there; otherwise whether it was unfinished, and its watcher.
+    /// Removes a dependency. Returns whether it was unfinished, and its watcher; nil if it is not in the list.
     mutating func remove(_ operation: Operation) -> (wasUnfinished: Bool, watcher: DependencyWatcher?)? {
         let removed: Link
         if let several {
@@ -66,7 +65,7 @@ struct DependencyLinks {
         return (!removed.isFinished, removed.watcher)
     }
 
-    /// Marks a dependency finished. Returns nil if it is not there or was finished before; otherwise its watcher.
+    /// Marks a dependency as finished. Returns its watcher; nil if it is not in the list or was finished before.
     mutating func finish(_ operation: Operation, near position: Int) -> DependencyWatcher?? {
         change(operation, near: position) { link in
             guard !link.isFinished else { return .none }
@@ -75,7 +74,7 @@ struct DependencyLinks {
         } ?? .none
     }
 
-    /// Keeps the watcher of an unfinished dependency. False if there is no such dependency (any more).
+    /// Stores the watcher of an unfinished dependency. False if there is no such dependency (any more).
     mutating func attach(_ watcher: DependencyWatcher, to operation: Operation, near position: Int) -> Bool {
         change(operation, near: position) { link in
             guard !link.isFinished, link.watcher == nil else { return false }
@@ -105,7 +104,7 @@ struct DependencyLinks {
         return only.operation === operation ? body(&only) : nil
     }
 
-    /// More than one. An object, so that it takes no room where there is one or none; owned by one value.
+    /// More than one dependency. An object, so that it takes no space if there are fewer; owned by one value.
     private final class Several {
         private static let indexedFrom = 9
 

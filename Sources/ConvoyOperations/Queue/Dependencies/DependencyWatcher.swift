@@ -3,9 +3,9 @@ import Synchronization
 
 /// Tells a ``ScheduledOperation`` when an operation of another kind, on which it depends, has finished.
 ///
-/// Foundation on Linux has no key-value observing. What it does have: when an operation finishes, it
-/// evaluates `isReady` of every operation that depends on it. So the watcher depends on the watched
-/// operation, is never enqueued, and listens in its own `isReady`.
+/// Foundation on Linux has no key-value observing. But when an operation finishes, Foundation evaluates `isReady` of
+/// every operation that depends on it. So the watcher depends on the watched operation, is never enqueued, and detects
+/// the end in its own `isReady`.
 final class DependencyWatcher: Operation, @unchecked Sendable {
     private let hasFired = Atomic<Bool>(false)
     private let watched: Operation
@@ -21,14 +21,14 @@ final class DependencyWatcher: Operation, @unchecked Sendable {
     /// Starts watching. Calls back at once if the operation has finished already.
     func watch() {
         super.addDependency(watched)
-        // A finished operation whose owner posts nothing would otherwise never be noticed.
+        // Otherwise an operation that finished without posting it would never be noticed.
         if watched.isFinished { fire() }
-        // Stopped meanwhile, or fired just above: then Foundation must forget the pointer it took.
+        // If it was stopped meanwhile, or has just fired, Foundation must drop its pointer to it.
         if hasFired.load(ordering: .sequentiallyConsistent) { super.removeDependency(watched) }
     }
 
-    /// Stops watching. To be called before the last reference goes, unless the watcher has fired:
-    /// Foundation keeps an unretained pointer to it.
+    /// Stops watching. To be called before the last reference is released, unless the watcher has fired: Foundation
+    /// keeps an unretained pointer to it.
     func stop() {
         hasFired.store(true, ordering: .sequentiallyConsistent)
         super.removeDependency(watched)

@@ -1,9 +1,8 @@
-/// What waits for one operation.
+/// The dependents of one operation.
 ///
-/// A plain value without locks; its owner guards it. One dependent, as most operations have that have any, is kept in
-/// place.
+/// A plain value without locks; its owner guards it. A single dependent, the common case, is stored in place.
 struct DependentList<Object: AnyObject> {
-    /// A dependent, and where in its list of dependencies it keeps the operation that it waits for.
+    /// A dependent, and the position of the awaited operation in its list of dependencies.
     struct Dependent {
         let object: Object
         let position: Int
@@ -13,7 +12,7 @@ struct DependentList<Object: AnyObject> {
     private var others: ContiguousArray<Dependent> = []
     private var sweepAt = 64
 
-    /// - Parameter isGone: whether a dependent need not be told any more, as nobody has kept it.
+    /// - Parameter isGone: whether a dependent has been released, so that it need not be notified.
     mutating func append(_ object: Object, position: Int, isGone: (Object) -> Bool) {
         let dependent = Dependent(object: object, position: position)
         if first == nil {
@@ -21,7 +20,7 @@ struct DependentList<Object: AnyObject> {
             return
         }
         if others.count >= sweepAt {
-            // At doubled lengths, so that it is cheap and the length bounded.
+            // Swept whenever the length has doubled, so that it is cheap and the length stays bounded.
             others.removeAll { isGone($0.object) }
             sweepAt = max(64, others.count * 2)
         }

@@ -1,15 +1,15 @@
 /// Finds the position of an object in a list by its identity.
 ///
-/// Holds positions only: a quarter of the memory of a dictionary, and no hashing against attackers,
-/// since addresses are not theirs to choose. A position whose object is gone from the list stays
-/// until the table is rebuilt, and matches nothing.
+/// Holds positions only, in a quarter of the memory of a dictionary. The hash need not resist attackers, who cannot
+/// choose addresses. The position of an object that was removed from the list stays until the table is rebuilt, and
+/// matches nothing.
 struct PositionTable {
     private var cells: [Int32] = []
     private var count = 0
 
     init() {}
 
-    /// Makes a table with room for three times as many, so that rebuilding it stays rare.
+    /// Makes a table with room for three times as many objects, so that it is rarely rebuilt.
     init(for expected: Int) {
         var size = 32
         while size < expected * 6 { size *= 2 }
@@ -37,7 +37,7 @@ struct PositionTable {
     }
 
     private func first(_ object: AnyObject) -> Int {
-        // The low bits of an address are its alignment; the multiplication spreads the others.
+        // The low bits of an address are always 0, because of alignment; the multiplication mixes the others.
         let bits = UInt64(UInt(bitPattern: ObjectIdentifier(object))) >> 4
         return Int(truncatingIfNeeded: (bits &* 0x9E37_79B9_7F4A_7C15) >> 32) & (cells.count - 1)
     }

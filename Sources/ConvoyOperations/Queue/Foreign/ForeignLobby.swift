@@ -2,15 +2,14 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// Where an operation that is none of Convoy's waits until it is ready, and then for a slot.
+/// A place where an operation that is not one of Convoy's waits until it is ready, and then for a slot.
 ///
-/// Only a Foundation queue learns that such an operation became ready: because a dependency finished,
-/// because it was cancelled, or for reasons of its own. One Foundation queue with many waiting
-/// operations is slow (it looks at all of them at each event), so each gets one to itself. Behind it
-/// lies a dispatch queue that is not active yet: there Foundation sends the ready operation, and
-/// there it stays until ``open()``.
+/// Only a Foundation queue learns that such an operation became ready: because a dependency finished, because it was
+/// cancelled, or for reasons of its own. A Foundation queue with many waiting operations is slow, as it checks all of
+/// them at each event, so each operation gets a queue of its own. Its underlying dispatch queue is not active yet:
+/// Foundation submits the ready operation to it, and there the operation stays until ``open()``.
 ///
-/// In code of the operation `OperationQueue.current` is the lobby. It passes on what is added to it.
+/// In the operation's code `OperationQueue.current` is the lobby, which forwards what is added to it.
 final class ForeignLobby: OperationQueue, @unchecked Sendable {
     private let owner: OperationQueue
     private let gate: DispatchQueue
@@ -27,17 +26,17 @@ final class ForeignLobby: OperationQueue, @unchecked Sendable {
     }
 
     deinit {
-        // An inactive dispatch queue must not be released.
+        // Releasing an inactive dispatch queue crashes.
         gate.activate()
     }
 
     /// Whether the operation was reported ready.
     var hasAnnounced: Bool { probe.hasAnnounced }
 
-    /// Takes the operation in. Reports it ready at once if it has become so.
+    /// Adds the operation, and reports it ready at once if it is.
     func enter(_ operation: Operation) {
         super.addOperation(operation)
-        // The last in the list: Foundation then finds the operation first.
+        // With the lowest priority, so that Foundation evaluates the operation first.
         probe.queuePriority = .veryLow
         super.addOperation(probe)
     }
@@ -45,11 +44,11 @@ final class ForeignLobby: OperationQueue, @unchecked Sendable {
     /// Lets the operation start, now or as soon as it is ready.
     func open() {
         gate.activate()
-        // Foundation may have missed that the operation became ready, if it did not say so.
+        // Foundation may have missed that the operation became ready, if the operation did not post it.
         probe.operation?.didChangeValue(forKey: "isReady")
     }
 
-    /// Lets the probe, and with it the lobby, come to an end.
+    /// Lets the probe finish, and with it the lobby.
     func close() {
         gate.activate()
         probe.didChangeValue(forKey: "isReady")
@@ -76,11 +75,11 @@ final class ForeignLobby: OperationQueue, @unchecked Sendable {
     }
     override var progress: Progress { owner.progress }
 
-    /// The second operation of a lobby, which listens.
+    /// The second operation of a lobby, which observes the first.
     ///
-    /// Whenever something happens in a Foundation queue, the queue evaluates `isReady` of the operations
-    /// that were not ready before. The probe never is, until the other operation has finished; so its
-    /// `isReady` is evaluated after each event of the other one.
+    /// Whenever something happens in a Foundation queue, the queue evaluates `isReady` of the operations that were not
+    /// ready before. The probe is not ready until the first operation has finished, so its `isReady` is evaluated after
+    /// each event of that operation.
     private final class ReadinessProbe: Operation, @unchecked Sendable {
         private let member = Locked<ForeignMember?>(nil)
         private let announced = Atomic<Bool>(false)
@@ -115,7 +114,7 @@ final class ForeignLobby: OperationQueue, @unchecked Sendable {
 }
 
 extension QualityOfService {
-    /// The class of Dispatch that Foundation maps it to.
+    /// The Dispatch class to which Foundation maps this quality of service.
     var dispatchClass: DispatchQoS.QoSClass {
         switch self {
         case .userInteractive: .userInteractive

@@ -2,25 +2,25 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// An operation queue with a half that is Foundation's, which starts what only Foundation can start.
+/// An operation queue that is backed by Foundation's, which starts what only Foundation can start.
 protocol FoundationBackedQueue: OperationQueue {
-    /// Hands an operation to Foundation's half of the queue, which starts what it gets at once.
+    /// Adds an operation to the backing Foundation queue, which starts it at once.
     func startInFoundation(_ operation: Operation)
 }
 
-/// What the members of a queue that are none of Convoy's tell it.
+/// Receives the events of a queue's foreign members.
 protocol ForeignScheduler: AnyObject, Sendable {
     func foreignDidBecomeReady(_ member: ForeignMember)
     func foreignDidFinish(_ member: ForeignMember)
-    /// The operation has got a slot, and is not ready.
+    /// The operation was given a slot, but is not ready.
     func giveBack(by member: ForeignMember)
 }
 
-/// An operation that is none of Convoy's, as a member of a ``RequestOperationQueue``.
+/// An operation that is not one of Convoy's, as a member of a ``RequestOperationQueue``.
 ///
-/// Foundation's own code starts it: it alone can set the private state that `Operation.start()`
-/// insists on. A ready one is handed to Foundation's half of the queue when it gets a slot. One that
-/// is not ready waits in a ``ForeignLobby``.
+/// Foundation must start it, as only Foundation can set the private state that `Operation.start()` requires. When it
+/// gets a slot and is ready, it is added to the backing Foundation queue. If it is not ready, it waits in a
+/// ``ForeignLobby``.
 final class ForeignMember: @unchecked Sendable {
     private struct Hooks {
         var lobby: ForeignLobby?
@@ -31,7 +31,7 @@ final class ForeignMember: @unchecked Sendable {
     let operation: Operation
     private let queue: any FoundationBackedQueue
     private let scheduler: any ForeignScheduler
-    /// Whether it needed no lobby when it was added.
+    /// Whether it was ready when it was added, and so needed no lobby.
     private let wasReady: Bool
     private let hooks = Locked(Hooks())
 
@@ -47,14 +47,14 @@ final class ForeignMember: @unchecked Sendable {
         wasReady = isReady
     }
 
-    /// Starts to watch for the end of an operation that is ready.
+    /// Starts watching for the end of an operation that is ready.
     func watch() {
         let watcher = DependencyWatcher(watched: operation) { [self] _ in finish() }
         guard keep({ $0.watcher = watcher }) else { return }
         watcher.watch()
     }
 
-    /// Lets an operation that is not ready wait, without a slot, until it is.
+    /// Lets an operation that is not ready wait, without a slot, until it is ready.
     func waitInLobby() {
         makeLobby()?.enter(operation)
     }
@@ -69,8 +69,7 @@ final class ForeignMember: @unchecked Sendable {
         if operation.isFinished { return finish() }
         if let lobby = hooks.withLock({ $0.lobby }) { return lobby.open() }
         if operation.isReady { return queue.startInFoundation(operation) }
-        // In this order: once the slot is given back, whoever finds the operation must find the lobby too, and what
-        // the lobby announces must not come before.
+        // In this order: once the slot is given back, the lobby must exist, and it must not report readiness earlier.
         let lobby = makeLobby()
         scheduler.giveBack(by: self)
         lobby?.enter(operation)
@@ -81,9 +80,9 @@ final class ForeignMember: @unchecked Sendable {
         scheduler.foreignDidBecomeReady(self)
     }
 
-    /// Tells the queue again: after it has taken the operation out of its lanes, or when it was cancelled.
+    /// Tells the queue again that the operation is ready, after the queue took it out of its lanes or it was cancelled.
     func repeatReadiness() {
-        // One that is only on its way into a lobby will be announced from there.
+        // If it is still entering a lobby, the lobby will report it.
         let isKnownReady = hooks.withLock { $0.lobby?.hasAnnounced ?? wasReady }
         if isKnownReady { becomeReady() }
     }
@@ -110,13 +109,13 @@ final class ForeignMember: @unchecked Sendable {
         }
     }
 
-    /// Cuts the operation off from its dependencies, for two reasons.
+    /// Removes the operation's dependencies, for two reasons.
     ///
-    /// Foundation keeps finished dependencies for ever, and releases a long chain of them by recursion
-    /// until the stack ends. In a chain each has few; a long list is left alone, as removing from it is slow.
+    /// Foundation keeps finished dependencies forever, and releasing a long chain of them recurses until the stack
+    /// overflows. In a chain each operation has few; a long list is kept, as removing from it is slow.
     ///
-    /// A cancelled operation may be over, and gone, before its dependencies have finished. They would
-    /// then touch it through the unretained pointer that Foundation gave them; so it must go, however long the list.
+    /// A cancelled operation may be released before its dependencies have finished. They would then use the unretained
+    /// pointer to it that Foundation gave them, so its list is always emptied, however long.
     private func trimDependencies() {
         var dependencies = operation.dependencies
         guard !dependencies.isEmpty, dependencies.count <= 4 || operation.isCancelled else { return }

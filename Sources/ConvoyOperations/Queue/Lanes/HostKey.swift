@@ -2,15 +2,15 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// A host, as the limits, the gates and the fairness of a queue tell hosts apart.
+/// The identity of a host, for a queue's limits, gates and fairness.
 ///
-/// For each name there is one key as long as anybody holds it. So keys are compared by identity, and a queue finds its
-/// host by one without hashing a name each time that an operation becomes ready.
+/// There is one key per name as long as anybody holds it. So keys are compared by identity, and a queue need not hash a
+/// name each time an operation becomes ready.
 package final class HostKey: Sendable {
-    /// In lower case, with the port where the URL names one: two services on one machine are two hosts.
+    /// In lower case, with the port if the URL has one: two services on one machine are two hosts.
     package let name: String
     private let bytes: ContiguousArray<UInt8>
-    /// The index at which a ``HostTable`` found the key last: where the next one looks first.
+    /// The index at which a ``HostTable`` last found the key, where the next look-up begins.
     let lastIndex = Atomic<Int32>(0)
 
     private init(_ name: String) {
@@ -20,14 +20,14 @@ package final class HostKey: Sendable {
 
     // MARK: Making
 
-    /// The key of a host that is named as in ``name``.
+    /// The key of a host name in the form of ``name``.
     package static func named(_ name: String) -> HostKey {
         known.withLock { $0.key(named: name) }
     }
 
-    /// The key of a URL's host; nil where it has none.
+    /// The key of a URL's host; nil if it has none.
     ///
-    /// - Parameter guess: what is probably the answer. If it is, this takes no lock and looks nothing up.
+    /// - Parameter guess: the probable answer. If it is right, this takes no lock and needs no look-up.
     package static func of(_ url: URL, guess: HostKey? = nil) -> HostKey? {
         enum Found {
             case guess(HostKey)
@@ -43,8 +43,8 @@ package final class HostKey: Sendable {
         switch found {
         case .guess(let key): return key
         case .name(let name): return named(name)
-        // What is unusual is left to Foundation, whose `host` costs ten times as much: it decodes, and takes the
-        // brackets from an address.
+        // Unusual URLs are left to Foundation's `host`, which costs ten times as much. It decodes percent-encoding, and
+        // removes the brackets of an IPv6 address.
         case .nothing, nil:
             guard let host = url.host?.lowercased() else { return nil }
             return named(url.port.map { "\(host):\($0)" } ?? host)
@@ -60,15 +60,15 @@ package final class HostKey: Sendable {
         return colon + 3
     }
 
-    /// Whether what stands from an index to the path or the query is this key's name.
+    /// Whether the text from an index to the path or the query is this key's name.
     private func isAuthority(in text: Text, from start: Int) -> Bool {
         let end = start + bytes.count
         guard end <= text.count, Self.isEnd(end, of: text) else { return false }
         return text[start..<end].elementsEqual(bytes)
     }
 
-    /// The end of a host of letters, digits, dots and hyphens, and of its port, if that is in its shortest form; nil for
-    /// every other authority.
+    /// The end of a host of letters, digits, dots and hyphens, and its port without leading zeros; nil for every other
+    /// authority.
     private static func endOfPlainHost(in text: Text, from start: Int) -> Int? {
         var end = start
         while end < text.count, isPlain(text[end]) { end += 1 }
@@ -95,7 +95,7 @@ package final class HostKey: Sendable {
         }
     }
 
-    // MARK: The keys that there are
+    // MARK: The existing keys
 
     private static let known = Locked(Known())
 
@@ -113,10 +113,10 @@ package final class HostKey: Sendable {
             return key
         }
 
-        /// Forgets the keys that nobody else holds: a program may have to do with any number of hosts.
+        /// Removes the keys that nobody else holds, as a program may contact any number of hosts.
         ///
-        /// At doubled counts, so that it is cheap for each new key. Whoever wants a key that is held by nobody has to
-        /// ask here, and waits for the lock.
+        /// Runs whenever the count has doubled, so that it is cheap per new key. A key that nobody else holds can only
+        /// be obtained here, under the lock, so none can come into use during the sweep.
         private mutating func sweep() {
             var unused: [String] = []
             var index = keys.startIndex

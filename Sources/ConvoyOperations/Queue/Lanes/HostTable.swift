@@ -1,42 +1,40 @@
-/// The hosts that a queue has operations for, and what holds each back: its limit and its gate.
+/// The hosts of a queue's operations, with their running counts, gates and lanes.
 ///
 /// Index 0 stands for operations without a host; it has no limit and no gate.
 struct HostTable {
     struct Host {
         var key: HostKey?
-        /// Operations in the queue, so that a host without any can be forgotten.
+        /// Operations in the queue; a host without any can be removed.
         var members = 0
         /// Slots taken.
         var running = 0
-        /// The turn at which it was served last: among equals the longest unserved goes first.
+        /// The turn at which the host was last served. Among equals, the one served longest ago comes first.
         var turn: UInt64 = 0
-        /// Until when those that wait at the gate are not started, in nanoseconds of the queue's clock; 0 for an
-        /// open gate.
+        /// When the gate opens, in nanoseconds of the queue's clock; 0 if it is open.
         var gate: UInt64 = 0
-        /// Tells this closing of the gate from others.
+        /// Distinguishes this closing of the gate from others.
         var gateNumber: UInt32 = 0
-        /// The levels in which operations of the host are ready.
+        /// The levels in which the host has ready operations.
         var levels = PriorityLevels()
-        /// Of each level, ready operations that pass a closed gate.
+        /// For each level, the ready operations that pass a closed gate.
         var lanes = InlineArray<5, LinkTable.List>(repeating: LinkTable.List())
-        /// Of each level, ready operations that wait at a closed gate.
+        /// For each level, the ready operations that wait at a closed gate.
         var waitingLanes = InlineArray<5, LinkTable.List>(repeating: LinkTable.List())
-        /// Of each level, the first of those that wait and may not have been told so, or -1.
+        /// For each level, the first waiting operation that may not have been told of the closed gate, or -1.
         var untold = InlineArray<5, Int32>(repeating: -1)
         var isToBeTold = false
-        /// Its place in the heap of each level, or -1.
+        /// The host's place in the heap of each level, or -1.
         var places = InlineArray<5, Int32>(repeating: -1)
     }
 
     private(set) var hosts: ContiguousArray<Host> = [Host()]
     private var indices: [ObjectIdentifier: Int32] = [:]
     private var free: [Int32] = []
-    /// How many hosts have no operations and an open gate.
+    /// How many hosts have no operations and no closed gate.
     private var unused = 0
     private var gateCount: UInt32 = 0
 
-    /// How many hosts are remembered that are not used. Where operations come one by one, their host is not made anew
-    /// each time.
+    /// How many unused hosts are kept, so that operations that come one by one do not each add their host again.
     private static let mostUnused = 64
 
     subscript(index: Int32) -> Host {

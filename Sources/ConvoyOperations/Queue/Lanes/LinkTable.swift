@@ -1,9 +1,9 @@
 /// Doubly linked lists of slot indices. Each index is in at most one list of the table at a time.
 ///
-/// Indices instead of references: appending, removing and moving cost a few stores, no allocation
-/// and no reference counting, and a long list is freed in one piece.
+/// It uses indices instead of references: appending, removing and moving cost a few stores, without allocation or
+/// reference counting, and a long list is freed at once.
 struct LinkTable {
-    /// A list threaded through the table: its first and its last index, or -1.
+    /// A list in the table: its first and its last index, or -1.
     struct List {
         fileprivate(set) var head: Int32 = -1
         fileprivate(set) var tail: Int32 = -1
@@ -18,7 +18,7 @@ struct LinkTable {
 
     private var links: ContiguousArray<Neighbours> = []
 
-    /// Makes room for one index more.
+    /// Makes room for one more index.
     mutating func grow() {
         links.appendGrowingByAQuarter(Neighbours())
     }
@@ -68,8 +68,8 @@ struct LinkTable {
 }
 
 extension ContiguousArray {
-    /// Appends an element. Where the array has no room, it gets a quarter more and not twice as much, as there may be
-    /// hundreds of thousands of slots.
+    /// Appends an element. A full array grows by a quarter, and is not doubled, as there may be hundreds of thousands
+    /// of slots.
     mutating func appendGrowingByAQuarter(_ element: Element) {
         if count == capacity { reserveCapacity(count + Swift.max(16, count / 4)) }
         append(element)

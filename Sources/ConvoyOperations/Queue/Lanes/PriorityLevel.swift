@@ -1,13 +1,13 @@
 import Foundation
 
-/// The five steps of `Operation.QueuePriority`, the most urgent first.
+/// The five levels of `Operation.QueuePriority`, the most urgent first.
 enum PriorityLevel {
     static let count = 5
 
-    /// The step of an operation.
+    /// The level of an operation.
     ///
-    /// As in Foundation, the quality of service stands in for a priority that was not set, unless
-    /// the queue runs one operation at a time and so promises an order.
+    /// As in Foundation, the quality of service replaces a priority that was not set, unless the queue is serial and so
+    /// promises an order.
     static func level(of operation: Operation, inSerialQueue isSerial: Bool) -> Int {
         switch operation.queuePriority {
         case .veryHigh: return 0

@@ -1,12 +1,12 @@
-/// The gates of the hosts: who waits at a closed one, and who has not been told so yet.
+/// The gates of the hosts: which operations wait at a closed gate, and which of them have not been told so yet.
 extension ReadyLanes {
-    /// Notes, before it is put into a lane, whether an operation waits at its host's gate while that is closed.
+    /// Notes whether an operation waits while its host's gate is closed. Called before it is put into a lane.
     mutating func setWaitsAtGate(_ waits: Bool, of slot: Int32) {
         entries[Int(slot)].waitsAtGate = waits
         entries[Int(slot)].toldOfGate = 0
     }
 
-    /// Closes a host's gate until a time. False if it was closed for as long or longer before.
+    /// Closes a host's gate until a time. False if it was already closed for at least that long.
     mutating func closeGate(of key: HostKey, until deadline: UInt64) -> Bool {
         guard deadline > 0 else { return false }
         let host = hosts.index(of: key)
@@ -21,7 +21,7 @@ extension ReadyLanes {
         return true
     }
 
-    /// Opens a host's gate if it is due by now; another closing than the one whose time has come may not be.
+    /// Opens a host's gate if it is due. It may have been closed for longer since the caller's timer was set.
     mutating func openGate(of key: HostKey, dueAt now: UInt64) {
         guard let host = hosts.knownIndex(of: key), hosts[host].gate > 0, hosts[host].gate <= now else { return }
         openGate(host)
@@ -38,7 +38,7 @@ extension ReadyLanes {
         for host in hosts.gated { openGate(host) }
     }
 
-    /// The closed gates. Takes time in proportion to the number of hosts.
+    /// The closed gates. Takes time proportional to the number of hosts.
     var closedGates: [(host: String, deadline: UInt64)] {
         hosts.gated.compactMap { index in hosts[index].key.map { ($0.name, hosts[index].gate) } }
     }
@@ -48,9 +48,9 @@ extension ReadyLanes {
         update(host)
     }
 
-    // MARK: Telling those that wait
+    // MARK: Telling waiting operations
 
-    /// Notes that an operation in its lane, and those behind it, may have to be told that the gate is closed.
+    /// Notes that an operation in a lane, and those behind it, may have to be told that the gate is closed.
     mutating func noteUntold(_ slot: Int32, host: Int32, level: Int) {
         guard slot >= 0, hosts[host].gate > 0, hosts[host].untold[level] < 0 else { return }
         hosts[host].untold[level] = slot
@@ -59,14 +59,14 @@ extension ReadyLanes {
         hostsToTell.append(host)
     }
 
-    /// The next operation that waits at a closed gate and has not been told so, with the time when the gate opens.
+    /// The next operation that has not been told that it waits at a closed gate, and when that gate opens.
     mutating func nextToBeTold() -> (slot: Int32, deadline: UInt64)? {
         while let host = hostsToTell.last {
             for level in 0..<PriorityLevel.count {
                 while hosts[host].untold[level] >= 0 {
                     let slot = hosts[host].untold[level]
                     hosts[host].untold[level] = laneLinks.next(after: slot)
-                    // It may have changed its level since.
+                    // It may have been told already, in another level.
                     guard entries[Int(slot)].toldOfGate != hosts[host].gateNumber else { continue }
                     entries[Int(slot)].toldOfGate = hosts[host].gateNumber
                     return (slot, hosts[host].gate)

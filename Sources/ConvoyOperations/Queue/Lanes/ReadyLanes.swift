@@ -1,41 +1,41 @@
-/// The operations that could start if there were a slot, and which of them is next.
+/// The ready operations that lack a slot, in the order in which they will get one.
 ///
-/// In order: the level; within a level the host with the fewest running operations, then the one
-/// that was served longest ago; within a host first in, first out. So a slow host that holds many
-/// slots cannot keep a fast one waiting. Every call takes O(log hosts).
+/// They are ordered by level; within a level the host with the fewest running operations comes first, then the one that
+/// was served longest ago; within a host the order is first in, first out. So a slow host that holds many slots cannot
+/// keep a fast one waiting. Every call takes O(log hosts).
 ///
-/// Two lists go through each operation: a lane of its host and level, and the list of its level by
-/// age, whose head is what rises to the next level first. A host has two lanes in each level: one for what
-/// waits at its gate while that is closed, one for what does not. The numbers of the entries keep both in one order.
+/// Each operation is in two lists: a lane of its host and level, and the list of its level by age, whose head rises to
+/// the next level first. A host has two lanes in each level: one for operations that wait while its gate is closed, and
+/// one for those that pass. The numbers of the entries give both lanes a common order.
 ///
-/// What is not private is for `ReadyLanes+Gates.swift`.
+/// Members that are not private are for `ReadyLanes+Gates.swift`.
 struct ReadyLanes {
     struct Entry {
         var since: UInt64 = 0
         var host: Int32 = 0
-        /// First in, first out within a host: the lower number, which begins again at 0 some day.
+        /// The order within a host: the lower number first. Numbers wrap around.
         var number: UInt32 = 0
-        /// Which closing of its host's gate it has been told of.
+        /// The number of the closing of its host's gate that it was told of.
         var toldOfGate: UInt32 = 0
         var level: Int8 = 2
         var waitsAtGate = false
     }
 
     var entries: ContiguousArray<Entry> = []
-    /// Threads the lanes. For an operation that is in no lane, its owner may use the links.
+    /// The links of the lanes. The queue may use those of an operation that is in no lane.
     var laneLinks = LinkTable()
     private var ageLinks = LinkTable()
     private var ages = InlineArray<5, LinkTable.List>(repeating: LinkTable.List())
-    /// The levels in which operations are ready.
+    /// The levels that have ready operations.
     private var levels = PriorityLevels()
     private var heaps = InlineArray<5, [Int32]>(repeating: [])
-    /// The levels in which an operation could start.
+    /// The levels in which an operation could start, if there were a slot.
     private var startableLevels = PriorityLevels()
     private var turn: UInt64 = 0
     private var lastNumber: UInt32 = 0
 
     var hosts = HostTable()
-    /// The hosts with operations that wait at a closed gate and are to be told so.
+    /// The hosts with operations that have to be told that they wait at a closed gate.
     var hostsToTell: [Int32] = []
 
     /// How many operations of one host may run at a time.
@@ -43,10 +43,10 @@ struct ReadyLanes {
         didSet { for index in hosts.hosts.indices { update(Int32(index)) } }
     }
 
-    /// Whether an operation's host and its gate would let it start.
+    /// Whether there is an operation whose host and gate would let it start.
     var hasStartable: Bool { !startableLevels.isEmpty }
 
-    /// Makes room for one slot more.
+    /// Makes room for one more slot.
     mutating func grow() {
         entries.appendGrowingByAQuarter(Entry())
         laneLinks.grow()
@@ -74,7 +74,7 @@ struct ReadyLanes {
         let host = hosts.index(of: key)
         let old = entries[Int(slot)].host
         guard old != host else { return }
-        // In this order: a host that is left may be forgotten, and with it all that are not used.
+        // In this order: leaving a host may remove all unused hosts.
         hosts.join(host)
         hosts.leave(old)
         entries[Int(slot)].host = host
@@ -89,8 +89,8 @@ struct ReadyLanes {
         entries[Int(slot)].level = Int8(level)
     }
 
-    /// Counts an operation that is not in a lane as running, if its host lets it start and nothing that is in the lanes
-    /// comes before it.
+    /// Counts an operation that is not in a lane as running, if its host lets it start and nothing in the lanes could
+    /// start before it.
     mutating func startAtOnce(_ slot: Int32) -> Bool {
         guard startableLevels.isEmpty else { return false }
         let host = entries[Int(slot)].host
@@ -139,7 +139,7 @@ struct ReadyLanes {
         if ages[level].isEmpty { levels.remove(level) }
     }
 
-    /// The operation of a host and level that was there first, of those that the gate lets pass; -1 for none.
+    /// The first operation of a host and level that the gate lets pass; -1 for none.
     private func head(ofHost host: Int32, level: Int) -> Int32 {
         let passing = hosts[host].lanes[level].head
         guard hosts[host].gate == 0 else { return passing }
@@ -149,12 +149,12 @@ struct ReadyLanes {
         return distance > 0 ? passing : waiting
     }
 
-    /// Takes out the next operation that its host lets start, and counts it as running.
+    /// Removes the next operation that may start, and counts it as running.
     mutating func pop() -> Int32? {
         guard let level = startableLevels.first, let host = heaps[level].first else { return nil }
         let slot = head(ofHost: host, level: level)
         unlink(slot, host: host, level: level)
-        // Where this was the last of the level, the change of the count does not reach it.
+        // If it was the last of the level, `countAsRunning` does not update that level.
         if !hosts[host].levels.contains(level) { update(host, level: level) }
         countAsRunning(host)
         return slot
@@ -176,10 +176,10 @@ struct ReadyLanes {
 
     // MARK: Age
 
-    /// Whether operations of different levels wait, so that age could matter.
+    /// Whether operations of several levels wait, so that age matters.
     var isMixed: Bool { levels.isMixed }
 
-    /// Lifts every operation that has waited in its level for `interval` nanoseconds to the one above.
+    /// Moves every operation that has waited in its level for `interval` nanoseconds to the next higher level.
     mutating func promote(now: UInt64, interval: UInt64) {
         for level in 1..<PriorityLevel.count {
             while let slot = ages[level].isEmpty ? nil : ages[level].head,
@@ -193,7 +193,7 @@ struct ReadyLanes {
 
     // MARK: The heap of each level
 
-    /// Puts a host where it belongs, after a change of what decides that in every level.
+    /// Restores the place of a host in the heaps of all its levels after a change.
     mutating func update(_ host: Int32) {
         guard !hosts[host].levels.isEmpty else { return }
         for level in 0..<PriorityLevel.count where hosts[host].levels.contains(level) { update(host, level: level) }

@@ -1,7 +1,7 @@
 import ConvoySupport
 import Synchronization
 
-/// What connects a task that waits for a place with its cancellation, which may come before, while or after it waits.
+/// Connects a task that waits for a place with its cancellation, which may come before, during or after the wait.
 final class AsyncPlace: Sendable {
     private struct Wait {
         var waiter: LengthWaiter?
@@ -10,7 +10,7 @@ final class AsyncPlace: Sendable {
 
     private let wait = Locked(Wait())
 
-    /// False if the task was cancelled before.
+    /// Stores the waiter. False if the task was already cancelled.
     func keep(_ waiter: LengthWaiter) -> Bool {
         wait.withLock { wait in
             guard !wait.isCancelled else { return false }
@@ -19,7 +19,7 @@ final class AsyncPlace: Sendable {
         }
     }
 
-    /// The waiter to be told, if there is one already.
+    /// Notes the cancellation. Returns the waiter to be told, if there is one already.
     func cancel() -> LengthWaiter? {
         wait.withLock { wait in
             wait.isCancelled = true

@@ -1,11 +1,12 @@
-/// How many operations wait to be started, how many may, and who waits for a place.
+/// The bounded length of a queue: how many operations wait to be started, the maximum, and the callers that wait for a
+/// place.
 struct LengthBound {
     private(set) var maximum: Int?
     private(set) var length = 0
-    /// Those that wait to be started, the oldest first. Only kept while there is a maximum.
+    /// The operations that wait to be started, the oldest first. Only maintained while there is a maximum.
     private var counted = LinkTable.List()
     private var links = LinkTable()
-    /// Places given to waiters that have not used them yet.
+    /// Places that were reserved and are not used yet.
     private var reserved = 0
     private var waiters: [LengthWaiter] = []
     private var firstWaiter = 0
@@ -17,7 +18,8 @@ struct LengthBound {
 
     /// Sets the maximum.
     ///
-    /// - Parameter slots: those that wait to be started, the oldest first; needed where there was no maximum.
+    /// - Parameter slots: the operations that wait to be started, the oldest first; needed if there was no maximum
+    ///   before.
     mutating func bound(to maximum: Int?, slots: [Int32]) {
         let wasListed = self.maximum != nil
         self.maximum = maximum
@@ -51,14 +53,14 @@ struct LengthBound {
     mutating func useReservation() { reserved -= 1 }
     mutating func wait(_ waiter: LengthWaiter) { waiters.append(waiter) }
 
-    /// Takes a waiter out. False if it has been given a place already.
+    /// Removes a waiter. False if it has already been given a place.
     mutating func giveUp(_ waiter: LengthWaiter) -> Bool {
         guard let index = waiters[firstWaiter...].firstIndex(where: { $0 === waiter }) else { return false }
         waiters.remove(at: index)
         return true
     }
 
-    /// Reserves the free places for those who have waited longest, to be resumed outside the lock.
+    /// Reserves the free places for the waiters that have waited longest. The caller resumes them outside the lock.
     mutating func admit() -> [LengthWaiter] {
         var admitted: [LengthWaiter] = []
         while firstWaiter < waiters.count, !isFull {

@@ -1,6 +1,6 @@
 import ConvoySupport
 
-/// Somebody who waits for a place in a full queue.
+/// A caller that waits for a place in a full queue.
 final class LengthWaiter: Sendable {
     private let resumption: Locked<(@Sendable (Bool) -> Void)?>
 
@@ -8,7 +8,7 @@ final class LengthWaiter: Sendable {
         self.resumption = Locked(resumption)
     }
 
-    /// Lets the waiter go on. Only the first call counts.
+    /// Resumes the waiter. Only the first call counts.
     func resume(admitted: Bool) {
         let resumption = self.resumption.withLock { held in
             let resumption = held

@@ -2,8 +2,8 @@ import Synchronization
 
 /// A reference that is set once, by any thread, and then read without a lock.
 ///
-/// `AtomicLazyReference` of the library does the same, but is not compiled for its type of object: it costs a look-up of
-/// generic metadata, some 500 instructions, each time that it is read.
+/// The standard library's `AtomicLazyReference` does the same, but is not specialized for its object's type: each read
+/// looks up generic metadata, which costs about 500 instructions.
 struct OnceReference<Object: AnyObject>: ~Copyable, @unchecked Sendable {
     /// The address of the object, which is retained; 0 for none.
     private let address = Atomic<UInt>(0)
@@ -13,8 +13,8 @@ struct OnceReference<Object: AnyObject>: ~Copyable, @unchecked Sendable {
         Unmanaged<Object>.fromOpaque(pointer).release()
     }
 
-    /// The object, if there is one. Whoever has set something else before sees the object, or whoever sets the object
-    /// sees that, if there is a fence in between on both sides.
+    /// The object, if there is one. If two threads each set something, then fence, then read what the other sets (here,
+    /// this object), at least one of them sees the other's.
     var object: Object? {
         guard let pointer = UnsafeRawPointer(bitPattern: address.load(ordering: .sequentiallyConsistent)) else {
             return nil
@@ -25,7 +25,7 @@ struct OnceReference<Object: AnyObject>: ~Copyable, @unchecked Sendable {
     /// Whether there is an object.
     var isSet: Bool { address.load(ordering: .sequentiallyConsistent) != 0 }
 
-    /// Sets the object, unless there is one. True if it is this one that was set.
+    /// Sets the object, unless there is one. Returns whether it was set.
     borrowing func set(_ object: Object) -> Bool {
         let retained = Unmanaged.passRetained(object)
         let isSet = address.compareExchange(

@@ -2,30 +2,29 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// How an operation is connected with others: what it waits for, and what waits for it. Most operations have no
-/// connections.
+/// The connections of an operation with others: its dependencies and its dependents. Most operations have none.
 ///
-/// An operation's dependencies hold its connections, and not the operation, which may be dropped before it ever runs.
-/// Weak references would do too, but an object with a weak reference is slower to retain and release, and that happens
-/// some fifty times in an operation's life. Instead the connections know when the operation is certain to exist: while
-/// a scheduler holds it.
+/// An operation's dependencies hold its connections, not the operation itself, which may be released without ever
+/// running. A weak reference would do too, but makes every retain and release of the object slower, about fifty of them
+/// in an operation's life. Instead the connections know when the operation is certain to exist: while a scheduler holds
+/// it.
 final class OperationConnections: @unchecked Sendable {
     private struct Lists {
         var dependencies = DependencyLinks()
         var dependents = DependentList<OperationConnections>()
         var reason: (any Error)?
-        /// The operation, while a scheduler holds it, which it does until its end is posted.
+        /// The operation, while a scheduler holds it: until its end is posted.
         var held: Unmanaged<ScheduledOperation>?
-        /// The operation, if a queue of Foundation's may hold it: one that has asked whether it is ready.
+        /// The operation, if a Foundation queue may hold it, because somebody has asked whether it is ready.
         weak var observed: ScheduledOperation?
-        /// The end is being posted, or the operation is gone.
+        /// Whether the end is being posted, or the operation has been released.
         var isOver = false
     }
 
     private let lists = Locked(Lists())
     private let unfinished = Atomic<Int>(0)
     private let isObserved = Atomic<Bool>(false)
-    /// As `isOver`, for those who cannot take the lock, as they hold another operation's.
+    /// Like `isOver`, to be read while holding another operation's lock, when this lock must not be taken.
     private let isGone = Atomic<Bool>(false)
 
     /// Whether nothing is left to wait for.
@@ -33,21 +32,22 @@ final class OperationConnections: @unchecked Sendable {
 
     var dependencies: [Operation] { lists.withLock { $0.dependencies.operations } }
 
-    /// Why a queue has cancelled the operation. The first reason stays.
+    /// Why a queue, or the failure of a dependency, has cancelled the operation. The first reason stays.
     var cancellationReason: (any Error)? { lists.withLock { $0.reason } }
 
     func noteCancellation(because reason: any Error) {
         lists.withLock { if $0.reason == nil { $0.reason = reason } }
     }
 
-    // MARK: Who has the operation
+    // MARK: The operation
 
-    /// A scheduler holds the operation from now on until its end, and is told when it becomes ready.
+    /// Notes that a scheduler holds the operation from now on until its end. It is told when the operation becomes
+    /// ready.
     func beHeld(_ operation: ScheduledOperation) {
         lists.withLock { if !$0.isOver { $0.held = .passUnretained(operation) } }
     }
 
-    /// Somebody has asked whether the operation is ready, and is to be told when it becomes so.
+    /// Notes that somebody has asked whether the operation is ready, and must be told when it becomes so.
     func beObserved(_ operation: ScheduledOperation) {
         guard !isObserved.load(ordering: .acquiring) else { return }
         lists.withLock { if !$0.isOver { $0.observed = operation } }
@@ -56,8 +56,8 @@ final class OperationConnections: @unchecked Sendable {
 
     // MARK: Dependencies
 
-    /// Adds a dependency that has not finished. Nil if it is there already; otherwise its position, and whether there was
-    /// nothing to wait for.
+    /// Adds a dependency that has not finished. Returns its position, and whether there was nothing to wait for before;
+    /// nil for a duplicate.
     func add(_ dependency: Operation) -> (position: Int, wasReady: Bool)? {
         lists.withLock { lists in
             guard !lists.isOver, let position = lists.dependencies.append(dependency) else { return nil }
@@ -65,12 +65,12 @@ final class OperationConnections: @unchecked Sendable {
         }
     }
 
-    /// Keeps the watcher of a dependency. False if it has finished or was removed meanwhile.
+    /// Stores the watcher of a dependency. False if the dependency has finished or was removed meanwhile.
     func attach(_ watcher: DependencyWatcher, to dependency: Operation, near position: Int) -> Bool {
         lists.withLock { $0.dependencies.attach(watcher, to: dependency, near: position) }
     }
 
-    /// Removes a dependency. True if it was the last to wait for.
+    /// Removes a dependency. Returns whether it was the last unfinished one.
     func remove(_ dependency: Operation) -> Bool {
         let (watcher, isLast) = lists.withLock { lists in
             guard let removed = lists.dependencies.remove(dependency) else { return (DependencyWatcher?.none, false) }
@@ -80,12 +80,12 @@ final class OperationConnections: @unchecked Sendable {
         return isLast
     }
 
-    /// A dependency has finished. The operation, if it was the last to wait for and somebody is to be told.
+    /// Marks a dependency as finished. Returns the operation if that was the last one and somebody has to be told.
     func finish(_ dependency: Operation, near position: Int) -> ScheduledOperation? {
         let (watcher, operation) = lists.withLock { lists -> (DependencyWatcher?, ScheduledOperation?) in
             guard let watcher = lists.dependencies.finish(dependency, near: position) else { return (nil, nil) }
             guard countAsFinished() else { return (watcher, nil) }
-            // Retained while the lock is held, before which the scheduler does not let it go.
+            // Retained under the lock, which the scheduler must take before it releases the operation.
             return (watcher, lists.held?.takeUnretainedValue() ?? lists.observed)
         }
         withExtendedLifetime(watcher) {}
@@ -98,9 +98,9 @@ final class OperationConnections: @unchecked Sendable {
 
     // MARK: Dependents
 
-    /// Lets another operation wait for this one. False if this one is over.
+    /// Adds a dependent. False if this operation is over.
     ///
-    /// - Parameter isOver: asked under the lock, since the end may have come before there were these connections.
+    /// - Parameter isOver: evaluated under the lock, as the operation may have ended before it had connections.
     func addDependent(_ dependent: OperationConnections, position: Int, unless isOver: () -> Bool) -> Bool {
         lists.withLock { lists in
             guard !lists.isOver, !isOver() else { return false }
@@ -111,7 +111,8 @@ final class OperationConnections: @unchecked Sendable {
 
     // MARK: The end
 
-    /// The end is being posted, or the operation is gone. Returns what waits for it, and forgets what it waits for.
+    /// Ends the connections: the end is being posted, or the operation is being released. Returns the dependents, and
+    /// releases the dependencies.
     func end() -> DependentList<OperationConnections> {
         var dependencies = DependencyLinks.Contents()
         let dependents = lists.withLock { lists in
@@ -126,6 +127,6 @@ final class OperationConnections: @unchecked Sendable {
         return dependents
     }
 
-    /// The scheduler lets the operation go.
+    /// Notes that the scheduler releases the operation.
     func letGo() { lists.withLock { $0.held = nil } }
 }

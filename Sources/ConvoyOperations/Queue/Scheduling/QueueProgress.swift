@@ -5,7 +5,7 @@ import Synchronization
 /// The progress of a queue: one unit for each operation that finishes while a total is set.
 final class QueueProgress: Progress, @unchecked Sendable {
     private let isReporting = Atomic<Bool>(false)
-    /// How many were counted. `Progress` is for one thread at a time: who has this lock has its turn.
+    /// How many operations were counted. `Progress` is not thread-safe, so it is updated under this lock.
     private let counted = Locked(0)
 
     init() {

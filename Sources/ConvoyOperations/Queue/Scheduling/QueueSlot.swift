@@ -1,24 +1,24 @@
 import Foundation
 
-/// One operation in a queue, and where it stands.
+/// One operation in a queue, and its stage.
 struct QueueSlot {
     enum Occupant {
         case nobody
         case scheduled(ScheduledOperation)
-        /// An operation that is none of Convoy's.
+        /// An operation that is not one of Convoy's.
         case foreign(ForeignMember)
     }
 
     enum Stage: UInt8 {
         /// No operation.
         case free
-        /// Not ready: dependencies, a pause, or a condition of its own.
+        /// Not ready because of dependencies, a pause, or a condition of its own.
         case waiting
         /// Ready, but added behind a barrier.
         case held
-        /// In the lanes: lacks only a slot.
+        /// In the lanes: it lacks only a slot.
         case ready
-        /// Takes no part in limits and suspension: it was cancelled, refused or dropped, and only has to finish.
+        /// Exempt from limits and suspension: it was cancelled, refused or dropped, and only has to finish.
         case exempt
         /// Has a slot, and waits for a worker.
         case granted
@@ -35,12 +35,12 @@ struct QueueSlot {
         static let counted = Flags(rawValue: 8)
         /// Its host counts it as running.
         static let holdsHost = Flags(rawValue: 16)
-        /// Uses a place that was reserved for it. Of no meaning after the adding.
+        /// Uses a place that was reserved for it. Has no meaning once it was added.
         static let reserved = Flags(rawValue: 32)
     }
 
     var occupant = Occupant.nobody
-    /// Which stretch between two barriers it belongs to.
+    /// The epoch between two barriers to which it belongs.
     var epoch: UInt32 = 0
     var stage = Stage.free
     var flags: Flags = []

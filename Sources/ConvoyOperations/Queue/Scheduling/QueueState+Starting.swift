@@ -1,25 +1,25 @@
 import Foundation
 
-/// The giving out of slots, and of operations to workers.
+/// Gives slots to operations, and operations to workers.
 extension QueueState {
     private static let mostGrantsAtOnce = 64
 
-    /// What remains to be done outside the lock, after it was held for a moment.
+    /// What remains to be done outside the lock after a change.
     struct Turn {
         enum Effect {
-            /// There is a place in a queue that was full.
+            /// Resume a caller that waited for a place.
             case admit(LengthWaiter)
-            /// The queue is empty.
+            /// Signal that the queue is empty.
             case signal(DispatchSemaphore)
-            /// The operation waits at a closed gate.
+            /// Tell the operation that it waits at a closed gate.
             case tell(ScheduledOperation, gateOpensAt: UInt64)
-            /// The queue needs more workers: their numbers, one bit each.
+            /// Make more workers, with these numbers, one bit each.
             case hire(UInt64, any FoundationBackedQueue)
         }
 
-        /// An operation that has got a slot, and is to be started by the caller.
+        /// An operation that was given a slot, to be started by the caller.
         var grant = QueueSlot.Occupant.nobody
-        /// Whether the grant was found to be ready a moment ago.
+        /// Whether the grant was ready a moment ago, so that it need not be checked again.
         var isFresh = false
         /// Whether more can be started now.
         var hasMore = false
@@ -32,10 +32,11 @@ extension QueueState {
         }
     }
 
-    /// Gives out what slots there are after a change, and notes what else follows from it. Operations that need a worker
-    /// are put aside for one; the first other one is the turn's grant.
+    /// Gives out the free slots after a change, and notes what else follows from it. Operations that need a worker are
+    /// queued for one; the first one that needs none is the turn's grant.
     ///
-    /// - Parameter mayStart: whether the caller can start operations; if not, it leaves that to somebody else.
+    /// - Parameter mayStart: whether the caller can start operations; if not, that is left to the start loop further up
+    ///   its stack.
     mutating func settle(_ turn: inout Turn, mayStart: Bool, aging: UInt64?, now: () -> UInt64) {
         if mayStart {
             for _ in 0..<Self.mostGrantsAtOnce {
@@ -52,8 +53,8 @@ extension QueueState {
         turn.hasMore = turn.hasMore || hasMoreToStart
     }
 
-    /// Gives a slot to an operation that has become ready, if nothing that is ready comes before it: then it need not
-    /// be put into the lanes.
+    /// Gives a slot directly to an operation that has become ready, without putting it into the lanes, if no other
+    /// ready operation comes before it.
     mutating func startAtOnce(_ index: Int32, _ turn: inout Turn) -> Bool {
         guard running < limit, !isHeldBack, lanes.startAtOnce(index) else { return false }
         slots[Int(index)].flags.insert(.holdsHost)
@@ -63,13 +64,13 @@ extension QueueState {
         return true
     }
 
-    /// Puts an operation that has got a slot where it is started.
+    /// Passes an operation that was given a slot to a worker or to the caller.
     private mutating func grant(_ index: Int32, _ turn: inout Turn) {
         uncount(index)
         let slot = slots[Int(index)]
         if case .scheduled = slot.occupant, !slot.flags.contains(.direct) {
             slots[Int(index)].stage = .granted
-            // What only has to finish does not queue for a worker behind what may take long.
+            // An operation that only has to finish goes before others, which may take long.
             if slot.flags.contains(.exempt) {
                 lanes.laneLinks.prepend(index, to: &runnable)
             } else {
@@ -82,7 +83,7 @@ extension QueueState {
         }
     }
 
-    /// Whether nothing is started now but what only has to finish.
+    /// Whether only operations that just have to finish are started now.
     private var isHeldBack: Bool { isSuspended || cancellations > 0 }
 
     /// Whether there is an operation that could be given a slot now.
@@ -121,7 +122,7 @@ extension QueueState {
         turn.hasMore = true
     }
 
-    /// The next operation for a worker. With none the worker is idle, or, unless it may stay, no longer there.
+    /// The next operation for a worker. If there is none, the worker becomes idle, or is dismissed unless it may stay.
     mutating func next(for worker: QueueWorker, mayStay: Bool) -> ScheduledOperation? {
         crew.release(worker.number)
         if let index = worker.current?.queueIndex, index >= 0, slots[Int(index)].worker == worker.number {

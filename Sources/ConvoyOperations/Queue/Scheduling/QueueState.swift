@@ -1,17 +1,17 @@
 import Foundation
 
-/// All that a ``Scheduler`` keeps under its lock: a value that calls nobody's code.
+/// The state that a ``Scheduler`` keeps under its lock: a value that calls no user code.
 ///
-/// Each mutating call is short, and takes O(1), or O(log hosts) where the lanes are touched. What is not
-/// private is for `QueueState+Starting.swift`.
+/// Each mutating call is short, and takes O(1), or O(log hosts) where the lanes are touched. Members that are not
+/// private are mainly for `QueueState+Starting.swift`.
 struct QueueState {
     var slots: ContiguousArray<QueueSlot> = []
     private var free: ContiguousArray<Int32> = []
     private var order = LinkTable()
     private var all = LinkTable.List()
-    /// Those that are ready, have no slot and need none.
+    /// Ready operations that need no slot.
     var exempts = LinkTable.List()
-    /// Those that have a slot and wait for a worker.
+    /// Operations that have a slot and wait for a worker.
     var runnable = LinkTable.List()
     var runnableCount = 0
     var crew = WorkerCrew()
@@ -23,15 +23,15 @@ struct QueueState {
     var length = LengthBound()
     var limit = Int.max
     var isSuspended = false
-    /// How many calls are about to cancel everything. Until they are done no slot is given out.
+    /// How many calls are cancelling everything. Until they are done no slot is given out.
     var cancellations = 0
     var idleWaiters: [DispatchSemaphore] = []
-    /// The queue, which must not be released as long as it is not empty.
+    /// The queue, retained while it is not empty.
     private(set) var queue: (any FoundationBackedQueue)?
     /// How many operations hold a slot.
     var running = 0
 
-    /// Operations in the queue, without barriers.
+    /// The number of operations in the queue, without barriers.
     private(set) var count = 0
     var isEmpty: Bool { count == 0 && barriers == 0 }
 
@@ -48,7 +48,7 @@ struct QueueState {
         return operations
     }
 
-    /// Everything, barriers too, the newest first.
+    /// All members, including barriers, the newest first.
     var occupantsNewestFirst: [QueueSlot.Occupant] {
         var found: [QueueSlot.Occupant] = []
         var index = all.tail
@@ -59,7 +59,7 @@ struct QueueState {
         return found
     }
 
-    // MARK: Coming
+    // MARK: Adding
 
     /// Adds an operation.
     mutating func insert(
@@ -68,7 +68,7 @@ struct QueueState {
         operation.queueIndex = add(.scheduled(operation), flags: flags, into: queue)
     }
 
-    /// Adds an operation that is none of Convoy's. False if it is in the queue already.
+    /// Adds an operation that is not one of Convoy's. False if it is already in the queue.
     mutating func insert(
         _ member: ForeignMember, flags: QueueSlot.Flags, into queue: any FoundationBackedQueue
     ) -> Bool {
@@ -105,9 +105,9 @@ struct QueueState {
         return index
     }
 
-    // MARK: Going
+    // MARK: Removing
 
-    /// Takes an operation out, in whatever stage it is. Nil if it is not in the queue (any more), or else its flags.
+    /// Removes an operation in any stage, and returns its flags; nil if it is not in the queue (any more).
     mutating func remove(_ index: Int32, now: () -> UInt64, _ turn: inout Turn) -> QueueSlot.Flags? {
         guard index >= 0 else { return nil }
         unlink(index)
@@ -161,7 +161,7 @@ struct QueueState {
         }
     }
 
-    /// Takes a slot out of the list that its stage says it is in, and gives back what it holds.
+    /// Removes an operation from the list of its stage, and gives back what it holds.
     private mutating func unlink(_ index: Int32) {
         let stage = slots[Int(index)].stage
         slots[Int(index)].stage = .waiting
@@ -195,11 +195,11 @@ struct QueueState {
 
     // MARK: Changes
 
-    /// Moves an operation that has become ready to where it waits for a slot.
+    /// Moves an operation that has become ready into the list in which it waits for a slot.
     ///
-    /// One that is cancelled only has to finish, and is taken out of all that could hold it back.
+    /// A cancelled operation only has to finish, and is exempted from all limits.
     ///
-    /// - Parameter mayStart: whether it may get a slot at once, as the turn's grant.
+    /// - Parameter mayStart: whether it may be given a slot at once, as the turn's grant.
     mutating func makeReady(
         _ index: Int32, _ snapshot: ReadinessSnapshot, mayStart: Bool, now: () -> UInt64, _ turn: inout Turn
     ) {
@@ -225,14 +225,14 @@ struct QueueState {
         }
     }
 
-    /// Lets an operation that is not running start outside all limits.
+    /// Exempts an operation that is not running from all limits.
     private mutating func exempt(_ index: Int32, isDirect: Bool) {
         let slot = slots[Int(index)]
         switch slot.stage {
         case .free, .exempt, .running: return
         case .granted where slot.flags.contains(.exempt): return
         case .waiting where slot.flags.contains(.barrier):
-            // It still divides what is before it from what is behind it: it is only due in spite of all limits.
+            // A cancelled barrier still separates the epochs; it only becomes exempt from limits.
             slots[Int(index)].flags.formUnion(isDirect ? [.exempt, .direct] : .exempt)
             return
         case .waiting, .held, .ready, .granted: break
@@ -257,7 +257,7 @@ struct QueueState {
         }
     }
 
-    /// Takes the slot of an operation that stopped before its end.
+    /// Takes back the slot of an operation that stopped before its end.
     mutating func giveBack(_ index: Int32) {
         guard index >= 0 else { return }
         switch slots[Int(index)].stage {
@@ -270,7 +270,7 @@ struct QueueState {
 
     // MARK: The bounded length
 
-    /// How many operations may wait to be started; nil for any number.
+    /// Sets how many operations may wait to be started; nil for any number.
     mutating func bound(to maximum: Int?) {
         var waiting: [Int32] = []
         var index = all.head
@@ -281,7 +281,7 @@ struct QueueState {
         length.bound(to: maximum, slots: waiting)
     }
 
-    /// Takes the oldest operation that has not been started out of all limits, and returns it.
+    /// Exempts the oldest operation that has not been started from all limits, and returns it.
     mutating func dropOldest() -> QueueSlot.Occupant? {
         guard let index = length.oldest else { return nil }
         uncount(index)

@@ -1,17 +1,15 @@
 import Foundation
 
-/// Calls `start()` on the operations of a queue, one after the other, on a thread of the queue's dispatch queue.
+/// Calls `start()` on the operations of a queue, one after another, on a thread of the queue's dispatch queue.
 ///
-/// One hop through the thread pool serves as many operations as are there. A worker that is held up
-/// inside an operation holds up no other: the queue starts further workers as long as there are more
-/// operations with a slot than idle workers.
+/// One hop to the thread pool serves all operations that are waiting. A worker that blocks inside an operation does not
+/// delay others: the queue starts more workers as long as there are more operations with a slot than idle workers.
 ///
-/// It is an operation of the queue as Foundation sees it, so that `OperationQueue.current` is right
-/// in the code that it runs.
+/// To Foundation it is an operation of the queue, so that `OperationQueue.current` is right in the code that it runs.
 final class QueueWorker: Operation, @unchecked Sendable {
     private let scheduler: Scheduler
 
-    /// The operation inside whose `start()` the worker is. For the worker's own thread.
+    /// The operation whose `start()` the worker is calling. Only for the worker's own thread.
     var current: ScheduledOperation?
     let number: WorkerCrew.Number
 

@@ -1,10 +1,10 @@
 import Foundation
 
-/// What a queue has to know of an operation before it may start. Taken while no lock is held, as it is the operation
-/// that is asked.
+/// What a queue must know of an operation before starting it. Taken while no lock is held, as it calls the operation's
+/// code.
 struct ReadinessSnapshot {
     let isReady: Bool
-    /// Whether all that it has to do is to finish.
+    /// Whether it only has to finish.
     private(set) var isCancelled = false
     private(set) var isDirect = false
     private(set) var waitsAtGate = false
@@ -16,20 +16,20 @@ struct ReadinessSnapshot {
         guard isReady else { return }
         isCancelled = operation.endsWithoutWork
         level = Int8(PriorityLevel.level(of: operation, inSerialQueue: isSerial))
-        // One that is cancelled and not asynchronous finishes without running its work: it needs no worker for that.
+        // A cancelled operation that is not asynchronous finishes without doing its work, and needs no worker for that.
         isDirect = operation.isStartedDirectly || isCancelled && !operation.isAsynchronous
-        // A cancelled operation only has to finish; no host is asked anything.
+        // A cancelled operation only has to finish, and uses no host.
         guard !isCancelled else { return }
         host = operation.hostKey
         waitsAtGate = host != nil && operation.waitsAtClosedGate
     }
 
-    /// Of an operation that is none of Convoy's.
+    /// A snapshot of an operation that is not one of Convoy's.
     init(ofForeign operation: Operation, inSerialQueue isSerial: Bool) {
         self.init(ofForeign: operation, inSerialQueue: isSerial, isReady: operation.isReady)
     }
 
-    /// Of one that is known to be ready, whatever it says now.
+    /// A snapshot of a foreign operation that is known to be ready, whatever it says now.
     init(ofReadyForeign operation: Operation, inSerialQueue isSerial: Bool) {
         self.init(ofForeign: operation, inSerialQueue: isSerial, isReady: true)
     }

@@ -4,10 +4,10 @@ import Synchronization
 
 /// An operation that runs a block, like Foundation's `BlockOperation`, at the cost of a ``ScheduledOperation``.
 ///
-/// The block runs once, on the dispatch queue of the operation queue (or on the thread that calls
-/// `start()`), and not at all if the operation is cancelled first. It is released when it has run.
+/// The block runs once, on the dispatch queue of the operation queue (or on the thread that calls `start()`), or not at
+/// all if the operation is cancelled first. It is released when it has run.
 open class ScheduledBlockOperation: ScheduledOperation, @unchecked Sendable {
-    /// Written before anybody else has the operation, and by whoever sets the flag.
+    /// Written before the operation is shared, and then only by the thread that sets `isTaken`.
     private var block: (@Sendable () -> Void)?
     private let isTaken = Atomic<Bool>(false)
 

@@ -2,28 +2,26 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// The base class of Convoy's operations: an `Operation` whose bookkeeping stays cheap however many
-/// operations it is connected to.
+/// The base class of Convoy's operations: an `Operation` whose costs do not grow with its dependencies and dependents.
 ///
 /// It can be used wherever Foundation takes an `Operation`. In a ``RequestOperationQueue`` adding,
-/// waiting and finishing take constant time; in a plain `OperationQueue` it behaves as any operation
-/// does there. Unlike Foundation's, its dependencies can be removed before they have finished, and
-/// releasing a chain of any length does not recurse.
+/// waiting and finishing take constant time; in a plain `OperationQueue` it behaves like any other operation. Unlike
+/// Foundation's, its dependencies can be removed before they have finished, and releasing a chain of any length does
+/// not recurse.
 ///
-/// A subclass for synchronous work overrides `main()` and nothing else. It runs on the queue's
-/// dispatch queue.
+/// A subclass for synchronous work overrides only `main()`, which runs on the queue's dispatch queue.
 ///
 /// All members can be used from any thread. Nothing is posted while a lock is held.
 open class ScheduledOperation: Operation, @unchecked Sendable {
-    /// What has happened to the operation. None of it is undone.
+    /// What has happened to the operation. Marks are never removed.
     private enum Mark {
         /// `start()` of this class has begun.
         static let begun: UInt8 = 1
         /// `start()` of this class has done its work.
         static let done: UInt8 = 2
         static let cancelled: UInt8 = 4
-        /// The end is being posted. Whoever connects the operation with another one, or adds it to a queue, either sees
-        /// this mark or is seen by the end.
+        /// The end is being posted. A thread that connects the operation with another one, or adds it to a queue,
+        /// either sees this mark, or is early enough to be noticed by `executionDidFinish()`.
         static let over: UInt8 = 8
         /// A queue has taken the operation, or is about to.
         static let claimed: UInt8 = 32
@@ -48,7 +46,7 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
 
     private func has(_ mark: UInt8) -> Bool { marks.load(ordering: .sequentiallyConsistent) & mark != 0 }
 
-    /// False if the mark was there.
+    /// Sets a mark. False if it was set before.
     private func set(_ mark: UInt8) -> Bool {
         marks.bitwiseOr(mark, ordering: .sequentiallyConsistent).oldValue & mark == 0
     }
@@ -60,8 +58,8 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
         let (wasScheduled, wasAsked) = (isScheduled, inquiries.wereMade)
         if wasScheduled { made.beHeld(self) } else if wasAsked { made.beObserved(self) }
         guard connections.set(made) else { return connections.object ?? made }
-        // A scheduler that came meanwhile has seen no connections, and a dependency may have finished before they knew of
-        // the scheduler. So it has to look again.
+        // A scheduler that was set meanwhile saw no connections, and a dependency may have finished before the
+        // connections knew of the scheduler. So it must check again.
         if isScheduled, !wasScheduled {
             made.beHeld(self)
             readinessDidChange()
@@ -74,13 +72,13 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
 
     // MARK: Dependencies
 
-    /// Makes the operation wait for another one, of any class, in any queue or none.
+    /// Makes the operation wait for another operation of any class, in any queue or none.
     ///
-    /// Takes constant time. Adding a dependency twice changes nothing; one that has finished is listed,
-    /// but not waited for. It has no effect on an operation that has been started.
+    /// Takes constant time. Adding a dependency twice has no effect; one that has finished is listed, but not waited
+    /// for. It has no effect on an operation that has been started.
     ///
-    /// - Precondition: an operation does not depend on itself. A longer cycle is not noticed: its
-    ///   operations never run, until one of them is cancelled.
+    /// - Precondition: an operation does not depend on itself. A longer cycle is not detected: its operations do not
+    ///   run until one of them is cancelled.
     override open func addDependency(_ operation: Operation) {
         precondition(operation !== self, "an operation cannot depend on itself")
         guard !has(Mark.over) else { return }
@@ -95,22 +93,22 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
             let watcher = DependencyWatcher(watched: operation) { operation in
                 connections.finish(operation, near: position)?.readinessDidChange()
             }
-            // Kept before it watches: whoever removes the dependency meanwhile has a watcher to stop.
+            // Stored before it starts watching, so that a concurrent removal of the dependency can stop it.
             guard connections.attach(watcher, to: operation, near: position) else { return }
             watcher.watch()
         }
-        // A scheduler asks before it starts anything. A queue of Foundation's keeps the answer.
+        // A scheduler asks again before it starts an operation. A Foundation queue keeps the old answer.
         if wasReady, !isScheduled { readinessDidChange() }
     }
 
-    /// Makes the operation no longer wait for another one. Does nothing if it did not.
+    /// Makes the operation no longer wait for another operation. Does nothing if it was not a dependency.
     ///
     /// Takes constant time, and may make the operation ready at once.
     override open func removeDependency(_ operation: Operation) {
         if connections.object?.remove(operation) == true { readinessDidChange() }
     }
 
-    /// The operations that this one waits for or has waited for, in the order in which they were added.
+    /// The operations that this one waits for or has waited for, in the order of addition.
     ///
     /// Finished ones stay in the list until the operation itself has finished; then it is empty.
     override open var dependencies: [Operation] { connections.object?.dependencies ?? [] }
@@ -118,7 +116,7 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
     /// Whether nothing is left to wait for. Takes no lock.
     package final var areDependenciesFinished: Bool { connections.object?.areDependenciesFinished ?? true }
 
-    /// Lets another operation wait for this one. False if this one is over.
+    /// Adds a dependent. False if this operation is over.
     private func addDependent(_ dependent: OperationConnections, position: Int) -> Bool {
         guard !has(Mark.over) else { return false }
         return madeConnections.addDependent(dependent, position: position) { has(Mark.over) }
@@ -128,14 +126,14 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
 
     /// Whether the operation may be started: all dependencies have finished, or it is cancelled.
     ///
-    /// A subclass that has more conditions asks `super.isReady && …`, and calls
-    /// ``readinessDidChange()`` when one of them changes.
+    /// A subclass with more conditions returns `super.isReady && …`, and calls ``readinessDidChange()`` when one of
+    /// them changes.
     override open var isReady: Bool { answer(isHeldByNobody) }
 
-    /// Passes the answer to `isReady` on to whoever asks, and keeps a note of it. To be called by each `isReady` of the
-    /// library's own that does not ask its superclass.
+    /// Returns the answer to `isReady`, and records it. To be called by each `isReady` of the library that does not
+    /// call `super`.
     package final func answer(_ isReady: @autoclosure () -> Bool) -> Bool {
-        // Notes are needed only to find out about a queue of Foundation's, and to tell it of changes.
+        // The record is needed only to detect Foundation queues, and to tell them of changes.
         guard !isScheduled else { return isReady() }
         inquiries.begin()
         connections.object?.beObserved(self)
@@ -146,14 +144,14 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
         return isReady
     }
 
-    /// Whether no dependency and no barrier holds the operation back. Unlike `isReady`, nobody takes note of the question.
+    /// Whether no dependency and no barrier holds the operation back. Unlike for `isReady`, the question is not
+    /// recorded.
     package final var isHeldByNobody: Bool {
-        // Foundation has a count of its own, with which its queues hold an operation behind a barrier.
+        // `super.isReady` has a count of its own, with which Foundation queues hold an operation behind a barrier.
         (areDependenciesFinished || endsWithoutWork) && (isScheduled || super.isReady)
     }
 
-    /// Whether all that the operation still has to do is to finish. Dependencies, barriers, limits and gates hold up
-    /// work, and not this.
+    /// Whether the operation only has to finish. Dependencies, barriers, limits and gates then no longer hold it back.
     package var endsWithoutWork: Bool { isCancelled }
 
     override open var isExecuting: Bool {
@@ -162,7 +160,7 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
     override open var isFinished: Bool { has(Mark.done) }
     override open var isCancelled: Bool { has(Mark.cancelled) }
 
-    /// The importance among the operations that are ready in the same queue. Can be changed until the start.
+    /// The priority among the ready operations of the same queue. Can be changed until the start.
     override open var queuePriority: QueuePriority {
         get { QueuePriority(rawValue: Int(priority.load(ordering: .relaxed))) ?? .normal }
         set {
@@ -173,8 +171,8 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
         }
     }
 
-    /// Stands in for a priority that was not set, in a queue that runs several operations at a time. Read when the
-    /// operation becomes ready.
+    /// Replaces a priority that was not set, in a queue that runs several operations at a time. Read when the operation
+    /// becomes ready.
     override open var qualityOfService: QualityOfService {
         get { QualityOfService(rawValue: Int(quality.load(ordering: .relaxed))) ?? .default }
         set {
@@ -196,16 +194,17 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
         }
     }
 
-    /// Why the operation was cancelled, if a queue did that: a ``RequestOperationQueueError``.
+    /// Why the operation was cancelled, if not by `cancel()`: a ``RequestOperationQueueError``, or the error of a
+    /// dependency under ``DependencyFailurePolicy/cancel``.
     public final var cancellationReason: (any Error)? { connections.object?.cancellationReason }
 
-    /// Cancels the operation. It no longer waits for its dependencies, and finishes without its work.
+    /// Cancels the operation. It no longer waits for its dependencies, and finishes without doing its work.
     ///
-    /// In a ``RequestOperationQueue`` one that has not been started, or that gave its slot back, finishes at once,
-    /// whatever holds the others back. One that is not asynchronous does so on the thread that calls this.
+    /// In a ``RequestOperationQueue``, an operation that has not been started, or that gave its slot back, finishes at
+    /// once, regardless of limits. If it is not asynchronous, it does so on the calling thread.
     override open func cancel() {
         guard !isFinished else { return }
-        // Before Foundation asks whether it is ready now.
+        // Before Foundation evaluates `isReady`.
         _ = set(Mark.cancelled)
         super.cancel()
         scheduler.object?.readinessDidChange(of: self)
@@ -219,8 +218,8 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
     /// Runs `main()`, unless the operation is cancelled, and finishes. Does nothing if the operation
     /// is not ready, or was started before.
     ///
-    /// Override it for work that goes on after it has returned; then override `isExecuting` and
-    /// `isFinished` too and do not call `super`.
+    /// Override it for work that continues after it has returned; then override `isExecuting` and `isFinished` too, and
+    /// do not call `super`.
     override open func start() {
         guard isReady else { return slotDidFree() }
         guard set(Mark.begun) else { return }
@@ -232,20 +231,20 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
         executionDidFinish()
     }
 
-    // MARK: What a queue asks
+    // MARK: For the queue
 
-    /// Whether the queue calls `start()` in line, on the thread that made the operation ready. It
-    /// must then never block. Otherwise it is called on the dispatch queue of the queue. Asked once,
-    /// when the operation becomes ready.
+    /// Whether the queue calls `start()` inline, on the thread that made the operation ready. It must then never block.
+    /// Otherwise `start()` is called on the queue's dispatch queue. Read once, when the operation becomes ready.
     package var isStartedDirectly: Bool { false }
 
-    /// The host whose limit and gate apply to the operation; nil for none. Asked when the operation becomes ready.
+    /// The host whose limit and gate apply to the operation; nil for none. Read when the operation becomes ready.
     package var hostKey: HostKey? { nil }
 
     /// The name of the host whose limit and gate apply to the operation; nil for none.
     package final var schedulingHost: String? { hostKey?.name }
 
-    /// The key of a URL's host. That of the first URL is kept, so that the host is looked up once for an operation.
+    /// The key of a URL's host. The key of the first URL is kept, so that the host is usually looked up once per
+    /// operation.
     package final func hostKey(of url: URL?) -> HostKey? {
         guard let url else { return nil }
         if let known = firstHost.object { return HostKey.of(url, guess: known) }
@@ -254,19 +253,19 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
         return key
     }
 
-    /// Whether the operation waits while the gate of its host is closed; false lets it pass. Asked when the operation
+    /// Whether the operation waits while the gate of its host is closed; false lets it pass. Read when the operation
     /// becomes ready.
     package var waitsAtClosedGate: Bool { false }
 
-    /// Called when the operation, which is ready, is held back by the closed gate of its host: once for each wait, on
-    /// any thread, with no lock held.
+    /// Called when the ready operation is held back by the closed gate of its host: once for each wait, on any thread,
+    /// with no lock held.
     ///
     /// - Parameter deadline: when the gate opens, in nanoseconds of the queue's clock. It may be closed for longer
-    ///   meanwhile, or opened before.
+    ///   meanwhile, or opened earlier.
     package func willWaitAtGate(until deadline: UInt64) {}
 
-    /// Whether the operation may be in a queue, Convoy's or Foundation's, which will call `start()`. True where it
-    /// cannot be found out, because somebody has evaluated `isReady`: to start by hand what a queue of Foundation's holds
+    /// Whether the operation may be in a queue, Convoy's or Foundation's, which will call `start()`. True if that is
+    /// unknown, because somebody has evaluated `isReady`: starting by hand an operation that a Foundation queue holds
     /// would corrupt that queue's memory.
     package final var mayBeEnqueued: Bool { isScheduled || inquiries.wereMade }
 
@@ -288,33 +287,33 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
     /// Whether the operation is in a ``RequestOperationQueue``, which calls `start()` again after a pause.
     package final var isScheduled: Bool { scheduler.isSet }
 
-    /// Lets the queue hold back what waits at the gate of the operation's host until a time on its clock, in nanoseconds.
+    /// Closes the gate of the operation's host in its queue until a time on the queue's clock, in nanoseconds.
     package final func closeHostGate(until deadline: UInt64) {
         guard let scheduler = scheduler.object, let host = hostKey else { return }
         scheduler.closeGate(of: host, until: deadline)
     }
 
-    /// Makes a scheduler the one that is told of changes. False if there is one already, or if it is too late.
+    /// Sets the scheduler that is told of changes. False if there is one already, or the operation is over.
     func join(_ scheduler: Scheduler) -> Bool {
         guard !has(Mark.over), self.scheduler.set(scheduler) else { return false }
-        // From here on the thread that adds the operation keeps it, and then the scheduler.
+        // From here on the operation is retained: by the thread that adds it, then by the scheduler.
         connections.object?.beHeld(self)
         didJoinQueue()
         return true
     }
 
-    /// The scheduler lets go of an operation that has finished without having said so.
+    /// Called when the scheduler releases an operation that has finished without posting it.
     func leave() { connections.object?.letGo() }
 
-    /// Called when a ``RequestOperationQueue`` has taken the operation, before it can be started.
+    /// Called when the operation has been added to a ``RequestOperationQueue``, before it can be started.
     package func didJoinQueue() {}
 
-    /// Lets go of the work of an operation that has finished, run or not.
+    /// Releases the work of an operation that has finished, whether it has run or not.
     func releaseWork() {}
 
-    // MARK: What a subclass posts
+    // MARK: For subclasses
 
-    /// Says that `isReady` may have changed, in either direction.
+    /// Posts that `isReady` may have changed, in either direction.
     package final func readinessDidChange() {
         if let scheduler = scheduler.object {
             scheduler.readinessDidChange(of: self)
@@ -323,13 +322,13 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
         }
     }
 
-    /// Says that the operation has begun to execute.
+    /// Posts that the operation has begun to execute.
     package final func executionDidBegin() {
-        // On Linux nobody observes it but a queue of Foundation's that holds the operation.
+        // On Linux only a Foundation queue that holds the operation observes it.
         if !isScheduled { didChangeValue(forKey: "isExecuting") }
     }
 
-    /// Says that a started operation stopped before its end, and gives its slot to others.
+    /// Posts that a started operation stopped before its end, and gives its slot back.
     ///
     /// To be called once for each `start()` that ended in a pause, or that found the operation not
     /// ready. When the operation is ready again it calls ``readinessDidChange()``; the queue then
@@ -342,10 +341,9 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
         }
     }
 
-    /// Says that `isFinished` has become true: posts it, wakes the dependents, and gives the slot back.
+    /// Posts that `isFinished` has become true, wakes the dependents, and gives the slot back.
     ///
-    /// Only the first call counts. Afterwards the operation has no dependencies, no work and no
-    /// completion block any more.
+    /// Only the first call counts. Afterwards the operation has no dependencies, no work and no completion block.
     package final func executionDidFinish() {
         guard set(Mark.over) else { return }
         let dependents = connections.object?.end()

@@ -2,20 +2,20 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// What goes on inside a ``RequestOperationQueue``: what happens to an operation between its adding and its end.
+/// The engine of a ``RequestOperationQueue``: it takes an operation from its addition to its end.
 ///
-/// An operation keeps its scheduler for as long as it lives, and so finds it without a lock. The queue is not kept for so
-/// long, since its user may expect it to be released: the scheduler keeps it while there are operations in it.
+/// An operation retains its scheduler for life, and so reads it without a lock. It does not retain the queue, which its
+/// user may expect to be released; the scheduler retains the queue while there are operations in it.
 ///
-/// Every change takes the lock once, and gives out the slots that it made free before it lets go of it. So whenever the
-/// lock is free, whatever could be started has a thread that is about to start it.
+/// Every change takes the lock once, and gives out the slots that it freed before it releases the lock. So whenever the
+/// lock is free, some thread is about to start each operation that could start.
 final class Scheduler: @unchecked Sendable {
     let state = ContendedLock(QueueState())
     let clock: any SchedulingClock
     private let isSerial = Atomic<Bool>(false)
     private let agingNanoseconds = Atomic<UInt64>(30_000_000_000)
     private let progressReference = OnceReference<QueueProgress>()
-    /// Whether an operation waits for a worker: a hint for workers that have nothing to do.
+    /// Whether an operation waits for a worker: a hint for idle workers.
     private let isWorkWaiting = Atomic<Bool>(false)
 
     init(clock: any SchedulingClock) {
@@ -24,13 +24,13 @@ final class Scheduler: @unchecked Sendable {
 
     // MARK: Settings
 
-    /// Whether operations run one at a time, and so in the order that was promised.
+    /// Whether operations run one at a time, and so in the promised order.
     var isOneAtATime: Bool {
         get { isSerial.load(ordering: .relaxed) }
         set { isSerial.store(newValue, ordering: .relaxed) }
     }
 
-    /// Nanoseconds, nil for no aging.
+    /// The aging interval in nanoseconds; nil for no aging.
     var aging: UInt64? {
         get {
             let nanoseconds = agingNanoseconds.load(ordering: .relaxed)
@@ -39,14 +39,14 @@ final class Scheduler: @unchecked Sendable {
         set { agingNanoseconds.store(newValue ?? 0, ordering: .relaxed) }
     }
 
-    /// Made when somebody asks for it: until then nobody can have set a total.
+    /// Made on first use: until then nobody can have set a total.
     var progress: QueueProgress {
         if let progress = progressReference.object { return progress }
         let made = QueueProgress()
         return progressReference.set(made) ? made : progressReference.object ?? made
     }
 
-    /// The time at which an operation begins to wait. Not asked of the clock if nothing ages.
+    /// The time at which an operation begins to wait. The clock is not read if there is no aging.
     private func stamp() -> UInt64 { aging == nil ? 0 : clock.now }
 
     // MARK: Adding
@@ -55,7 +55,7 @@ final class Scheduler: @unchecked Sendable {
         guard let scheduled = operation as? ScheduledOperation else {
             return insertForeign(operation, flags: flags, into: queue)
         }
-        // From here on its changes come to this scheduler; those that come too early are caught up below.
+        // From here on this scheduler is told of its changes. `catchUp` handles those that came before it was inserted.
         guard scheduled.join(self) else { return giveUpPlace(flags) }
         let snapshot = ReadinessSnapshot(of: scheduled, inSerialQueue: isOneAtATime)
         let (turn, mayStart) = visit { state, mayStart, turn in
@@ -89,7 +89,7 @@ final class Scheduler: @unchecked Sendable {
         change { state in state.length.useReservation() }
     }
 
-    /// Adds an operation that runs after all that are in the queue and before all that come later.
+    /// Adds an operation that runs after all operations in the queue and before all later ones.
     func insertBarrier(_ operation: ScheduledOperation, into queue: any FoundationBackedQueue) {
         guard operation.join(self) else { return }
         change { $0.insert(operation, flags: .barrier, into: queue) }
@@ -107,8 +107,8 @@ final class Scheduler: @unchecked Sendable {
         if !turn.isFresh { catchUp(on: operation, since: snapshot) }
     }
 
-    /// Sees to what has changed between the look at an operation and its being put where that look says: whoever changed
-    /// it may have come too early.
+    /// Handles changes of an operation between the snapshot and its insertion by that snapshot, whose notices came too
+    /// early.
     private func catchUp(on operation: ScheduledOperation, since snapshot: ReadinessSnapshot) {
         atomicMemoryFence(ordering: .sequentiallyConsistent)
         if !snapshot.isReady || !snapshot.isCancelled && operation.endsWithoutWork {
@@ -123,13 +123,13 @@ final class Scheduler: @unchecked Sendable {
         repeat {
             level = PriorityLevel.level(of: operation, inSerialQueue: isOneAtATime)
             state.withLock { $0.setLevel(level, of: operation.queueIndex, now: stamp) }
-            // Two changes at a time may arrive in the wrong order.
+            // Two concurrent changes may arrive in the wrong order.
         } while level != PriorityLevel.level(of: operation, inSerialQueue: isOneAtATime)
     }
 
     func slotDidFree(by operation: ScheduledOperation) {
         change { $0.giveBack(operation.queueIndex) }
-        // It may have become ready again before the slot was given back, and nobody else would say so.
+        // It may have become ready again before the slot was given back, which nobody else would report.
         readinessDidChange(of: operation)
     }
 
@@ -137,7 +137,7 @@ final class Scheduler: @unchecked Sendable {
         remove { operation.queueIndex }
     }
 
-    /// Takes out an operation that has finished, whether or not it is about to say so.
+    /// Removes an operation that has finished, even if it never posts that.
     private func letGo(of operation: ScheduledOperation) {
         operation.leave()
         operationDidFinish(operation)
@@ -152,12 +152,12 @@ final class Scheduler: @unchecked Sendable {
 
     // MARK: Gates
 
-    /// Lets the operations for a host that wait at its gate not start until the clock shows `deadline` (nanoseconds).
-    /// A gate that is closed for longer stays so.
+    /// Closes the gate of a host until the clock reaches `deadline` (nanoseconds). A gate that is closed for longer
+    /// stays so.
     func closeGate(of host: HostKey, until deadline: UInt64) {
         guard deadline > clock.now else { return }
         var isNew = false
-        // Who waits now is told.
+        // This also tells the operations that wait now.
         change { isNew = $0.lanes.closeGate(of: host, until: deadline) }
         guard isNew else { return }
         clock.schedule(at: deadline) { [weak self] in
@@ -169,13 +169,13 @@ final class Scheduler: @unchecked Sendable {
 
     // MARK: Starting
 
-    /// Changes what the queue keeps, and starts whatever can be started then.
+    /// Changes the state, and starts whatever can be started then.
     func change(_ change: (inout QueueState) -> Void) {
         let (turn, mayStart) = visit { state, _, _ in change(&state) }
         carryOut(turn, mayStart: mayStart)
     }
 
-    /// Makes a change, and gives out the slots that are free then.
+    /// Changes the state, and gives out the slots that are free then.
     ///
     /// - Returns: what is to be done outside the lock, and whether this thread may start operations.
     @inline(__always)
@@ -203,7 +203,7 @@ final class Scheduler: @unchecked Sendable {
         }
     }
 
-    /// Starts what can be started next. False if there is nothing left to start.
+    /// Starts what can be started next. Returns whether more can be started.
     func startNext() -> Bool {
         var turn = QueueState.Turn()
         state.withLock { $0.settle(&turn, mayStart: true, aging: aging, now: stamp) }
@@ -238,10 +238,10 @@ final class Scheduler: @unchecked Sendable {
         }
     }
 
-    /// The next operation for a worker. With none, the worker must end.
+    /// The next operation for a worker. If there is none, the worker must end.
     ///
-    /// To make a worker costs as much as several operations. So one that has nothing to do looks again for a few
-    /// microseconds: where operations are added one after the other, the next one comes in that time.
+    /// Making a worker costs as much as several operations. So an idle worker keeps looking for a few microseconds: if
+    /// operations are added one after another, the next one arrives in that time.
     func next(for worker: QueueWorker) -> ScheduledOperation? {
         var operation = state.withLock { $0.next(for: worker, mayStay: true) }
         worker.current = operation
@@ -255,7 +255,7 @@ final class Scheduler: @unchecked Sendable {
 
     private static let looksForWork = 16
 
-    /// Starts an operation that got a slot after it had waited.
+    /// Starts an operation that was given a slot after it had waited.
     func begin(_ operation: ScheduledOperation) {
         if operation.isFinished {
             letGo(of: operation)

@@ -1,9 +1,9 @@
 import ConvoySupport
 import Foundation
 
-/// Time as a queue sees it: monotonic, in nanoseconds. Replaced in tests.
+/// The monotonic clock of a queue, in nanoseconds. Replaced in tests.
 package protocol SchedulingClock: Sendable {
-    /// The time that has passed since some moment in the past.
+    /// The time since some fixed moment in the past.
     var now: UInt64 { get }
 
     /// Calls `block` once, on any thread, when `now` has reached `deadline` or later.
@@ -11,7 +11,7 @@ package protocol SchedulingClock: Sendable {
 }
 
 extension SchedulingClock {
-    /// The date at which the clock shows a time, in nanoseconds; now for one that is over.
+    /// The date at which the clock reaches a time in nanoseconds; now if it has passed.
     func date(of deadline: UInt64) -> Date {
         let now = self.now
         return Date(timeIntervalSinceNow: deadline > now ? Double(deadline - now) / 1e9 : 0)

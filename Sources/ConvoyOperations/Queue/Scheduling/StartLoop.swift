@@ -1,17 +1,17 @@
 import Foundation
 
-/// The schedulers that have something to start on the current thread.
+/// Starts operations on the current thread without recursion.
 ///
-/// An operation that starts in line and finishes at once makes others ready, which start in line and
-/// finish at once… With calls inside calls a long chain would end the stack. So only the outermost
-/// call starts operations; the calls inside it leave their scheduler here, and the outermost goes on.
+/// An operation that starts inline and finishes at once makes others ready, which start inline and finish at once, and
+/// so on. A long chain of such nested calls would overflow the stack. So only the outermost call starts operations;
+/// nested calls leave their scheduler here for it.
 enum StartLoop {
-    /// Whether the current thread is inside a call that starts operations.
+    /// Whether the current thread is inside `run`.
     static var isActive: Bool { pthread_getspecific(key) != nil }
 
-    /// Starts what a scheduler has to start, and what the calls inside leave.
+    /// Starts what a scheduler has to start, and what nested calls leave.
     ///
-    /// - Precondition: the thread is not inside such a call.
+    /// - Precondition: the thread is not inside `run`.
     static func run(_ scheduler: Scheduler, _ turn: QueueState.Turn) {
         var pending: [Scheduler] = []
         withUnsafeMutablePointer(to: &pending) { pending in
@@ -32,7 +32,7 @@ enum StartLoop {
         if !pending.pointee.contains(where: { $0 === scheduler }) { pending.pointee.append(scheduler) }
     }
 
-    /// Holds the pointer to what the calls inside have left.
+    /// Holds the pointer to the schedulers that nested calls have left.
     private static let key: pthread_key_t = {
         var key = pthread_key_t()
         pthread_key_create(&key, nil)

@@ -10,7 +10,7 @@ struct WorkerCrew {
 
     private var idleCount: Int { (present & ~busy).nonzeroBitCount }
 
-    /// Makes the workers that are lacking, so that there is an idle one for each operation that waits, and returns their
+    /// Adds workers until there is an idle one for each waiting operation, or no more are allowed, and returns their
     /// numbers, one bit each.
     mutating func hire(for waiting: Int) -> UInt64 {
         var lacking = min(waiting - idleCount, Self.most - present.nonzeroBitCount)
@@ -30,6 +30,6 @@ struct WorkerCrew {
 
     mutating func occupy(_ worker: Number) { busy |= 1 << UInt64(worker) }
 
-    /// Counts a worker as idle: it has returned from an operation, or is about to.
+    /// Counts a worker as idle: it has returned from an operation, or is about to return.
     mutating func release(_ worker: Number) { busy &= ~(1 << UInt64(worker)) }
 }
