@@ -5,10 +5,10 @@ import Synchronization
 
 /// The thread on which transfers run: one run loop that drives libcurl.
 ///
-/// All handles of libcurl live and die on it. A user's code never runs on it, with one exception that a program
-/// chooses itself: the `URLConnectionDelegate` of a connection that it makes by hand.
+/// All libcurl handles are used only on it. User code does not run on it, except for the `URLConnectionDelegate` of a
+/// connection that a program makes itself.
 public final class NetworkThread: Sendable {
-    /// The thread that everything uses unless told otherwise. It starts with its first use and never ends.
+    /// The default thread. It starts on first use and never ends.
     public static let shared = NetworkThread()
 
     /// What runs on the thread.
@@ -23,27 +23,26 @@ public final class NetworkThread: Sendable {
     }
 
     private struct Start {
-        /// Held here, once there is one, as long as the thread's object is there.
+        /// Retained, once it exists, until this object is released.
         var engine: Engine?
-        /// Why the last attempt without success had none. Stays: whoever failed by it may ask later.
+        /// The error of the last failed attempt. It is kept after a success, as callers may read it later.
         var failure: URLError?
     }
 
     private let poller: PollerKind
     private let stackSize: Int
     private let start = Locked(Start())
-    /// The same engine, for those who come later: a request costs them one atomic read.
+    /// The address of the engine, so that later callers need only one atomic read.
     private let running = Atomic<UInt>(0)
 
-    /// What a higher layer keeps for the thread, and which holds the thread.
+    /// An object that a higher layer attaches to the thread, and that retains the thread.
     package let companion = Locked(WeakCompanion())
 
     package struct WeakCompanion: Sendable {
         package weak var object: (any AnyObject & Sendable)?
     }
 
-    /// A thread of its own, with its own connections. It starts with its first use, and ends when nothing refers to
-    /// it any more.
+    /// A separate thread with its own connections. It starts on first use, and ends when nothing refers to it any more.
     public convenience init() { self.init(poller: .best) }
 
     package init(poller: PollerKind, stackSize: Int = 1 << 20) {
@@ -53,11 +52,11 @@ public final class NetworkThread: Sendable {
 
     deinit { engine?.runLoop.stop() }
 
-    /// Runs a block on the thread, after those handed over before it. Callable from any thread. The block must not
-    /// wait for anything: every transfer waits with it.
+    /// Runs a block on the thread, after earlier blocks. Can be called from any thread. The block must not block: every
+    /// transfer would wait for it.
     ///
-    /// - Returns: false when the system does not give the thread what it needs (descriptors, memory, a thread), in
-    ///   which case a connection fails with `URLError.cannotLoadFromNetwork`. The next use tries again.
+    /// - Returns: false if the system refuses what the thread needs (descriptors, memory, the thread itself).
+    ///   Connections then fail with `URLError.cannotLoadFromNetwork`. The next use tries again.
     @discardableResult
     public func perform(_ block: @escaping @Sendable () -> Void) -> Bool {
         guard let engine = engine ?? startedEngine() else { return false }
@@ -72,7 +71,7 @@ public final class NetworkThread: Sendable {
         return true
     }
 
-    /// Whether the caller is on the thread, and may call libcurl: not from within one of its callbacks.
+    /// Whether the caller is on the thread, and not inside one of libcurl's callbacks, so that it may call libcurl.
     var isFreeHere: Bool {
         guard let engine else { return false }
         return engine.runLoop.isCurrent && !engine.multi.isInLibcurl
@@ -83,7 +82,7 @@ public final class NetworkThread: Sendable {
 
     var runLoop: NetworkRunLoop? { engine?.runLoop }
 
-    /// Why the thread could not start when that was last tried in vain.
+    /// Why the last failed attempt to start the thread failed.
     package var failure: URLError? { start.withLock { $0.failure } }
 
     // MARK: Starting

@@ -2,22 +2,22 @@ import Foundation
 
 /// Threads for calls that may block: a user's streams, a user's `prepare`.
 ///
-/// They are not libdispatch's, which gives a program four and would be stuck when four streams are slow. A thread
-/// is made when work comes and none is idle, and ends after it had nothing to do for a while.
+/// They are not libdispatch's: its pool is small, and a few slow streams would exhaust it. A thread is made when work
+/// arrives and none is idle, and ends after it has been idle for a while.
 package final class BlockingWorkers: @unchecked Sendable {
     package typealias Job = @Sendable () -> Void
 
-    /// At most 1,024 threads: under the usual limit of 1,024 open files no more transfers can be under way, so each
-    /// may have one that blocks, and it is well below what a system gives to one program. A thread that only waits
-    /// costs some 30 KB, half of it the kernel's.
+    /// At most 1,024 threads: with the usual limit of 1,024 open files there cannot be more transfers, so each may have
+    /// a blocked thread. Systems allow a process many more. A waiting thread costs about 30 KB, half of it in the
+    /// kernel.
     package static let shared = BlockingWorkers(limit: 1024)
 
     private struct State {
         var jobs = Backlog<Job>()
-        /// All that there are, the one that is being made included.
+        /// All threads, including the one that is being made.
         var threads = 0
         var idle = 0
-        /// Whether a thread is on its way. It starts the next one, if there is need, before it does anything else.
+        /// Whether a thread is being made. It starts the next one, if needed, before it does anything else.
         var isStarting = false
     }
 
@@ -41,7 +41,7 @@ package final class BlockingWorkers: @unchecked Sendable {
         self.makeThread = makeThread
     }
 
-    /// Runs the block on one of the threads; later, if all of them are busy and there can be no further one.
+    /// Runs the block on one of the threads; later, if all of them are busy and the limit is reached.
     package func perform(_ job: @escaping Job) {
         condition.lock()
         state.jobs.append(job)
@@ -51,7 +51,7 @@ package final class BlockingWorkers: @unchecked Sendable {
         if needsThread { startThread() }
     }
 
-    /// Whether the caller must start a thread, which is counted already. Under the lock.
+    /// Whether the caller must start a thread, which is already counted. Under the lock.
     private func reserveThread() -> Bool {
         guard state.jobs.count > state.idle, !state.isStarting, state.threads < limit else { return false }
         state.threads += 1
@@ -68,8 +68,8 @@ package final class BlockingWorkers: @unchecked Sendable {
                 self.work(waits: true)
             }
         } catch {
-            // The other threads do the work, and try for another one whenever they take some. If there is no other,
-            // one of libdispatch's must help out this once: nothing that was handed in is lost.
+            // The other threads do the work, and try again to start one whenever they take a job. If there is no other,
+            // a libdispatch thread runs the jobs this once, so that none is lost.
             condition.lock()
             state.isStarting = false
             state.threads -= 1
@@ -87,7 +87,7 @@ package final class BlockingWorkers: @unchecked Sendable {
         }
     }
 
-    /// The next job, or nil when none has come for ten seconds and the thread is to end.
+    /// The next job, or nil if none has come for ten seconds, and the thread must end.
     private func nextJob(waits: Bool) -> (job: Job, needsThread: Bool)? {
         condition.lock()
         defer { condition.unlock() }

@@ -1,25 +1,25 @@
 import Foundation
 
-/// Where the bytes of a request's body come from. Belongs to the network thread.
+/// The source of a request's body. Belongs to the network thread.
 protocol BodySource: AnyObject {
-    /// How many bytes there are; nil where nobody knows, and the body is sent in chunks.
+    /// The length of the body; nil if it is unknown, so that the body is sent in chunks.
     var length: Int64? { get }
 
-    /// Fills the buffer with what comes next. `.notNow` promises a call of `whenReady` later.
+    /// Fills the buffer with the next bytes. After `.notNow`, `whenReady` will be called.
     func fill(_ buffer: UnsafeMutableRawBufferPointer) -> BodySupply
 
-    /// Starts over from the first byte. False where that cannot be.
+    /// Starts over from the first byte. False if that is impossible.
     func rewind() -> Bool
 
-    /// Called on the network thread when bytes have come after a `.notNow`.
+    /// Called on the network thread when there are bytes after a `.notNow`.
     var whenReady: (() -> Void)? { get set }
 
-    /// No more bytes are wanted.
+    /// Stops reading: no more bytes are needed.
     func stop()
 }
 
 enum BodySupply {
-    /// So many bytes; none means that the body has ended.
+    /// This many bytes; 0 means that the body has ended.
     case bytes(Int)
     case notNow
     case failed(URLError)

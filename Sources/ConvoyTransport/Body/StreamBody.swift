@@ -4,12 +4,12 @@ import Synchronization
 
 /// A body that is read from an `InputStream`.
 ///
-/// The stream is a user's, and its `read` may block, so it is read on a worker's thread, a little ahead of what the
-/// network takes; while there is nothing to send, this transfer waits and no other.
+/// The stream is the user's, and its `read` may block, so it is read on a worker thread, a little ahead of what the
+/// network takes. While there is nothing to send, only this transfer waits.
 final class StreamBody: BodySource {
     private static let chunkSize = 128 << 10
-    /// How many bytes are read ahead at most, and how many that were sent are kept to be sent again when a
-    /// connection that was kept alive turns out to be dead.
+    /// How many bytes are read ahead at most, and how many sent bytes are kept, to be sent again if a kept-alive
+    /// connection turns out to be closed.
     private static let window = 512 << 10
 
     let length: Int64?
@@ -17,18 +17,18 @@ final class StreamBody: BodySource {
 
     private let url: URL?
     private let reader: Reader
-    /// Chunks that wait, from `position` in the first of them.
+    /// The chunks to send, from `position` in the first one.
     private var chunks: [Data] = []
     private var position = 0
-    /// What was supplied, as long as it is little enough to be kept; nil once it was not.
+    /// The chunks that were sent; nil once they are too many to be kept.
     private var replay: [Data]? = []
-    /// How many of the waiting chunks have been sent before.
+    /// How many of the chunks to send were sent before.
     private var replayed = 0
     private var supplied: Int64 = 0
     private var hasEnded = false
     private var failure: URLError?
     private let throttle: UploadThrottle?
-    /// How many bytes of the present packet may still go.
+    /// How many bytes of the current packet may still be sent.
     private var packetRest: Int
     private var pause: RunLoopTimer?
     private let runLoop: NetworkRunLoop?
@@ -58,7 +58,8 @@ final class StreamBody: BodySource {
         if packetRest == 0 { return waitForNextPacket() }
         let count = min(buffer.count, chunk.count - position, packetRest)
         if let length {
-            // The last byte goes only when it is known that none follows: a longer stream is a mistake to tell.
+            // The last byte is sent only when it is known that none follows, so that a stream that is too long is
+            // reported.
             let waiting = chunks.reduce(-Int64(position)) { $0 + Int64($1.count) }
             if supplied + waiting > length {
                 return .failed(exhausted("The stream holds more than the \(length) announced bytes."))
@@ -73,7 +74,7 @@ final class StreamBody: BodySource {
         if position == chunk.count {
             keep(chunks.removeFirst())
             position = 0
-            // What is sent once more was counted the first time.
+            // Chunks that are sent again were counted the first time.
             if replayed > 0 { replayed -= 1 } else { reader.noteTaken(chunk.count) }
         }
         return .bytes(count)
@@ -94,7 +95,7 @@ final class StreamBody: BodySource {
         reader.stop()
     }
 
-    /// The transfer rests between two packets; no thread does.
+    /// Suspends the transfer, without blocking a thread, until the next packet may be sent.
     private func waitForNextPacket() -> BodySupply {
         guard let throttle, let runLoop else { return .bytes(0) }
         let timer =
@@ -132,7 +133,7 @@ final class StreamBody: BodySource {
     }
 }
 
-/// The side of a streamed body that may block.
+/// The reading side of a streamed body, which may block.
 private final class Reader: Sendable {
     /// `InputStream` is not Sendable: one worker at a time uses it, in turns that the mutex orders.
     private struct Box: @unchecked Sendable { let stream: InputStream }
@@ -162,8 +163,7 @@ private final class Reader: Sendable {
         self.thread = thread
     }
 
-    /// What has been read since the last call. If that is nothing, `wake` is called on the network thread as soon
-    /// as there is something.
+    /// Returns what has been read since the last call. `wake` is called on the network thread when more has been read.
     func take(orWake wake: @escaping () -> Void) -> (chunks: [Data], hasEnded: Bool, failure: (any Error)?) {
         struct Call: @unchecked Sendable { let wake: () -> Void }
         let call = Call(wake: wake)
@@ -172,7 +172,7 @@ private final class Reader: Sendable {
             state.chunks = []
             if !state.hasEnded, state.failure == nil {
                 state.isAwaited = true
-                // Runs on the network thread only, where it came from.
+                // Called only on the network thread, from which it came.
                 state.wake = { call.wake() }
             }
             return (chunks, state.hasEnded, state.failure)
@@ -208,7 +208,7 @@ private final class Reader: Sendable {
         if mustRead { BlockingWorkers.shared.perform { self.read() } }
     }
 
-    /// On a worker's thread: reads until there is enough or no more.
+    /// Reads, on a worker thread, until the buffer is full or the stream has ended.
     private func read() {
         if state.withLock({ state in
             defer { state.hasOpened = true }
@@ -249,7 +249,7 @@ private final class Reader: Sendable {
     }
 
     private static func failure(of stream: InputStream) -> any Error {
-        // Foundation's getter crashes where there is no error.
+        // Foundation's `streamError` getter crashes if there is no error.
         if stream.streamStatus == .error, let error = stream.streamError { return error }
         return POSIXError(.EIO)
     }

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Holds up a body from a stream for so many seconds after each packet of so many bytes.
+/// Delays a streamed body by `delay` seconds after each packet of `packetSize` bytes.
 package struct UploadThrottle: Sendable, Hashable {
     package var packetSize: Int
     package var delay: TimeInterval

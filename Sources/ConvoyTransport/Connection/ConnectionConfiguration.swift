@@ -1,43 +1,43 @@
 import Foundation
 
-/// What a connection does beyond its request.
+/// The settings of a connection that are not part of its request.
 public struct ConnectionConfiguration: Sendable, Hashable {
-    /// A file of certificates in PEM form to trust instead of the system's. Without it, the file that the
-    /// environment variable `SSL_CERT_FILE` names, as with the `curl` tool, or else the system's.
+    /// A PEM file of certificates to trust instead of the system's. If it is nil, the file named by the environment
+    /// variable `SSL_CERT_FILE` is used, as by the `curl` tool, or else the system's.
     public var certificateAuthorities: URL?
-    /// Header fields, beside `Authorization`, `Cookie` and `Proxy-Authorization`, that stay behind when a redirect
-    /// leads to another origin. Names are compared without regard to case.
+    /// Header fields, besides `Authorization`, `Cookie` and `Proxy-Authorization`, that are removed when a redirect
+    /// leads to another origin. Names are case-insensitive.
     public var sensitiveHeaders: Set<String>
-    /// Whether to ask a server for HTTP/2 when TLS is used (RFC 9113, section 3.2).
+    /// Whether to offer HTTP/2 over TLS (RFC 9113, section 3.2).
     public var usesHTTP2: Bool
 
-    /// How many times longer than its encoded form a decoded body may be, beyond its first 4 MiB; nil is no limit.
-    /// More is `URLError.dataLengthExceedsMaximum`: what a decompression bomb is, and no honest text.
+    /// How many times larger than its encoded form a decoded body may be, if it exceeds 4 MiB; nil for no limit. A
+    /// larger one, which only a decompression bomb should be, fails with `URLError.dataLengthExceedsMaximum`.
     public var maximumExpansion: Double? = 250
 
-    /// How many seconds may pass, after the request has been sent, until the head of the response is whole, interim
-    /// responses included; nil, the default, for no limit of its own.
+    /// How many seconds may pass from the sending of the request until the head of the response is complete, including
+    /// interim responses; nil, the default, for no such limit.
     ///
-    /// The request's `timeoutInterval` counts the time without a byte. Of a head, only the first and the last line
-    /// count as bytes there, so that a server which sends a line now and then is given up too. With a limit here,
-    /// every line counts.
+    /// The request's `timeoutInterval` limits the time without a byte. Only the first and the last line of a head count
+    /// as bytes for it, so that a server that sends a line now and then also times out. If this limit is set, every
+    /// line counts.
     public var timeoutIntervalForHead: TimeInterval?
 
     /// Whether a body with a content coding other than gzip, deflate, br and zstd is an error,
-    /// `URLError.cannotDecodeContentData`. False, the default, hands over the bytes as they came, as AFNetworking did.
+    /// `URLError.cannotDecodeContentData`. False, the default, delivers the bytes as they came, as AFNetworking did.
     public var refusesUnknownEncodings = false
 
     package var uploadThrottle: UploadThrottle?
 
-    /// How many bytes libcurl receives at once. It allocates and frees them with each transfer, at little cost only
-    /// where they are few; a large file comes faster through more.
+    /// The size of libcurl's receive buffer in bytes. It is allocated and freed for each transfer, which is cheap only
+    /// if it is small; large files arrive faster with a larger one.
     package var receiveBufferSize = 32 << 10
 
-    /// A configuration with everything else as it is by default.
+    /// A configuration with defaults for all other settings.
     ///
     /// - Parameters:
     ///   - certificateAuthorities: a file in PEM; nil for the system's, or the one that `SSL_CERT_FILE` names.
-    ///   - sensitiveHeaders: fields that stay behind on the way to another origin, beside those that always do.
+    ///   - sensitiveHeaders: fields that are removed on a redirect to another origin, besides those that always are.
     ///   - usesHTTP2: whether HTTP/2 is offered over TLS.
     public init(certificateAuthorities: URL? = nil, sensitiveHeaders: Set<String> = [], usesHTTP2: Bool = true) {
         self.certificateAuthorities = certificateAuthorities

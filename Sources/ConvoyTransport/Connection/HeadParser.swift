@@ -1,25 +1,25 @@
 import ConvoySupport
 import Foundation
 
-/// Gathers the lines of a response's head as libcurl hands them over, and judges what libcurl lets pass.
+/// Collects the lines of a response's head from libcurl, and checks what libcurl does not check.
 ///
-/// A value without I/O. One head at a time: an interim response (1xx) makes room for the next. Once a final head is
-/// whole, all that follows is trailers, whatever it looks like.
+/// A value without I/O. It holds one head at a time: that of an interim response (1xx) is replaced by the next. After a
+/// complete final head, all lines that follow are trailers, whatever they look like.
 struct HeadParser {
     enum Step: Equatable {
-        /// The head goes on.
+        /// More lines of the head follow.
         case more
         /// An interim response has ended; another head follows.
         case interim
-        /// The head is whole.
+        /// The head is complete.
         case whole
-        /// A line after the head: a trailer, which nobody asked for.
+        /// A line after the head: a trailer, which is ignored.
         case trailer
-        /// The head cannot be trusted; why, in words for the user.
+        /// The head is invalid, with a reason for the user.
         case refused(String)
     }
 
-    /// OkHttp's limit, for all heads of one response together. More is a broken server, or one that means harm.
+    /// The limit, as in OkHttp, for all heads of one response together. Only a broken or malicious server sends more.
     static let sizeLimit = 256 << 10
     /// How many interim responses may come before the final one.
     static let interimLimit = 32
@@ -28,16 +28,16 @@ struct HeadParser {
 
     private(set) var bytes: [UInt8] = []
     private(set) var statusCode = 0
-    /// nil where the body is sent in chunks, whatever else the head says (RFC 9112, section 6.3).
+    /// The announced length of the body; nil if the body is sent in chunks (RFC 9112, section 6.3).
     var contentLength: Int64? { isChunked ? nil : announcedLength }
-    /// Whether it says that there is no body, and that one is sent in chunks. libcurl 8.14 believes the first, and makes
-    /// an empty body of the chunks if they come a moment later.
+    /// Whether the head announces both an empty body and chunks. libcurl 8.14 believes the length, and delivers an
+    /// empty body if the chunks come a moment later.
     var deniesItsChunks: Bool { isChunked && announcedLength == 0 }
     /// The values of the `Content-Encoding` fields, one for each line.
     private(set) var contentEncodings: [String] = []
-    /// Whether a final head has come.
+    /// Whether a final head is complete.
     private(set) var isWhole = false
-    /// Whether anything of a head has come, an interim one included.
+    /// Whether any line of a head has come, even of an interim one.
     private(set) var hasBegun = false
     private var announcedLength: Int64?
     private var isChunked = false
@@ -47,7 +47,7 @@ struct HeadParser {
     private var interimCount = 0
     private var trailerBytes = 0
 
-    /// Makes ready for the answer to another request.
+    /// Prepares for the response to another request.
     mutating func reset() {
         forgetHead()
         hasBegun = false
@@ -59,7 +59,7 @@ struct HeadParser {
     }
 
     private mutating func forgetHead() {
-        // The array of the last head belongs to its response.
+        // The old array belongs to its response.
         bytes = []
         statusCode = 0
         announcedLength = nil
@@ -89,7 +89,7 @@ struct HeadParser {
         guard earlierBytes + bytes.count + line.count <= Self.sizeLimit else {
             return .refused("The response's header is larger than \(Self.sizeLimit) bytes.")
         }
-        // RFC 9112, section 2.2. What would be folded is the status line.
+        // RFC 9112, section 2.2. It would continue the status line.
         if isAfterStatusLine, line.first == UInt8(ascii: " ") || line.first == UInt8(ascii: "\t") {
             return .refused("The response's header begins with a folded line.")
         }
@@ -109,9 +109,9 @@ struct HeadParser {
             ? .trailer : .refused("The response's trailers are larger than \(Self.trailerLimit) bytes.")
     }
 
-    /// What says where the body ends, and how it is encoded.
+    /// Notes the fields that say where the body ends and how it is encoded.
     private mutating func noteFraming(in line: UnsafeRawBufferPointer) -> Step {
-        // On the bytes: this runs for each line of each response.
+        // Works on bytes for speed: this runs for each line of each response.
         switch ASCII.lowercased(line[0]) {
         case UInt8(ascii: "c"):
             guard line.count > Self.lengthName.count, line[7] == UInt8(ascii: "-") else { return .more }
@@ -127,7 +127,8 @@ struct HeadParser {
         }
     }
 
-    /// Two different lengths are how requests are smuggled (RFC 9112, section 6.3): no guess is safe.
+    /// Notes a `Content-Length`. Two different lengths are a sign of request smuggling (RFC 9112, section 6.3), and an
+    /// error.
     private mutating func noteLength(_ values: Slice<UnsafeRawBufferPointer>) -> Step {
         var rest = values
         while true {
@@ -144,8 +145,8 @@ struct HeadParser {
         }
     }
 
-    /// Chunks are the only coding that a server may use unasked (RFC 9112, section 7.4). libcurl would undo others
-    /// without a limit, and without telling that one ends early.
+    /// Notes a `Transfer-Encoding`. Chunks are the only coding that a server may use unasked (RFC 9112, section 7.4).
+    /// libcurl would decode others without a limit, and without noticing that one ends early.
     private mutating func noteTransferCoding(_ value: ArraySlice<UInt8>) -> Step {
         if ASCII.equalIgnoringCase(value, "identity".utf8) { return .more }
         guard ASCII.equalIgnoringCase(value, "chunked".utf8), !isChunked else {

@@ -2,18 +2,18 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// A redirection (RFC 9110, section 15.4) and the request that it leads to. A value without I/O.
+/// A redirect (RFC 9110, section 15.4) and the request that follows it. A value without I/O.
 public struct Redirect: Sendable {
     /// The response that redirects.
     public let response: ResponseHead
-    /// The request to follow with: `Authorization`, `Cookie`, `Proxy-Authorization` and what was marked sensitive
-    /// are gone from it if the origin (scheme, host, port) changed.
+    /// The request to follow with. If the origin (scheme, host, port) changed, it lacks `Authorization`, `Cookie`,
+    /// `Proxy-Authorization` and the fields that were marked sensitive.
     public var request: URLRequest
 
     static let sensitiveHeaders: Set<String> = ["authorization", "cookie", "proxy-authorization"]
     static let limit = 20
 
-    /// What follows on a response: nil when it is no redirection that can be followed.
+    /// The redirect of a response; nil if it is not a redirect that can be followed.
     ///
     /// - Throws: `URLError.httpTooManyRedirects`, `.badServerResponse` for an unreadable `Location`,
     ///   `.unsupportedURL` for one that is neither http nor https.
@@ -42,7 +42,7 @@ public struct Redirect: Sendable {
         }
         let request = request.urlRequest
         var next = request
-        // RFC 9110, section 10.2.2: a fragment is inherited where the new reference has none.
+        // RFC 9110, section 10.2.2: a fragment is inherited if the new reference has none.
         next.url =
             target.fragment == nil
             ? base.fragment.flatMap { URLReference.url("#\($0)", relativeTo: target) } ?? target : target
@@ -62,7 +62,7 @@ public struct Redirect: Sendable {
             for name in (next.allHTTPHeaderFields ?? [:]).keys where leavesBehind.contains(name.lowercased()) {
                 next.setValue(nil, forHTTPHeaderField: name)
             }
-            // A Host that the user chose is the first origin's.
+            // A `Host` set by the user is meant for the first origin.
             next.setValue(nil, forHTTPHeaderField: "Host")
         }
         self.response = response

@@ -2,7 +2,7 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// The answer to one question about a redirect, which may be given while the question is still being asked.
+/// The delegate's answer about a redirect, which may come during the call that asks for it, or later.
 final class RedirectDecision: Sendable {
     enum State: Sendable {
         case asking
@@ -12,7 +12,7 @@ final class RedirectDecision: Sendable {
 
     private let state = Locked(State.asking)
 
-    /// True when the asker has gone on and must be told.
+    /// Stores the answer. True if the asking call has returned, so that the connection must be told.
     func make(_ request: URLRequest?) -> Bool {
         state.withLock { state in
             switch state {
@@ -27,7 +27,7 @@ final class RedirectDecision: Sendable {
         }
     }
 
-    /// What was answered, or a note that the answer is waited for.
+    /// Returns the answer, or notes that it will come later.
     func awaitLater() -> State {
         state.withLock { state in
             if case .asking = state { state = .awaited }

@@ -3,12 +3,12 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// The status line and the header fields of a response (RFC 9112, section 2), as they came.
+/// The status line and the header fields of a response (RFC 9112, section 2), as received.
 ///
-/// Foundation's `HTTPURLResponse` is made from it when somebody asks, once: most of a small request's time would
-/// go into making one that nobody reads.
+/// Foundation's `HTTPURLResponse` is made from it only on demand, once, as making it would take most of the time of a
+/// small request.
 public final class ResponseHead: Sendable {
-    /// The URL that answered.
+    /// The URL of the response.
     public var url: URL {
         switch place {
         case .url(let url): url
@@ -16,7 +16,7 @@ public final class ResponseHead: Sendable {
         }
     }
 
-    /// A URL, or the text of one: Foundation takes its time for making one of the other.
+    /// A URL, or its text: converting one into the other is slow in Foundation.
     enum Place: Sendable {
         case url(URL)
         case text(String)
@@ -30,9 +30,9 @@ public final class ResponseHead: Sendable {
     }
 
     private let place: Place
-    /// The three digits of the status line.
+    /// The status code.
     public let statusCode: Int
-    /// How many bytes of body the server announced, as sent and not as decoded; nil where it did not.
+    /// The length of the body that the server announced, before decoding; nil if it announced none.
     public let contentLength: Int64?
     /// Whether the server encoded the body (gzip, br, zstd …), so that its length and its byte positions are not
     /// those of the decoded bytes.
@@ -65,8 +65,8 @@ public final class ResponseHead: Sendable {
         return String(decoding: line, as: UTF8.self)
     }
 
-    /// The value of a header field, its name compared without regard to case; the values of a field that came
-    /// several times are joined by `, ` (RFC 9110, section 5.3).
+    /// The value of a header field. Names are case-insensitive; the values of a repeated field are joined by `, ` (RFC
+    /// 9110, section 5.3).
     public subscript(name: String) -> String? {
         var value: String?
         let wanted = Array(name.utf8)
@@ -78,14 +78,14 @@ public final class ResponseHead: Sendable {
         return value
     }
 
-    /// All header fields, in the order in which they came, one entry for each line.
+    /// All header fields in the order received, one entry per line.
     public var fields: [(name: String, value: String)] {
         var fields: [(name: String, value: String)] = []
         forEachField { fields.append((ASCII.text($0), ASCII.text($1))) }
         return fields
     }
 
-    /// The same as Foundation's type. Made with the first use; nil only where Foundation refuses to make one.
+    /// The response as Foundation's type. Made on first use; nil only if Foundation refuses to make one.
     public var urlResponse: HTTPURLResponse? {
         if let made = foundationResponse.withLock({ $0 }) { return made }
         var joined: [String: String] = [:]
@@ -99,7 +99,7 @@ public final class ResponseHead: Sendable {
         let response = HTTPURLResponse(
             url: url, statusCode: statusCode, httpVersion: httpVersion, headerFields: joined)
         return foundationResponse.withLock { made in
-            // Two threads may have made one: everybody gets the first.
+            // Two threads may have made one: both get the first.
             made = made ?? response
             return made
         }

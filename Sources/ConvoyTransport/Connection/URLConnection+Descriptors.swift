@@ -2,15 +2,15 @@ import CCurl
 import Foundation
 import FoundationNetworking
 
-/// Waiting for a descriptor.
+/// Waiting for a file descriptor.
 extension URLConnection: DescriptorWaiter {
-    /// Whether the transfer failed because there was no descriptor for it, before anything of it was sent.
+    /// Whether the transfer failed for lack of a descriptor, before anything of it was sent.
     func lacksDescriptor(_ handle: EasyHandle) -> Bool {
         guard let multi = thread.multi, !head.hasBegun, handle.long(CURLINFO_REQUEST_SIZE) == 0 else { return false }
         return multi.descriptorShortages != earlierShortages || DescriptorQueue.isSystemShort
     }
 
-    /// Puts the transfer aside until another has ended.
+    /// Lets the transfer wait until another one has ended.
     func waitForDescriptor() {
         guard let multi = thread.multi else { return }
         if waitsSince == 0 { waitsSince = multi.runLoop.turnTime }

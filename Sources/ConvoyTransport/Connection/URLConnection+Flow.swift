@@ -2,9 +2,9 @@ import CCurl
 import Foundation
 import FoundationNetworking
 
-/// Back-pressure: what waits for the delegate, and how it goes on.
+/// Back-pressure: holding data back from the delegate, and resuming.
 extension URLConnection {
-    /// Goes on with what waited, in either direction.
+    /// Resumes a transfer that was held back, in either direction.
     func resumeFlow() {
         guard isHeldBack || !isStarved else { return }
         switch phase {
@@ -19,7 +19,7 @@ extension URLConnection {
             if isReceivingSuspended || decoder?.hasPending == true { return }
             isHeldBack = false
             if let result = heldResult {
-                // libcurl is done with it; only decoded bytes were still to be delivered.
+                // libcurl has finished; only decoded bytes were still to be delivered.
                 heldResult = nil
                 return finish(result, handle)
             }
@@ -28,14 +28,14 @@ extension URLConnection {
         }
     }
 
-    /// The response has come before the request's body was sent.
+    /// Stops waiting for the request's body: the response has come before it was sent.
     func goOnWithoutBody() {
         guard isStarved else { return }
         isStarved = false
         resumeFlow()
     }
 
-    /// Decodes bytes, and hands the result to the delegate until it has had enough for now.
+    /// Decodes bytes, and passes the result to the delegate until it suspends receiving.
     func deliver(
         with decoder: ContentDecoder,
         _ decode: (ContentDecoder, (UnsafeRawBufferPointer) -> Bool) throws -> Void

@@ -2,19 +2,19 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// When bytes last moved, and how long they may rest. Nanoseconds of the run loop's clock.
+/// When bytes last moved, and how long none may move. In nanoseconds of the run loop's clock.
 struct TransferTimes {
     var lastActivity: MonotonicTime = 0
-    /// When the request began, or the last byte of its body went out.
+    /// When the request began, or the last byte of its body was sent.
     var lastSent: MonotonicTime = 0
     /// 0 for no limit.
     var idleLimit: MonotonicTime = 0
-    /// 0 for no limit of its own.
+    /// 0 for no separate limit.
     var headLimit: MonotonicTime = 0
 }
 
-/// The timeouts of a transfer: one timer, which is not moved on each byte. When it fires, it compares the time of the
-/// last byte and sleeps on.
+/// The timeouts of a transfer: one timer, which is not moved on each byte. When it fires, it checks when the last byte
+/// moved, and is set again.
 extension URLConnection {
     func startTimer() {
         guard let runLoop = thread.runLoop else { return }
@@ -25,12 +25,12 @@ extension URLConnection {
         if let deadline = nextDeadline { handle?.schedule(at: deadline, on: runLoop) }
     }
 
-    /// 0, no limit, for what is no useful limit.
+    /// 0, which means no limit, for values that are not a useful limit.
     private static func nanoseconds(_ seconds: TimeInterval) -> MonotonicTime {
         seconds > 0 && seconds < 1e9 ? max(1, UInt64(seconds * 1e9)) : 0
     }
 
-    /// A byte of a body has moved.
+    /// Notes that a byte of a body has moved.
     func noteActivity() { times.lastActivity = thread.runLoop?.turnTime ?? times.lastActivity }
 
     func noteSending() {
@@ -38,8 +38,8 @@ extension URLConnection {
         times.lastSent = times.lastActivity
     }
 
-    /// A line of a head has come. A server that sends a line now and then would never be given up, so only the first
-    /// and the last line of a head count, unless heads have a limit of their own.
+    /// Notes that a line of a head has come. A server that sends a line now and then would never time out, so only the
+    /// first and the last line of a head count, unless heads have a separate limit.
     func noteHeadLine(isFirst: Bool) {
         if isFirst || times.headLimit > 0 { noteActivity() }
     }
@@ -54,7 +54,7 @@ extension URLConnection {
     func easyHandleTimerDidFire(_ handle: EasyHandle) {
         guard let runLoop = thread.runLoop else { return }
         let now = runLoop.turnTime
-        // What this side is the cause of is not the server's fault.
+        // Time in which this side holds the transfer back does not count against the server.
         if isHeldBack || isStarved { times.lastActivity = now }
         if isStarved { times.lastSent = now }
         if case .deciding = phase { times.lastActivity = now }

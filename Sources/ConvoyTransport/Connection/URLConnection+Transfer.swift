@@ -3,7 +3,7 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// What libcurl calls back with. All on the network thread.
+/// Handles libcurl's callbacks. All on the network thread.
 extension URLConnection: EasyHandleOwner {
     // MARK: The head
 
@@ -28,8 +28,8 @@ extension URLConnection: EasyHandleOwner {
         let response = ResponseHead(
             place: ResponseHead.Place(currentRequest), statusCode: head.statusCode, contentLength: head.contentLength,
             isEncoded: !codings.isEmpty, bytes: head.bytes)
-        // libcurl stops sending after a head like that, but does not see the end of the response as long as it waits for
-        // bytes of the request's body.
+        // libcurl stops sending after such a head, but does not see the end of the response while it waits for bytes of
+        // the request's body.
         if isStarved, response.statusCode >= 300 { thread.perform { self.goOnWithoutBody() } }
         if response.statusCode == 206, requestHeader?.asksForRange != true {
             pendingFailure = failure(
@@ -58,7 +58,8 @@ extension URLConnection: EasyHandleOwner {
         return !isCancelled
     }
 
-    /// A part of an encoded body cannot be decoded; and who chose the encodings himself wants to see them.
+    /// Makes a decoder for an encoded body. There is none for a part of a body, which cannot be decoded, nor if the
+    /// user set `Accept-Encoding`, and so wants the encoded bytes.
     func prepareToDecode(_ codings: [ContentCoding], of response: ResponseHead) throws(URLError) {
         guard !codings.isEmpty, requestHeader?.setsAcceptEncoding != true, response.statusCode != 206,
             currentRequest.method != "HEAD", response.statusCode != 304
@@ -89,7 +90,7 @@ extension URLConnection: EasyHandleOwner {
             isHeldBack = true
             return .notNow
         case .following:
-            // A short rest is cheaper to read than a new connection to make.
+            // Reading a short rest is cheaper than making a new connection.
             discarded += bytes.count
             return discarded > Self.discardLimit ? .abort : .taken
         case .loading:
@@ -139,7 +140,7 @@ extension URLConnection: EasyHandleOwner {
 
     func easyHandleMaySendAgain(_ handle: EasyHandle) -> Bool {
         if head.isWhole {
-            // libcurl answers a 417 with the same request again, which has the user's `Expect` as before.
+            // After a 417 libcurl sends the same request again, with the user's `Expect` header as before.
             dropsExpectation = heldHead != nil
             return false
         }
@@ -188,7 +189,7 @@ extension URLConnection: EasyHandleOwner {
             return fail(
                 failure(.networkConnectionLost, "The connection was closed before the head of the response was whole."))
         }
-        // RFC 9112, section 6.3: an attempt to have one response taken for two looks like this.
+        // RFC 9112, section 6.3: this may be an attempt at response splitting.
         if head.deniesItsChunks, !hasReceivedBody, currentRequest.method != "HEAD" {
             return fail(
                 failure(.badServerResponse, "The response announces an empty body and chunks as well."))
@@ -214,7 +215,7 @@ extension URLConnection: EasyHandleOwner {
         fail(error(for: code, handle))
     }
 
-    /// What a result of libcurl's means for this request.
+    /// The error for a result of libcurl.
     private func error(for code: CURLcode, _ handle: EasyHandle) -> URLError {
         let proxyStatus = handle.long(CURLINFO_HTTP_CONNECTCODE)
         if proxyStatus >= 300 {
@@ -227,14 +228,14 @@ extension URLConnection: EasyHandleOwner {
         }
         let error = URLError(
             curl: code, systemError: handle.long(CURLINFO_OS_ERRNO), text: handle.failureText, url: currentRequest.url)
-        // What libcurl has no word for, once the server has begun to speak, is what the server says.
+        // If libcurl has no specific error, and the response has begun, the response is at fault.
         return error.code == .unknown && head.hasBegun ? URLError(.badServerResponse, userInfo: error.userInfo) : error
     }
 
-    /// `CURLE_TOO_LARGE`, which libcurl has since 8.6.
+    /// `CURLE_TOO_LARGE`, introduced in libcurl 8.6.
     private static let curlTooLarge: UInt32 = 100
 
-    /// The redirecting response has ended: well, by our own hand, or it was never whole.
+    /// Follows the redirect after its response has ended or was aborted here; fails if the response was cut off.
     private func finishFollowing(_ request: URLRequest, _ code: CURLcode, _ handle: EasyHandle) {
         if isCancelled { return end { $0.connectionDidCancel(self) } }
         if let failure = pendingFailure { return fail(failure) }

@@ -4,18 +4,18 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// One HTTP transfer, with a delegate: the counterpart of `NSURLConnection`, over libcurl.
+/// One HTTP transfer with a delegate, over libcurl. The counterpart of `NSURLConnection`.
 ///
 /// The request's method, headers, body (`httpBody` or `httpBodyStream`), `timeoutInterval` and a `cachePolicy` that
-/// forbids reuse are honoured. `timeoutInterval` is the time in seconds, fractions included, that may pass without
-/// a byte moving in either direction; 0 or less is no limit. HTTP/1.1 with keep-alive, HTTP/2 over TLS, IPv4 and
-/// IPv6, and the proxies that the environment names (`http_proxy`, `https_proxy`, `all_proxy`, `no_proxy`) come from
-/// libcurl; gzip, deflate, br and zstd are decoded here.
+/// forbids reuse are honoured. `timeoutInterval` is how many seconds may pass without a byte moving in either
+/// direction; 0 or less means no limit. libcurl provides HTTP/1.1 with keep-alive, HTTP/2 over TLS, IPv4 and IPv6, and
+/// the proxies in the environment (`http_proxy`, `https_proxy`, `all_proxy`, `no_proxy`); gzip, deflate, br and zstd
+/// are decoded here.
 ///
-/// It succeeds only with a whole response: a final head, and a body that is as long as the head says and whose
-/// encoding has come to its end. A request that is not idempotent (RFC 9110, section 9.2.2) is sent once.
+/// It succeeds only with a complete response: a final head, and a body that is as long as the head announces and whose
+/// encoded data is complete. A request that is not idempotent (RFC 9110, section 9.2.2) is sent only once.
 public final class URLConnection: Connection, HandoverTask, @unchecked Sendable {
-    // Everything that changes belongs to the network thread.
+    // All mutable state belongs to the network thread.
 
     /// The request as it was given; see ``Connection``.
     public var originalRequest: URLRequest { firstRequest.urlRequest }
@@ -27,53 +27,54 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         case initial
         /// libcurl has the request.
         case loading
-        /// There was no descriptor for a connection; libcurl gets the request again when others have finished.
+        /// There was no file descriptor for a connection; the request is given to libcurl again when others have
+        /// finished.
         case waitingForDescriptor
-        /// A redirecting response has come, and the delegate is asked what to do.
+        /// A redirect has come, and the delegate is asked what to do.
         case deciding(Redirect)
-        /// The rest of a redirecting response is thrown away; then the next request is made.
+        /// The rest of a redirect's response is discarded; then the next request is made.
         case following(URLRequest)
         case ended
     }
 
     @exclusivity(unchecked) var phase = Phase.initial
     @exclusivity(unchecked) var delegate: (any URLConnectionDelegate)?
-    /// The request that is on its way: the original, or what a redirect made of it.
+    /// The current request: the original one, or that of a redirect.
     @exclusivity(unchecked) var currentRequest: TransferRequest
     var followedRedirects = 0
     @exclusivity(unchecked) var handle: EasyHandle?
     @exclusivity(unchecked) var body: (any BodySource)?
     @exclusivity(unchecked) var head = HeadParser()
-    /// That of the present request; its response is judged by what it asks for.
+    /// The header of the current request, against which the response is checked.
     @exclusivity(unchecked) var requestHeader: RequestHeader?
-    /// A 417 that is told only if the request is not sent again without `Expect`.
+    /// A 417 that is delivered only if the request is not sent again without `Expect`.
     @exclusivity(unchecked) var heldHead: ResponseHead?
     @exclusivity(unchecked) var dropsExpectation = false
     @exclusivity(unchecked) var decoder: ContentDecoder?
-    /// Why the transfer must fail, found in one of libcurl's callbacks.
+    /// The error with which the transfer must fail, found in one of libcurl's callbacks.
     @exclusivity(unchecked) var pendingFailure: URLError?
-    /// The end of a transfer that came while the delegate was still deciding about its redirect, or while decoded
-    /// bytes waited for it.
+    /// The result of a transfer that ended while the delegate was deciding about a redirect, or while decoded bytes
+    /// were held back.
     @exclusivity(unchecked) var heldResult: CURLcode?
-    /// How much of a redirecting response's body was thrown away.
+    /// How many bytes of a redirect's body were discarded.
     @exclusivity(unchecked) var discarded = 0
     @exclusivity(unchecked) var sentBytes: Int64 = 0
-    /// Whether a byte of the response's body has come.
+    /// Whether any byte of the response's body has come.
     @exclusivity(unchecked) var hasReceivedBody = false
     @exclusivity(unchecked) var isReceivingSuspended = false
     @exclusivity(unchecked) var isHeldBack = false
     @exclusivity(unchecked) var isStarved = false
     @exclusivity(unchecked) var isCancelled = false
-    /// How often the thread had no descriptor, when libcurl got the request.
+    /// The thread's count of descriptor shortages when libcurl got the request.
     @exclusivity(unchecked) var earlierShortages = 0
     @exclusivity(unchecked) var waitsSince: MonotonicTime = 0
     @exclusivity(unchecked) var times = TransferTimes()
 
-    /// A connection that has not begun.
+    /// A connection that has not been started.
     ///
     /// - Parameters:
-    ///   - delegate: held until the transfer has ended.
-    ///   - thread: where the transfer runs and the delegate is called.
+    ///   - delegate: retained until the transfer has ended.
+    ///   - thread: the thread on which the transfer runs and the delegate is called.
     public convenience init(
         request: URLRequest, configuration: ConnectionConfiguration = ConnectionConfiguration(),
         delegate: any URLConnectionDelegate, thread: NetworkThread = .shared
@@ -94,20 +95,20 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
 
     // MARK: Any thread
 
-    /// Begins. Callable once, from any thread.
+    /// Starts the transfer. To be called once, from any thread.
     public func start() {
         if thread.isFreeHere { return begin() }
         if thread.perform(self) { return }
-        // There is no network thread to say so on.
+        // There is no network thread on which to report it.
         if let delegate, let failure = thread.failure { delegate.connection(self, didFailWith: failure) }
     }
 
-    /// Ends the transfer, in whatever state it is. Callable from any thread, any number of times.
+    /// Ends the transfer in any state. Can be called from any thread, any number of times.
     public func cancel() {
         thread.perform { self.stop() }
     }
 
-    /// Goes on after ``suspendReceiving()``. Callable from any thread.
+    /// Continues after ``suspendReceiving()``. Can be called from any thread.
     public func resumeReceiving() {
         thread.perform {
             self.isReceivingSuspended = false
@@ -117,7 +118,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
 
     // MARK: The network thread
 
-    /// Holds back the body after the present call. To be called from the delegate's methods only.
+    /// Holds back the body after the current call. To be called only from the delegate's methods.
     public func suspendReceiving() { isReceivingSuspended = true }
 
     package func runHandedOver() { begin() }
@@ -170,7 +171,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         options.mayTunnel = options.isSecure && RequestRules.environmentNamesProxy
         options.receiveBufferSize = configuration.receiveBufferSize
         options.certificateAuthorities = options.isSecure ? configuration.authoritiesPath : nil
-        // Connections at rest hold descriptors that this request lacked before.
+        // Idle connections hold descriptors that this request lacked before.
         if waitsSince != 0 { options.idleConnectionAge = 1 }
         let code = handle.prepare(url: address, options: options, header: header)
         guard code == CURLE_OK else { throw URLError(curl: code, systemError: 0, text: "", url: request.url) }
@@ -182,7 +183,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         }
     }
 
-    /// Makes ready for the answer to another request, or to the same when it is sent again.
+    /// Prepares for the response to another request, or to the same one when it is sent again.
     func forgetResponse() {
         head.reset()
         heldHead = nil
@@ -204,7 +205,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
             return body
         }
         if let data = request.body { return DataBody(data) }
-        // Methods that mean to carry something say that it is nothing (RFC 9110, section 8.6).
+        // These methods announce an empty body by `Content-Length: 0` (RFC 9110, section 8.6).
         let method = request.method
         return method != "GET" && ["POST", "PUT", "PATCH"].contains(method) ? DataBody(Data()) : nil
     }
@@ -212,7 +213,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     private func stop() {
         isCancelled = true
         switch phase {
-        case .initial, .ended: return  // `start` will tell, or the end was told
+        case .initial, .ended: return  // `start` will report it, or the end was reported
         case .waitingForDescriptor:
             thread.multi?.descriptorQueue.remove(self)
             end { $0.connectionDidCancel(self) }
@@ -222,7 +223,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         }
     }
 
-    /// The last thing that the delegate hears. Gives back all that the transfer held.
+    /// Makes the last call to the delegate, and releases everything that the transfer held.
     func end(_ tell: (any URLConnectionDelegate) -> Void) {
         if case .ended = phase { return }
         phase = .ended
@@ -238,7 +239,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
 
     func fail(_ error: URLError) { end { $0.connection(self, didFailWith: error) } }
 
-    /// An error about the present request.
+    /// An error about the current request.
     func failure(_ code: URLError.Code, _ description: String, underlying: (any Error)? = nil) -> URLError {
         URLError(code, url: currentRequest.url, description, underlying: underlying)
     }

@@ -3,15 +3,15 @@ import Foundation
 import FoundationNetworking
 
 extension URLError {
-    /// The domain of the error that stands under a `URLError` from this library (`NSUnderlyingErrorKey`): its code
-    /// is libcurl's `CURLcode`.
+    /// The domain of libcurl's error, the underlying error (`NSUnderlyingErrorKey`) of a `URLError` from this library.
+    /// Its code is a `CURLcode`.
     public static let libcurlErrorDomain = "libcurl"
 
-    /// The key in the `userInfo` of a `URLError` from this library whose value `true` says that not a byte of the request
-    /// was sent, so that it can be sent again whatever its method. Without it nothing is known.
+    /// A key in the `userInfo` of a `URLError` from this library. Its value is `true` if no byte of the request was
+    /// sent, so that the request can be sent again whatever its method. If the key is missing, nothing is known.
     public static let nothingWasSentKey = "ConvoyNothingWasSent"
 
-    /// An error about a URL, in words.
+    /// An error about a URL, with a description.
     package init(_ code: Code, url: URL?, _ description: String, underlying: (any Error)? = nil) {
         var userInfo: [String: Any] = [NSLocalizedDescriptionKey: description]
         if let url { userInfo[NSURLErrorFailingURLErrorKey] = url }
@@ -19,7 +19,7 @@ extension URLError {
         self.init(code, userInfo: userInfo)
     }
 
-    /// A transfer's failure, as libcurl told it.
+    /// The failure of a transfer, from libcurl's result.
     init(curl code: CURLcode, systemError: Int, text: String, url: URL?) {
         let meaning = curl_easy_strerror(code).map { String(cString: $0) } ?? "libcurl error \(code.rawValue)"
         let description = text.isEmpty ? meaning : text
@@ -31,13 +31,13 @@ extension URLError {
             underlying: underlying)
     }
 
-    /// The code that Foundation uses for a result of libcurl; where Foundation on Linux only says "unknown", the
-    /// code that it uses on Apple's systems.
+    /// The code that Foundation uses for a result of libcurl; if Foundation on Linux uses `unknown`, the code that it
+    /// uses on Apple's systems.
     static func code(for code: CURLcode, systemError: Int32) -> Code {
         switch code {
         case CURLE_URL_MALFORMAT: .badURL
         case CURLE_UNSUPPORTED_PROTOCOL:
-            // The scheme was judged before the request began: this is a server that speaks no HTTP.
+            // The scheme was checked before the request began, so this is a server that does not speak HTTP.
             .badServerResponse
         case CURLE_COULDNT_RESOLVE_HOST: .cannotFindHost
         case CURLE_COULDNT_RESOLVE_PROXY, CURLE_PROXY: .cannotConnectToHost

@@ -1,14 +1,14 @@
 import ConvoySupport
 import Foundation
 
-/// A transfer that has no descriptor for its connection.
+/// A transfer that lacks a file descriptor for its connection.
 protocol DescriptorWaiter: AnyObject {
-    /// There may be one now.
+    /// Called when there may be a descriptor.
     func tryAgainForDescriptor()
 }
 
-/// Transfers for whose connections the system had no descriptor left (`EMFILE`, `ENFILE`), in the order in which they
-/// came. They wait for others to finish; libcurl would let them fail.
+/// A queue of transfers for whose connections the system had no file descriptor left (`EMFILE`, `ENFILE`). They wait
+/// for others to finish, where libcurl would let them fail.
 ///
 /// Belongs to the network thread.
 final class DescriptorQueue {
@@ -16,10 +16,10 @@ final class DescriptorQueue {
     private var timer: RunLoopTimer?
     private unowned let multi: MultiHandle
 
-    /// How often to look, beside each time that a transfer ends: a descriptor may be given back elsewhere. Connections
-    /// at rest are closed meanwhile, but libcurl looks for those not more than once a second.
+    /// How often to try again, besides after each end of a transfer: descriptors may be freed elsewhere. libcurl also
+    /// closes idle connections, but checks for them at most once a second.
     private static let interval: MonotonicTime = 250_000_000
-    /// How long a transfer waits when no other runs on the thread that could give its descriptor back.
+    /// How long a transfer waits if no other one on the thread could free its descriptor.
     private static let patience: MonotonicTime = 5_000_000_000
 
     init(multi: MultiHandle) { self.multi = multi }
@@ -44,7 +44,7 @@ final class DescriptorQueue {
         if let timer { multi.runLoop.cancel(timer) }
     }
 
-    /// Lets so many of the waiting try again.
+    /// Lets up to `count` waiting transfers try again.
     func goOn(with count: Int) {
         guard !waiting.isEmpty else { return }
         let next = Array(waiting.prefix(max(1, count)))
@@ -55,7 +55,7 @@ final class DescriptorQueue {
         for waiter in next { waiter.tryAgainForDescriptor() }
     }
 
-    /// Whether the system has no descriptor left at the moment, or hardly any: a connection may need several.
+    /// Whether the system has no or hardly any descriptors left now: a connection may need several.
     static var isSystemShort: Bool {
         var taken: [Int32] = []
         defer { for descriptor in taken { close(descriptor) } }
@@ -71,7 +71,7 @@ final class DescriptorQueue {
         error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM
     }
 
-    /// Whether a transfer that waits since then may wait on.
+    /// Whether a transfer that has waited since a time may keep waiting.
     func mayWait(since: MonotonicTime) -> Bool {
         !multi.isIdle || multi.runLoop.turnTime < since + Self.patience
     }

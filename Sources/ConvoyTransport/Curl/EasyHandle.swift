@@ -2,21 +2,21 @@ import CCurl
 import ConvoySupport
 import Foundation
 
-/// One of libcurl's easy handles, used for one transfer after the other.
+/// One of libcurl's easy handles, reused for one transfer after another.
 ///
-/// Its callbacks are set once, for its life. An option is handed to libcurl only when it differs from what the
-/// handle had before, because most requests of a program look alike. Belongs to the network thread.
+/// Its callbacks are set once. An option is set only if it differs from the handle's previous one, as most requests of
+/// a program are alike. Belongs to the network thread.
 final class EasyHandle {
-    /// What became of received bytes.
+    /// What the owner did with received bytes.
     enum Reception { case taken, notNow, abort }
-    /// What became of a request for bytes to send.
+    /// What the owner supplied to send.
     enum Supply { case bytes(Int), notNow, abort }
 
-    /// The options that differ from request to request.
+    /// The options that may differ between requests.
     struct Options: Equatable {
         enum Body: Equatable {
             case none
-            /// A body of this length, or of a length that nobody knows.
+            /// A body of this length, or of unknown length.
             case upload(length: Int64?)
         }
         var method = "GET"
@@ -24,48 +24,48 @@ final class EasyHandle {
         var usesHTTP2 = true
         var certificateAuthorities: String?
         var isSecure = false
-        /// Whether a proxy may stand between, whose answer to CONNECT comes before any head.
+        /// Whether there may be a proxy, whose answer to CONNECT comes before any head.
         var mayTunnel = false
         var receiveBufferSize = 0
-        /// After how many seconds without use a connection is no longer taken for a request, and closed.
+        /// After how many idle seconds a connection is closed, and not used again.
         var idleConnectionAge = 118
     }
 
     @exclusivity(unchecked) private(set) var easy: UnsafeMutableRawPointer
-    /// Among the handles that libcurl has; -1 while it has not.
+    /// The index among the handles that libcurl has; -1 while libcurl does not have it.
     @exclusivity(unchecked) var position = -1
-    /// That of the present transfer's connection, or -1.
+    /// The socket of the current transfer's connection, or -1.
     @exclusivity(unchecked) var socket: curl_socket_t = -1
-    /// Whether the request has been sent on a connection that is not known: libcurl never asked to watch it, because the
-    /// transfer was held back before it had to wait for anything.
+    /// Whether the request has been sent on an unknown socket, which libcurl never asked to watch, because the transfer
+    /// was paused before it had to wait for anything.
     var usesUnknownSocket: Bool { socket < 0 && sendCount > 0 }
-    /// Whether the present transfer's connection carries it in plain text, and nothing else.
+    /// Whether the current transfer is sent in plain text, so that its connection carries no other at the same time.
     var isPlain: Bool { !applied.isSecure }
-    /// Whose transfer it is. Held, so that no callback finds it gone; let go when the handle is given back.
+    /// The owner of the transfer. Retained for the callbacks, and released when the handle is given back.
     @exclusivity(unchecked) var owner: (any EasyHandleOwner)?
 
-    /// Whether it has no further use: libcurl refused one of its options, sent a request of it twice (7.88 counts that
-    /// over the life of a handle, and fails transfers once it is five), or keeps bytes that were not taken.
+    /// Whether it cannot be reused: libcurl refused one of its options, sent one of its requests twice (7.88 counts
+    /// that over the life of a handle, and fails transfers after five), or keeps bytes that were not taken.
     ///
-    /// For a response that it has had before see ``FoldedLineGuard``.
+    /// For `hasHeard` see ``FoldedLineGuard``.
     var isWornOut: Bool { wasRefused || sendCount > 1 || holdsBytes || hasHeard && FoldedLineGuard.need == .newHandle }
     @exclusivity(unchecked) private var wasRefused = false
-    /// Whether a line of a response has come.
+    /// Whether any line of a response has come.
     @exclusivity(unchecked) private var hasHeard = false
     @exclusivity(unchecked) private var folding = FoldedLineGuard()
-    /// Whether libcurl keeps bytes that the owner did not take yet.
+    /// Whether libcurl keeps bytes that the owner has not taken yet.
     ///
     /// libcurl 7.88 does not free them when the transfer is stopped while others are on its HTTP/2 connection, and
-    /// would give them to the next transfer of the handle: bytes of another resource, and a success.
+    /// would give them to the next transfer of the handle, which would succeed with bytes of another resource.
     @exclusivity(unchecked) var holdsBytes = false
     @exclusivity(unchecked) private var applied = Options()
-    /// Held as long as libcurl has its lists.
+    /// Retained while libcurl uses its lists.
     @exclusivity(unchecked) private var header: RequestHeader?
     private let sockets: SocketTable
     private let errorText: UnsafeMutablePointer<CChar>
 
-    /// - Parameter sockets: who opens and closes the sockets of connections that are made for this handle; it
-    ///   outlives them.
+    /// - Parameter sockets: opens and closes the sockets of connections that are made for this handle, and outlives
+    ///   them.
     init?(sockets: SocketTable) {
         guard let easy = curl_easy_init() else { return nil }
         self.easy = easy
@@ -80,8 +80,7 @@ final class EasyHandle {
         errorText.deallocate()
     }
 
-    /// Makes ready for a transfer: exchanges libcurl's handle for a new one, if it is worn out. False where there is no
-    /// memory for one.
+    /// Replaces libcurl's handle by a new one, if it is worn out. False if there is no memory for one.
     func renew() -> Bool {
         guard isWornOut else { return true }
         guard let new = curl_easy_init() else { return false }
@@ -100,23 +99,24 @@ final class EasyHandle {
 
     // MARK: The timer
 
-    /// The handle's own, used by one transfer after the other. It is not taken back when a transfer ends: the next
-    /// one's deadline is later in most cases, and whoever is there when it fires looks at the clock.
+    /// The handle's timer, reused for one transfer after another. It is not cancelled when a transfer ends: the
+    /// deadline of the next one is usually later, and when the timer fires, the owner checks the clock.
     private lazy var timer = RunLoopTimer { [unowned self] in
         owner?.easyHandleTimerDidFire(self)
     }
 
-    /// Lets the owner hear of the time, or of an earlier one.
+    /// Sets the timer to a time, unless it is already set to an earlier one.
     func schedule(at deadline: MonotonicTime, on runLoop: NetworkRunLoop) {
         if !timer.isScheduled || timer.deadline > deadline { runLoop.schedule(timer, at: deadline) }
     }
 
-    /// The handle is not used any more.
+    /// Cancels the timer of a handle that is no longer used.
     func cancelTimer(on runLoop: NetworkRunLoop) { runLoop.cancel(timer) }
 
     // MARK: Setting up
 
-    /// What every transfer needs. Each new handle gets it, so what only some need is set with them.
+    /// Sets the options that every transfer needs. Each new handle pays for them, so those that only some transfers
+    /// need are set for these.
     private func setPermanentOptions() {
         let context = Unmanaged.passUnretained(self).toOpaque()
         sockets.adopt(easy)
@@ -124,9 +124,9 @@ final class EasyHandle {
         convoy_easy_set_pointer(easy, CURLOPT_ERRORBUFFER, errorText)
         convoy_easy_set_long(easy, CURLOPT_NOSIGNAL, 1)
         convoy_easy_allow_only_http(easy)
-        // The connection's idle timer counts from the first moment; libcurl's five minutes would only cut it short.
+        // `URLConnection`'s timers cover connecting too, so libcurl's limit of five minutes is lifted.
         convoy_easy_set_long(easy, CURLOPT_CONNECTTIMEOUT_MS, Int(Int32.max))
-        // A handle that is taken away during a name lookup must not wait for the resolver's thread.
+        // Removing a handle during a name look-up must not wait for the resolver's thread.
         convoy_easy_set_long(easy, CURLOPT_QUICK_EXIT, 1)
 
         convoy_easy_set_pointer(easy, CURLOPT_HEADERDATA, context)
@@ -137,7 +137,7 @@ final class EasyHandle {
                 return Int32(CURL_PREREQFUNC_ABORT)
             }
             handle.sendCount += 1
-            // It may be another connection than that of an earlier attempt.
+            // The connection may differ from that of an earlier attempt.
             handle.socket = -1
             guard handle.sendCount > 1 else { return Int32(CURL_PREREQFUNC_OK) }
             return Int32(owner.easyHandleMaySendAgain(handle) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT)
@@ -145,7 +145,7 @@ final class EasyHandle {
         convoy_easy_set_data_callback(easy, CURLOPT_HEADERFUNCTION) { bytes, size, count, context in
             guard let bytes, let context else { return 0 }
             let line = UnsafeMutableRawBufferPointer(start: bytes, count: size * count)
-            // Once for each line, so without counting references: the handle outlives what libcurl does with it.
+            // Called for each line, so without reference counting: the handle outlives libcurl's use of it.
             return Unmanaged<EasyHandle>.fromOpaque(context)._withUnsafeGuaranteedRef { $0.take(line) } ? line.count : 0
         }
         if FoldedLineGuard.need == .hidingOfLine {
@@ -169,14 +169,14 @@ final class EasyHandle {
         }
     }
 
-    /// False aborts the transfer.
+    /// Passes on a line of the head. False aborts the transfer.
     private func take(_ line: UnsafeMutableRawBufferPointer) -> Bool {
         hasHeard = true
         if FoldedLineGuard.need == .hidingOfLine { folding.pass(line, easy) }
         return owner?.easyHandle(self, didReceiveHeaderLine: UnsafeRawBufferPointer(line)) ?? false
     }
 
-    /// What a transfer with a body needs.
+    /// Sets the options that a transfer with a body needs.
     private func setUploadOptions() {
         let context = Unmanaged.passUnretained(self).toOpaque()
         convoy_easy_set_long(easy, CURLOPT_UPLOAD_BUFFERSIZE, 128 << 10)
@@ -200,10 +200,10 @@ final class EasyHandle {
         }
     }
 
-    /// What a transfer through a proxy's tunnel needs.
+    /// Sets the options that a transfer through a proxy tunnel needs.
     private func setTunnelOptions() {
         let context = Unmanaged.passUnretained(self).toOpaque()
-        // What a proxy says to CONNECT is not the response: nobody but libcurl hears it.
+        // A proxy's answer to CONNECT is not the response, and is only for libcurl.
         convoy_easy_set_long(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
         convoy_easy_set_pointer(easy, CURLOPT_XFERINFODATA, context)
         convoy_easy_set_progress_callback(easy) { context, _, _, _, _ in
@@ -213,7 +213,7 @@ final class EasyHandle {
         }
     }
 
-    /// The object of one of libcurl's handles.
+    /// The `EasyHandle` of one of libcurl's handles.
     static func of(_ easy: UnsafeMutableRawPointer) -> EasyHandle? {
         var context: UnsafeMutableRawPointer?
         guard convoy_easy_get_pointer(easy, CURLINFO_PRIVATE, &context) == CURLE_OK else { return nil }
@@ -233,7 +233,7 @@ final class EasyHandle {
         socket = -1
         folding.reset(easy)
         do throws(Refused) {
-            // A text that is handed to C as it is would be copied first.
+            // `withCString` avoids a copy of the string.
             try check(url.withCString { convoy_easy_set_string(easy, CURLOPT_URL, $0) })
             try apply(options)
             if header !== self.header {
@@ -245,22 +245,22 @@ final class EasyHandle {
             }
             return CURLE_OK
         } catch {
-            // Some options are set and some are not: nobody shall build on that.
+            // Some options may be set and others not, so the handle must not be reused.
             wasRefused = true
             return error.code
         }
     }
 
-    /// How often libcurl has called for progress before it sent the present request.
+    /// How often libcurl called the progress callback before it sent the current request.
     @exclusivity(unchecked) private var progressCount = 0
-    /// libcurl reads the body of a proxy's refusal a byte at a time, and does not come back while there are more: one
-    /// without an end would hold up every transfer.
+    /// libcurl reads the body of a proxy's refusal byte by byte in a loop, so an endless one would block every
+    /// transfer.
     private static let tunnelLimit = 128 << 10
 
-    /// How often libcurl was about to send the present request.
+    /// How often libcurl was about to send the current request.
     @exclusivity(unchecked) private var sendCount = 0
 
-    /// An option that libcurl did not take.
+    /// The failure to set an option.
     private struct Refused: Error { let code: CURLcode }
 
     private func check(_ code: CURLcode) throws(Refused) {
@@ -297,15 +297,15 @@ final class EasyHandle {
             try check(convoy_easy_set_long(easy, CURLOPT_NOPROGRESS, options.mayTunnel ? 0 : 1))
         }
         if options.isSecure != before.isSecure || options.usesHTTP2 != before.usesHTTP2 {
-            // Rather wait for a connection that can carry many streams than open one for each.
+            // Prefer waiting for a connection that can be multiplexed to opening a new one.
             try check(convoy_easy_set_long(easy, CURLOPT_PIPEWAIT, options.isSecure && options.usesHTTP2 ? 1 : 0))
         }
         var options = options
         if options.receiveBufferSize != before.receiveBufferSize,
             convoy_easy_set_long(easy, CURLOPT_BUFFERSIZE, options.receiveBufferSize) != CURLE_OK
         {
-            // A handle that was taken away in the middle of a transfer keeps its buffer until its next one has ended.
-            // Only the speed depends on it.
+            // A handle that was removed during a transfer keeps its buffer until its next transfer has ended. This only
+            // affects speed.
             options.receiveBufferSize = before.receiveBufferSize
         }
         if options.idleConnectionAge != before.idleConnectionAge {
@@ -324,9 +324,9 @@ final class EasyHandle {
         return String(cString: path)
     }()
 
-    // MARK: Looking back
+    // MARK: Results
 
-    /// What libcurl says about the failure of the last transfer; empty when it says nothing.
+    /// libcurl's message about the failure of the last transfer; empty if there is none.
     var failureText: String { String(cString: errorText) }
 
     func long(_ info: CURLINFO) -> Int {

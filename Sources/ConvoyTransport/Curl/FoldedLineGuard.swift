@@ -1,18 +1,18 @@
 import CCurl
 import ConvoySupport
 
-/// Keeps libcurl from a line that would let a server end the program.
+/// Hides a header line from libcurl with which a server could crash the program.
 ///
-/// From 7.83 to 7.88 libcurl keeps a pointer to the last field of a handle's earlier response, whose memory is free by
-/// then, and a response whose first field is a folded line makes it use that pointer. The trace shows a line before
-/// libcurl uses it. So the trace is switched on with the status line and off with the first field, and a folded line in
-/// between is made to look like an empty one, which libcurl passes on without a further look.
+/// libcurl 7.83 to 7.88 keeps a dangling pointer to the last field of the handle's previous response, and uses it if
+/// the first field of a response is a folded line. The trace callback sees a line before libcurl uses it. So tracing is
+/// on from the status line to the first field, and a folded line in between is made to look like an empty one, which
+/// libcurl passes on unparsed.
 struct FoldedLineGuard {
     /// What a version of libcurl needs.
     enum Need {
         case nothing
         case hidingOfLine
-        /// The same, but nobody has looked at how that version works: no handle is used for a second response.
+        /// Affected, but hiding the line is not tested with that version: no handle is used for a second response.
         case newHandle
     }
 
@@ -25,11 +25,11 @@ struct FoldedLineGuard {
     }()
 
     private var isTracing = false
-    /// Whether a field has come: then the pointer is that of a field of this response.
+    /// Whether a field has come, so that the pointer refers to a field of this response.
     private var hasField = false
     private var isHidden = false
 
-    /// Makes ready for another transfer.
+    /// Prepares for another transfer.
     mutating func reset(_ easy: UnsafeMutableRawPointer) {
         hasField = false
         isHidden = false
@@ -42,14 +42,14 @@ struct FoldedLineGuard {
         self.isTracing = isTracing
     }
 
-    /// A line is traced, before libcurl uses it.
+    /// Hides a traced line, before libcurl uses it, if it must not see it.
     mutating func look(at line: UnsafeMutableRawBufferPointer) {
         guard !hasField, let first = line.first, first == UInt8(ascii: " ") || first == UInt8(ascii: "\t") else { return }
         line[0] = UInt8(ascii: "\r")
         isHidden = true
     }
 
-    /// A line of a head has come, after libcurl's own use of it. Gives back what was hidden of it.
+    /// Handles a line of a head after libcurl has used it, and restores it if it was hidden.
     mutating func pass(_ line: UnsafeMutableRawBufferPointer, _ easy: UnsafeMutableRawPointer) {
         guard !hasField, let first = line.first else { return }
         if isHidden {

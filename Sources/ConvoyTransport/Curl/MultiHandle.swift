@@ -2,22 +2,22 @@ import CCurl
 import ConvoySupport
 import Foundation
 
-/// Takes the end of a transfer. On the network thread.
+/// Receives the events of a transfer. On the network thread.
 protocol EasyHandleOwner: AnyObject {
     /// A line of the response's head, or a trailer, with its line end. False aborts the transfer.
     func easyHandle(_ handle: EasyHandle, didReceiveHeaderLine line: UnsafeRawBufferPointer) -> Bool
-    /// Bytes of the body, decoded.
+    /// Bytes of the body, with chunked framing removed but the content encoding in place.
     func easyHandle(_ handle: EasyHandle, didReceive bytes: UnsafeRawBufferPointer) -> EasyHandle.Reception
-    /// Room for bytes of the request's body.
+    /// Fills a buffer with bytes of the request's body.
     func easyHandle(_ handle: EasyHandle, fill buffer: UnsafeMutableRawBufferPointer) -> EasyHandle.Supply
-    /// The request's body must be sent again from its first byte. False where that cannot be.
+    /// Rewinds the request's body, which must be sent again from its first byte. False if that is impossible.
     func easyHandleMustRewind(_ handle: EasyHandle) -> Bool
-    /// libcurl is about to send the request once more, because the connection that it was sent on is lost. False
-    /// lets the transfer fail with `CURLE_ABORTED_BY_CALLBACK`.
+    /// libcurl is about to send the request again: the connection on which it was sent is lost, or a 417 refused its
+    /// `Expect`. False lets the transfer fail with `CURLE_ABORTED_BY_CALLBACK`.
     func easyHandleMaySendAgain(_ handle: EasyHandle) -> Bool
-    /// The time that the handle's timer was set to has come.
+    /// The handle's timer has fired.
     func easyHandleTimerDidFire(_ handle: EasyHandle)
-    /// The transfer is over. The handle is still the owner's to read, and no longer libcurl's.
+    /// The transfer has ended. The handle was removed from libcurl, but the owner can still read it.
     func easyHandle(_ handle: EasyHandle, didFinishWith code: CURLcode)
 }
 
@@ -28,17 +28,17 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     let runLoop: NetworkRunLoop
     private let multi: UnsafeMutableRawPointer
     @exclusivity(unchecked) private var timer: RunLoopTimer?
-    /// Handles at rest, with all that libcurl has allocated for them.
+    /// Idle handles, with all that libcurl has allocated for them.
     @exclusivity(unchecked) private var idle: [EasyHandle] = []
-    /// Those that libcurl has, each at its `position`.
+    /// The handles that libcurl has, each at its `position`.
     @exclusivity(unchecked) private var running: [EasyHandle] = []
-    /// Of the last request that was not prepared.
+    /// The header of the last request that was not prepared.
     @exclusivity(unchecked) private var lastHeader: RequestHeader?
     @exclusivity(unchecked) private var needsTimeoutAction = false
     @exclusivity(unchecked) private var mayHaveMessages = false
-    /// How often in a row libcurl has wanted to be called again at once, and nothing has happened in between.
+    /// How often in a row libcurl has asked to be called again at once, without any event in between.
     @exclusivity(unchecked) private var idleCalls = 0
-    /// Whether libcurl waits for such a call a little.
+    /// Whether such a call has been delayed a little.
     @exclusivity(unchecked) private var isPutOff = false
     @exclusivity(unchecked) private var isClosed = false
     @exclusivity(unchecked) private var depth = 0
@@ -80,8 +80,8 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         }
     }
 
-    /// How many connections are kept, those in use included, before the ones at rest are closed: a quarter of what the
-    /// program may open, from 64 to 1,024. libcurl's own default, four for each transfer, would take all of it.
+    /// How many connections, including those in use, are kept before idle ones are closed: a quarter of the descriptors
+    /// that the process may open, from 64 to 1,024. libcurl's default, four per transfer, could take all of them.
     private static let connectionLimit: Int = {
         var limit = rlimit()
         guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return 256 }
@@ -103,12 +103,12 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
 
     // MARK: Handles
 
-    /// A handle at rest, or a new one; nil when there is no memory for it.
+    /// An idle handle, or a new one; nil if there is no memory for it.
     func takeHandle() -> EasyHandle? {
         idle.popLast() ?? EasyHandle(sockets: sockets)
     }
 
-    /// The header of a request: one that was made before, where the fields are those of the last request.
+    /// The header of a request. It is reused if the fields are those of the last request.
     func header(of request: TransferRequest) throws(URLError) -> RequestHeader {
         switch request {
         case .prepared(let request): return request.header
@@ -124,13 +124,13 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         }
     }
 
-    /// Puts a handle to rest. It keeps its buffers, its options and nothing of its last transfer.
+    /// Makes a handle idle. It keeps its buffers and options, and nothing of its last transfer.
     func giveBack(_ handle: EasyHandle) {
         handle.owner = nil
         if idle.count < 256 { idle.append(handle) } else { handle.cancelTimer(on: runLoop) }
     }
 
-    /// Begins the transfer that the handle is set up for.
+    /// Begins the transfer for which the handle is set up.
     func start(_ handle: EasyHandle) -> CURLMcode {
         guard !isClosed else { return CURLM_BAD_HANDLE }
         noteEvent()
@@ -142,7 +142,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         return code
     }
 
-    /// False if libcurl does not have the handle.
+    /// Removes a handle from `running`. False if libcurl does not have the handle.
     private func leaveRunning(_ handle: EasyHandle) -> Bool {
         let position = handle.position
         guard position >= 0 else { return false }
@@ -155,11 +155,11 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         return true
     }
 
-    /// Takes a transfer away from libcurl, whatever it is doing. Never from within one of its callbacks.
+    /// Removes a transfer from libcurl in any state. Must not be called from one of libcurl's callbacks.
     func stop(_ handle: EasyHandle) {
         guard leaveRunning(handle) else { return }
         if handle.holdsBytes {
-            // Offered to nobody, they are gone: from the handle, and from the connection that others share.
+            // Without an owner, the bytes are discarded: from the handle, and from the connection that others share.
             handle.owner = nil
             setPaused(handle, sending: false)
             handle.holdsBytes = true
@@ -171,12 +171,12 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     /// Whether libcurl has no transfer.
     var isIdle: Bool { running.isEmpty }
 
-    /// How often there was no descriptor for a socket.
+    /// How often a socket could not be opened for lack of a descriptor.
     var descriptorShortages: Int { sockets.shortages }
 
-    /// Goes on with what a callback has put off, or holds the transfer back. libcurl may call back from here.
+    /// Resumes a transfer that a callback has paused, or keeps its sending paused. libcurl may call back from here.
     func setPaused(_ handle: EasyHandle, sending: Bool) {
-        // What is still not taken says so again.
+        // The callback sets it again if bytes are still not taken.
         handle.holdsBytes = false
         noteEvent()
         depth += 1
@@ -185,7 +185,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         mayHaveMessages = true
     }
 
-    /// Whether libcurl is running, further down the stack: it may not be called then.
+    /// Whether this is called from within libcurl, which must not be called then.
     var isInLibcurl: Bool { depth > 0 }
 
     // MARK: Events
@@ -222,7 +222,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         if milliseconds < 0 {
             runLoop.cancel(timer)
         } else if milliseconds == 0 {
-            // libcurl forbids to be called from here; the end of this turn is soon enough.
+            // libcurl must not be called from here; the end of this turn is soon enough.
             needsTimeoutAction = true
             runLoop.cancel(timer)
         } else {
@@ -251,13 +251,13 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         }
     }
 
-    /// How often libcurl gets its way when it wants to be called again at once, before others have their turn.
+    /// How often per turn libcurl is called again at once if it asks for it.
     private static let callsOfTurn = 8
-    /// How many calls in which nothing happens are no reason to doubt that the next one is of use.
+    /// After how many calls without an event further calls are delayed.
     private static let patience = 64
 
-    /// libcurl 8.14 wants to be called again at once, and again, for as long as an HTTP/2 transfer is held back whose end
-    /// has come already. What lets it go on is handed over in another turn; until then a call now and then is enough.
+    /// Delays the next call. libcurl 8.14 asks to be called again at once, over and over, while an HTTP/2 transfer
+    /// whose end has arrived is paused. It is resumed in another turn; until then occasional calls are enough.
     private func putOffCall() {
         guard let timer else { return }
         needsTimeoutAction = false
@@ -266,7 +266,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         runLoop.schedule(timer, at: NetworkRunLoop.now + milliseconds * 1_000_000)
     }
 
-    /// There is something to do for libcurl, which does not ask again when it waits for a call already.
+    /// Notes an event for libcurl, which does not ask again while it waits for a delayed call.
     private func noteEvent() {
         idleCalls = 0
         if isPutOff { needsTimeoutAction = true }

@@ -1,33 +1,33 @@
 import CCurl
 import Foundation
 
-/// Which sockets the run loop watches for libcurl.
+/// The sockets that the run loop watches for libcurl.
 ///
-/// libcurl takes a socket back after each request and hands it in again for the next. A connection's own socket stays
-/// registered in between, which saves two system calls a request; should it become ready meanwhile (the server has
-/// closed it), it is dropped then. That is safe for sockets whose closing is seen: those that were opened here.
+/// libcurl unregisters a socket after each request and registers it again for the next. Here the socket stays
+/// registered in between, which saves two system calls per request; if it becomes ready meanwhile (the server has
+/// closed it), it is unregistered then. That is safe for sockets whose closing is noticed: those that were opened here.
 ///
 /// Belongs to the network thread.
 final class SocketTable {
     private struct Entry {
         var registered: FileEvents = []
-        /// Whether libcurl wants to hear of it now.
+        /// Whether libcurl wants its events now.
         var isWanted = false
-        /// Whether it was opened here, so that its closing comes here too.
+        /// Whether it was opened here, so that it is closed here too.
         var isOwn = false
-        /// Whether no transfer uses its connection, whose messages are plain text.
+        /// Whether it is an idle plain-text connection.
         var isAtRest = false
     }
 
     private let runLoop: NetworkRunLoop
     @exclusivity(unchecked) private var entries: [Entry] = []
-    /// How often the system had no descriptor for a socket.
+    /// How often a socket could not be opened for lack of a descriptor.
     @exclusivity(unchecked) private(set) var shortages = 0
 
     init(runLoop: NetworkRunLoop) { self.runLoop = runLoop }
 
-    /// Lets the connections of this handle open and close their sockets here. A connection may outlive the handle,
-    /// but not the table.
+    /// Makes connections of this handle open and close their sockets here. A connection may outlive the handle, but not
+    /// the table.
     func adopt(_ easy: UnsafeMutableRawPointer) {
         let context = Unmanaged.passUnretained(self).toOpaque()
         convoy_easy_set_pointer(easy, CURLOPT_OPENSOCKETDATA, context)
@@ -72,7 +72,7 @@ final class SocketTable {
         do {
             try runLoop.watch(descriptor, for: events, handler: handler)
         } catch {
-            // No memory for watching: the transfer's own timeout ends it with an error.
+            // There is no memory to watch it: the transfer's timeout will end it with an error.
             entries[Int(descriptor)].registered = []
         }
     }
@@ -81,26 +81,26 @@ final class SocketTable {
         Int(descriptor) < entries.count && entries[Int(descriptor)].isWanted
     }
 
-    /// The only transfer of a connection in plain text has ended.
+    /// Notes that the transfer of a plain-text connection has ended.
     func noteRest(of descriptor: curl_socket_t) {
         guard descriptor >= 0, Int(descriptor) < entries.count, !entries[Int(descriptor)].isWanted else { return }
         entries[Int(descriptor)].isAtRest = true
     }
 
-    /// A socket that libcurl does not ask about has become ready.
+    /// Handles a socket that has become ready without being wanted by libcurl.
     ///
-    /// - Parameter mayBeInUse: whether there are transfers that may use its connection.
+    /// - Parameter mayBeInUse: whether a transfer may be using its connection.
     func noteUnwanted(_ descriptor: Int32, mayBeInUse: Bool) {
         drop(descriptor)
         guard !mayBeInUse, Int(descriptor) < entries.count, entries[Int(descriptor)].isAtRest, entries[Int(descriptor)].isOwn
         else { return }
-        // A response that nobody has asked for would be taken for that to the next request (RFC 9112, section 9.2).
-        // libcurl 7.88 does not look; it does not use a connection that is shut down.
+        // An unsolicited response would be taken for the response to the next request (RFC 9112, section 9.2). libcurl
+        // 7.88 does not check for it, but does not use a connection that is shut down.
         var byte: UInt8 = 0
         if recv(descriptor, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT)) > 0 { shutdown(descriptor, Int32(SHUT_RDWR)) }
     }
 
-    /// No longer watches a socket.
+    /// Stops watching a socket.
     private func drop(_ descriptor: Int32) {
         guard Int(descriptor) < entries.count, !entries[Int(descriptor)].registered.isEmpty else { return }
         entries[Int(descriptor)].registered = []

@@ -1,13 +1,14 @@
 import CCurl
 import Foundation
 
-/// The memory that libcurl asks for. All of it is the C library's, so that whoever frees it may be anybody.
+/// The memory functions for libcurl. All memory comes from the C library, so that anybody may free it.
 ///
-/// Two things that libcurl does for each transfer are slow in glibc. It allocates a receive buffer anew, and an
-/// allocation of that size makes glibc put together all that has been freed before; so a network thread keeps a few of
-/// these buffers. And `calloc` takes nothing from the thread's own cache of glibc's, as `malloc` does.
+/// Two things that libcurl does for each transfer are slow in glibc. It allocates a receive buffer, and an allocation
+/// of that size makes glibc consolidate freed chunks; so a network thread keeps a few of these buffers. And it uses
+/// `calloc`, which, unlike `malloc`, does not use glibc's per-thread cache.
 ///
-/// libcurl keeps to the first functions that it is given: where a program has initialized it before, this is not used.
+/// libcurl keeps the functions of its first initialization: if the program has initialized it before, these are not
+/// used.
 enum TransferMemory {
     /// The buffers that a thread keeps.
     private final class Shelf {
@@ -23,7 +24,7 @@ enum TransferMemory {
     /// The sizes that are kept: those of receive buffers.
     private static let keptSizes = (16 << 10)...(48 << 10)
     private static let mostKept = 64
-    /// Up to this size glibc has a cache for each thread.
+    /// Up to this size glibc has a per-thread cache.
     private static let smallest = 1024
 
     private static let key: pthread_key_t = {
@@ -34,13 +35,13 @@ enum TransferMemory {
         return key
     }()
 
-    /// From now on the calling thread keeps buffers, until it ends.
+    /// Makes the calling thread keep buffers from now on, until it ends.
     static func adoptThread() {
         guard pthread_getspecific(key) == nil else { return }
         pthread_setspecific(key, Unmanaged.passRetained(Shelf()).toOpaque())
     }
 
-    /// Makes libcurl ready, with these functions.
+    /// Initializes libcurl with these functions.
     static func initializeLibrary() -> CURLcode {
         _ = key
         return curl_global_init_mem(
@@ -48,7 +49,7 @@ enum TransferMemory {
             { $0.flatMap { strdup($0) } },
             { count, size in
                 let (bytes, isTooMuch) = count.multipliedReportingOverflow(by: size)
-                // What is large may be new, and need not be touched.
+                // A large block may be fresh from the system, and so already zero.
                 guard !isTooMuch, bytes <= TransferMemory.smallest else { return calloc(count, size) }
                 return malloc(bytes).map { memset($0, 0, bytes) }
             })

@@ -1,12 +1,12 @@
 import CBrotli
 
-/// Undoes `br` (RFC 7932).
+/// Decodes `br` (RFC 7932).
 ///
-/// A Brotli stream tells its own end, and has no form of several in a row. What follows it is an error, as it is for
-/// curl: no server is known that sends anything there.
+/// A Brotli stream marks its end, and several cannot be concatenated. Bytes after it are an error, as for curl: no
+/// server is known to send any.
 ///
-/// A decoder cannot be used again (libbrotlidec has no way to); a new one costs 0.1 µs. It takes
-/// memory as the data needs it, at most 16 MiB for the window.
+/// libbrotlidec cannot reset a decoder; a new one costs 0.1 µs. It allocates memory as the data needs it, at most 16
+/// MiB for the window.
 final class BrotliDecoder: StreamDecoder {
     private(set) var isComplete = false
     private let state: OpaquePointer

@@ -1,6 +1,6 @@
 import ConvoySupport
 
-/// A coding of a body, as `Content-Encoding` names it (RFC 9110, section 8.4.1).
+/// A content coding, as named in `Content-Encoding` (RFC 9110, section 8.4.1).
 enum ContentCoding: Hashable, Sendable {
     /// `gzip` or `x-gzip` (RFC 1952).
     case gzip
@@ -10,10 +10,10 @@ enum ContentCoding: Hashable, Sendable {
     case brotli
     /// `zstd` (RFC 8878), with the window that RFC 9659 allows.
     case zstd
-    /// One that cannot be undone here; its name in lower case.
+    /// A coding that cannot be decoded here, with its name in lower case.
     case unknown(String)
 
-    /// The coding of a name, in any case; nil for `identity`, which is none.
+    /// The coding with a name (case-insensitive); nil for `identity`, which is not a coding.
     init?(name: String) {
         switch name.lowercased() {
         case "gzip", "x-gzip": self = .gzip
@@ -25,17 +25,17 @@ enum ContentCoding: Hashable, Sendable {
         }
     }
 
-    /// The codings that the values of a head's `Content-Encoding` fields name, in the order in which they were applied.
+    /// The codings in a head's `Content-Encoding` fields, in the order in which they were applied.
     ///
-    /// Several fields count as one list (RFC 9110, section 5.3). `identity` and empty members are left out, so that
-    /// an empty result means a body that is not encoded.
+    /// Several fields count as one list (RFC 9110, section 5.3). `identity` and empty members are omitted, so an empty
+    /// result means that the body is not encoded.
     ///
-    /// - Parameter values: the values in the order in which the fields came, whitespace at their ends included or not.
+    /// - Parameter values: the values in the order of the fields, trimmed or not.
     static func codings(in values: some Sequence<String>) -> [ContentCoding] {
         values.flatMap { codings(in: ArraySlice($0.utf8)) }
     }
 
-    /// The same for one value as it came, on the bytes.
+    /// The same for the bytes of one value.
     static func codings(in value: ArraySlice<UInt8>) -> [ContentCoding] {
         value.split(separator: UInt8(ascii: ",")).compactMap { member in
             let name = ASCII.trimmed(member)
@@ -43,7 +43,7 @@ enum ContentCoding: Hashable, Sendable {
         }
     }
 
-    /// Whether `ContentDecoder` can undo it.
+    /// Whether `ContentDecoder` can decode it.
     var isKnown: Bool {
         if case .unknown = self { false } else { true }
     }

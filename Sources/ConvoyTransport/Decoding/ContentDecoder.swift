@@ -1,38 +1,37 @@
-/// Decodes a body as it comes from the wire, undoing all of its content codings, in bounded memory.
+/// Decodes all content codings of a body as it arrives, in bounded memory.
 ///
-/// It tells what libcurl's own decoding does not: that a body has ended before its encoded data has, at whatever byte
-/// it was cut. And it holds every layer of stacked codings to the limit of expansion. It is used on one thread at a
-/// time, and for one body.
+/// Unlike libcurl's decoding, it detects a body that ends before its encoded data does, at whatever byte it was cut,
+/// and applies the expansion limit to every layer of stacked codings. Used by one thread at a time, for one body.
 final class ContentDecoder {
-    /// Takes decoded bytes, which are valid for the call. False when no more are wanted now. That holds for what has
-    /// come so far: bytes that come when nothing is pending are decoded and handed out.
+    /// Takes decoded bytes, which are valid during the call. Returns false if no more are wanted now. That applies to
+    /// the bytes received so far: bytes that arrive when nothing is pending are decoded and delivered again.
     typealias Sink = (_ block: UnsafeRawBufferPointer) -> Bool
 
-    /// How many codings a body may have, one around the other. curl's limit; servers use one.
+    /// How many stacked codings a body may have. The same limit as curl's; servers use one.
     static let maximumLayerCount = 5
-    /// How many decoded bytes are handed out at once, at most.
+    /// How many decoded bytes are delivered at once, at most.
     static let blockSize = 64 << 10
 
-    /// How many bytes from the wire have been used. Those that are kept are not among them.
+    /// How many bytes from the wire have been decoded, without those that are kept.
     private(set) var encodedByteCount: Int64 = 0
     /// How many decoded bytes have been produced.
     var decodedByteCount: Int64 { innermost.producedCount }
 
     private let innermost: DecodingLayer
-    /// What has come from the wire and waits: all from `keptStart` on.
+    /// Bytes from the wire that are not decoded yet, from `keptStart` on.
     private var kept: [UInt8] = []
     private var keptStart = 0
-    /// The sink's last word was that no more is wanted.
+    /// Whether the sink's last answer was that no more is wanted.
     private var isHeldBack = false
     private var isDecoding = false
     private var failure: DecodingFailure?
 
-    /// A decoder at the start of a body.
+    /// Makes a decoder for a body.
     ///
     /// - Parameters:
     ///   - codings: in the order in which they were applied, all known, at least one.
-    ///   - maximumExpansion: how many times longer than its encoded form the body may become, beyond its first 4 MiB;
-    ///     nil is no limit.
+    ///   - maximumExpansion: how many times larger than its encoded form the body may become, if it exceeds 4 MiB; nil
+    ///     for no limit.
     /// - Throws: `.unknownCoding`, `.tooManyLayers` or `.noMemory`.
     init(_ codings: [ContentCoding], maximumExpansion: Double?) throws(DecodingFailure) {
         guard codings.count <= Self.maximumLayerCount else {
@@ -52,13 +51,13 @@ final class ContentDecoder {
         isHeldBack && failure == nil && (keptStart < kept.count || innermost.mayHaveMore)
     }
 
-    /// Decodes what has come from the wire and hands it out block by block.
+    /// Decodes bytes from the wire and delivers the result block by block.
     ///
-    /// When the sink returns false, the rest of the input is copied and kept. While anything is pending, all input is
-    /// kept behind it and the sink is not called. So it is as well when the sink itself calls this.
+    /// If the sink returns false, the rest of the input is copied and kept. While anything is pending, or if the sink
+    /// itself calls this, all input is kept and the sink is not called.
     ///
-    /// - Throws: what is wrong with the body, also when called again after a failure. Bytes that were decoded before
-    ///   the failure may or may not have been handed out.
+    /// - Throws: the error in the body, again on each call after a failure. Bytes that were decoded before the failure
+    ///   may or may not have been delivered.
     func decode(_ bytes: UnsafeRawBufferPointer, into sink: Sink) throws(DecodingFailure) {
         if let failure { throw failure }
         if isDecoding || hasPending {
@@ -70,7 +69,7 @@ final class ContentDecoder {
         if !isHeldBack, !kept.isEmpty { try drain(into: sink) }
     }
 
-    /// Goes on where the sink wanted no more. Does nothing when nothing is pending, or when the sink itself calls it.
+    /// Continues after the sink wanted no more. Does nothing if nothing is pending, or if the sink itself calls it.
     ///
     /// - Throws: see ``decode(_:into:)``.
     func resume(into sink: Sink) throws(DecodingFailure) {
@@ -79,22 +78,23 @@ final class ContentDecoder {
         try drain(into: sink)
     }
 
-    /// Tells that no more comes from the wire. To be called when nothing is pending. It changes nothing.
+    /// Checks that the body is complete, when no more comes from the wire. To be called when nothing is pending.
+    /// Changes nothing.
     ///
-    /// - Throws: `.endsEarly` unless the body is whole, or empty: no byte at all. An earlier failure, again.
+    /// - Throws: `.endsEarly` unless the body is complete or has no byte at all; an earlier failure again.
     func finish() throws(DecodingFailure) {
         if let failure { throw failure }
-        // With something pending, the body that has been handed out is not whole either.
+        // If something is pending, the delivered body is not complete either.
         if hasPending { throw DecodingFailure(coding: innermost.coding, reason: .endsEarly) }
         guard encodedByteCount > 0, let coding = innermost.incompleteCoding else { return }
         throw DecodingFailure(coding: coding, reason: .endsEarly)
     }
 
-    /// Decodes what is kept, until the sink wants no more.
+    /// Decodes the kept bytes, until the sink wants no more.
     private func drain(into sink: Sink) throws(DecodingFailure) {
-        // At least once: without input, a layer may still hold output.
+        // At least once: a layer may hold output even without input.
         repeat {
-            // The sink may append to it.
+            // The sink may append to `kept`.
             let bytes = kept
             let start = keptStart
             let used = try bytes.withUnsafeBufferPointer { bytes throws(DecodingFailure) in
@@ -109,7 +109,8 @@ final class ContentDecoder {
 
     /// Decodes until the input is used up or the sink wants no more. Returns how many bytes were used.
     private func run(_ bytes: UnsafeRawBufferPointer, into sink: Sink) throws(DecodingFailure) -> Int {
-        // A block lives no longer than this, so that a body that stands still costs little. Measured: 0.03 µs.
+        // The block is allocated for each call, at a measured cost of 0.03 µs, so that a stalled body takes little
+        // memory.
         let block = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.blockSize, alignment: 16)
         defer { block.deallocate() }
         isDecoding = true

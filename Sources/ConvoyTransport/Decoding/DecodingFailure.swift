@@ -1,21 +1,21 @@
 /// Why an encoded body could not be decoded.
 struct DecodingFailure: Error, Hashable {
     enum Reason: Hashable {
-        /// What came is not in this coding, or was damaged; in the words of the library that decodes it.
+        /// The bytes are not in this coding, or are damaged, with the message of the decoding library.
         case corrupt(String)
-        /// All bytes have come, and they are only a part.
+        /// The body ended before its encoded data did.
         case endsEarly
-        /// More came out than the limit allows for so many bytes from the wire.
+        /// The decoded bytes exceed the limit for this many bytes from the wire.
         case expandsTooMuch(encoded: Int64, decoded: Int64)
-        /// More codings, one around the other, than any server has reason for.
+        /// More stacked codings than any server has reason to use.
         case tooManyLayers(Int)
-        /// A coding that nothing here can undo.
+        /// A coding that cannot be decoded here.
         case unknownCoding
-        /// The system has no memory for the decoder.
+        /// There is no memory for the decoder.
         case noMemory
     }
 
-    /// The coding that failed. Of several, the one that noticed.
+    /// The coding that failed; of several, the one that detected the failure.
     let coding: ContentCoding
     let reason: Reason
 }

@@ -1,6 +1,6 @@
-/// One of the codings of a body, with what has been decoded for it by the layer outside of it and is not used yet.
+/// The decoder of one coding of a body, with a buffer of input from the layer around it.
 final class DecodingLayer {
-    /// How many decoded bytes wait between two layers.
+    /// The size of the buffer between two layers.
     private static let bufferSize = 16 << 10
 
     let coding: ContentCoding
@@ -8,11 +8,11 @@ final class DecodingLayer {
 
     private let decoder: any StreamDecoder
     private let limit: ExpansionLimit
-    /// Where the input comes from; nil for the wire.
+    /// The layer that provides the input; nil for the wire.
     private let outer: DecodingLayer?
     private let buffer: UnsafeMutableRawBufferPointer
     private var unused = 0..<0
-    /// The last step filled its output, so that there may be more without more input.
+    /// Whether the last step filled its output, so that there may be more output without more input.
     private var mayHoldOutput = false
 
     init(_ coding: ContentCoding, inside outer: DecodingLayer?, limit: ExpansionLimit) throws(DecodingFailure) {
@@ -25,19 +25,19 @@ final class DecodingLayer {
 
     deinit { buffer.deallocate() }
 
-    /// The coding, of this layer and those outside of it, whose data has not come to its end; the outermost of them.
+    /// The outermost coding, of this layer and those around it, whose data is not complete.
     var incompleteCoding: ContentCoding? {
         outer?.incompleteCoding ?? (decoder.isComplete ? nil : coding)
     }
 
-    /// Whether there may be more output without more from the wire.
+    /// Whether there may be more output without more input from the wire.
     var mayHaveMore: Bool {
         mayHoldOutput || !unused.isEmpty || outer?.mayHaveMore ?? false
     }
 
-    /// Fills a block with decoded bytes, or as much of it as the wire has bytes for.
+    /// Fills a block with decoded bytes, as far as the bytes from the wire allow.
     ///
-    /// The layers ask each other, from the innermost out, so that none gets ahead of the next by more than a buffer.
+    /// Each layer pulls its input from the one around it, so that none is ahead of the next by more than a buffer.
     func fill(
         _ block: UnsafeMutableRawBufferPointer, from wire: inout WireInput
     ) throws(DecodingFailure) -> Int {

@@ -1,20 +1,21 @@
-/// Undoes `deflate`: the zlib format (RFC 1950), as RFC 9110 has it, or the bare data (RFC 1951), as many servers do.
+/// Decodes `deflate`: the zlib format (RFC 1950) that RFC 9110 specifies, or the raw data (RFC 1951) that many servers
+/// send.
 ///
-/// The first two bytes tell which. Those of the zlib format are divisible by 31 as a number, and the first one's low
-/// half is 8. Bare data that begins so would be a stored block with padding that is not zero, which no encoder
-/// writes. So there is no need to try one and then the other, as others do, and the answer is the same wherever the
-/// network cut the data.
+/// The first two bytes tell which. In the zlib format, they form a number that is divisible by 31, and the low half of
+/// the first one is 8. Raw data with such a beginning would be a stored block with non-zero padding, which no encoder
+/// writes. So there is no need to try one format and then the other, and the result does not depend on how the network
+/// splits the data.
 ///
-/// What follows the end of the zlib format is ignored, as browsers do: its checksum has told that the body is whole.
-/// Bare data has none, and damage or another coding can look like it for a while. Four bytes may follow it, because
-/// some servers send a checksum there all the same; more is an error. So it is with curl.
+/// Bytes after the end of the zlib format are ignored, as by browsers: its checksum has shown that the body is
+/// complete. Raw data has no checksum, and damaged data or another coding can look like it for a while. Up to four
+/// bytes may follow it, because some servers send a checksum nevertheless; more are an error, as for curl.
 final class DeflateDecoder: StreamDecoder {
     private static let trailerLimit = 4
 
     private var firstByte: UInt8?
     private var inflater: Inflater?
     private var isBare = false
-    /// How many bytes have followed the end.
+    /// How many bytes came after the end.
     private var trailingCount = 0
 
     var isComplete: Bool { inflater?.hasEnded ?? false }
@@ -34,7 +35,7 @@ final class DeflateDecoder: StreamDecoder {
         isBare = !Self.isZlib(firstByte, next)
         let inflater = try Inflater(isBare ? .none : .zlib, coding: .deflate)
         self.inflater = inflater
-        // In neither format is one byte enough to end with, or for a byte of output.
+        // In neither format can one byte complete the data, or produce output.
         _ = try withUnsafeBytes(of: firstByte) { first throws(DecodingFailure) in
             try inflater.step(first, into: output)
         }

@@ -1,9 +1,9 @@
-/// How much longer than its encoded form a body may become.
+/// Limits how much larger than its encoded form a body may become.
 struct ExpansionLimit {
-    /// A body of up to so many bytes is never too long: repetitive texts of that size compress a thousandfold.
+    /// A body of up to this many bytes is never too large: repetitive text of that size may compress a thousandfold.
     static let allowance: Int64 = 4 << 20
 
-    /// How many times; nil for no limit. What is no number, or not positive, allows nothing beyond the allowance.
+    /// The largest ratio; nil for no limit. NaN, 0 or a negative number allows nothing beyond the allowance.
     let factor: Double?
 
     func isExceeded(encoded: Int64, decoded: Int64) -> Bool {

@@ -1,13 +1,13 @@
-/// Undoes gzip (RFC 1952): one member or several in a row, each with its checksum and length verified.
+/// Decodes gzip (RFC 1952): one or more members, each with its checksum and length verified.
 ///
-/// What follows the last member and is no member is ignored, as browsers do: servers pad with zeros, and scripts
-/// print after the page was compressed. It is none of the body, whose end the trailer has told. What begins as a
-/// member does (RFC 1952, section 2.3.1) is one, and has to be whole.
+/// Other bytes after the last member are ignored, as by browsers: servers pad with zeros, and scripts print after the
+/// page was compressed. They are not part of the body, whose end the trailer marks. Bytes that begin like a member (RFC
+/// 1952, section 2.3.1) are one, and must be complete.
 final class GzipDecoder: StreamDecoder {
     private enum Position {
         case inMember
         case afterMember
-        /// After a member, and the first byte of what could be the next.
+        /// After a member, and the first byte of a possible next one.
         case afterFirstByte
         case afterEverything
     }

@@ -1,22 +1,23 @@
-/// Undoes one coding, step by step.
+/// Decodes one coding, step by step.
 protocol StreamDecoder: AnyObject {
     /// Whether the body may end after what has been consumed.
     var isComplete: Bool { get }
 
-    /// Decodes what fits.
+    /// Decodes as much as fits.
     ///
-    /// It stops when the output is full or the input used up, at the latest. Where the output was filled, there may be
-    /// more of it without more input. With input and room for output, it gets on with at least one of them, or throws.
+    /// It stops at the latest when the output is full or the input is used up. If the output was filled, there may be
+    /// more of it without more input. Given input and room for output, it consumes or produces at least one byte, or
+    /// throws.
     ///
     /// - Parameters:
-    ///   - input: what comes next; empty to ask for what an earlier step had no room for.
+    ///   - input: the next bytes; empty to get output for which an earlier step had no room.
     ///   - output: not empty.
     func step(
         _ input: UnsafeRawBufferPointer, into output: UnsafeMutableRawBufferPointer
     ) throws(DecodingFailure) -> DecodingStep
 }
 
-/// How far one step of a decoder has got, in bytes.
+/// The bytes that one step of a decoder has consumed and produced.
 struct DecodingStep {
     var consumed = 0
     var produced = 0
@@ -27,7 +28,7 @@ struct DecodingStep {
 }
 
 extension ContentCoding {
-    /// What undoes this coding, at the start of a body.
+    /// A new decoder for this coding.
     func makeDecoder() throws(DecodingFailure) -> any StreamDecoder {
         switch self {
         case .gzip: try GzipDecoder()

@@ -1,4 +1,4 @@
-/// The bytes from the wire that a chain of layers has been given, and how many it has used in all.
+/// The bytes from the wire that are given to a chain of layers, and how many it has used in all.
 struct WireInput {
     var rest: UnsafeRawBufferPointer
     private(set) var usedCount: Int64

@@ -1,22 +1,22 @@
 import CZstd
 import ConvoySupport
 
-/// zstd's state, used for one body after the other.
+/// zstd's state, reused for one body after another.
 ///
-/// Measured with a body of 2 kB, a new one costs 15 of 18 µs: it takes 96 KB, which the system has to clear. zlib's
-/// and Brotli's cost 0.1 µs, and are not kept.
+/// For a body of 2 kB, making a new one takes 15 of 18 µs: it takes 96 KB, which the system has to zero. Those of zlib
+/// and Brotli cost 0.1 µs, and are not reused.
 struct ZstdContext: @unchecked Sendable {
-    // Belongs to one decoder, or to the idle ones.
+    // Owned by one decoder, or by `idle`.
     let pointer: OpaquePointer
 
     private static let idle = Locked<[ZstdContext]>([])
-    /// With the limit of memory for each, 2 MiB are kept at most.
+    /// With `memoryLimit` for each, at most 2 MiB are kept.
     private static let idleLimit = 8
     private static let memoryLimit = 256 << 10
-    /// Two to the power of 23 is 8 MiB.
+    /// The logarithm: 2 to the power of 23 is 8 MiB.
     private static let windowLimit: Int32 = 23
 
-    /// One that nobody uses, ready for a body; nil where the system has no memory.
+    /// An idle or new context, ready for a body; nil if there is no memory.
     static func idleOrNew() -> ZstdContext? {
         if let context = idle.withLock({ $0.popLast() }) { return context }
         guard let pointer = ZSTD_createDCtx() else { return nil }
@@ -27,9 +27,9 @@ struct ZstdContext: @unchecked Sendable {
         return ZstdContext(pointer: pointer)
     }
 
-    /// The decoder is done with it, wherever it stopped.
+    /// Gives the context back, wherever its decoder stopped.
     func giveBack() {
-        // A great window is rare, and not worth holding on to.
+        // Large windows are rare, and not worth keeping.
         let isKept =
             ZSTD_sizeof_DCtx(pointer) <= Self.memoryLimit
             && ZSTD_isError(ZSTD_DCtx_reset(pointer, ZSTD_reset_session_only)) == 0

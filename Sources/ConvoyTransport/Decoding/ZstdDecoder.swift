@@ -1,13 +1,13 @@
 import CZstd
 
-/// Undoes `zstd` (RFC 8878): one frame or several in a row, skippable ones among them.
+/// Decodes `zstd` (RFC 8878): one or more frames, including skippable ones.
 ///
-/// A window of more than 8 MiB is an error (RFC 9659, section 3), and so is anything else that follows a frame.
+/// A window of more than 8 MiB is an error (RFC 9659, section 3), and so is anything but a frame after a frame.
 final class ZstdDecoder: StreamDecoder {
     private(set) var isComplete = false
-    /// What has been consumed of the frame, as far as its header can go.
+    /// The beginning of the frame: up to the longest possible header.
     private var header: [UInt8] = []
-    /// How many bytes the frame has become.
+    /// How many bytes were decoded from the frame.
     private var contentCount: UInt64 = 0
     private let context: ZstdContext
 
@@ -27,13 +27,13 @@ final class ZstdDecoder: StreamDecoder {
         _ input: UnsafeRawBufferPointer, into output: UnsafeMutableRawBufferPointer
     ) throws(DecodingFailure) -> DecodingStep {
         if header.isEmpty, let first = input.first {
-            // The library may have been built to read zstd as it was before its format was settled, too.
+            // The library may have been built to read legacy zstd formats too.
             guard first == 0x28 || 0x50...0x5F ~= first else {
                 throw DecodingFailure(coding: .zstd, reason: .corrupt("Unknown frame descriptor"))
             }
         }
-        // A frame's first byte goes in by itself: where the library sees a frame whole, it is stricter than otherwise,
-        // and the same body must not be right or wrong as the network cut it. That costs 0.2 µs.
+        // A frame's first byte is passed in separately: the library is stricter if it sees a whole frame at once, and
+        // the result must not depend on how the network splits the body. That costs 0.2 µs.
         let offered = header.isEmpty ? min(1, input.count) : input.count
         var source = ZSTD_inBuffer(src: input.baseAddress, size: offered, pos: 0)
         var target = ZSTD_outBuffer(dst: output.baseAddress, size: output.count, pos: 0)
@@ -42,7 +42,7 @@ final class ZstdDecoder: StreamDecoder {
         header.append(contentsOf: input[..<min(source.pos, Self.headerLimit - header.count)])
         contentCount += UInt64(target.pos)
         if result == 0 {
-            // A frame has ended, and all of it has been handed out.
+            // A frame has ended, and all of its output was produced.
             try verifyContentCount()
             isComplete = true
             header.removeAll(keepingCapacity: true)
@@ -53,10 +53,11 @@ final class ZstdDecoder: StreamDecoder {
         return DecodingStep(consumed: source.pos, produced: target.pos)
     }
 
-    /// The library compares the length with the one that the header declares, but for a frame whose last block is empty.
+    /// Compares the length with the one that the header declares. The library does that too, but not for a frame whose
+    /// last block is empty.
     private func verifyContentCount() throws(DecodingFailure) {
         let declared = ZSTD_getFrameContentSize(header, header.count)
-        // The greatest two numbers say that there is none, and that this is no header.
+        // The two largest numbers mean "unknown" and "not a header".
         guard declared < UInt64.max - 1, declared != contentCount else { return }
         throw DecodingFailure(
             coding: .zstd, reason: .corrupt("a frame of \(contentCount) bytes declares \(declared)"))

@@ -3,34 +3,34 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// The header of a request, checked, in the form that libcurl takes, with what in it means something here.
+/// The checked header of a request, in the form that libcurl takes, and its fields that matter here.
 ///
-/// It does not change, and all transfers of requests with the same fields share one: to check and to write down the
-/// fields of each request takes longer than all else that is done before it is sent.
+/// It is immutable, and requests with the same fields share one: checking and formatting the fields of each request
+/// takes longer than everything else before it is sent.
 package final class RequestHeader: @unchecked Sendable {
-    /// What a header is made of, and what it depends on beside its fields.
+    /// What a header is made from.
     struct Source: Equatable {
         var fields: [String: String]
         var hasBody = false
         var isStreamed = false
-        /// Whether no stored response may answer.
+        /// Whether caches must not answer with a stored response.
         var forbidsReuse = false
     }
 
     let source: Source
-    /// `Name: value`, `Name;` for an empty value, `Name:` for none at all.
+    /// `Name: value`, `Name;` for an empty value, or `Name:` to remove a field that libcurl would add.
     private(set) var lines: UnsafeMutablePointer<curl_slist>?
-    /// Only for a proxy: an origin never sees them (RFC 9110, section 11.7.2).
+    /// Lines that are sent only to a proxy, never to an origin (RFC 9110, section 11.7.2).
     private(set) var proxyLines: UnsafeMutablePointer<curl_slist>?
-    /// The length that the user announced for a body from a stream.
+    /// The length that the user announced for a streamed body.
     private(set) var announcedLength: Int64?
     private(set) var asksForRange = false
-    /// Whether the user chose the encodings himself, and wants to see what comes as it is.
+    /// Whether the user set `Accept-Encoding`, and so wants the body undecoded.
     private(set) var setsAcceptEncoding = false
-    /// Whether the user lets the server refuse the body before it is sent.
+    /// Whether the user set `Expect`, so that the server can refuse the body before it is sent.
     private(set) var setsExpect = false
 
-    /// The header of a request without a body, for which a stored response may answer.
+    /// The header of a request without a body, to which caches may answer with a stored response.
     ///
     /// - Throws: `URLError.badURL` for a name or a value that HTTP does not allow.
     package convenience init(fields: [String: String]) throws(URLError) {
@@ -51,7 +51,7 @@ package final class RequestHeader: @unchecked Sendable {
             }
             switch KnownField(name) {
             case .contentLength:
-                // Ours to say, but for a stream, whose length only the user knows.
+                // libcurl sets it, except for a stream, whose length only the user knows.
                 guard source.isStreamed else { continue }
                 guard let length = Int64(value.trimmingCharacters(in: .whitespaces)), length >= 0 else {
                     throw URLError(.badURL, url: url, "The Content-Length \(value.debugDescription) is not a length.")
@@ -73,7 +73,7 @@ package final class RequestHeader: @unchecked Sendable {
         // libcurl would wait a second for a 100 that many servers never send.
         if source.hasBody, !setsExpect { try Self.append("Expect:", to: &lines) }
         if !setsAcceptEncoding {
-            // The byte positions of a range are those of the body as sent: it must not be encoded on the way.
+            // The byte positions of a range refer to the body as sent, so it must not be encoded.
             try Self.append(asksForRange ? "Accept-Encoding: identity" : Self.acceptedEncodings, to: &lines)
         }
         if source.forbidsReuse, !setsCacheControl {
@@ -100,7 +100,7 @@ package final class RequestHeader: @unchecked Sendable {
 
     private static let acceptedEncodings = "Accept-Encoding: gzip, deflate, br, zstd"
 
-    /// The fields that mean something here. Most are told apart by their length alone.
+    /// The fields that matter here. Most names can be told apart by length alone.
     private enum KnownField {
         case contentLength, transferEncoding, proxyAuthorization, range, acceptEncoding, expect, cacheControl
 

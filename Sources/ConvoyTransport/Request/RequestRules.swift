@@ -2,13 +2,13 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// What a request must keep to before a byte of it is sent. A value without I/O.
+/// The checks on a request before any byte of it is sent. Without I/O.
 enum RequestRules {
-    /// Checks what a request asks for beside its header.
+    /// Checks a request except for its header.
     ///
     /// - Parameter address: the URL's text.
-    /// - Throws: `URLError.badURL` for a URL or a method that HTTP does not allow, `.unsupportedURL` for another scheme,
-    ///   `.resourceUnavailable` where only a cache may answer.
+    /// - Throws: `URLError.badURL` for a URL or a method that HTTP does not allow, `.unsupportedURL` for another
+    ///   scheme, and `.resourceUnavailable` if only a cache may answer.
     static func check(_ request: URLRequest, _ address: String) throws(URLError) {
         guard let url = request.url else { throw URLError(.badURL, url: nil, "The request has no URL.") }
         if !isPlainlyHTTP(address) { try check(url) }
@@ -21,7 +21,7 @@ enum RequestRules {
         }
     }
 
-    /// Whether the text of a URL has one of the two schemes and a host, at a glance; false is no verdict.
+    /// Whether the text of a URL obviously has one of the two schemes and a host; false if a full check is needed.
     private static func isPlainlyHTTP(_ address: String) -> Bool {
         var rest = address.utf8[...]
         guard rest.starts(with: "http".utf8) else { return false }
@@ -40,19 +40,19 @@ enum RequestRules {
         guard let host = url.host, !host.isEmpty else { throw URLError(.badURL, url: url, "The URL has no host.") }
     }
 
-    /// Whether the environment names a proxy for https, as libcurl will read it.
+    /// Whether the environment sets a proxy for https, as libcurl reads it.
     static var environmentNamesProxy: Bool {
         (["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"] as [String]).contains { getenv($0) != nil }
     }
 
-    /// Whether sending a request twice does what sending it once does (RFC 9110, section 9.2.2).
+    /// Whether a request with this method can be sent twice with the same effect as once (RFC 9110, section 9.2.2).
     static func isIdempotent(_ method: String) -> Bool {
         ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE"].contains(method)
     }
 }
 
 extension URLRequest.CachePolicy {
-    /// Whether a stored response, anywhere on the way, must not answer.
+    /// Whether no cache, local or on the way, may answer with a stored response.
     var forbidsReuse: Bool {
         switch self {
         case .reloadIgnoringLocalCacheData, .reloadIgnoringLocalAndRemoteCacheData, .reloadRevalidatingCacheData: true

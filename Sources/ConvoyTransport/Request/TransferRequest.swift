@@ -1,7 +1,7 @@
 import Foundation
 import FoundationNetworking
 
-/// A request as a transfer takes it: as Foundation has it, or made ready before.
+/// A request for a transfer: Foundation's type, or a prepared request.
 package enum TransferRequest: Sendable {
     case foundation(URLRequest)
     case prepared(PreparedRequest)
@@ -59,7 +59,7 @@ package enum TransferRequest: Sendable {
         return request.httpBody
     }
 
-    /// Foundation's type. Made here where the request was prepared: some microseconds.
+    /// The request as Foundation's type. Making it from a prepared request takes some microseconds.
     package var urlRequest: URLRequest {
         switch self {
         case .foundation(let request): request
@@ -68,16 +68,16 @@ package enum TransferRequest: Sendable {
     }
 }
 
-/// A request without a body that needs no further check: what most requests are.
+/// A request without a body that needs no further check, as most requests are.
 ///
-/// Foundation's `URLRequest` is made from it when somebody asks. It takes as long to make, to copy and to read as all
-/// that the engine does for a small request. An object, because it is handed on a dozen times on its way.
+/// Foundation's `URLRequest` is made from it only on demand: making, copying and reading one takes as long as all that
+/// the engine does for a small request. An object, because it is passed on a dozen times.
 package final class PreparedRequest: Sendable {
     /// A URL with the scheme `http` or `https` and a host.
     package let address: String
     /// A token (RFC 9110, section 5.6.2).
     package let method: String
-    /// For a request without a body.
+    /// A header of a request without a body.
     package let header: RequestHeader
     /// Seconds without a byte; 0 or less for no limit.
     package let timeoutInterval: TimeInterval

@@ -1,10 +1,10 @@
-/// Elements that wait their turn: first in, first out.
+/// A first-in, first-out queue.
 ///
-/// Both ends cost constant time on average. What is taken out is let go of at once, and the storage stays in
-/// proportion to what waits, also where it never becomes empty.
+/// Appending and removing take amortised constant time. A removed element is released at once, and the storage stays
+/// proportional to the number of elements, even if the queue never becomes empty.
 struct Backlog<Element> {
     private var elements: [Element?] = []
-    /// Where the first one is. Before it there is nothing.
+    /// The index of the first element. The ones before it are nil.
     private var head = 0
 
     var count: Int { elements.count - head }
@@ -22,7 +22,7 @@ struct Backlog<Element> {
             elements.removeAll(keepingCapacity: elements.capacity <= 1024)
             head = 0
         } else if head >= 64, head >= count {
-            // As many are moved as have been taken since the last time, at most.
+            // At most as many elements are moved as were removed since the last time.
             if elements.capacity > 8 * count { elements = Array(elements[head...]) } else { elements.removeFirst(head) }
             head = 0
         }

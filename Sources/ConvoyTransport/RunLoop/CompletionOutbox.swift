@@ -1,13 +1,13 @@
 import ConvoySupport
 import Foundation
 
-/// What waits for dispatch queues: for each queue one list of blocks, in the order in which all threads appended them.
+/// The blocks that wait for dispatch queues: one list per queue, in the order in which all threads appended them.
 ///
-/// On a serial queue the blocks run in that order, on a concurrent one they are submitted in it, and one that takes
-/// long holds up no other. A block appended later than another never comes before it, whichever threads they come
-/// from: on a network thread the waking of the queue waits for the end of the turn, the place in the list does not.
+/// On a serial queue the blocks run in that order; on a concurrent one they are submitted in that order, and a slow one
+/// does not delay others. The order holds across threads: on a network thread, waking the queue is deferred to the end
+/// of the turn, but the block's place in the list is not.
 ///
-/// A turn may end many transfers. To wake a queue's thread for each costs more than the transfers do; it is woken
+/// A turn may end many transfers. Waking the queue's thread for each would cost more than the transfers; it is woken
 /// once for all of them.
 package enum CompletionOutbox {
     package typealias Block = @Sendable () -> Void
@@ -17,22 +17,22 @@ package enum CompletionOutbox {
         let queue: DispatchQueue
         // Guarded by the lock of all lanes.
         @exclusivity(unchecked) fileprivate var items = Backlog<HandedOver>()
-        /// How many have been taken out to be run.
+        /// How many blocks have been removed to be run.
         @exclusivity(unchecked) fileprivate var taken = 0
-        /// The queue has been given enough to run all blocks before this number, counted from the first ever.
+        /// The number of the first block for which nothing has been submitted to the queue yet.
         @exclusivity(unchecked) fileprivate var submitted = 0
 
         fileprivate init(queue: DispatchQueue) { self.queue = queue }
     }
 
-    /// The lanes in which something waits, by their queues. A lane holds its queue, so no other has that identity.
+    /// The lanes that are not empty, by queue. A lane retains its queue, so its identity stays unique.
     private static let lanes = ContendedLock<[ObjectIdentifier: Lane]>([:])
 
-    /// How many blocks run before the queue's other work has its turn.
+    /// How many blocks run in a row before the queue's other work.
     private static let mostInARow = 64
 
-    /// Runs a block on a queue after those that were posted to it before. The queue is woken at once; on a run loop's
-    /// thread at the end of its turn, unless another thread does it before.
+    /// Runs a block on a queue after those that were posted to it before. The queue is woken at once, or, on a run
+    /// loop's thread, at the end of the turn, unless another thread wakes it earlier.
     package static func post(to queue: DispatchQueue, _ block: @escaping Block) { post(.block(block), to: queue) }
 
     /// The same for a task.
@@ -50,7 +50,7 @@ package enum CompletionOutbox {
         if let turn { turn.note(lane) } else { submit(lane, upTo: number) }
     }
 
-    /// Hands the queue what has been appended to its lane and not been submitted yet.
+    /// Submits the blocks of a lane that have not been submitted yet.
     static func wake(_ lane: Lane) {
         let number: Int? = lanes.withLock { _ in
             let end = lane.taken + lane.items.count
@@ -72,8 +72,8 @@ package enum CompletionOutbox {
 
     // MARK: On the queue
 
-    /// A submission stands in the queue where `async` would have put the blocks: it runs none that were appended
-    /// after it, so that they do not come before what others have submitted to the queue meanwhile.
+    /// Submits blocks by one `async`. It runs none that were appended later, so that they do not overtake what others
+    /// have submitted to the queue meanwhile.
     private static func submit(_ lane: Lane, upTo number: Int) {
         lane.queue.async { run(lane, upTo: number) }
     }
@@ -83,8 +83,8 @@ package enum CompletionOutbox {
         for _ in 0..<mostInARow {
             let (item, isLast) = takeFirst(of: lane, before: number)
             guard let item else { return }
-            // A concurrent queue goes on with the others while this one runs; a serial one has the rest here, or after
-            // its other work if there is much.
+            // A concurrent queue runs the others in parallel with this one; a serial one runs them here, or after its
+            // other work if there are many.
             if !isLast, !isSubmittedAgain {
                 isSubmittedAgain = true
                 submit(lane, upTo: number)
@@ -103,9 +103,9 @@ package enum CompletionOutbox {
     }
 }
 
-/// The main queue's one object.
+/// Maps the main queue to one object.
 ///
-/// On Linux each `DispatchQueue.main` is an object of its own for the same queue.
+/// On Linux each `DispatchQueue.main` is a new object for the same queue.
 private enum MainQueue {
     private static let key = DispatchSpecificKey<Bool>()
     private static let queue: DispatchQueue = {
@@ -114,10 +114,10 @@ private enum MainQueue {
         return queue
     }()
 
-    /// The same queue, as the same object whenever it is the main queue.
+    /// The queue, or the one object for the main queue if it is that.
     ///
-    /// The global queues cannot be told apart so. They are concurrent: what is lost with two objects for one is that
-    /// the blocks of both are submitted in one order.
+    /// This does not work for the global queues. With two objects for one of them, only the common order of submission
+    /// is lost, and they are concurrent anyway.
     static func canonical(_ queue: DispatchQueue) -> DispatchQueue {
         let main = self.queue
         return queue.getSpecific(key: key) == nil ? queue : main

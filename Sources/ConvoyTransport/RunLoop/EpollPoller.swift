@@ -2,18 +2,18 @@
 import CEpoll
 import Foundation
 
-/// A poller on Linux's `epoll(7)`, level-triggered as libcurl expects it.
+/// A poller on Linux's `epoll(7)`, level-triggered as libcurl requires.
 final class EpollPoller: Poller {
     /// What a descriptor is watched for.
     private struct Watch {
         var events: FileEvents = []
-        /// Tells what is watched from what was watched earlier under the same number.
+        /// Distinguishes the descriptor from earlier ones with the same number.
         var generation: UInt32 = 0
     }
 
     private let epoll: Int32
     private let ready: UnsafeMutableBufferPointer<epoll_event>
-    /// By the descriptors' numbers.
+    /// Indexed by descriptor.
     @exclusivity(unchecked) private var watched: [Watch] = []
 
     init() throws {
@@ -35,14 +35,14 @@ final class EpollPoller: Poller {
         let isNew = watched[index].events.isEmpty
         watched[index].events = events
         guard !events.isEmpty else {
-            // Where it is closed already there is nothing to forget.
+            // Fails harmlessly if the descriptor is already closed.
             _ = control(EPOLL_CTL_DEL, descriptor)
             return
         }
         if isNew { watched[index].generation &+= 1 }
         var failure = control(isNew ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, descriptor)
         if failure == ENOENT {
-            // The descriptor was closed and its number given out again: epoll forgot it, we did not.
+            // The descriptor was closed and its number reused: epoll has forgotten it, but `watched` has not.
             watched[index].generation &+= 1
             failure = control(EPOLL_CTL_ADD, descriptor)
         } else if failure == EEXIST {
@@ -54,7 +54,7 @@ final class EpollPoller: Poller {
         throw RunLoopError(call: "epoll_ctl", number: failure)
     }
 
-    /// Tells the system what is watched. 0, or the number of the error.
+    /// Registers what is watched. Returns 0, or the number of the error.
     private func control(_ operation: Int32, _ descriptor: Int32) -> Int32 {
         let watch = watched[Int(descriptor)]
         var event = epoll_event()
@@ -71,7 +71,7 @@ final class EpollPoller: Poller {
         for index in 0..<Int(count) {
             let event = ready[index]
             let descriptor = Int32(truncatingIfNeeded: event.data.u64)
-            // What an earlier report has led to may have changed what this one is about.
+            // An earlier report may have changed what is watched under this number.
             let watch = watched[Int(descriptor)]
             guard watch.generation == UInt32(truncatingIfNeeded: event.data.u64 >> 32) else { continue }
             let bits = event.events

@@ -1,9 +1,9 @@
-/// Something that is done on another thread, for which no closure need be made.
+/// A task for another thread, which needs no closure.
 package protocol HandoverTask: AnyObject, Sendable {
     func runHandedOver()
 }
 
-/// What one thread leaves for another.
+/// A block or a task that one thread leaves for another.
 enum HandedOver: Sendable {
     case block(@Sendable () -> Void)
     case task(any HandoverTask)

@@ -2,25 +2,25 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// Hears of a file descriptor that has become ready. On the run loop's thread.
+/// Handles a file descriptor that has become ready. Called on the run loop's thread.
 package protocol FileEventHandler: AnyObject {
     func fileDescriptor(_ descriptor: Int32, isReadyFor events: FileEvents)
 }
 
-/// A run loop for one thread: file descriptors, timers, and blocks that other threads hand over.
+/// A run loop for one thread: file descriptors, timers, and blocks from other threads.
 ///
-/// Foundation's `RunLoop` cannot watch a socket on Linux, is not woken by `perform` and leaks its timers; this one
-/// does the three things that a network thread needs and nothing else. `perform(_:)` and `stop()` are for every
-/// thread, all else is for the thread that called `run()`.
+/// Foundation's `RunLoop` cannot watch a socket on Linux, is not woken by `perform` and leaks its timers; this one does
+/// only what a network thread needs. `perform(_:)` and `stop()` can be called from any thread, everything else only
+/// from the thread that called `run()`.
 package final class NetworkRunLoop: @unchecked Sendable {
     package typealias Block = @Sendable () -> Void
 
-    /// What other threads have left for this one. The only state that is shared; the rest belongs to the thread.
+    /// What other threads have left for this one. The only shared state; the rest belongs to the thread.
     private struct Inbox {
         var items: [HandedOver] = []
         var isAsleep = false
         var isStopped = false
-        /// When something came that had to wake the thread; 0 if nothing did since it looked last.
+        /// When the thread was last woken for new items; 0 if it was not, since it last took them.
         var wokenAt: MonotonicTime = 0
     }
 
@@ -34,10 +34,11 @@ package final class NetworkRunLoop: @unchecked Sendable {
     @exclusivity(unchecked) private var handlers: [(any FileEventHandler)?] = []
     @exclusivity(unchecked) private var spare: [HandedOver] = []
     private let outbox = OutboxTurn()
-    /// Runs at the end of each turn, before the thread may sleep. Whether there is work that will wake the thread.
+    /// Called at the end of each turn, before the thread may sleep. Returns whether there is work that will wake the
+    /// thread.
     @exclusivity(unchecked) package var endOfTurn: (() -> Bool)?
 
-    /// - Throws: `RunLoopError` when the system has no descriptor left for it.
+    /// - Throws: `RunLoopError` if the system has no descriptor left for it.
     package init(poller kind: PollerKind = .best) throws {
         wakeUp = try WakeUp()
         poller = try kind.make()
@@ -47,16 +48,16 @@ package final class NetworkRunLoop: @unchecked Sendable {
     /// The time on the monotonic clock, in nanoseconds.
     package static var now: MonotonicTime { MonotonicClock.now }
 
-    /// The time of the present turn: read once, when somebody first asks. Exact enough for timeouts.
+    /// The time of the current turn, read once on first use. Exact enough for timeouts.
     package var turnTime: MonotonicTime {
         if timeOfTurn == 0 { timeOfTurn = Self.now }
         return timeOfTurn
     }
 
-    // MARK: Every thread
+    // MARK: Any thread
 
-    /// Runs a block on the loop's thread, after those that were handed over before it. The thread is woken at most
-    /// once for any number of blocks, and not at all while it is awake.
+    /// Runs a block on the loop's thread, after earlier ones. The thread is woken at most once for any number of
+    /// blocks, and not at all while it is awake.
     package func perform(_ block: @escaping Block) { hand(over: .block(block)) }
 
     /// The same for a task.
@@ -73,7 +74,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
         if mustWake { wakeUp.signal() }
     }
 
-    /// Lets `run()` return once it has done what was handed over before.
+    /// Makes `run()` return after it has run all earlier blocks.
     package func stop() {
         inbox.withLock { $0.isStopped = true }
         wakeUp.signal()
@@ -81,16 +82,16 @@ package final class NetworkRunLoop: @unchecked Sendable {
 
     // MARK: The loop's thread
 
-    /// No longer watches a descriptor.
+    /// Stops watching a descriptor.
     package func unwatch(_ descriptor: Int32) throws {
         guard descriptor >= 0 else { return }
         if Int(descriptor) < handlers.count { handlers[Int(descriptor)] = nil }
         try poller.watch(descriptor, for: [])
     }
 
-    /// Watches a descriptor for these events; none means: no longer.
+    /// Watches a descriptor for these events; an empty set stops watching.
     ///
-    /// - Throws: `RunLoopError` when the system refuses. The descriptor is not watched then.
+    /// - Throws: `RunLoopError` if the system refuses. The descriptor is not watched then.
     package func watch(_ descriptor: Int32, for events: FileEvents, handler: any FileEventHandler) throws {
         guard !events.isEmpty else { return try unwatch(descriptor) }
         guard descriptor >= 0 else { throw RunLoopError(call: "watch", number: EBADF) }
@@ -107,8 +108,8 @@ package final class NetworkRunLoop: @unchecked Sendable {
         }
     }
 
-    /// Lets a timer fire once, at a time on the monotonic clock. A timer that is set already is moved. One that is
-    /// set for a time that has passed fires soon, and not before the loop has looked for other events.
+    /// Lets a timer fire once, at a time on the monotonic clock. A timer that is already set is moved. If the time has
+    /// passed, it fires after the loop has checked for other events.
     package func schedule(_ timer: RunLoopTimer, at deadline: MonotonicTime) {
         timers.schedule(timer, at: deadline)
     }
@@ -123,7 +124,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
         outbox.adoptThread()
         while turn() {}
         outbox.leaveThread()
-        // Its identity may be given to another thread.
+        // The system may reuse the thread's identity.
         thread.store(0, ordering: .relaxed)
     }
 
@@ -153,7 +154,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
         return true
     }
 
-    /// Whether the thread may wait: nil when it is to stop.
+    /// Whether the thread may sleep; nil if it must stop.
     private func prepareToSleep() -> Bool? {
         inbox.withLock { inbox in
             guard inbox.items.isEmpty else { return false }
@@ -174,7 +175,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
         }
         if !items.isEmpty { lingering.noteArrival(at: wokenAt != 0 ? wokenAt : Self.now) }
         for item in items { item.run() }
-        // The storage is used again, unless a burst has made it large.
+        // The storage is reused, unless a burst has made it large.
         items.removeAll(keepingCapacity: items.capacity <= 4096)
         spare = items
     }
@@ -182,7 +183,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
     private func fireTimers() {
         guard timers.nextDeadline != nil else { return }
         let now = turnTime
-        // One that sets itself again for now, or for the past, must not keep everything else from its turn.
+        // A timer that sets itself again for now, or for the past, must not starve everything else.
         for _ in 0..<timers.count {
             guard let timer = timers.popDue(now: now) else { return }
             timer.fire()
@@ -193,7 +194,7 @@ package final class NetworkRunLoop: @unchecked Sendable {
         guard let deadline = timers.nextDeadline else { return -1 }
         let now = Self.now
         guard deadline > now else { return 0 }
-        // Rounded up: a timer that fires a little late is right, a loop that spins until it is due is not.
+        // Rounded up: a timer may fire a little late, but the loop must not spin until it is due.
         let (rounded, isEndless) = (deadline - now).addingReportingOverflow(999_999)
         return isEndless ? -1 : Int32(clamping: rounded / 1_000_000)
     }

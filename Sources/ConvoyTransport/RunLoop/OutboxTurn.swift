@@ -1,6 +1,6 @@
 import Foundation
 
-/// The queues for which a turn of a run loop has appended something to the outbox, to be woken at its end.
+/// The queues to which a turn of a run loop has posted something, to be woken at the end of the turn.
 ///
 /// Belongs to the run loop's thread.
 final class OutboxTurn {
@@ -12,14 +12,14 @@ final class OutboxTurn {
         return key
     }()
 
-    /// The turn of the calling thread; nil where that is not a run loop's.
+    /// The turn of the calling thread; nil if that is not a run loop's thread.
     static var current: OutboxTurn? {
         pthread_getspecific(key).map { Unmanaged<OutboxTurn>.fromOpaque($0).takeUnretainedValue() }
     }
 
     func adoptThread() { pthread_setspecific(Self.key, Unmanaged.passUnretained(self).toOpaque()) }
 
-    /// From now on what the thread posts is handed over at once.
+    /// From now on, posting from this thread wakes queues at once.
     func leaveThread() {
         flush()
         pthread_setspecific(Self.key, nil)

@@ -5,7 +5,7 @@ final class PollPoller: Poller {
     private struct Watch {
         var position: Int
         var events: FileEvents
-        /// In which call of `wait` it was watched last. What that call reports may be from before.
+        /// In which call of `wait` the watch was last changed. That call may report events from before the change.
         var call: Int
     }
 
@@ -34,11 +34,10 @@ final class PollPoller: Poller {
     func wait(milliseconds: Int32, _ report: (Int32, FileEvents) -> Void) {
         calls += 1
         guard poll(&entries, nfds_t(entries.count), milliseconds) > 0 else { return }
-        // A report may change what is watched, so the ready ones are taken out first.
+        // A report may change `entries`, so the ready ones are copied first.
         let ready = entries.filter { $0.revents != 0 }
         for entry in ready {
-            // The system does not say whether the number still stands for the same: what is ready stays ready, and
-            // the next call tells.
+            // The number may have been reused since. If the new descriptor is ready, the next call will report it.
             guard let watch = watched[entry.fd], watch.call < calls else { continue }
             let bits = entry.revents
             var events: FileEvents = []

@@ -1,20 +1,20 @@
 import Foundation
 
-/// What a file descriptor is watched for, or has become ready for.
+/// The events for which a file descriptor is watched, or that have occurred.
 package struct FileEvents: OptionSet, Sendable, Hashable {
     package let rawValue: UInt8
     package init(rawValue: UInt8) { self.rawValue = rawValue }
 
     package static let readable = FileEvents(rawValue: 1)
     package static let writable = FileEvents(rawValue: 2)
-    /// The other side hung up, or the descriptor is in error. Always reported, never asked for.
+    /// The other side hung up, or the descriptor has an error. Always reported, never asked for.
     package static let failed = FileEvents(rawValue: 4)
 
-    /// What is reported of a descriptor that is watched for these: nothing if there are none.
+    /// The events that are reported for a descriptor that is watched for these; none if this is empty.
     var reported: FileEvents { isEmpty ? [] : union(.failed) }
 }
 
-/// A system call that the run loop cannot do without refused.
+/// The failure of a system call that the run loop needs.
 package struct RunLoopError: Error, CustomStringConvertible {
     package let call: String
     package let number: Int32
@@ -24,27 +24,26 @@ package struct RunLoopError: Error, CustomStringConvertible {
 
 /// Waits for many file descriptors at once. One thread uses it.
 package protocol Poller: AnyObject {
-    /// Watches a descriptor, whose number is not negative, for exactly these events; none means: no longer.
+    /// Watches a non-negative descriptor for exactly these events; an empty set stops watching.
     func watch(_ descriptor: Int32, for events: FileEvents) throws
 
-    /// Waits until a descriptor is ready or the time is over, and reports each that is. It may also return early.
+    /// Waits until a descriptor is ready or the time is over, and reports all that are ready. It may also return early.
     ///
-    /// A report may change what is watched. What it has changed is not reported any more in the same call, unless it
-    /// is still watched for that; a descriptor that it has watched anew is not mistaken for the one of that number
-    /// before.
+    /// A report may change what is watched. The same call then reports only events that are still watched for, and none
+    /// of an earlier descriptor whose number was reused.
     ///
-    /// - Parameter milliseconds: how long at most; 0 does not wait, a negative number waits without end.
+    /// - Parameter milliseconds: the longest wait; 0 does not wait, a negative number waits forever.
     func wait(milliseconds: Int32, _ report: (_ descriptor: Int32, _ events: FileEvents) -> Void)
 }
 
 /// The kinds of poller that a run loop can be made with.
 package enum PollerKind: Sendable, CaseIterable {
-    /// `epoll(7)`: the cost of a wait depends on what is ready, not on what is watched. Linux only.
+    /// `epoll(7)`: the cost of a wait depends on the number of ready descriptors, not of watched ones. Linux only.
     case epoll
-    /// `poll(2)`: everywhere.
+    /// `poll(2)`, which is available everywhere.
     case poll
 
-    /// The best that this system has.
+    /// The best kind on this system.
     package static var best: PollerKind {
         #if os(Linux)
         .epoll

@@ -1,8 +1,8 @@
 import Foundation
 
-/// Threads of the library's own, and the system's refusal to make one.
+/// Starts threads, and reports if the system refuses to make one.
 ///
-/// Foundation's `Thread.start()` says nothing when there is no thread: what it was to run is lost.
+/// Foundation's `Thread.start()` does not report a refusal, and the work is lost.
 enum SystemThread {
     private final class Launch {
         let name: String
@@ -16,9 +16,9 @@ enum SystemThread {
     /// Runs the body on a new thread, which ends with it.
     ///
     /// - Parameters:
-    ///   - name: at most 15 bytes, which is what Linux takes.
+    ///   - name: at most 15 bytes, the limit of Linux.
     ///   - stackSize: in bytes.
-    /// - Throws: `RunLoopError` when the system makes no further thread; the body is let go of then.
+    /// - Throws: `RunLoopError` if the system makes no further thread. The body is released then.
     static func start(
         name: String, stackSize: Int, _ body: @escaping @Sendable () -> Void
     ) throws(RunLoopError) {
@@ -40,7 +40,7 @@ enum SystemThread {
                 sigemptyset(&signals)
                 sigaddset(&signals, SIGPIPE)
                 pthread_sigmask(SIG_BLOCK, &signals, nil)
-                // Foundation forgets a name that is set from outside.
+                // Set here, as Foundation overwrites a name that is set from outside.
                 Thread.current.name = start.name
                 start.body()
                 return nil

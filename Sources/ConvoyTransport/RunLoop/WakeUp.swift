@@ -1,7 +1,7 @@
 import CEpoll
 import Foundation
 
-/// A descriptor that one thread waits on and others make readable: an eventfd on Linux, a pipe elsewhere.
+/// A descriptor that one thread waits on and others make readable: an eventfd on Linux, a pipe on other systems.
 final class WakeUp: Sendable {
     let readEnd: Int32
     private let writeEnd: Int32
@@ -24,14 +24,14 @@ final class WakeUp: Sendable {
         if writeEnd != readEnd { close(writeEnd) }
     }
 
-    /// Makes the waiting thread go on. Any thread.
+    /// Wakes the waiting thread. Any thread.
     func signal() {
         var one: UInt64 = 1
-        // A full counter or pipe means that the thread has a wake-up waiting already.
+        // A full counter or pipe means that a wake-up is already pending.
         _ = write(writeEnd, &one, MemoryLayout<UInt64>.size)
     }
 
-    /// Takes the signals back. The waiting thread.
+    /// Clears the signals. The waiting thread only.
     func drain() {
         var count: UInt64 = 0
         _ = read(readEnd, &count, MemoryLayout<UInt64>.size)
