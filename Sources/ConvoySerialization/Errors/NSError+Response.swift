@@ -2,7 +2,7 @@ import Foundation
 import FoundationNetworking
 
 extension Error {
-    /// What the serializer made of the body of a response that was an error, if there is anything.
+    /// The object that the serializer made from the body of an error response, if there is one.
     public var serializedResponseObject: Any? {
         (self as NSError).userInfo[URLResponseSerializationErrorKey.responseObject]
     }
@@ -23,7 +23,7 @@ extension NSError {
             .adding(limit, for: URLResponseSerializationErrorKey.limit)
     }
 
-    /// The same error with one more thing in its `userInfo`.
+    /// The same error with one more value in its `userInfo`.
     package func adding(_ value: Any?, for key: String) -> NSError {
         guard let value else { return self }
         var userInfo = self.userInfo
@@ -31,7 +31,7 @@ extension NSError {
         return NSError(domain: domain, code: code, userInfo: userInfo)
     }
 
-    /// This error over another, unless it has an underlying error already. The counterpart of
+    /// This error with another as its underlying error, unless it already has one. The counterpart of
     /// `AFErrorWithUnderlyingError`.
     func over(_ underlying: NSError?) -> NSError {
         guard let underlying, userInfo[NSUnderlyingErrorKey] == nil else { return self }
@@ -42,7 +42,7 @@ extension NSError {
     /// `AFErrorOrUnderlyingErrorHasCodeInDomain`.
     func has(code: Int, in domain: String) -> Bool {
         var next: NSError? = self
-        // A chain is made by hand and could be long, but not endless: errors are immutable.
+        // The chain ends: errors are immutable, so it cannot be circular.
         while let error = next {
             if error.code == code && error.domain == domain { return true }
             next = error.userInfo[NSUnderlyingErrorKey] as? NSError

@@ -2,17 +2,17 @@ import Foundation
 
 /// Why a request could not be made.
 public enum RequestSerializationFailure: String, Sendable, Hashable {
-    /// The method is not a token (RFC 9110, section 5.6.2), or has no place in this kind of request.
+    /// The method is not a token (RFC 9110, section 5.6.2), or is not possible for this kind of request.
     case invalidMethod
     /// A header name is not a token.
     case invalidHeaderName
-    /// A header value has a control character in it, such as a line break.
+    /// A header value contains a control character, such as a line break.
     case invalidHeaderValue
-    /// A header is there twice, in spellings that differ in their case alone.
+    /// A header is given twice, in spellings that differ only in case.
     case repeatedHeader
     /// A user name with a colon cannot be sent with Basic authorization (RFC 7617, section 2).
     case invalidUserName
-    /// The URL is missing, or stopped being one when the query was joined to it.
+    /// The URL is missing, or invalid with the query added.
     case invalidURL
     /// The parameters cannot be expressed in this format.
     case invalidParameters
@@ -20,7 +20,7 @@ public enum RequestSerializationFailure: String, Sendable, Hashable {
     case parametersTooDeep
     /// Text cannot be expressed in the serializer's string encoding.
     case invalidText
-    /// A file URL is not a file URL, or its file cannot be read.
+    /// A URL is not a file URL, or its file cannot be read.
     case unusableFile
     /// A part of a multipart form has a name, type or length that cannot be sent.
     case invalidPart

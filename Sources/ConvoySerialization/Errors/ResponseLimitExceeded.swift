@@ -1,15 +1,15 @@
-/// Which limit a response passed.
+/// Which limit a response exceeded.
 public enum ResponseLimitExceeded: String, Sendable, Hashable {
     /// ``ResponseLimits/maximumBodySize``.
     case bodySize
     /// ``ResponseLimits/maximumNestingDepth``.
     case nestingDepth
-    /// A property list that is small in bytes and immense as a tree.
+    /// A property list that is small in bytes but expands to a huge tree.
     case expansion
-    /// An XML document with declarations of its own, such as entities.
+    /// An XML document with a document type that contains declarations, such as entities.
     case declarations
-    /// An image with more pixels than are wanted.
+    /// An image with more pixels than allowed.
     case pixelCount
-    /// An image that is wider or higher than is wanted.
+    /// An image that is wider or higher than allowed.
     case imageDimension
 }

@@ -1,15 +1,15 @@
 import Foundation
 
-/// A JSON text as a tree (RFC 8259) that loses nothing: numbers keep their digits, objects the order of their members.
+/// A JSON value as a lossless tree (RFC 8259): numbers keep their digits, objects the order of their members.
 ///
-/// Two trees are equal as RFC 6902 has it (section 4.6): numbers by their value, text by its code points, and the
-/// members of objects in any order.
+/// Trees are compared as in RFC 6902, section 4.6: numbers by value, strings by code points, and the members of objects
+/// in any order.
 public enum JSON: Sendable {
     /// `null`.
     case null
     /// `true` or `false`.
     case bool(Bool)
-    /// A number, as it is written.
+    /// A number, as written.
     case number(JSONNumber)
     /// Text.
     case string(String)
@@ -18,17 +18,17 @@ public enum JSON: Sendable {
     /// Values by key.
     case object(JSONObject)
 
-    /// Reads a text in UTF-8, with or without a byte-order mark.
+    /// Parses UTF-8, with or without a byte-order mark.
     ///
-    /// It is strict where Foundation's parser on Linux is not: a comma before a closing bracket is an error, and so is
-    /// a key that an object has twice.
+    /// It is stricter than Foundation's parser on Linux: a comma before a closing bracket is an error, and so is a
+    /// repeated key.
     ///
-    /// - Parameter maximumDepth: how deep arrays and objects may be nested; a stack frame goes with each.
+    /// - Parameter maximumDepth: how deep arrays and objects may be nested; each level takes a stack frame.
     public init(parsing data: Data, maximumDepth: Int = 512) throws(JSONSyntaxError) {
         self = try JSONParser.value(of: data, maximumDepth: maximumDepth)
     }
 
-    /// The value that a pointer leads to; nil where it leads nowhere.
+    /// The value at a pointer; nil if there is none.
     public subscript(pointer: JSONPointer) -> JSON? {
         var value = self
         for token in pointer.tokens {
@@ -52,7 +52,8 @@ extension JSON: Hashable {
         case (.null, .null): true
         case (.bool(let one), .bool(let other)): one == other
         case (.number(let one), .number(let other)): one == other
-        // `String` takes different code points for the same text: a letter with an accent, and one before an accent.
+        // `String` considers canonically equivalent strings equal, such as a precomposed letter and one with a
+        // combining accent.
         case (.string(let one), .string(let other)): one.utf8.elementsEqual(other.utf8)
         case (.array(let one), .array(let other)): one == other
         case (.object(let one), .object(let other)): one == other
@@ -73,7 +74,7 @@ extension JSON: Hashable {
 }
 
 extension JSON: CustomStringConvertible {
-    /// The text of the tree, without any space.
+    /// The JSON text, without whitespace.
     public var description: String {
         var output = JSONOutput()
         write(to: &output)

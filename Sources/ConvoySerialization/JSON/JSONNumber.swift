@@ -1,14 +1,14 @@
 import ConvoySupport
 import Foundation
 
-/// A number with all the digits that it is written with (RFC 8259, section 6).
+/// A number that keeps all its digits (RFC 8259, section 6).
 ///
-/// Two numbers are equal when their values are: `1.10`, `1.1` and `11e-1`.
+/// Numbers are compared by value: `1.10`, `1.1` and `11e-1` are equal.
 public struct JSONNumber: Sendable {
-    /// As it is written: `-12.50e+3`.
+    /// The number as written: `-12.50e+3`.
     public let text: String
 
-    /// A number by its text; nil for one that is no number in JSON, such as `+1`, `.5`, `01` and `NaN`.
+    /// A number from its text; nil for text that is not a JSON number, such as `+1`, `.5`, `01` and `NaN`.
     public init?(_ text: String) {
         guard !text.isEmpty, JSONNumber.length(text.utf8) == text.utf8.count else { return nil }
         self.text = text
@@ -17,29 +17,29 @@ public struct JSONNumber: Sendable {
     /// A whole number of any width.
     public init(_ value: some BinaryInteger) { text = value.description }
 
-    /// The shortest text that reads back as the same number; nil for one that is not finite.
+    /// A number in the shortest form that parses to the same value; nil for one that is not finite.
     public init?(_ value: Double) {
         guard value.isFinite else { return nil }
         let text = value.description
         self.text = text.hasSuffix(".0") ? String(text.dropLast(2)) : text
     }
 
-    /// A decimal number, with all its digits; nil for one that is none.
+    /// A decimal number, with all its digits; nil for NaN.
     public init?(_ value: Decimal) { self.init(value.description) }
 
-    /// The nearest number of this type; nil for one beyond its range.
+    /// The nearest `Double`; nil for a number beyond its range.
     public var double: Double? { Double(text).flatMap { $0.isFinite ? $0 : nil } }
 
-    /// The same number; nil for one that is not whole, or beyond the range.
+    /// The number as an integer; nil for one that is not whole, or beyond the range.
     public func integer<Integer: FixedWidthInteger>(as type: Integer.Type = Integer.self) -> Integer? {
         guard let value else { return Integer(text) }
-        // No integer of Swift has a thousand digits.
+        // No Swift integer has a thousand digits.
         guard value.exponent >= 0, value.exponent < 1000 else { return nil }
         let zeros = String(repeating: "0", count: value.exponent)
         return Integer((value.isNegative ? "-" : "") + value.digits + zeros)
     }
 
-    /// How many bytes at the beginning are a number; 0 where none begins, or where it stops in the middle.
+    /// How many bytes at the beginning form a number; 0 if there is none, or an incomplete one.
     static func length(_ bytes: some Collection<UInt8>) -> Int {
         var rest = bytes[...]
         func digits() -> Int {
@@ -67,7 +67,7 @@ public struct JSONNumber: Sendable {
 }
 
 extension JSONNumber: CustomStringConvertible {
-    /// As it is written.
+    /// The number as written.
     public var description: String { text }
 }
 
@@ -82,7 +82,7 @@ extension JSONNumber: Hashable {
         if let value { hasher.combine(value) } else { hasher.combine(text) }
     }
 
-    /// The digits from the first to the last that is not zero, and the power of ten of the last of them.
+    /// The value: the digits without leading and trailing zeros, and the power of ten of the last one.
     private struct Value: Hashable {
         var isNegative: Bool
         var digits: String

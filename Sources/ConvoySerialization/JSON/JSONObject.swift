@@ -1,7 +1,7 @@
-/// The members of a JSON object, in the order in which they are written, none of them twice.
+/// The members of a JSON object, in the order written, with unique keys.
 ///
-/// Keys are compared by their code points (RFC 6901, section 4). Two objects are equal when they have the same members
-/// in any order.
+/// Keys are compared by code points (RFC 6901, section 4). Two objects are equal if they have the same members in any
+/// order.
 public struct JSONObject: Sendable {
     /// A key and its value.
     public struct Member: Sendable {
@@ -24,7 +24,7 @@ public struct JSONObject: Sendable {
     /// An object without members.
     public init() {}
 
-    /// Adds a member behind the others, unless there is one with its key; then false, and nothing changes.
+    /// Adds a member after the others. Returns false, and changes nothing, if the key exists already.
     @discardableResult
     public mutating func append(key: String, value: JSON) -> Bool {
         guard self[key] == nil else { return false }
@@ -36,7 +36,7 @@ public struct JSONObject: Sendable {
     /// The value of a key.
     public subscript(key: String) -> JSON? { places[CodePoints(text: key)].map { members[$0].value } }
 
-    /// A text that is equal to another only if it has the same code points, which `String` does not ask.
+    /// A string that is compared by its code points, unlike `String`.
     private struct CodePoints: Hashable {
         let text: String
 
@@ -50,7 +50,7 @@ extension JSONObject: Hashable {
     }
 
     public func hash(into hasher: inout Hasher) {
-        // Whatever the order is.
+        // Independent of the order.
         hasher.combine(
             members.reduce(0) { sum, member in
                 var hasher = Hasher()

@@ -1,19 +1,19 @@
 import ConvoySupport
 
-/// JSON as it is written, byte by byte.
+/// A buffer for writing JSON.
 struct JSONOutput {
     var bytes: [UInt8] = []
-    /// Whether `/` is written `\/`, as `JSONSerialization` does.
+    /// Whether `/` is written as `\/`, as by `JSONSerialization`.
     var escapesSlashes = false
 
     mutating func append(_ text: String) { bytes.append(contentsOf: text.utf8) }
 
-    /// A text in quotes (RFC 8259, section 7).
+    /// Appends a quoted string (RFC 8259, section 7).
     mutating func appendQuoted(_ text: String) {
         bytes.append(UInt8(ascii: "\""))
         var text = text
         text.withUTF8 { content in
-            // Most texts have nothing to escape, and are copied in one piece.
+            // Most strings need no escapes, and are copied in one piece.
             var copied = 0
             for (index, byte) in content.enumerated() {
                 guard

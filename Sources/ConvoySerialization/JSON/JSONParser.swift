@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// Reads JSON from UTF-8 (RFC 8259), and finds places in it.
+/// Parses JSON in UTF-8 (RFC 8259), and finds the positions of values in it.
 package struct JSONParser {
     private let bytes: [UInt8]
     private var index = 0
@@ -15,9 +15,9 @@ package struct JSONParser {
         return value
     }
 
-    /// Where the value that a pointer leads to begins in a text, or its key, if it has one.
+    /// The position of the value at a pointer, or of its key.
     ///
-    /// Reading again costs less than to keep a place with every value, as long as few are asked for.
+    /// Parsing again is cheaper than storing a position with every value, as few are needed.
     package static func position(of pointer: JSONPointer, key wantsKey: Bool = false, in data: Data) -> JSONPosition? {
         var parser = JSONParser(data, maximumDepth: 512)
         guard let offset = try? parser.offset(of: pointer, key: wantsKey) else { return nil }
@@ -58,7 +58,7 @@ package struct JSONParser {
         }
     }
 
-    /// Goes through the members of an object, each of which the closure reads from behind its colon.
+    /// Parses the members of an object. The closure reads each value, after the colon.
     private mutating func members(
         _ depth: Int, _ read: (inout JSONParser, String, Int) throws(JSONSyntaxError) -> Void
     ) throws(JSONSyntaxError) {
@@ -78,7 +78,7 @@ package struct JSONParser {
         }
     }
 
-    /// The same of an array.
+    /// Parses the elements of an array. The closure reads each.
     private mutating func elements(
         _ depth: Int, _ read: (inout JSONParser) throws(JSONSyntaxError) -> Void
     ) throws(JSONSyntaxError) {
@@ -157,7 +157,7 @@ package struct JSONParser {
     }
 
     private mutating func number() throws(JSONSyntaxError) -> JSONNumber {
-        // All that could belong to it, so that `01` is not a zero before something else.
+        // All characters that numbers may contain, so that `01` is not read as `0` and a rest.
         let end = bytes[index...].firstIndex { !ASCII.isDigit($0) && !"+-.eE".utf8.contains($0) } ?? bytes.count
         guard let number = JSONNumber(String(decoding: bytes[index..<end], as: UTF8.self)) else {
             throw problem("a number that JSON does not know")
@@ -172,7 +172,7 @@ package struct JSONParser {
         return value
     }
 
-    // MARK: Places
+    // MARK: Positions
 
     private mutating func offset(of pointer: JSONPointer, key wantsKey: Bool) throws(JSONSyntaxError) -> Int? {
         var found: Int?

@@ -1,15 +1,15 @@
 import ConvoySupport
 
-/// The way from the root of a JSON tree to one of its values (RFC 6901): `/requests/0/id`.
+/// The path from the root of a JSON tree to one of its values (RFC 6901): `/requests/0/id`.
 public struct JSONPointer: Sendable {
-    /// The keys and indices on the way, as they are, with no escapes.
+    /// The keys and indices of the path, unescaped.
     public var tokens: [String]
 
-    /// The way to the root itself, or one of these steps.
+    /// A pointer with these tokens; by default to the root.
     public init(tokens: [String] = []) { self.tokens = tokens }
 
-    /// A pointer by its text, which is empty or begins with `/`, and where `~1` stands for `/` and `~0` for `~`; nil
-    /// for any other text.
+    /// A pointer from its text, which is empty or begins with `/`, with `~1` for `/` and `~0` for `~`; nil for other
+    /// text.
     public init?(_ text: String) {
         guard text.isEmpty || text.utf8.first == UInt8(ascii: "/") else { return nil }
         tokens = []
@@ -31,10 +31,10 @@ public struct JSONPointer: Sendable {
         }
     }
 
-    /// One step further.
+    /// The pointer with one more token.
     public func appending(_ token: String) -> JSONPointer { JSONPointer(tokens: tokens + [token]) }
 
-    /// The index that a token is in an array: decimal digits, and no zero before others.
+    /// A token as an array index: decimal digits without leading zeros; nil for other tokens.
     static func index(_ token: String) -> Int? {
         let isPlain = token.utf8.allSatisfy(ASCII.isDigit) && (token.utf8.count == 1 || token.utf8.first != 0x30)
         return isPlain ? Int(token) : nil

@@ -1,21 +1,21 @@
-/// What is wrong with a text that should be JSON, and where.
+/// A syntax error in JSON, and its position.
 public struct JSONSyntaxError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// In a few words, without anything of the text itself.
+    /// A short description, which contains nothing of the text itself.
     public let reason: String
-    /// Where.
+    /// The position of the error.
     public let position: JSONPosition
 
-    /// A reason and a place.
+    /// An error with a reason and a position.
     public init(_ reason: String, at position: JSONPosition) {
         self.reason = reason
         self.position = position
     }
 
-    /// The place and the reason.
+    /// The position and the reason.
     public var description: String { "line \(position.line), column \(position.column): \(reason)" }
 }
 
-/// A place in a text; both numbers begin at 1.
+/// A position in a text; both numbers begin at 1.
 public struct JSONPosition: Sendable, Equatable {
     /// The line.
     public var line = 1
@@ -25,7 +25,7 @@ public struct JSONPosition: Sendable, Equatable {
     /// The beginning of a text.
     public init() {}
 
-    /// The place of a byte.
+    /// The position of a byte.
     init(offset: Int, in bytes: some Collection<UInt8>) {
         for byte in bytes.prefix(offset) {
             if byte == 0x0A {

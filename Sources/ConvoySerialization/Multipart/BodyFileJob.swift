@@ -45,7 +45,7 @@ final class BodyFileJob: Sendable {
         if stream.streamStatus == .notOpen { stream.open() }
         defer { stream.close() }
 
-        // A name of its own: two that write the same file do not meet before the last moment.
+        // A unique name, so that two jobs for the same file do not interfere before the final rename.
         let suffix = String(UInt64.random(in: .min ... .max), radix: 36)
         let file = FileWriter(path: path, partialPath: "\(path).\(suffix).part", replaces: true, mode: 0o600)
         try file.open()

@@ -1,6 +1,6 @@
 import Foundation
 
-/// A file on disk that is sent as a part: a path and the length that was promised for it.
+/// A file on disk that is sent as a part: its path, and its length when it was added.
 struct FileSource: Sendable {
     let path: String
     let length: Int64
@@ -12,7 +12,7 @@ struct FileSource: Sendable {
         }
         path = url.path
         do {
-            // Opened and not only looked at, because that alone shows that it may be read.
+            // Opened, not just checked with `stat`, as only that shows that it can be read.
             let file = try OpenFile(path: path)
             length = file.length
         } catch {
@@ -27,7 +27,7 @@ struct FileSource: Sendable {
         return file
     }
 
-    /// The error for a file that has another length than was promised in `Content-Length`.
+    /// The error for a file whose length no longer fits `Content-Length`.
     var changed: NSError {
         .request(
             .unusableFile, "The file changed its size after it was added to the request.", subject: path,

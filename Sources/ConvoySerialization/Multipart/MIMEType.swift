@@ -3,13 +3,13 @@ import Foundation
 
 /// Media types of files by their extension.
 ///
-/// The table is the system's (`/etc/mime.types`, Debian's `media-types`), read once when first needed, and behind it
-/// the few types that are uploaded most, for systems that have no table and for what it leaves out.
+/// The table is the system's (`/etc/mime.types`, from Debian's `media-types`), read once on first use. The most common
+/// types are built in, for systems without a table and for what it omits.
 public enum MIMEType {
-    /// The type of a file about which nothing is known.
+    /// The type of a file of unknown type.
     public static let unknown = "application/octet-stream"
 
-    /// The media type for an extension without its dot, in any case; ``unknown`` where there is none.
+    /// The media type for an extension, without the dot and in any case; ``unknown`` if there is none.
     public static func type(forPathExtension pathExtension: String) -> String {
         table[pathExtension.lowercased()] ?? unknown
     }
@@ -19,7 +19,7 @@ public enum MIMEType {
         if let text = try? String(contentsOfFile: "/etc/mime.types", encoding: .utf8) {
             table.merge(parse(text)) { _, system in system }
         }
-        // Apple's type, which AFNetworking sends. The certificate may be PEM, which `application/pkix-cert` is not.
+        // Apple's type, which AFNetworking sends. A certificate may be in PEM, which `application/pkix-cert` is not.
         table["cer"] = "application/x-x509-ca-cert"
         return table
     }()
@@ -62,7 +62,8 @@ public enum MIMEType {
         video/webm webm
         """)
 
-    /// A table in the format of `mime.types`: a type, then its extensions. The first mention of an extension counts.
+    /// Parses a table in the format of `mime.types`: a type, then its extensions. The first line with an extension
+    /// counts.
     static func parse(_ text: String) -> [String: String] {
         var table: [String: String] = [:]
         for line in text.utf8.split(separator: UInt8(ascii: "\n")) {

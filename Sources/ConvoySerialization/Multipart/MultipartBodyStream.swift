@@ -1,20 +1,21 @@
 import Foundation
 
-/// The body of a multipart form, as a stream that reads its parts when they are due. The counterpart of
+/// The body of a multipart form, as a stream that reads each part when it is needed. The counterpart of
 /// `AFMultipartBodyStream`.
 ///
-/// Its memory is that of the parts that are in memory already; files are read straight into the reader's buffer.
-/// Reading may wait for a disk, so it belongs on a thread that may. As with any stream, one thread at a time.
+/// It takes no memory besides that of parts that are in memory; files are read directly into the caller's buffer.
+/// Reading may block on a disk, so it must be done on a thread that may block. As with any stream, one thread at a
+/// time.
 ///
-/// A part that does not have the length that was promised for it, a file that changed size, ends the stream with an
-/// error: `read` returns -1, the status is `.error`. `streamError` can be asked at any time, and is nil where there is
+/// If a part does not have its announced length, such as a file that has changed its size, the stream ends with an
+/// error: `read` returns -1, and the status is `.error`. `streamError` can be read at any time, and is nil if there is
 /// none (Foundation's own streams crash on Linux).
 public final class MultipartBodyStream: InputStream, ReplayableBodyStream, ThrottledBodyStream {
-    /// The exact number of bytes that the stream gives.
+    /// The exact length of the stream in bytes.
     public let contentLength: Int64
-    /// The most bytes that one read gives; `Int.max` for no limit.
+    /// The maximum number of bytes per read; `Int.max` for no limit.
     public let packetSize: Int
-    /// The pause after each packet, in seconds. It is for the transport; reading never sleeps.
+    /// The pause after each packet, in seconds. It is made by the transport; reading never sleeps.
     public let delay: TimeInterval
 
     private let layout: MultipartLayout
@@ -33,7 +34,7 @@ public final class MultipartBodyStream: InputStream, ReplayableBodyStream, Throt
 
     // MARK: ReplayableBodyStream
 
-    /// A fresh stream over the same parts. Files are read again from the disk.
+    /// A new stream over the same parts. Files are read again from disk.
     ///
     /// - Throws: as ``ReplayableBodyStream/replay()``.
     public func replay() throws -> InputStream {
@@ -57,8 +58,8 @@ public final class MultipartBodyStream: InputStream, ReplayableBodyStream, Throt
         status = .closed
     }
 
-    /// Reads up to `length` bytes and never more than ``packetSize``: 0 at the end, -1 on an error and on a stream
-    /// that is not open.
+    /// Reads up to `length` bytes, but never more than ``packetSize``. Returns 0 at the end, and -1 on an error or if
+    /// the stream is not open.
     public override func read(_ buffer: UnsafeMutablePointer<UInt8>, maxLength length: Int) -> Int {
         if status == .atEnd { return 0 }
         guard status == .open, length >= 0 else { return -1 }
@@ -83,7 +84,7 @@ public final class MultipartBodyStream: InputStream, ReplayableBodyStream, Throt
         return count
     }
 
-    /// There is no buffer of this stream's own to look into.
+    /// Not supported: the stream has no buffer of its own.
     public override func getBuffer(
         _ buffer: UnsafeMutablePointer<UnsafeMutablePointer<UInt8>?>, length: UnsafeMutablePointer<Int>
     ) -> Bool { false }

@@ -4,18 +4,18 @@ import FoundationNetworking
 
 /// The parts of a `multipart/form-data` body (RFC 7578). The counterpart of `AFMultipartFormData`.
 ///
-/// Files are named here and read when the body is sent, in constant memory. What cannot be sent (a media type with a
-/// line break in it) is remembered, and the request is refused with it.
+/// Files are only named here, and read when the body is sent, in constant memory. If a part cannot be sent (a media
+/// type with a line break in it), making the request throws.
 ///
 /// Names and file names are escaped as the WHATWG HTML standard says (section 4.10.21.8): `"` becomes `%22`, line
-/// breaks `%0D` and `%0A`, everything else is UTF-8 as it is.
+/// breaks `%0D` and `%0A`, and everything else is sent as UTF-8.
 public struct MultipartFormData {
-    /// What separates the parts. Random, so that no part can have been made to contain it.
+    /// The separator between the parts. Random, so that no part can be crafted to contain it.
     public let boundary: String
 
-    /// The most bytes that one read of the body gives; `Int.max` for no limit.
+    /// The maximum number of bytes per read of the body; `Int.max` for no limit.
     public private(set) var packetSize = Int.max
-    /// The time that the transfer waits after each packet, in seconds.
+    /// The pause of the transfer after each packet, in seconds.
     public private(set) var delay: TimeInterval = 0
 
     /// A packet size for slow mobile networks, in bytes; `kAFUploadStream3GSuggestedPacketSize`.
@@ -33,24 +33,25 @@ public struct MultipartFormData {
             let digits = String(value, radix: 16, uppercase: true)
             return String(repeating: "0", count: 8 - digits.count) + digits
         }
-        // The system's generator, which cannot be predicted from earlier boundaries.
+        // The system's generator is unpredictable, even from earlier boundaries.
         var generator = SystemRandomNumberGenerator()
         return "Boundary+\(hexadecimal(generator.next()))\(hexadecimal(generator.next()))"
     }
 
     // MARK: Parts
 
-    /// A value: a part with nothing but its name. `appendPartWithFormData:name:`.
+    /// Appends a value: a part with only a name. `appendPartWithFormData:name:`.
     public mutating func appendPart(formData data: Data, name: String) {
         append(fields(name: name), .data(data))
     }
 
-    /// A file from memory. `appendPartWithFileData:name:fileName:mimeType:`.
+    /// Appends a file from memory. `appendPartWithFileData:name:fileName:mimeType:`.
     public mutating func appendPart(fileData data: Data, name: String, fileName: String, mimeType: String) {
         append(fields(name: name, fileName: fileName, mimeType: mimeType), .data(data))
     }
 
-    /// A file from disk, with its own name and the media type of its extension. `appendPartWithFileURL:name:error:`.
+    /// Appends a file from disk, with its own name and the media type of its extension.
+    /// `appendPartWithFileURL:name:error:`.
     ///
     /// - Throws: as ``appendPart(fileURL:name:fileName:mimeType:)``.
     public mutating func appendPart(fileURL: URL, name: String) throws {
@@ -58,23 +59,23 @@ public struct MultipartFormData {
         try appendPart(fileURL: fileURL, name: name, fileName: fileURL.lastPathComponent, mimeType: type)
     }
 
-    /// A file from disk. `appendPartWithFileURL:name:fileName:mimeType:error:`.
+    /// Appends a file from disk. `appendPartWithFileURL:name:fileName:mimeType:error:`.
     ///
-    /// Its length is taken now. A file that has another length when it is sent ends the transfer with an error.
+    /// Its length is read now. If it has another length when it is sent, the transfer fails.
     ///
     /// - Throws: `NSURLErrorBadURL` (-1000) in ``URLRequestSerializationErrorDomain`` with the reason "Expected URL to
-    ///   be a file URL" or "File URL not reachable.", the latter also for what is not a regular file.
+    ///   be a file URL" or "File URL not reachable.", the latter also if it is not a regular file.
     public mutating func appendPart(fileURL: URL, name: String, fileName: String, mimeType: String) throws {
         let file = try FileSource(url: fileURL)
         append(fields(name: name, fileName: fileName, mimeType: mimeType), .file(file))
     }
 
-    /// A file from a stream, of which `length` bytes are sent.
+    /// Appends a file from a stream, of which `length` bytes are sent.
     /// `appendPartWithInputStream:name:fileName:length:mimeType:`.
     ///
     /// A stream can be read once. Unless it is a ``ReplayableBodyStream``, a redirect or an authentication that needs
-    /// the body a second time fails; give a closure that makes streams to avoid that. A stream that ends before its
-    /// length is an error; what it has beyond is not read.
+    /// the body a second time fails; to avoid that, pass a closure that makes streams. A stream that ends before
+    /// `length` is an error; bytes beyond it are not read.
     public mutating func appendPart(
         inputStream: InputStream, name: String, fileName: String, length: Int64, mimeType: String
     ) {
@@ -83,7 +84,7 @@ public struct MultipartFormData {
             .stream(StreamSource(inputStream, length: length)))
     }
 
-    /// A file from a stream that is made anew each time that the body is sent.
+    /// Appends a file from a stream that is made again each time the body is sent.
     public mutating func appendPart(
         name: String, fileName: String, length: Int64, mimeType: String,
         makingStream: @escaping @Sendable () throws -> InputStream
@@ -93,15 +94,15 @@ public struct MultipartFormData {
             .stream(StreamSource(length: length, making: makingStream)))
     }
 
-    /// Headers of your own, sent in the order of their names, and a body. `appendPartWithHeaders:body:`.
+    /// Appends a part with the given headers, sorted by name, and a body. `appendPartWithHeaders:body:`.
     public mutating func appendPart(headers: [String: String], body: Data) {
         append(headers.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }, .data(body))
     }
 
-    /// Slows the upload down: after each `packetSize` bytes the transfer pauses for `delay` seconds.
+    /// Throttles the upload: the transfer pauses for `delay` seconds after each `packetSize` bytes.
     /// `throttleBandwidthWithPacketSize:delay:`.
     ///
-    /// Nothing sleeps here: the transport that sends the body pauses the transfer. See ``ThrottledBodyStream``.
+    /// The transport pauses the transfer; no thread sleeps. See ``ThrottledBodyStream``.
     public mutating func throttleBandwidth(packetSize: Int, delay: TimeInterval) {
         guard packetSize > 0, delay >= 0, delay.isFinite else {
             fail("The packet size must be positive, and the delay a number of seconds.")
@@ -131,12 +132,12 @@ public struct MultipartFormData {
         parts.append(MultipartPart(headers: headers, body: body))
     }
 
-    /// Keeps the first failure, which the request is refused with.
+    /// Keeps the first failure, which making the request throws.
     private mutating func fail(_ reason: String, subject: String? = nil) {
         if failure == nil { failure = .request(.invalidPart, reason, subject: subject) }
     }
 
-    /// Names of fields have their line breaks made CRLF first, as the standard wants; those of files do not.
+    /// In field names, line breaks are first normalized to CRLF, as the standard requires; in file names they are not.
     static func escapedName(_ name: String) -> String {
         guard needsEscape(name) else { return name }
         var text = ""

@@ -6,7 +6,7 @@ struct MultipartLayout {
     /// The exact length in bytes.
     let length: Int64
 
-    /// - Throws: when the sum of the lengths is no 64-bit number.
+    /// - Throws: if the sum of the lengths exceeds 64 bits.
     init(parts: [MultipartPart], boundary: String) throws {
         var pieces: [MultipartPart.Body] = []
         var pending = ""

@@ -1,6 +1,6 @@
 import Foundation
 
-/// One part of a form: its header lines and where its bytes come from.
+/// One part of a form: its headers and the source of its bytes.
 struct MultipartPart {
     enum Body {
         case data(Data)

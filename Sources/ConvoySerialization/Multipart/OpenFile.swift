@@ -1,9 +1,9 @@
 import ConvoySupport
 import Foundation
 
-/// A regular file that is open for reading, by its descriptor.
+/// A regular file that is open for reading.
 ///
-/// Foundation's file streams say nothing of a length, and their errors cannot be asked for safely on Linux.
+/// Foundation's file streams do not tell the length, and reading their errors is unsafe on Linux.
 final class OpenFile {
     private let descriptor: Int32
 
@@ -13,9 +13,9 @@ final class OpenFile {
         return fstat(descriptor, &information) == 0 ? Int64(information.st_size) : -1
     }
 
-    /// - Throws: in `NSPOSIXErrorDomain`, with the path.
+    /// - Throws: an error in `NSPOSIXErrorDomain`, with the path.
     init(path: String) throws {
-        // Without O_NONBLOCK, opening a pipe would wait for its writer; for a regular file it means nothing.
+        // Without O_NONBLOCK, opening a pipe would wait for its writer; for regular files it has no effect.
         descriptor = Self.retrying { systemOpen(path) }
         guard descriptor >= 0 else { throw SystemError().error(path: path) }
         var information = stat()
@@ -32,7 +32,7 @@ final class OpenFile {
 
     deinit { _ = close(descriptor) }
 
-    /// The number of bytes read, 0 at the end of the file.
+    /// Returns the number of bytes read; 0 at the end of the file.
     func read(into buffer: UnsafeMutablePointer<UInt8>, count: Int) throws -> Int {
         let result = Self.retrying { systemRead(descriptor, buffer, count) }
         guard result >= 0 else { throw SystemError().error(path: nil) }

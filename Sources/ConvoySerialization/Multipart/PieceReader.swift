@@ -1,9 +1,9 @@
 import ConvoySupport
 import Foundation
 
-/// Reads one piece of a form body to its promised end.
+/// Reads one piece of a form's body, and checks its length.
 class PieceReader {
-    /// The number of bytes read; 0 when the piece is over, after its length was found to be the promised one.
+    /// Returns the number of bytes read; 0 at the end of the piece, once its length has been checked.
     func read(into buffer: UnsafeMutablePointer<UInt8>, count: Int) throws -> Int { 0 }
 
     static func reader(of piece: MultipartPart.Body) throws -> PieceReader {
@@ -51,7 +51,7 @@ private final class FileReader: PieceReader {
             remaining -= Int64(count)
             return count
         }
-        // A file that has grown meanwhile would be sent cut off in the middle of what was being written.
+        // Otherwise a file that has grown meanwhile would be sent truncated.
         guard file.length == source.length else { throw source.changed }
         return 0
     }

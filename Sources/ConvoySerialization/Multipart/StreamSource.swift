@@ -1,7 +1,7 @@
 import Foundation
 import Synchronization
 
-/// A stream that is sent as a part, of which `length` bytes are promised.
+/// A stream of which `length` bytes are sent as a part.
 final class StreamSource {
     let length: Int64
     private let stream: InputStream?
@@ -20,7 +20,7 @@ final class StreamSource {
         self.make = make
     }
 
-    /// A stream to read from the start, not opened. A plain one is given out once, because it can be read only once.
+    /// An unopened stream to read from the start. A plain stream is returned only once, as it can be read only once.
     func take() throws -> InputStream {
         if let make { return try make() }
         guard let stream, !isTaken.exchange(true, ordering: .acquiringAndReleasing) else {
@@ -30,7 +30,7 @@ final class StreamSource {
         return stream
     }
 
-    /// Throws when ``take()`` would.
+    /// Throws if ``take()`` would throw.
     func checkAvailable() throws {
         guard make == nil, !(stream is any ReplayableBodyStream), isTaken.load(ordering: .acquiring) else { return }
         throw StreamSource.exhausted("A part of the form comes from a stream, which was read already.")

@@ -6,20 +6,20 @@ extension URLRequestSerialization {
     /// A new request with a `multipart/form-data` body (RFC 7578);
     /// `multipartFormRequestWithMethod:URLString:parameters:constructingBodyWithBlock:error:`.
     ///
-    /// The parameters become one part for each field of the query style, in its order, before the parts that the
-    /// closure appends: data raw, null empty, everything else as text in the serializer's `stringEncoding`.
+    /// The parameters become one part for each field of the query style, before the parts that the closure appends.
+    /// Data is sent raw, null as an empty part, everything else as text in the serializer's `stringEncoding`.
     ///
-    /// The body is an unopened ``MultipartBodyStream``; `Content-Length` is its exact length. With no parts at all the
-    /// request is returned as it would be without a form.
+    /// The body is an unopened ``MultipartBodyStream``; `Content-Length` is its exact length. Without any parts, the
+    /// request has no form body.
     ///
     /// - Parameters:
-    ///   - method: any but GET and HEAD.
-    ///   - url: where to.
+    ///   - method: any method but GET and HEAD.
+    ///   - url: the URL of the request.
     ///   - parameters: fields to send before the parts; nil for none.
-    ///   - headers: headers for this request alone; nil values remove.
+    ///   - headers: headers for this request only; a nil value removes a field.
     ///   - constructingBody: appends the parts. Called once, before this function returns.
-    /// - Throws: as ``request(method:url:parameters:headers:)``; what the closure throws; for a part that cannot be
-    ///   sent.
+    /// - Throws: as ``request(method:url:parameters:headers:)``; the closure's error; an error for a part that cannot
+    ///   be sent.
     public func multipartFormRequest(
         method: HTTPMethod = .post, url: URL, parameters: Parameter? = nil, headers: [String: String?] = [:],
         constructingBody: (inout MultipartFormData) throws -> Void = { _ in }
@@ -45,7 +45,7 @@ extension URLRequestSerialization {
         let stream = MultipartBodyStream(layout: layout, packetSize: form.packetSize, delay: form.delay)
         request.httpBody = nil
         request.httpBodyStream = stream
-        // One assignment, which costs less than a single call for each field.
+        // One assignment, as that is cheaper than even a single call for one field.
         var fields = request.allHTTPHeaderFields ?? [:]
         for name in fields.keys where HTTPSyntax.isSameField(name, "Content-Type") { fields[name] = nil }
         for name in fields.keys where HTTPSyntax.isSameField(name, "Content-Length") { fields[name] = nil }

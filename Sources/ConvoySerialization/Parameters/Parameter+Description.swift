@@ -2,9 +2,9 @@ import ConvoySupport
 import Foundation
 
 extension Parameter: CustomStringConvertible {
-    /// What the value is in AFNetworking's query style: text as it is, booleans as `1` or `0`, dates as
-    /// `2013-01-01 00:00:00 +0000`, bytes as Base64. Containers list their elements in a fixed order, by which sets
-    /// are sorted. Nesting deeper than ``maximumDepth`` is shown as `…`.
+    /// The value in AFNetworking's query style: text unchanged, booleans as `1` or `0`, dates as `2013-01-01 00:00:00
+    /// +0000`, bytes as Base64. Containers list their elements in a fixed order. Sets are sorted by this text. Nesting
+    /// deeper than ``maximumDepth`` is shown as `…`.
     public var description: String { description(depth: 0) }
 
     private func description(depth: Int) -> String {
@@ -29,11 +29,11 @@ extension Parameter: CustomStringConvertible {
         }
     }
 
-    /// The nesting that every request serializer accepts. Deeper trees are an error, because following them would
-    /// end the stack of the thread that serializes.
+    /// The maximum nesting for all request serializers. Deeper trees are an error, as recursing into them would
+    /// overflow the stack.
     public static let maximumDepth = 512
 
-    /// The shortest text that reads back as the same number, as `NSNumber` describes it: `3` for 3.0, `1e+20`.
+    /// The shortest text that parses to the same number, as in `NSNumber`'s description: `3` for 3.0, `1e+20`.
     static func text(of value: Double) -> String {
         let text = value.description
         return text.hasSuffix(".0") ? String(text.dropLast(2)) : text
@@ -41,8 +41,8 @@ extension Parameter: CustomStringConvertible {
 
     /// The elements of a set in the order in which they are sent.
     static func sorted(_ values: Set<Parameter>) -> [Parameter] {
-        // Two different elements can have one description (`1` and "1"); their kind then decides, because the order
-        // of a set differs from run to run.
+        // Two different elements can have the same description (`1` and "1"). Their kind then decides, as the order of
+        // a set differs from run to run.
         values.map { (text: $0.description, value: $0) }
             .sorted { ($0.text, $0.value.kind) < ($1.text, $1.value.kind) }
             .map(\.value)

@@ -1,8 +1,8 @@
 import Foundation
 
-/// A value that a request can carry: one node of a tree of parameters.
+/// A value in a request's parameters: one node of their tree.
 ///
-/// Literals work at every level, so a tree reads as it will be sent:
+/// Literals work at every level:
 ///
 /// ```swift
 /// let parameters: Parameter = ["user": "ada", "tags": ["a", "b"], "n": 3, "ok": true, "none": .null]
@@ -11,19 +11,20 @@ import Foundation
 /// A serializer decides what becomes of each case; see ``URLRequestSerialization``. Where a function takes
 /// `Parameter?`, nil means that there are no parameters at all.
 ///
-/// It takes the place of the `id` that AFNetworking 2.x accepts. A value, so it can cross threads.
+/// The counterpart of the `id` that AFNetworking 2.x accepts.
 public enum Parameter: Sendable, Hashable {
-    /// Nothing, but named: `field` without `=` in a query, `null` in JSON.
+    /// No value: `field` without `=` in a query, `null` in JSON.
     case null
     /// True or false: `1` or `0` in a query, unless the ``QueryStringStyle`` says otherwise.
     case bool(Bool)
     /// A whole number.
     case integer(Int64)
-    /// A whole number too great for ``integer(_:)``.
+    /// A whole number too large for ``integer(_:)``.
     case unsignedInteger(UInt64)
-    /// A number with a fraction. One that is not finite is an error in JSON, which has no word for it.
+    /// A floating-point number. One that is not finite is an error in JSON, which cannot express it.
     case double(Double)
-    /// A number that is sent with just these digits. One that a property list would have to round is an error there.
+    /// A number that is sent with exactly these digits. It is an error in a property list if that would have to round
+    /// it.
     case number(JSONNumber)
     /// Text. Sent as UTF-8.
     case string(String)
@@ -33,8 +34,8 @@ public enum Parameter: Sendable, Hashable {
     case date(Date)
     /// Values in order.
     case array([Parameter])
-    /// Values in no order and none twice. A query repeats the plain key for each; JSON and property lists, which have
-    /// no sets, get an array. Both sort them by their description, so that equal sets are sent as equal bytes.
+    /// Unordered unique values. A query repeats the plain key for each; JSON and property lists, which have no sets,
+    /// get an array. The values are sorted by their description, so that equal sets are sent as equal bytes.
     case set(Set<Parameter>)
     /// Values by key.
     case dictionary([String: Parameter])

@@ -3,17 +3,17 @@ import Foundation
 extension Parameter {
     /// Any value that can be encoded, as parameters.
     ///
-    /// Data, dates, URLs and decimal numbers keep their meaning; each serializer then writes them in its own way. A
-    /// `Set` encodes itself as an array. An optional that is nil is left out of a dictionary where the type's own
-    /// `encode(to:)` leaves it out, as the synthesized one does.
+    /// Data, dates, URLs and decimal numbers keep their type; each serializer then writes them in its own way. A `Set`
+    /// encodes itself as an array. A nil optional is omitted if the type's `encode(to:)` omits it, as the synthesized
+    /// one does.
     ///
-    /// - Throws: what the value's `encode(to:)` throws, and an `EncodingError` for nesting beyond ``maximumDepth``.
+    /// - Throws: the error of the value's `encode(to:)`, or an `EncodingError` for nesting beyond ``maximumDepth``.
     public init(encoding value: some Encodable) throws {
         self = try ParameterEncoder.encode(value, at: [])
     }
 }
 
-/// Collects what one value encodes. It lives only as long as that value's `encode(to:)`.
+/// Collects what one value encodes, during that value's `encode(to:)`.
 private final class ParameterEncoder: Encoder {
     let codingPath: [any CodingKey]
     var userInfo: [CodingUserInfoKey: Any] { [:] }
@@ -58,16 +58,16 @@ private final class ParameterEncoder: Encoder {
         SingleContainer(node: node, codingPath: codingPath)
     }
 
-    /// An encoder for one place inside a container, for `superEncoder()`.
+    /// An encoder for one position in a container, for `superEncoder()`.
     static func nested(in node: Node, at path: [any CodingKey]) -> any Encoder {
         NestedEncoder(node: node, codingPath: path)
     }
 }
 
-/// A place in the tree that is being built; a class, because containers are filled after they were handed out.
+/// A node of the tree that is being built. A class, because containers are filled after they were returned.
 ///
-/// As in Foundation's encoders, a container that is asked for again is the one that was there. Of two kinds of content
-/// the last counts, where those end the program.
+/// As in Foundation's encoders, requesting a container again returns the existing one. If two kinds of container are
+/// requested, the last one counts, where Foundation's encoders crash.
 private final class Node {
     private(set) var value: Parameter?
     private(set) var array: [Node]?
@@ -88,7 +88,7 @@ private final class Node {
         if dictionary == nil { (value, array, dictionary) = (nil, nil, [:]) }
     }
 
-    /// The place of a key, which may have something in it.
+    /// The node of a key, which may already have content.
     func child(_ key: String) -> Node {
         if let child = dictionary?[key] { return child }
         let child = Node(depth: depth + 1)
@@ -102,12 +102,12 @@ private final class Node {
         return child
     }
 
-    /// Containers can be nested by a loop, and following a tree of any depth would end the stack. So it grows to
-    /// a level more than is allowed, by which the excess is noticed.
+    /// Containers can be nested in a loop, and recursing into a tree of any depth would overflow the stack. So the tree
+    /// grows to one level more than allowed, which reveals the excess.
     private var isTooDeep: Bool { depth > Parameter.maximumDepth }
 
-    /// Nil for a tree that is too deep. What a type that encodes nothing at all leaves behind is an empty dictionary,
-    /// as in Foundation's encoders.
+    /// The finished tree; nil if it is too deep. A type that encodes nothing gives an empty dictionary, as in
+    /// Foundation's encoders.
     var parameter: Parameter? {
         if isTooDeep { return nil }
         if let value { return value }
@@ -260,7 +260,7 @@ private struct IndexKey: CodingKey {
 }
 
 extension Parameter {
-    /// By way of its shortest text, so that 0.1 as a `Float` is sent as 0.1 and not as 0.10000000149011612.
+    /// Converts by the shortest text, so that 0.1 as a `Float` is sent as 0.1 and not as 0.10000000149011612.
     fileprivate init(float value: Float) {
         self = .double(Double(value.description) ?? Double(value))
     }

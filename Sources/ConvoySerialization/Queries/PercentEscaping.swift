@@ -1,7 +1,7 @@
 import ConvoySupport
 
-/// Percent-escaping as AFNetworking does it since 2.6.0: RFC 3986's unreserved characters, `/` and `?` stay, every
-/// other byte of the UTF-8 becomes `%XX`.
+/// Percent-escaping as in AFNetworking since 2.6.0: RFC 3986's unreserved characters, `/` and `?` are kept, every other
+/// byte of the UTF-8 becomes `%XX`.
 enum PercentEscaping {
     /// Appends the escaped text to a buffer of ASCII.
     static func append(_ text: String, to output: inout [UInt8]) {
@@ -26,8 +26,8 @@ enum PercentEscaping {
         return String(decoding: output, as: UTF8.self)
     }
 
-    /// A query that a user's closure has made, with what may not stand in one (RFC 3986, section 3.4) escaped: a bare
-    /// `#` would end it. Existing escapes are left alone.
+    /// A query made by a user's closure, with characters that are not allowed in it (RFC 3986, section 3.4) escaped; a
+    /// bare `#` would end it. Existing escapes are kept.
     static func repaired(_ query: String) -> String {
         if query.utf8.allSatisfy(ByteSet.query.contains) { return query }
         return String(decoding: PercentEncoding.encoded(Array(query.utf8)[...], allowing: .query), as: UTF8.self)
@@ -36,7 +36,7 @@ enum PercentEscaping {
     private static func keeps(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            // "-", ".", "/" and the digits stand side by side in ASCII.
+            // "-", ".", "/" and the digits are adjacent in ASCII.
             UInt8(ascii: "-")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "~"), UInt8(ascii: "?"):
             return true
         default:

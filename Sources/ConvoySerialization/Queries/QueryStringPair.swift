@@ -1,4 +1,4 @@
-/// One field of a query: a name, not escaped, and a value that is no container.
+/// One field of a query: an unescaped name, and a value that is not a container.
 public struct QueryStringPair: Sendable, Hashable {
     /// The name with its brackets, indices or dots.
     public let field: String

@@ -5,7 +5,7 @@ extension QueryStringStyle {
     /// The query string of a tree: `field=value` or, for null, `field`, escaped and joined by `&`. The
     /// counterpart of `AFQueryStringFromParameters`.
     ///
-    /// - Throws: as ``pairs(from:)``, and for a date that cannot be written in this style.
+    /// - Throws: as ``pairs(from:)``, and if a date cannot be written in this style.
     public func queryString(from parameters: Parameter) throws -> String {
         var output: [UInt8] = []
         output.reserveCapacity(128)
@@ -22,8 +22,8 @@ extension QueryStringStyle {
     /// The fields of a tree in the order in which they are sent. The counterpart of
     /// `AFQueryStringPairsFromDictionary`.
     ///
-    /// - Throws: in ``URLRequestSerializationErrorDomain`` when the root is neither a dictionary nor null (there would
-    ///   be no name to send a value under) or when it is nested deeper than ``Parameter/maximumDepth``.
+    /// - Throws: an error in ``URLRequestSerializationErrorDomain`` if the root is neither a dictionary nor null, as
+    ///   its values would have no names, or if the tree is nested deeper than ``Parameter/maximumDepth``.
     public func pairs(from parameters: Parameter) throws -> [QueryStringPair] {
         switch parameters {
         case .null: return []
@@ -71,7 +71,7 @@ extension QueryStringStyle {
         }
     }
 
-    /// The text of a value that is no container, not escaped.
+    /// The unescaped text of a value that is not a container.
     func text(of value: Parameter) throws -> String {
         switch value {
         case .bool(let value) where booleans == .literal:

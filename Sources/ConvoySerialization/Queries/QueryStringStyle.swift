@@ -1,4 +1,4 @@
-/// How a tree of parameters is written in a query string, which no standard says.
+/// How a tree of parameters is written in a query string, for which there is no standard.
 ///
 /// | value | ``brackets`` | ``indices`` | ``noBrackets`` | ``dots`` |
 /// |---|---|---|---|---|
@@ -6,12 +6,12 @@
 /// | `["a": [1, 2]]` | `a[]=1&a[]=2` | `a[0]=1&a[1]=2` | `a=1&a=2` | `a[0]=1&a[1]=2` |
 /// | `["a": [["b": 1]]]` | `a[][b]=1` | `a[0][b]=1` | `a[b]=1` | `a[0].b=1` |
 ///
-/// (Brackets are sent escaped.) In every style keys are sorted, the elements of a set repeat the plain key, null is
-/// the key alone without `=`, and empty containers give nothing.
+/// (Brackets are sent escaped.) In every style keys are sorted, the elements of a set repeat the plain key, null is the
+/// key without `=`, and empty containers are omitted.
 public struct QueryStringStyle: Sendable, Hashable {
     /// How the elements of an array are told apart.
     public enum Arrays: Sendable, Hashable {
-        /// `key[]`, for each. The reader cannot tell dictionaries inside an array apart.
+        /// `key[]` for each. The reader cannot tell dictionaries in an array apart.
         case brackets
         /// `key[0]`, `key[1]`.
         case indices
@@ -39,9 +39,9 @@ public struct QueryStringStyle: Sendable, Hashable {
     public enum Dates: Sendable, Hashable {
         /// `2013-01-01 00:00:00 +0000`, as `NSDate` describes itself and AFNetworking sends it. Whole seconds.
         case description
-        /// `2013-01-01T00:00:00Z` (RFC 3339), with milliseconds where there are some.
+        /// `2013-01-01T00:00:00Z` (RFC 3339), with milliseconds if they are not 0.
         case iso8601
-        /// Seconds since 1970, with a fraction where there is one.
+        /// Seconds since 1970, with a fraction if there is one.
         case secondsSince1970
     }
 
@@ -54,7 +54,7 @@ public struct QueryStringStyle: Sendable, Hashable {
     /// How dates are written.
     public var dates: Dates
 
-    /// A style, each part as in AFNetworking unless given.
+    /// A style. Each part is AFNetworking's by default.
     public init(
         arrays: Arrays = .brackets, nesting: Nesting = .brackets, booleans: Booleans = .numeric,
         dates: Dates = .description
@@ -65,11 +65,11 @@ public struct QueryStringStyle: Sendable, Hashable {
         self.dates = dates
     }
 
-    /// AFNetworking's own style, `AFHTTPRequestQueryStringDefaultStyle`.
+    /// AFNetworking's style, `AFHTTPRequestQueryStringDefaultStyle`.
     public static let brackets = QueryStringStyle()
     /// Brackets with the index of each element.
     public static let indices = QueryStringStyle(arrays: .indices)
-    /// The plain key again for each element.
+    /// The plain key repeated for each element.
     public static let noBrackets = QueryStringStyle(arrays: .noBrackets)
     /// Dots between keys, and indices in brackets.
     public static let dots = QueryStringStyle(arrays: .indices, nesting: .dots)

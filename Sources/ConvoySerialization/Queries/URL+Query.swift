@@ -1,9 +1,9 @@
 import Foundation
 
 extension URL {
-    /// This URL with a query joined to the one it has, before the fragment; nil when that is no URL.
+    /// This URL with a query appended to its own, before the fragment; nil if the result is not a URL.
     ///
-    /// AFNetworking puts the query after the fragment, which swallows it, and joins with `&` to an empty query.
+    /// AFNetworking puts the query after the fragment, so that it is lost, and adds an `&` to an empty query.
     func appendingQuery(_ query: String) -> URL? {
         let text = absoluteString
         let fragment = text.firstIndex(of: "#") ?? text.endIndex
@@ -14,7 +14,7 @@ extension URL {
         } else {
             joint = head.hasSuffix("?") || head.hasSuffix("&") ? "" : "&"
         }
-        // Foundation, finding one character that it must escape, escapes every "%" of the URL again.
+        // If Foundation must escape any character, it escapes every "%" of the URL again.
         let safe = PercentEscaping.repaired(query)
         return URL(string: "\(head)\(joint)\(safe)\(text[fragment...])", encodingInvalidCharacters: false)
     }

@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// The headers that every new serializer starts with, worked out once in a process.
+/// The initial headers of every serializer, computed once per process.
 enum DefaultHeaders {
     static let fields: HeaderFields = {
         var fields = HeaderFields()
@@ -11,8 +11,8 @@ enum DefaultHeaders {
         return fields
     }()
 
-    /// The user's languages with falling weights, `en;q=1, fr;q=0.9`, down to the first weight of 0.5; the rule of
-    /// `AFHTTPRequestSerializer`, and RFC 9110, section 12.5.4.
+    /// The user's first six languages with decreasing weights, `en;q=1, fr;q=0.9`, as in `AFHTTPRequestSerializer` (RFC
+    /// 9110, section 12.5.4).
     static func acceptLanguage(_ languages: [String]) -> String {
         var items: [String] = []
         for (index, language) in languages.prefix(6).enumerated() {
@@ -42,7 +42,7 @@ enum DefaultHeaders {
         return "\(token(name, or: "Convoy"))/\(token(version, or: "1.0")) (\(platform); \(comment(system)))"
     }
 
-    /// Text as a product name (RFC 9110, section 10.1.5): what is no token character becomes `_`, once per run.
+    /// Text as a product name (RFC 9110, section 10.1.5): each run of other than token characters becomes one `_`.
     private static func token(_ text: String, or substitute: String) -> String {
         var result = ""
         for scalar in text.unicodeScalars {
@@ -56,7 +56,8 @@ enum DefaultHeaders {
         return result.contains { $0 != "_" } ? result : substitute
     }
 
-    /// Text as the inside of a comment (RFC 9110, section 5.6.5): parentheses and backslashes would end or escape it.
+    /// Text for the inside of a comment (RFC 9110, section 5.6.5), without parentheses and backslashes, which are
+    /// special there.
     private static func comment(_ text: String) -> String {
         String(
             String.UnicodeScalarView(

@@ -3,11 +3,11 @@ import Foundation
 
 /// The gzip format (RFC 1952), by zlib.
 enum Gzip {
-    /// The data compressed, or nil where there is nothing to compress.
+    /// The compressed data, or nil for empty data.
     static func compress(_ data: Data) throws -> Data? {
         if data.isEmpty { return nil }
         var stream = z_stream()
-        // 15 bits of window; 16 more asks zlib for gzip's header and trailer instead of its own.
+        // 15 bits of window; adding 16 selects gzip's header and trailer instead of zlib's.
         guard
             deflateInit2_(
                 &stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY, ZLIB_VERSION,
@@ -21,7 +21,7 @@ enum Gzip {
             var offset = 0
             var status = Z_OK
             repeat {
-                // zlib counts in 32 bits, so a great body goes in by slices.
+                // zlib counts in 32 bits, so a large body is passed in slices.
                 let slice = min(input.count - offset, 1 << 30)
                 stream.next_in = UnsafeMutableRawPointer(mutating: input.baseAddress)?
                     .assumingMemoryBound(to: Bytef.self).advanced(by: offset)

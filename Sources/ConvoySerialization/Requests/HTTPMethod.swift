@@ -2,8 +2,8 @@ import ConvoySupport
 
 /// The method of an HTTP request (RFC 9110, section 9).
 ///
-/// The raw value is sent as it is given, because methods are case-sensitive. It must be a token (RFC 9110,
-/// section 5.6.2); a serializer throws for one that is not.
+/// The raw value is sent unchanged, as methods are case-sensitive. It must be a token (RFC 9110, section 5.6.2);
+/// otherwise serializers throw.
 public struct HTTPMethod: RawRepresentable, Hashable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
     /// The name as it is sent.
     public let rawValue: String
@@ -37,6 +37,6 @@ public struct HTTPMethod: RawRepresentable, Hashable, Sendable, ExpressibleByStr
     /// RFC 9110, section 9.3.6.
     public static let connect = HTTPMethod("CONNECT")
 
-    /// True when the name is a token, the only thing that may stand in a request line.
+    /// Whether the name is a token, as a request line requires.
     public var isValid: Bool { HTTPSyntax.isToken(rawValue) }
 }

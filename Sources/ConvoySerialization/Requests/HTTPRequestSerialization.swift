@@ -1,11 +1,11 @@
 import Foundation
 import FoundationNetworking
 
-/// A serializer that is built around an ``HTTPRequestSerializer``, as AFNetworking's are subclasses of it.
+/// A serializer that wraps an ``HTTPRequestSerializer``, where AFNetworking's are subclasses of it.
 ///
 /// The headers, properties and query rules of ``http`` can be set on the serializer itself.
 public protocol HTTPRequestSerialization: URLRequestSerialization {
-    /// Headers, properties, query style and the rest.
+    /// The wrapped serializer: headers, properties, query style and so on.
     var http: HTTPRequestSerializer { get set }
 }
 

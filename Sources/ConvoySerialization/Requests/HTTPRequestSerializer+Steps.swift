@@ -2,9 +2,9 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// The steps that the serializers are put together from.
+/// The steps of which the serializers are composed.
 extension HTTPRequestSerializer {
-    /// Applies what was set, and only that, so that a session's or the user's own defaults survive.
+    /// Applies only the properties that were set, so that other defaults are kept.
     func applyProperties(to request: inout URLRequest) {
         if let allowsCellularAccess { request.allowsCellularAccess = allowsCellularAccess }
         if let cachePolicy { request.cachePolicy = cachePolicy }
@@ -13,7 +13,7 @@ extension HTTPRequestSerializer {
         if let timeoutInterval { request.timeoutInterval = timeoutInterval }
     }
 
-    /// The request, checked, with the serializer's headers where it has none of that name.
+    /// The checked request, with the serializer's headers added unless it has them already.
     func requestWithHeaders(_ request: URLRequest) throws -> URLRequest {
         guard request.url != nil else { throw NSError.badURL(nil) }
         guard HTTPSyntax.isToken(request.httpMethod ?? "GET") else {
@@ -22,7 +22,7 @@ extension HTTPRequestSerializer {
         }
         try headers.check()
         var request = request
-        // One assignment, which costs less than a single call for one field.
+        // One assignment, as that is cheaper than even a single call for one field.
         if var fields = request.allHTTPHeaderFields, !fields.isEmpty {
             try HeaderFields.checkNames(fields.keys)
             for (name, value) in headers.fields where request.value(forHTTPHeaderField: name) == nil {
@@ -35,7 +35,8 @@ extension HTTPRequestSerializer {
         return request
     }
 
-    /// The header of a GET without parameters, if nothing but that and the timeout is set, and all of it can be sent.
+    /// The headers of a GET without parameters, if nothing but headers and the timeout is set, and all of them can be
+    /// sent.
     package var fieldsOfPlainRequest: [String: String]? {
         guard allowsCellularAccess == nil, cachePolicy == nil, httpShouldHandleCookies == nil, networkServiceType == nil,
             httpMethodsEncodingParametersInURI.contains(.get), (try? headers.check()) != nil
@@ -50,7 +51,7 @@ extension HTTPRequestSerializer {
         return httpMethodsEncodingParametersInURI.contains { $0.rawValue.uppercased() == upper }
     }
 
-    /// The query string, or nil where there are no parameters.
+    /// The query string, or nil if there are no parameters.
     func queryString(for request: URLRequest, parameters: Parameter?) throws -> String? {
         guard let parameters else { return nil }
         if let queryStringSerialization { return try queryStringSerialization(request, parameters) }
@@ -65,7 +66,7 @@ extension HTTPRequestSerializer {
         request.url = extended
     }
 
-    /// The request with its parameters as a query or, where the method does not want that, as a body of a type; nil
+    /// The request with its parameters as a query or, depending on the method, as a body of the given type. Nil
     /// parameters give neither body nor type.
     func request(
         _ request: URLRequest, with parameters: Parameter?, contentType: String, makingBody make: (Parameter) throws -> Data
@@ -79,7 +80,7 @@ extension HTTPRequestSerializer {
         return request
     }
 
-    /// Gives the request a body, its type unless it has one, and the compression that was asked for.
+    /// Sets the body of a request, and its type unless it has one, and compresses the body if that is enabled.
     func setBody(_ body: Data, contentType: String, of request: inout URLRequest) throws {
         if request.value(forHTTPHeaderField: "Content-Type") == nil {
             request.setValue(contentType, forHTTPHeaderField: "Content-Type")
@@ -93,7 +94,7 @@ extension HTTPRequestSerializer {
         guard let compressed = try Gzip.compress(body), compressed.count < body.count else { return }
         request.httpBody = compressed
         request.setValue("gzip", forHTTPHeaderField: "Content-Encoding")
-        // A length that was stated for the plain body would now frame the request wrongly.
+        // A length that was set for the uncompressed body would now be wrong.
         request.setValue(nil, forHTTPHeaderField: "Content-Length")
     }
 }

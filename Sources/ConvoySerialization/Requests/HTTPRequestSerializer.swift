@@ -3,14 +3,14 @@ import FoundationNetworking
 
 /// Serializes parameters as a query string or a form. The counterpart of `AFHTTPRequestSerializer`.
 ///
-/// Methods in ``httpMethodsEncodingParametersInURI`` get the query in the URL. The others get it as their body, with
-/// the type `application/x-www-form-urlencoded` unless the request has a type already. Nil parameters give those an
-/// empty body, as there.
+/// For methods in ``httpMethodsEncodingParametersInURI`` the query goes into the URL. For others it is the body, with
+/// the type `application/x-www-form-urlencoded` unless the request has a type already; nil parameters give an empty
+/// body, as in AFNetworking.
 ///
-/// A value: every setting is a variable, and a copy is independent. Making one is cheap; the default headers are
-/// worked out once in a process.
+/// A value: copies are independent. Making one is cheap; the default headers are computed once per process.
 public struct HTTPRequestSerializer: HTTPRequestSerialization {
-    /// The encoding of form bodies and of the text in multipart forms. UTF-8. Percent-escapes are always UTF-8.
+    /// The encoding of form bodies and of the text in multipart forms. UTF-8 by default. Percent-escapes are always
+    /// UTF-8.
     public var stringEncoding = String.Encoding.utf8
 
     /// `URLRequest.allowsCellularAccess` of new requests; nil leaves it alone.
@@ -24,24 +24,24 @@ public struct HTTPRequestSerializer: HTTPRequestSerialization {
     /// `URLRequest.timeoutInterval` of new requests, in seconds; nil leaves it alone.
     public var timeoutInterval: TimeInterval?
 
-    /// The methods whose parameters go into the URL, compared without regard to case: GET, HEAD and DELETE.
+    /// The methods whose parameters go into the URL (case-insensitive). GET, HEAD and DELETE by default.
     ///
-    /// For a DELETE with a body, set it to `[.get, .head]`.
+    /// For a DELETE with a body, set this to `[.get, .head]`.
     public var httpMethodsEncodingParametersInURI: Set<HTTPMethod> = [.get, .head, .delete]
 
-    /// How trees become query strings. Setting it removes ``queryStringSerialization``.
+    /// How parameters become query strings. Setting it removes ``queryStringSerialization``.
     public var queryStringStyle = QueryStringStyle.brackets {
         didSet { queryStringSerialization = nil }
     }
 
-    /// A way of your own to make the query string, for URLs and form bodies. It is called on the thread that builds
-    /// the request, for parameters that are not nil. What it throws reaches the caller as it is.
+    /// A custom closure that makes the query string, for URLs and form bodies. It is called on the thread that builds
+    /// the request, if the parameters are not nil. Its errors are passed on unchanged.
     public var queryStringSerialization: (@Sendable (URLRequest, Parameter) throws -> String)?
 
-    /// Whether bodies are sent compressed, with `Content-Encoding: gzip` (RFC 9110, section 8.4.1.3). No.
+    /// Whether bodies are sent compressed, with `Content-Encoding: gzip` (RFC 9110, section 8.4.1.3). False by default.
     ///
-    /// Bodies that would not become smaller, streams, and requests with a `Content-Encoding` of their own are left as
-    /// they are. HTTP knows no way to ask a server beforehand whether it can decompress.
+    /// Bodies that would not become smaller, streams, and requests that already have a `Content-Encoding` are left
+    /// unchanged. HTTP has no way to ask a server beforehand whether it can decompress.
     public var compressesBody = false
 
     var headers: HeaderFields = DefaultHeaders.fields
@@ -49,7 +49,7 @@ public struct HTTPRequestSerializer: HTTPRequestSerialization {
     /// A serializer with the default headers, `Accept-Language` and `User-Agent`, and no property set.
     public init() {}
 
-    /// This serializer. Here so that all serializers are set up alike.
+    /// This serializer, so that all serializers can be set up alike.
     public var http: HTTPRequestSerializer {
         get { self }
         set { self = newValue }
@@ -57,46 +57,46 @@ public struct HTTPRequestSerializer: HTTPRequestSerialization {
 
     // MARK: Headers
 
-    /// The headers that go into every request that does not have them already.
+    /// The headers that are added to every request that does not have them already.
     public var httpRequestHeaders: [String: String] { headers.fields }
 
     /// Sets a header for every request; nil removes it.
     ///
-    /// Names are compared without regard to case. Anything can be stored; a name or value that cannot be sent makes
-    /// every serialization throw.
+    /// Names are case-insensitive. Anything can be stored; a name or value that cannot be sent makes every
+    /// serialization throw.
     public mutating func setValue(_ value: String?, forHTTPHeaderField name: String) {
         headers.set(value, for: name)
     }
 
-    /// The value of a header that was set, by its name in any case.
+    /// The value of a header that was set. Names are case-insensitive.
     public func value(forHTTPHeaderField name: String) -> String? {
         headers.value(for: name)
     }
 
-    /// Sends `Authorization: Basic …` (RFC 7617) with the UTF-8 of the user name and password.
+    /// Sets `Authorization: Basic …` (RFC 7617) with the UTF-8 of the user name and password.
     ///
-    /// A user name with a colon makes every serialization throw: the server would cut it there.
+    /// A user name with a colon makes every serialization throw, as the server would split it there.
     public mutating func setAuthorizationHeader(username: String, password: String) {
         let credentials = Data("\(username):\(password)".utf8).base64EncodedString()
         headers.set("Basic \(credentials)", for: "Authorization")
         if username.utf8.contains(UInt8(ascii: ":")) { headers.reject("Authorization", because: .invalidUserName) }
     }
 
-    /// Sends `Authorization: Bearer …` (RFC 6750).
+    /// Sets `Authorization: Bearer …` (RFC 6750).
     public mutating func setAuthorizationHeader(bearerToken token: String) {
         headers.set("Bearer \(token)", for: "Authorization")
     }
 
-    /// Sends no `Authorization` any more.
+    /// Removes `Authorization`.
     public mutating func clearAuthorizationHeader() {
         headers.set(nil, for: "Authorization")
     }
 
     // MARK: Serializing
 
-    /// The request with the parameters as its query or as its form body, which replaces one that is there.
+    /// The request with the parameters as its query or as its form body, which replaces an existing body.
     ///
-    /// - Throws: in ``URLRequestSerializationErrorDomain``; what ``queryStringSerialization`` throws.
+    /// - Throws: an error in ``URLRequestSerializationErrorDomain``, or the error of ``queryStringSerialization``.
     public func request(bySerializing request: URLRequest, with parameters: Parameter?) throws -> URLRequest {
         var request = try requestWithHeaders(request)
         if encodesParametersInURI(request) {

@@ -1,9 +1,10 @@
 import ConvoySupport
 import Foundation
 
-/// The headers that a serializer puts into every request: small, in order, without regard to case.
+/// The headers that a serializer adds to every request. Names are case-insensitive.
 ///
-/// What cannot be sent is noticed when it is stored, so that building a request only has to look at one optional.
+/// Fields that cannot be sent are detected when they are stored, so that building a request only has to check whether
+/// there are any.
 struct HeaderFields: Sendable, Hashable {
     private(set) var fields: [String: String] = [:]
     private var failures: [String: RequestSerializationFailure] = [:]
@@ -27,7 +28,7 @@ struct HeaderFields: Sendable, Hashable {
         fields[name] ?? fields.first { HTTPSyntax.isSameField($0.key, name) }?.value
     }
 
-    /// Throws for the first field, by name, that cannot be sent.
+    /// Throws for the first field, in the order of names, that cannot be sent.
     func check() throws {
         guard !failures.isEmpty, let first = failures.min(by: { $0.key < $1.key }) else { return }
         throw HeaderFields.error(first.value, name: first.key)
@@ -37,7 +38,7 @@ struct HeaderFields: Sendable, Hashable {
         if let failure = failure(name: name, value: value) { throw error(failure, name: name) }
     }
 
-    /// Throws for a field that is there in two spellings: which of them counts would be up to chance.
+    /// Throws for a field that is given in two spellings: it would be random which of them counts.
     static func checkNames(_ names: some Collection<String>) throws {
         var seen: [String] = []
         for name in names.sorted() {

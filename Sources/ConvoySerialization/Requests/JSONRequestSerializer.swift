@@ -3,16 +3,16 @@ import FoundationNetworking
 
 /// Serializes parameters as JSON (RFC 8259). The counterpart of `AFJSONRequestSerializer`.
 ///
-/// Methods that encode in the URI get a query, as with ``HTTPRequestSerializer``. The others get a body of the type
-/// `application/json` unless the request has a type; nil parameters give neither body nor type.
+/// For methods that encode in the URI it makes a query, as ``HTTPRequestSerializer`` does. For others it makes a body
+/// of the type `application/json`, unless the request has a type; nil parameters give neither body nor type.
 public struct JSONRequestSerializer: HTTPRequestSerialization {
-    /// Headers, properties, query style and the rest.
+    /// The wrapped serializer: headers, properties, query style and so on.
     public var http: HTTPRequestSerializer
 
-    /// Formatting. `.fragmentsAllowed` admits a root that is neither an array nor a dictionary.
+    /// The formatting. `.fragmentsAllowed` allows a root that is neither an array nor a dictionary.
     ///
-    /// Keys are always sorted, so that equal parameters are sent as equal bytes; `/` is written `\/`, as
-    /// `NSJSONSerialization` does, unless `.withoutEscapingSlashes` is given.
+    /// Keys are always sorted, so that equal parameters are sent as equal bytes; `/` is written as `\/`, as by
+    /// `NSJSONSerialization`, unless `.withoutEscapingSlashes` is given.
     public var writingOptions: JSONSerialization.WritingOptions
 
     /// How dates are written; ``JSONDates/iso8601`` by default.
@@ -24,8 +24,8 @@ public struct JSONRequestSerializer: HTTPRequestSerialization {
         self.http = http
     }
 
-    /// - Throws: for parameters that are no JSON (-1016, "The `parameters` argument is not valid JSON."): a number
-    ///   that is not finite, a date that cannot be written, a root that is a scalar, nesting beyond
+    /// - Throws: an error for parameters that are not valid JSON (-1016, "The `parameters` argument is not valid
+    ///   JSON."): a number that is not finite, a date that cannot be written, a root that is a scalar, nesting beyond
     ///   ``Parameter/maximumDepth``.
     public func request(bySerializing request: URLRequest, with parameters: Parameter?) throws -> URLRequest {
         try http.request(request, with: parameters, contentType: "application/json") { parameters in
@@ -36,7 +36,7 @@ public struct JSONRequestSerializer: HTTPRequestSerialization {
 
 /// How dates are written in JSON, which has no type for them.
 public enum JSONDates: Sendable, Hashable {
-    /// A string in UTC, `2013-01-01T00:00:00Z` (RFC 3339), with milliseconds where there are some.
+    /// A string in UTC, `2013-01-01T00:00:00Z` (RFC 3339), with milliseconds if they are not 0.
     case iso8601
     /// A number of seconds since 1970.
     case secondsSince1970

@@ -3,8 +3,8 @@ import Foundation
 
 /// Writes a tree of parameters as JSON (RFC 8259), byte for byte as `JSONSerialization` with sorted keys would.
 ///
-/// It writes from the tree itself: ten small objects take 8.3 microseconds, where `JSONEncoder` needs 39 and
-/// `JSONSerialization`, with the second tree of `Any` that it wants, 466.
+/// It writes directly from the tree: ten small objects take 8.3 microseconds, where `JSONEncoder` needs 39, and
+/// `JSONSerialization`, which needs a second tree of `Any`, 466.
 struct JSONWriter {
     private var output = JSONOutput()
     private let options: JSONSerialization.WritingOptions

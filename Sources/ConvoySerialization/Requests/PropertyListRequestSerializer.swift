@@ -4,14 +4,14 @@ import FoundationNetworking
 
 /// Serializes parameters as a property list. The counterpart of `AFPropertyListRequestSerializer`.
 ///
-/// Methods that encode in the URI get a query, as with ``HTTPRequestSerializer``. The others get a body of the type
-/// `application/x-plist` unless the request has a type; nil parameters give neither body nor type.
+/// For methods that encode in the URI it makes a query, as ``HTTPRequestSerializer`` does. For others it makes a body
+/// of the type `application/x-plist`, unless the request has a type; nil parameters give neither body nor type.
 public struct PropertyListRequestSerializer: HTTPRequestSerialization {
-    /// Headers, properties, query style and the rest.
+    /// The wrapped serializer: headers, properties, query style and so on.
     public var http: HTTPRequestSerializer
     /// XML or binary.
     public var format: PropertyListSerialization.PropertyListFormat
-    /// Passed on to `PropertyListSerialization`, which has no use for it.
+    /// Passed on to `PropertyListSerialization`, which ignores it.
     public var writeOptions: PropertyListSerialization.WriteOptions
 
     /// A serializer with the given format, around an ``HTTPRequestSerializer``.
@@ -24,9 +24,9 @@ public struct PropertyListRequestSerializer: HTTPRequestSerialization {
         self.http = http
     }
 
-    /// - Throws: for parameters that are no property list (-1016): null anywhere, a whole number past `Int64`, a
-    ///   ``Parameter/number(_:)`` with more digits than a `Double` holds, a number or date that is not finite, text
-    ///   with characters that XML cannot hold, nesting beyond ``Parameter/maximumDepth``.
+    /// - Throws: an error for parameters that are not a property list (-1016): null anywhere, a whole number past
+    ///   `Int64`, a ``Parameter/number(_:)`` with more digits than a `Double` holds, a number or date that is not
+    ///   finite, text with characters that XML cannot hold, nesting beyond ``Parameter/maximumDepth``.
     public func request(bySerializing request: URLRequest, with parameters: Parameter?) throws -> URLRequest {
         try http.request(request, with: parameters, contentType: "application/x-plist") { parameters in
             let tree = try object(of: parameters, depth: 0)
@@ -56,7 +56,7 @@ public struct PropertyListRequestSerializer: HTTPRequestSerialization {
             return value
         case .number(let value):
             if let small = value.integer(as: Int64.self) { return small }
-            // Another number is another number, however near it is.
+            // A number that would have to be rounded is an error.
             guard let double = value.double, JSONNumber(double) == value else {
                 throw invalid("A number has more digits than a property list can hold.")
             }
@@ -82,7 +82,7 @@ public struct PropertyListRequestSerializer: HTTPRequestSerialization {
         }
     }
 
-    /// XML 1.0, production 2: no control characters but tab and line breaks, and not two of the noncharacters.
+    /// XML 1.0, production 2: no control characters but tab and line breaks, and neither U+FFFE nor U+FFFF.
     private static func isXML(_ text: String) -> Bool {
         text.unicodeScalars.allSatisfy {
             $0.value >= 0x20 ? $0.value != 0xFFFE && $0.value != 0xFFFF : "\t\n\r".unicodeScalars.contains($0)

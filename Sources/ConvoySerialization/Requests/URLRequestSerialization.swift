@@ -1,29 +1,29 @@
 import Foundation
 import FoundationNetworking
 
-/// Puts parameters into requests; AFNetworking's protocol of the same name.
+/// Puts parameters into requests. The counterpart of `AFURLRequestSerialization`.
 ///
-/// A serializer is a value. It can be used from many threads at once, and changing a copy changes nothing else.
-/// The functions do no I/O, except that parts of a multipart form look at the files that they are made from.
+/// A serializer is a value. It can be used from several threads at once, and copies are independent. The functions do
+/// no I/O, except that multipart forms open the files of their parts.
 public protocol URLRequestSerialization: Sendable {
-    /// The given request with the parameters in it.
+    /// A request with the parameters added.
     ///
-    /// Headers and properties that the request has already are kept.
+    /// Existing headers and properties of the request are kept.
     ///
     /// - Parameters:
-    ///   - request: what to start from; not changed.
-    ///   - parameters: what to put into it; nil for nothing.
-    /// - Throws: an `NSError` in ``URLRequestSerializationErrorDomain``, or what a custom closure throws.
+    ///   - request: the request to start from; it is not changed.
+    ///   - parameters: the parameters to add; nil for none.
+    /// - Throws: an `NSError` in ``URLRequestSerializationErrorDomain``, or the error of a custom closure.
     func request(bySerializing request: URLRequest, with parameters: Parameter?) throws -> URLRequest
 
     /// A new request. The serializer's headers and properties are applied to it.
     ///
     /// - Parameters:
-    ///   - method: the method, sent as it is spelled.
-    ///   - url: where to; absolute, or relative to a base of its own.
-    ///   - parameters: what to put into it; nil for nothing.
-    ///   - headers: headers for this request alone. They win over the serializer's own; a nil value removes the
-    ///     field, also one that the serializer would set. No name may be there in two spellings.
+    ///   - method: the method, sent unchanged.
+    ///   - url: the URL; absolute, or relative with a base of its own.
+    ///   - parameters: the parameters to add; nil for none.
+    ///   - headers: headers for this request only. They override the serializer's; a nil value removes the field, even
+    ///     one that the serializer would set. No name may be given in two spellings.
     /// - Throws: as ``request(bySerializing:with:)``, and for a method or header that cannot be sent.
     func request(
         method: HTTPMethod, url: URL, parameters: Parameter?, headers: [String: String?]
@@ -31,20 +31,20 @@ public protocol URLRequestSerialization: Sendable {
 }
 
 extension URLRequestSerialization {
-    /// A new request with no headers of its own.
+    /// A new request without additional headers.
     public func request(method: HTTPMethod, url: URL, parameters: Parameter? = nil) throws -> URLRequest {
         try request(method: method, url: url, parameters: parameters, headers: [:])
     }
 
-    /// A new request, for a serializer that has no headers or properties of its own to apply.
+    /// A new request, for serializers without headers or properties of their own.
     public func request(
         method: HTTPMethod, url: URL, parameters: Parameter?, headers: [String: String?]
     ) throws -> URLRequest {
         try newRequest(method: method, url: url, parameters: parameters, headers: headers) { _ in }
     }
 
-    /// The order of things that every serializer shares: properties, then per-request headers, then the parameters,
-    /// and removals last, because the serializer may set a field that the caller does not want.
+    /// Builds a new request in the order that all serializers share: properties, headers of this request, parameters,
+    /// and removals last, as the serializer may set a field that the caller does not want.
     func newRequest(
         method: HTTPMethod, url: URL, parameters: Parameter?, headers: [String: String?],
         applyingProperties apply: (inout URLRequest) -> Void
@@ -54,7 +54,7 @@ extension URLRequestSerialization {
                 .invalidMethod, "The method is not a token (RFC 9110, section 5.6.2).", subject: method.rawValue)
         }
         var request = URLRequest(url: url)
-        // The setter normalizes and copies; a new request is a GET.
+        // The setter is slow, and a new request is already a GET.
         if method != .get { request.httpMethod = method.rawValue }
         apply(&request)
         if headers.isEmpty { return try self.request(bySerializing: request, with: parameters) }

@@ -1,11 +1,11 @@
 import Foundation
 import FoundationNetworking
 
-/// A look at the objects of a binary property list before it is read.
+/// Checks the size of a binary property list before it is parsed.
 ///
-/// In that format objects refer to each other by number, and several numbers can name the same bytes, so that a few
-/// hundred bytes can describe an array of ten arrays of ten arrays… with 10^12 elements, which Foundation on Linux
-/// would build one by one.
+/// In that format objects refer to each other by number, and an object may be referred to many times. So a few hundred
+/// bytes can describe an array of ten arrays of ten arrays… with 10^12 elements, which Foundation on Linux would build
+/// one by one.
 struct BinaryPropertyList {
     static let magic = Array("bplist".utf8)
 
@@ -13,13 +13,13 @@ struct BinaryPropertyList {
         domain: NSCocoaErrorDomain, code: CocoaError.propertyListReadCorrupt.rawValue,
         userInfo: [NSDebugDescriptionErrorKey: "The binary property list is malformed."])
 
-    /// Throws when the list, written out as a tree, would be nested too deep or be out of proportion to its bytes: more
-    /// than 16 for each of them, and past a million more than one for each. The work is bounded in the same way,
-    /// because every look at a reference is charged.
+    /// Throws if the list, expanded to a tree, would be nested too deep or too large for its bytes: more than 16
+    /// elements per byte, or, beyond a million elements, more than one per byte. The work is bounded in the same way,
+    /// as every reference that is followed is counted.
     ///
-    /// What is written out counts one for each element, and more for what Foundation copies wherever it is referred to:
-    /// bytes by their length, and text by a 32nd of it, which is what an element takes in memory anyway. A list that
-    /// repeats nothing never comes to more than its bytes, and an honest one repeats small things, not large ones.
+    /// Each element counts as one, and more if Foundation copies it for each reference: data by its length, and text by
+    /// a 32nd of its length, as an element takes that much memory anyway. A list without repetitions never exceeds its
+    /// number of bytes, and honest lists repeat small objects, not large ones.
     static func check(_ data: Data, limits: ResponseLimits, response: URLResponse?) throws {
         guard data.count >= 40 else { throw malformed }
         try data.withUnsafeBytes { bytes in
@@ -42,8 +42,8 @@ struct BinaryPropertyList {
     private let objectCount: Int
     private let root: Int
     private let tableOffset: Int
-    /// For each object, the charge of the tree under it, itself counted, and how deep that is. 0 before it was
-    /// measured. Six bytes an object, because a body can have as many objects as bytes.
+    /// For each object, the count of the tree under it, including itself, and its depth; 0 until it is measured. Six
+    /// bytes per object, as a body can have as many objects as bytes.
     private var charges: [UInt32]
     private var depths: [UInt16]
 
@@ -66,7 +66,7 @@ struct BinaryPropertyList {
         depths = Array(repeating: 0, count: objectCount)
     }
 
-    /// A container on the path from the root, and what was found of it.
+    /// A container on the path from the root, with its count so far.
     private struct Visit {
         let object: Int
         let content: Content
@@ -75,12 +75,12 @@ struct BinaryPropertyList {
         var depth: UInt16 = 0
     }
 
-    /// Adds up the whole tree without building or recursing into it, and throws as soon as it is too much.
+    /// Counts the whole tree without building it or recursing, and throws as soon as it exceeds the limit.
     private mutating func measure(
         maximumDepth: Int, maximumCharge: UInt32, tooDeep: () -> NSError, tooLarge: () -> NSError
     ) throws {
         let maximumDepth = min(maximumDepth, Int(UInt16.max) - 1)
-        // What is looked at, once for each object. All of it is part of the tree, so that it cannot be more than that.
+        // The count of each object once, which is never more than that of the tree.
         var seen: UInt32 = 0
         func add(_ charge: UInt32, to sum: inout UInt32) throws {
             let (result, overflow) = sum.addingReportingOverflow(charge)
@@ -110,7 +110,7 @@ struct BinaryPropertyList {
                 }
             }
             if let child {
-                // A path that is longer than the limit is too deep, or goes round in a circle.
+                // A path that is longer than the limit is too deep, or circular.
                 guard path.count < maximumDepth else { throw tooDeep() }
                 path.append(last)
                 path.append(try visit(child))
@@ -122,7 +122,7 @@ struct BinaryPropertyList {
         }
     }
 
-    /// What is copied of an object, in elements, and the references that it holds.
+    /// The size of an object's own data, in elements, and its references.
     private struct Content {
         var size = 0
         var start = 0
@@ -130,10 +130,10 @@ struct BinaryPropertyList {
         var isDictionary = false
     }
 
-    /// What there is at an object; an error for anything that no property list has.
+    /// The content of an object; an error for anything that is not a property list.
     ///
-    /// The format also has sets, null and the numbers that archives refer by. They are no property list, and Foundation
-    /// crashes on Linux when it makes Swift values of some of them.
+    /// The format also has sets, null and the UIDs of keyed archives. They do not belong in property lists, and
+    /// Foundation on Linux crashes when it bridges some of them to Swift.
     private func content(of object: Int) throws -> Content {
         let offset = try location(of: object)
         let marker = bytes[offset]
@@ -154,7 +154,7 @@ struct BinaryPropertyList {
         }
     }
 
-    /// Where the elements after a marker begin, and how many there are. They end before the table of objects.
+    /// Where the elements after a marker begin, and how many there are. They must end before the offset table.
     private func extent(at offset: Int, perElement size: Int) throws -> (start: Int, count: Int) {
         var count = Int(bytes[offset] & 0xF)
         var start = offset + 1
@@ -192,7 +192,7 @@ struct BinaryPropertyList {
         return object
     }
 
-    /// A big-endian number, or nil when it lies outside the bytes or is no positive `Int`.
+    /// A big-endian number; nil if it lies outside the bytes or does not fit an `Int`.
     private static func integer(_ bytes: UnsafeRawBufferPointer, at offset: Int, size: Int) -> Int? {
         guard offset >= 0, size <= bytes.count, offset <= bytes.count - size else { return nil }
         var value: UInt64 = 0

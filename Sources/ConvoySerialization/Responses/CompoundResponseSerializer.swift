@@ -1,12 +1,12 @@
 import Foundation
 import FoundationNetworking
 
-/// Tries serializers in order until one gives an object. The counterpart of `AFCompoundResponseSerializer`.
+/// Tries serializers in order until one returns an object. The counterpart of `AFCompoundResponseSerializer`.
 ///
-/// An object that comes with an error (an error response whose body could be parsed) counts: that error is thrown.
-/// When none gives any, the response is validated by ``http`` and the raw body is the object.
+/// An error that contains an object (from an error response whose body could be parsed) is thrown. If no serializer
+/// returns an object, the response is validated by ``http``, and the raw body is the object.
 public struct CompoundResponseSerializer: HTTPResponseSerialization {
-    /// What is acceptable when no serializer gave an object.
+    /// Which responses are acceptable if no serializer returned an object.
     public var http = HTTPResponseSerializer()
     /// The serializers, in the order in which they are tried.
     public let responseSerializers: [any URLResponseSerialization]
@@ -16,9 +16,10 @@ public struct CompoundResponseSerializer: HTTPResponseSerialization {
         self.responseSerializers = responseSerializers
     }
 
-    /// The first object; the raw body where there is none; nil for success with nothing.
+    /// The first object; the raw body if there is none; nil for a success without a body.
     ///
-    /// - Throws: what the serializer whose object was taken throws, or as ``HTTPResponseSerializer``.
+    /// - Throws: the error of the first serializer that parsed an error response's body, or as
+    ///   ``HTTPResponseSerializer``.
     public func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
         for serializer in responseSerializers {
             do {

@@ -2,14 +2,15 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// JSON as a value of a type; about twice as fast as ``JSONResponseSerializer``.
+/// Decodes JSON as a value of a type; about twice as fast as ``JSONResponseSerializer``.
 ///
-/// An error response seldom has the shape of the answer that was hoped for. Its body is tried as `Value`, then as
-/// plain JSON; the error is always the validation's, and not that the body did not fit.
+/// The body of an error response rarely is a `Value`. It is decoded as a `Value` if possible, or else as plain JSON;
+/// the error is always the validation's, never that of decoding.
 public struct DecodableResponseSerializer<Value: Decodable & Sendable>: HTTPResponseSerialization {
-    /// What is acceptable, and the limits. The content types of ``JSONResponseSerializer``.
+    /// Which responses are acceptable, and the limits. The content types are those of ``JSONResponseSerializer`` by
+    /// default.
     public var http = HTTPResponseSerializer(contentTypes: JSONResponseSerializer.contentTypes)
-    /// Makes the decoder. It is called for each response, because a `JSONDecoder` is an object that can be changed.
+    /// Makes a decoder. Called for each response, as a `JSONDecoder` is a mutable object.
     public var decoder: @Sendable () -> JSONDecoder
 
     /// A serializer for a type, with a closure that makes decoders.
@@ -27,12 +28,13 @@ public struct DecodableResponseSerializer<Value: Decodable & Sendable>: HTTPResp
 
     /// A `Value`, or nil for success with nothing.
     ///
-    /// - Throws: as ``HTTPResponseSerializer/validate(_:data:)``; the decoder's `DecodingError`; a passed limit.
+    /// - Throws: as ``HTTPResponseSerializer/validate(_:data:)``; the decoder's `DecodingError`; an error for an
+    ///   exceeded limit.
     public func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
         try value(for: response, data: data)
     }
 
-    /// ``responseObject(for:data:)`` with its type.
+    /// ``responseObject(for:data:)`` with a typed result.
     public func value(for response: URLResponse?, data: Data?) throws -> Value? {
         let acceptable = http.validationError(response, data: data) == nil
         let object = try http.responseObject(for: response, data: data) { data in
@@ -49,8 +51,8 @@ public struct DecodableResponseSerializer<Value: Decodable & Sendable>: HTTPResp
 }
 
 extension DecodableResponseSerializer {
-    /// Whether a response is plainly acceptable, by its status and its content type alone: JSON in UTF-8. False is no
-    /// verdict; then ``value(for:data:)`` judges.
+    /// Whether a response is obviously acceptable by its status and content type alone, as JSON in UTF-8. If false,
+    /// ``value(for:data:)`` decides.
     package func plainlyAccepts(statusCode: Int, contentType: String?, count: Int) -> Bool {
         guard http.acceptableStatusCodes?.contains(statusCode) ?? true, statusCode != 204, statusCode != 205,
             http.stringEncoding == .utf8, count > 0, count <= http.limits.maximumBodySize, let contentType,
@@ -68,7 +70,7 @@ extension DecodableResponseSerializer {
     }
 }
 
-/// What of a ``DecodableResponseSerializer`` does not depend on its type.
+/// The part of ``DecodableResponseSerializer`` that does not depend on its type.
 package protocol PlainJSONAcceptance: Sendable {
     func plainlyAccepts(statusCode: Int, contentType: String?, count: Int) -> Bool
 }

@@ -2,7 +2,7 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// What the two JSON serializers do before their parser.
+/// The checks of the JSON serializers before their parser runs.
 extension HTTPResponseSerializer {
     /// The bytes to parse, in UTF-8 and within the limits; nil for a body of one space, which Rails sends for
     /// `head :ok`.
@@ -19,9 +19,9 @@ extension HTTPResponseSerializer {
         }
     }
 
-    /// UTF-16 or UTF-32 without a mark, translated to UTF-8; nil for anything else. Formats that begin with ASCII show
-    /// it by zeros among their first four bytes (RFC 4627, section 3). The parsers would detect it too, but only after
-    /// the limits were checked in the wrong alphabet.
+    /// UTF-16 or UTF-32 without a byte-order mark, converted to UTF-8; nil for anything else. Formats that begin with
+    /// ASCII show it by zeros among their first four bytes (RFC 4627, section 3). The parsers would detect it too, but
+    /// only after the limits were checked on the wrong encoding.
     func fromWideText(_ data: Data) -> Data? {
         guard data.count >= 2, data[data.startIndex] == 0 || data[data.startIndex + 1] == 0 else { return nil }
         let head = Array(data.prefix(4))

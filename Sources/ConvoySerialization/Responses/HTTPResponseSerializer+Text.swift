@@ -2,12 +2,12 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Which encoding a body is in, and the body in UTF-8 for the parsers that want it so.
+/// Finds the encoding of a body, and converts it to UTF-8 for the parsers that need that.
 extension HTTPResponseSerializer {
-    /// The charset that the response names or, where it names none that is known, ``stringEncoding``.
+    /// The charset that the response names; ``stringEncoding`` if it names none or an unknown one.
     private func charset(of response: URLResponse?) -> Charset {
         guard let name = response?.textEncodingName, !name.isEmpty else { return Charset(stringEncoding) }
-        // What nearly every response says, without the trimming and looking up that the rest needs.
+        // The most common name, without trimming and look-up.
         if name == "utf-8" || name == "UTF-8" { return .utf8 }
         return Charset(named: name) ?? Charset(stringEncoding)
     }
@@ -20,9 +20,9 @@ extension HTTPResponseSerializer {
         return text
     }
 
-    /// The body itself where it is UTF-8 (or ASCII), and a translation only where it is not.
+    /// The body itself if it is UTF-8 (or ASCII), otherwise converted.
     func utf8(_ data: Data, response: URLResponse?) throws -> Data {
-        // A byte-order mark is surer than a header that may be no more than a server's default.
+        // A byte-order mark is more reliable than a header, which may be just a server's default.
         let charset = Charset.unicodeMark(of: data) ?? charset(of: response)
         if charset.isUTF8 { return data }
         return Data(try text(data, response: response).utf8)
@@ -30,7 +30,8 @@ extension HTTPResponseSerializer {
 }
 
 enum ResponseTextError {
-    /// AFNetworking's error for text that cannot be read. It makes none where the bytes do not fit the encoding.
+    /// AFNetworking's error for text that cannot be decoded. (AFNetworking itself does not report bytes that do not fit
+    /// the encoding.)
     static func undecodable(_ data: Data, _ response: URLResponse?) -> NSError {
         NSError.response(
             NSURLErrorCannotDecodeContentData, "Data failed decoding as a UTF-8 string", response, data: data

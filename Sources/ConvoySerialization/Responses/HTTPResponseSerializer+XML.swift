@@ -2,7 +2,7 @@ import Foundation
 import FoundationNetworking
 
 extension HTTPResponseSerializer {
-    /// What the two XML serializers share: the object of a document that was looked through before.
+    /// The common part of the XML serializers: makes the object of a document after inspecting it.
     func xmlObject(
         for response: URLResponse?, data: Data?, maximumDepth: Int, making make: (Data) throws -> Any
     ) throws -> Any? {
@@ -11,7 +11,7 @@ extension HTTPResponseSerializer {
             let document = try XMLEncoding.utf8(of: data, for: self, response: response)
             return try make(inspected(document, maximumDepth: maximumDepth, response: response))
         }
-        // An empty body is success with nothing in JSON, by AFNetworking's rule. It is no XML document.
+        // In JSON an empty body is a success, as in AFNetworking. It is not an XML document.
         if object == nil, let data, data.isEmpty, !hasNoContent(response) {
             _ = try inspected(data, maximumDepth: maximumDepth, response: response)
         }

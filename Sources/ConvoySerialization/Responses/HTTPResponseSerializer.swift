@@ -2,15 +2,16 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Checks status and content type, and returns the body as it is. The counterpart of `AFHTTPResponseSerializer`.
+/// Checks the status and the content type, and returns the body unchanged. The counterpart of
+/// `AFHTTPResponseSerializer`.
 public struct HTTPResponseSerializer: HTTPResponseSerialization {
-    /// The status codes that are success; nil for any. 200 to 299.
+    /// The acceptable status codes; nil for any. 200 to 299 by default.
     public var acceptableStatusCodes: StatusCodeSet? = .successful
-    /// The media types that are acceptable, without parameters, compared without regard to case; nil for any.
+    /// The acceptable media types, without parameters and case-insensitive; nil, the default, for any.
     public var acceptableContentTypes: Set<String>?
-    /// The encoding of text in a response that names none. UTF-8.
+    /// The encoding of text in a response that names no charset. UTF-8 by default.
     public var stringEncoding = String.Encoding.utf8
-    /// How much of a body is parsed. For the serializers that parse; this one does not.
+    /// Limits on the bodies that are parsed. For serializers that wrap this one; this one does not parse.
     public var limits = ResponseLimits.standard
 
     /// A serializer that accepts 200 to 299 and any content type.
@@ -18,7 +19,7 @@ public struct HTTPResponseSerializer: HTTPResponseSerialization {
 
     package init(contentTypes: Set<String>) { acceptableContentTypes = contentTypes }
 
-    /// This serializer. Here so that all serializers are set up alike.
+    /// This serializer, so that all serializers can be set up alike.
     public var http: HTTPResponseSerializer {
         get { self }
         set { self = newValue }
@@ -26,11 +27,11 @@ public struct HTTPResponseSerializer: HTTPResponseSerialization {
 
     /// Checks the status and the content type of an HTTP response.
     ///
-    /// The content type counts only where there is a body. A nil response, or one that is not HTTP, passes.
+    /// The content type is checked only if there is a body. A nil response, or one that is not HTTP, passes.
     ///
-    /// - Throws: in ``URLResponseSerializationErrorDomain``: -1016, "Request failed: unacceptable content-type: …",
-    ///   -1011, "Request failed: not found (404)", or the second over the first. Both have
-    ///   `NSURLErrorFailingURLErrorKey` and the keys of ``URLResponseSerializationErrorKey``.
+    /// - Throws: an error in ``URLResponseSerializationErrorDomain``: -1016, "Request failed: unacceptable
+    ///   content-type: …", -1011, "Request failed: not found (404)", or the second with the first as its underlying
+    ///   error. Both have `NSURLErrorFailingURLErrorKey` and the keys of ``URLResponseSerializationErrorKey``.
     public func validate(_ response: URLResponse?, data: Data?) throws {
         if let error = validationError(response, data: data) { throw error }
     }
@@ -56,7 +57,7 @@ public struct HTTPResponseSerializer: HTTPResponseSerialization {
         return error
     }
 
-    /// The body, whatever it is. When the response is not acceptable, the body is with the error.
+    /// The body, whatever it is. If the response is not acceptable, the error contains the body.
     public func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
         if let error = validationError(response, data: data) {
             throw error.adding(data, for: URLResponseSerializationErrorKey.responseObject)
@@ -64,12 +65,12 @@ public struct HTTPResponseSerializer: HTTPResponseSerialization {
         return data
     }
 
-    /// True when the status is acceptable and any content type is: this serializer then needs no response.
+    /// Whether the status is acceptable and any content type is, so that this serializer needs no response.
     public func acceptsWithoutHeaders(statusCode: Int) -> Bool {
         acceptableContentTypes == nil && (acceptableStatusCodes?.contains(statusCode) ?? true)
     }
 
-    /// Foundation leaves the space of `text/html ;charset=…` in the type.
+    /// Foundation keeps the space of `text/html ;charset=…` in the type.
     private static func bare(_ type: String) -> String {
         guard let last = type.utf8.last, last == 0x20 || last == 0x09 else { return type }
         return type.trimmingCharacters(in: .whitespaces)
@@ -85,9 +86,10 @@ public struct HTTPResponseSerializer: HTTPResponseSerialization {
 
 extension HTTPResponseSerializer {
     /// The rule that all parsing serializers share: a body of the wrong content type is not parsed; the body of an
-    /// unacceptable status is, and the object goes with the error.
+    /// unacceptable status is, and the error contains the object.
     ///
-    /// - Parameter parse: makes the object of a body that is not empty; nil for success with nothing.
+    /// - Parameter parse: makes the object from a body that is not empty; may return nil for a success without an
+    ///   object.
     package func responseObject(
         for response: URLResponse?, data: Data?, parsing parse: (Data) throws -> Any?
     ) throws -> Any? {
@@ -101,7 +103,7 @@ extension HTTPResponseSerializer {
                 try limits.checkSize(of: data, response: response)
                 object = try parse(data)
             } catch {
-                // As it is, where there is nothing to add: a `DecodingError` does not survive becoming an `NSError`.
+                // Unchanged if there is nothing to add: a `DecodingError` does not survive the conversion to `NSError`.
                 guard let invalid else { throw error }
                 throw (error as NSError).over(invalid)
             }
@@ -110,7 +112,8 @@ extension HTTPResponseSerializer {
         return object
     }
 
-    /// 204 and 205 have no body, whatever a server sends after them (RFC 9110, sections 15.3.5 and 15.3.6).
+    /// Whether the status is 204 or 205, which have no body, whatever a server sends (RFC 9110, sections 15.3.5 and
+    /// 15.3.6).
     func hasNoContent(_ response: URLResponse?) -> Bool {
         guard let status = (response as? HTTPURLResponse)?.statusCode else { return false }
         return status == 204 || status == 205

@@ -4,21 +4,21 @@ import FoundationNetworking
 /// Parses JSON (RFC 8259) into dictionaries, arrays, strings, numbers and `NSNull`. The counterpart of
 /// `AFJSONResponseSerializer`.
 ///
-/// The body is parsed once, from its bytes. Only a body in another encoding than UTF-8 is translated first. A comma
-/// before a closing bracket, which `JSONSerialization` lets pass on Linux, is an error.
+/// Only a body in another encoding than UTF-8 is converted first. A comma before a closing bracket, which
+/// `JSONSerialization` accepts on Linux, is an error.
 ///
-/// `JSONSerialization` reads some numbers with great exponents on Linux with an error in their last digits. Where that
-/// matters, ``DecodableResponseSerializer`` reads them exactly.
+/// On Linux `JSONSerialization` parses some numbers with large exponents with errors in their last digits.
+/// ``DecodableResponseSerializer`` parses them exactly.
 public struct JSONResponseSerializer: HTTPResponseSerialization {
     /// The content types that are accepted by default.
     public static let contentTypes: Set<String> = ["application/json", "text/json", "text/javascript"]
 
-    /// What is acceptable, and the limits.
+    /// Which responses are acceptable, and the limits.
     public var http = HTTPResponseSerializer(contentTypes: JSONResponseSerializer.contentTypes)
-    /// How to read. Without `.fragmentsAllowed` the root must be an array or an object.
+    /// The parser's options. Without `.fragmentsAllowed` the root must be an array or an object.
     public var readingOptions: JSONSerialization.ReadingOptions
-    /// Whether keys whose value is null are left out of objects, at every depth. Nulls in arrays stay, because their
-    /// places count.
+    /// Whether keys with null values are removed from objects, at every depth. Nulls in arrays stay, as positions
+    /// matter.
     public var removesKeysWithNullValues = false
 
     /// A serializer that accepts ``contentTypes``.
@@ -27,7 +27,7 @@ public struct JSONResponseSerializer: HTTPResponseSerialization {
     }
 
     /// - Throws: as ``HTTPResponseSerializer/validate(_:data:)``; `JSONSerialization`'s error (`NSCocoaErrorDomain`,
-    ///   3840); a passed limit. An error of the body's is over the validation error, when both fail.
+    ///   3840); an error for an exceeded limit. If validation fails too, its error is the underlying one.
     public func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
         try http.responseObject(for: response, data: data) { data in
             guard let bytes = try http.json(data, response: response) else { return nil }

@@ -1,7 +1,7 @@
 import Foundation
 
-/// One look over JSON before it is parsed, for what Foundation's parsers let pass: a comma before a closing bracket,
-/// and nesting beyond the limit. It runs at memory speed, a small part of what the parser takes.
+/// Scans JSON before it is parsed for what Foundation's parsers accept: a comma before a closing bracket, and nesting
+/// beyond the limit. It takes a small part of the parser's time.
 enum JSONScanner {
     enum Finding: Hashable {
         case fine

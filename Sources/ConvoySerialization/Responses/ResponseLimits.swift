@@ -1,18 +1,19 @@
 import Foundation
 import FoundationNetworking
 
-/// How much of a response a parser accepts. Passing a limit is an error with the code
-/// `NSURLErrorDataLengthExceedsMaximum` (-1103) and a ``ResponseLimitExceeded`` in its `userInfo`.
+/// Limits on the bodies that are parsed. Exceeding one is an error with the code `NSURLErrorDataLengthExceedsMaximum`
+/// (-1103) and a ``ResponseLimitExceeded`` in its `userInfo`.
 ///
-/// A raw ``HTTPResponseSerializer`` parses nothing and has no use for them.
+/// A raw ``HTTPResponseSerializer`` does not parse, and ignores them.
 public struct ResponseLimits: Sendable, Hashable {
-    /// The greatest body that is parsed, in bytes after decompression. 64 MiB. Parsed, it takes several times that.
+    /// The size of the largest body that is parsed, in bytes after decompression. 64 MiB by default. Parsed, it takes
+    /// several times as much memory.
     public var maximumBodySize: Int
-    /// The deepest nesting of arrays and objects that is parsed. 512. `JSONSerialization` itself goes no deeper than
-    /// 512 either, and says so with an error of its own.
+    /// The deepest nesting of arrays and objects that is parsed. 512 by default. `JSONSerialization` has the same
+    /// limit, with its own error.
     public var maximumNestingDepth: Int
 
-    /// Limits, each standard unless given.
+    /// Limits; each has a default.
     public init(maximumBodySize: Int = 64 << 20, maximumNestingDepth: Int = 512) {
         self.maximumBodySize = maximumBodySize
         self.maximumNestingDepth = maximumNestingDepth

@@ -1,4 +1,4 @@
-/// A set of HTTP status codes, held as ranges: asking whether it has a code costs a comparison or two.
+/// A set of HTTP status codes, stored as ranges.
 ///
 /// `[200, 404]`, `StatusCodeSet(200..<300)`, `StatusCodeSet.successful.union([304])`.
 public struct StatusCodeSet: Sendable, Hashable, ExpressibleByArrayLiteral {
@@ -6,19 +6,19 @@ public struct StatusCodeSet: Sendable, Hashable, ExpressibleByArrayLiteral {
 
     /// The codes of a range.
     public init(_ codes: Range<Int>) { insert(codes) }
-    /// The codes of a range with both ends.
+    /// The codes of a closed range.
     public init(_ codes: ClosedRange<Int>) { insert(codes) }
     /// The given codes.
     public init(_ codes: some Sequence<Int>) { for code in codes { insert(code...code) } }
     /// The given codes.
     public init(arrayLiteral elements: Int...) { self.init(elements) }
 
-    /// 200 to 299, what AFNetworking accepts.
+    /// 200 to 299, which AFNetworking accepts.
     public static let successful = StatusCodeSet(200..<300)
     /// 200 to 399.
     public static let successfulOrRedirected = StatusCodeSet(200..<400)
 
-    /// True when the set has the code.
+    /// Whether the set contains the code.
     public func contains(_ code: Int) -> Bool {
         for range in ranges where range.contains(code) { return true }
         return false
@@ -31,7 +31,7 @@ public struct StatusCodeSet: Sendable, Hashable, ExpressibleByArrayLiteral {
         return result
     }
 
-    /// No status is as great as the last number, behind which no range can end.
+    /// `Int.max` itself is left out, as no half-open range can contain it.
     private mutating func insert(_ codes: ClosedRange<Int>) {
         insert(codes.lowerBound..<(codes.upperBound == .max ? .max : codes.upperBound + 1))
     }

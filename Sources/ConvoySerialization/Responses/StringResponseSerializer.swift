@@ -1,12 +1,12 @@
 import Foundation
 import FoundationNetworking
 
-/// The body as text, in the charset that the response names or else in `stringEncoding`.
+/// Decodes the body as text, in the charset that the response names or else in `stringEncoding`.
 ///
-/// AFNetworking has none; its users decode the data of an `AFHTTPResponseSerializer`. By default any content type is
-/// acceptable. A byte-order mark decides the encoding and is not part of the text.
+/// AFNetworking has no counterpart; its users decode the data of an `AFHTTPResponseSerializer`. By default any content
+/// type is acceptable. A byte-order mark decides the encoding and is not part of the text.
 public struct StringResponseSerializer: HTTPResponseSerialization {
-    /// What is acceptable, and the limits.
+    /// Which responses are acceptable, and the limits.
     public var http = HTTPResponseSerializer()
 
     /// A serializer that accepts any content type.
@@ -14,8 +14,8 @@ public struct StringResponseSerializer: HTTPResponseSerialization {
 
     /// A `String`; nil for 204, 205 and no body at all, empty for an empty body.
     ///
-    /// - Throws: as ``HTTPResponseSerializer/validate(_:data:)``; -1016 for bytes that are no text in the encoding;
-    ///   a passed limit.
+    /// - Throws: as ``HTTPResponseSerializer/validate(_:data:)``; -1016 for bytes that cannot be decoded; an error for
+    ///   an exceeded limit.
     public func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
         let object = try http.responseObject(for: response, data: data) { data in
             try http.text(data, response: response)

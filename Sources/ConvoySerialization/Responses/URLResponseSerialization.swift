@@ -1,23 +1,24 @@
 import Foundation
 import FoundationNetworking
 
-/// Makes an object of a response and its body; AFNetworking's protocol of the same name.
+/// Makes an object from a response and its body. The counterpart of `AFURLResponseSerialization`.
 ///
-/// A serializer is a value. It can be used from many threads at once.
+/// A serializer is a value. It can be used from several threads at once.
 public protocol URLResponseSerialization: Sendable {
-    /// The object, or nil for success with nothing (204, 205, no body).
+    /// The object, or nil for a success without a body (204, 205, or none).
     ///
-    /// Called once for a response, on a processing queue, never on the network thread.
+    /// Operations call it once per response, on one of the library's queues, never on the network thread.
     ///
     /// - Parameters:
-    ///   - response: the response; nil or one that is not HTTP is not validated.
-    ///   - data: the whole body, decompressed. Nil where there was none, as for HEAD.
-    /// - Throws: an `NSError` in ``URLResponseSerializationErrorDomain`` or of the parser. When an error response has
-    ///   a body that can be parsed, the object is under ``URLResponseSerializationErrorKey/responseObject``.
+    ///   - response: the response. It is not validated if it is nil or not HTTP.
+    ///   - data: the whole body, decompressed; nil if there was none, as for HEAD.
+    /// - Throws: an `NSError` in ``URLResponseSerializationErrorDomain`` or of the parser. If an error response has a
+    ///   body that can be parsed, the error contains the object under
+    ///   ``URLResponseSerializationErrorKey/responseObject``.
     func responseObject(for response: URLResponse?, data: Data?) throws -> Any?
 
-    /// True when a response with this status needs no look at its headers, so that an engine may pass nil for the
-    /// response and spare itself building one. False unless a serializer says otherwise.
+    /// Whether the headers of a response with this status do not matter, so that nil can be passed for the response,
+    /// which saves making one. False by default.
     func acceptsWithoutHeaders(statusCode: Int) -> Bool
 }
 

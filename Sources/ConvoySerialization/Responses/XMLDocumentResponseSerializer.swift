@@ -4,12 +4,12 @@ import FoundationXML
 
 /// Parses XML into an `XMLDocument`. The counterpart of `AFXMLDocumentResponseSerializer`.
 ///
-/// External entities are never loaded, whatever the options say: they would let a server read the client's files.
-/// Otherwise as ``XMLParserResponseSerializer``.
+/// External entities are never loaded, whatever the options say, as they would let a server read the client's files.
+/// Otherwise it behaves like ``XMLParserResponseSerializer``.
 public struct XMLDocumentResponseSerializer: HTTPResponseSerialization {
-    /// What is acceptable, and the limits.
+    /// Which responses are acceptable, and the limits.
     public var http = HTTPResponseSerializer(contentTypes: XMLParserResponseSerializer.contentTypes)
-    /// How to read. Whatever would load an external entity is taken out.
+    /// The parser's options. Those that would load external entities are removed.
     public var options: XMLNode.Options
 
     /// A serializer that accepts the types of ``XMLParserResponseSerializer``.
@@ -27,7 +27,7 @@ public struct XMLDocumentResponseSerializer: HTTPResponseSerialization {
             .documentXInclude,
         ])
         safe.insert(.nodeLoadExternalEntitiesNever)
-        // libxml builds no deeper tree, and Foundation hides that it gave up: the rest would be missing without a word.
+        // libxml builds no deeper tree, and Foundation hides its error: the rest would be missing silently.
         return try http.xmlObject(
             for: response, data: data, maximumDepth: min(limits.maximumNestingDepth, 256)
         ) { try XMLDocument(data: $0, options: safe) }

@@ -3,27 +3,27 @@ import Foundation
 import FoundationNetworking
 import FoundationXML
 
-/// Which encoding an XML document is in, and the document in UTF-8.
+/// Finds the encoding of an XML document, and converts it to UTF-8.
 ///
-/// The parser is given nothing but valid UTF-8 without zeros. Foundation's crashes on Linux when an element's name is
-/// invalid (`<` and a byte from 0x80 on), and what is not allowed cannot hide in another encoding.
+/// The parser only gets valid UTF-8 without zero bytes. Foundation's parser crashes on Linux if an element's name is
+/// invalid (`<` and a byte from 0x80 on), and forbidden content must not hide in another encoding.
 enum XMLEncoding {
-    /// The document as the parser should get it.
+    /// The document in the form for the parser.
     ///
     /// A byte-order mark decides, then the document's own declaration, then the charset of the response (RFC 7303,
-    /// section 3). A declaration that is not true of the bytes, or no longer, is left out.
+    /// section 3). A declaration that does not match the result is removed.
     ///
-    /// - Throws: in `XMLParser.errorDomain` for an encoding that is unknown and bytes that do not fit it.
+    /// - Throws: an error in `XMLParser.errorDomain` for an unknown encoding, or bytes that do not fit the encoding.
     static func utf8(of data: Data, for serializer: HTTPResponseSerializer, response: URLResponse?) throws -> Data {
         let mark = Charset.unicodeMark(of: data)
-        // A declaration behind a mark is looked for, and left out, as in any other translation.
+        // A declaration after a mark is removed below, like after any conversion.
         var document = mark?.isUTF8 == true ? Data(data.dropFirst(3)) : data
         if mark == nil, let declared = declaredEncoding(in: data) {
             guard let charset = Charset(named: declared) else {
                 throw XMLInspection.error(.unknownEncodingError, "The document's encoding is not known.")
             }
             if !charset.isUTF8 {
-                // In an encoding that has no `<?xml` in these bytes the declaration is not true.
+                // If these bytes are not `<?xml` in the declared encoding, the declaration is false.
                 guard let text = charset.text(of: data), text.utf8.starts(with: "<?xml".utf8) else {
                     throw XMLInspection.error(.invalidEncodingError, "The bytes do not fit the document's encoding.")
                 }
@@ -41,7 +41,7 @@ enum XMLEncoding {
         return Data(document[end.upperBound...])
     }
 
-    /// The name in `<?xml … encoding="name"?>`, where the document begins with that in ASCII.
+    /// The name in `<?xml … encoding="name"?>`, if the document begins with that in ASCII.
     private static func declaredEncoding(in data: Data) -> String? {
         guard data.starts(with: Array("<?xml".utf8)) else { return nil }
         let declaration = String(decoding: data.prefix(200).prefix { $0 != UInt8(ascii: ">") }, as: UTF8.self)

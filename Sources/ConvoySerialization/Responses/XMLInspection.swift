@@ -2,12 +2,13 @@ import CXML2
 import Foundation
 import FoundationXML
 
-/// A look through a document before Foundation's parsers get it, with the library that they are built on.
+/// Checks a document with libxml2 before Foundation's parsers, which are built on it, get it.
 ///
-/// They need it: `XMLParser.parse()` is true on Linux for cut, mismatched and empty input, `XMLDocument` makes half a
-/// tree of it, and either crashes on some of what is found here. Nothing is loaded, from the network or from files.
+/// This is needed: on Linux `XMLParser.parse()` returns true for truncated, mismatched and empty input, `XMLDocument`
+/// makes half a tree of it, and both crash on some input that is detected here. Nothing is loaded from the network or
+/// from files.
 ///
-/// libxml2 itself goes through 10 MB in 65 ms, where `XMLParser` takes 354 and `XMLDocument` 219.
+/// libxml2 itself parses 10 MB in 65 ms, where `XMLParser` takes 354 and `XMLDocument` 219.
 struct XMLInspection {
     enum Finding: Error {
         case tooDeep
@@ -22,9 +23,9 @@ struct XMLInspection {
     private var finding: Finding?
     private var bareInstructions: [Int] = []
 
-    /// The document as Foundation can read it.
+    /// The document in a form that Foundation can parse.
     ///
-    /// - Parameter data: UTF-8 without zeros, that declares no other encoding.
+    /// - Parameter data: UTF-8 without zero bytes that declares no other encoding.
     static func document(of data: Data, maximumDepth: Int) throws(Finding) -> Data {
         var inspection = XMLInspection(maximumDepth: maximumDepth)
         inspection.read(data)
@@ -42,7 +43,7 @@ struct XMLInspection {
                 return
             }
             defer {
-                // libxml2 keeps what it needs for itself of a document type.
+                // libxml2 keeps what it needs of a document type in a document.
                 if let document = parser.pointee.myDoc { xmlFreeDoc(document) }
                 parser.pointee.myDoc = nil
                 xmlFreeParserCtxt(parser)
@@ -88,8 +89,8 @@ struct XMLInspection {
             }
         }
         handler.endElementNs = { context, _, _, _ in XMLInspection.at(context) { $0.depth -= 1 } }
-        // A document type with declarations of its own: its entities can make 100 MB of 100 KB, and Foundation's parser
-        // crashes when it reports attribute lists and notations to its delegate.
+        // Declarations in a document type: entities can expand 100 KB to 100 MB, and Foundation's parser crashes when
+        // it reports attribute lists and notations to its delegate.
         handler.entityDecl = { context, _, _, _, _, _ in XMLInspection.at(context) { $0.stop(.declarations) } }
         handler.unparsedEntityDecl = { context, _, _, _, _ in XMLInspection.at(context) { $0.stop(.declarations) } }
         handler.notationDecl = { context, _, _, _ in XMLInspection.at(context) { $0.stop(.declarations) } }
@@ -98,7 +99,7 @@ struct XMLInspection {
             xmlFreeEnumeration(values)
             XMLInspection.at(context) { $0.stop(.declarations) }
         }
-        // Foundation's parser crashes on an instruction that has nothing but a name.
+        // Foundation's parser crashes on a processing instruction that consists only of a name.
         handler.processingInstruction = { context, _, content in
             guard content == nil else { return }
             XMLInspection.at(context) { $0.bareInstructions.append(xmlByteConsumed($0.parser) - 2) }
@@ -110,10 +111,10 @@ struct XMLInspection {
         return handler
     }
 
-    /// Takes down the first error. Warnings are none; what is wrong with namespaces is one.
+    /// Records the first error. Warnings do not count; namespace errors do.
     private mutating func note(_ error: xmlError) {
         guard finding == nil, error.level.rawValue >= XML_ERR_ERROR.rawValue else { return }
-        // A cut document is told by the same code, and the same words, as one with something behind its end.
+        // libxml2 uses the same code and message for a truncated document and for one with content after its end.
         let isCut = error.code == Int32(XML_ERR_DOCUMENT_END.rawValue) && (depth > 0 || !hasRoot)
         let text = error.message.map { String(cString: $0).trimmingCharacters(in: .newlines) } ?? ""
         finding = .malformed(
@@ -127,14 +128,14 @@ struct XMLInspection {
 
     static func error(_ code: XMLParser.ErrorCode, _ text: String) -> NSError { error(code: code.rawValue, text) }
 
-    /// With a code of libxml2, as `XMLParser.parserError` has it; some of Foundation's names stand for others.
+    /// An error with libxml2's code, like `XMLParser.parserError`; some of Foundation's names for the codes are wrong.
     private static func error(code: Int, _ text: String) -> NSError {
         NSError(domain: XMLParser.errorDomain, code: code, userInfo: [NSLocalizedDescriptionKey: text])
     }
 
-    // MARK: Instructions
+    // MARK: Processing instructions
 
-    /// The document with a space at these places: `<?x ?>` for `<?x?>`, which means the same.
+    /// The document with spaces inserted at these offsets: `<?x ?>` for `<?x?>`, which means the same.
     private static func spaced(_ data: Data, at places: [Int]) -> Data {
         guard !places.isEmpty else { return data }
         var result = Data(capacity: data.count + places.count)

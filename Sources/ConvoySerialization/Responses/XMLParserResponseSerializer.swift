@@ -2,16 +2,16 @@ import Foundation
 import FoundationNetworking
 import FoundationXML
 
-/// Gives XML as an `XMLParser` that has not been started. The counterpart of `AFXMLParserResponseSerializer`.
+/// Returns an `XMLParser` for an XML body, not yet started. The counterpart of `AFXMLParserResponseSerializer`.
 ///
-/// The body is read through once beforehand, so that malformed input is an error here; on Linux `XMLParser.parse()`
-/// does not report it. External entities are not loaded, and a document type declaration with declarations of its own
-/// is an error, because entities can stand for any amount of text.
+/// The body is checked beforehand, so that malformed input is an error here; on Linux `XMLParser.parse()` does not
+/// report it. External entities are not loaded, and a document type that contains declarations is an error, as entities
+/// can expand to any amount of text.
 public struct XMLParserResponseSerializer: HTTPResponseSerialization {
     /// The content types that are accepted by default.
     public static let contentTypes: Set<String> = ["application/xml", "text/xml"]
 
-    /// What is acceptable, and the limits.
+    /// Which responses are acceptable, and the limits.
     public var http = HTTPResponseSerializer(contentTypes: XMLParserResponseSerializer.contentTypes)
 
     /// A serializer that accepts ``contentTypes``.
@@ -20,7 +20,7 @@ public struct XMLParserResponseSerializer: HTTPResponseSerialization {
     /// An `XMLParser` with no delegate; nil for 204, 205, no body, and a single space.
     ///
     /// - Throws: as ``HTTPResponseSerializer/validate(_:data:)``; an error in `XMLParser.errorDomain` for empty or
-    ///   malformed input; a passed limit.
+    ///   malformed input; an error for an exceeded limit.
     public func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
         try http.xmlObject(for: response, data: data, maximumDepth: limits.maximumNestingDepth) { bytes in
             let parser = XMLParser(data: bytes)
