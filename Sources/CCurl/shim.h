@@ -1,4 +1,4 @@
-// Swift cannot call C variadics: one typed inline function for each kind of argument that libcurl's take.
+// Swift cannot call variadic C functions, so there is a typed inline function for each kind of argument.
 #pragma once
 #if defined(__has_include) && !__has_include(<curl/curl.h>)
 #error "libcurl's headers are missing. Debian/Ubuntu: sudo apt-get install libcurl4-openssl-dev libssl-dev zlib1g-dev libbrotli-dev libzstd-dev libxml2-dev pkg-config   Fedora: sudo dnf install libcurl-devel openssl-devel zlib-devel brotli-devel libzstd-devel libxml2-devel"
@@ -8,7 +8,7 @@
 #include <curl/curl.h>
 #include <malloc.h>
 
-// Callbacks run on the network thread, whatever the isolation of the place that hands them over.
+// Callbacks run on the network thread, whatever the isolation of the code that sets them.
 #define CONVOY_SENDABLE __attribute__((swift_attr("@Sendable")))
 
 typedef size_t (*convoy_data_callback)(char *bytes, size_t size, size_t count, void *context);
@@ -47,7 +47,7 @@ static inline CURLcode convoy_easy_set_open_socket_callback(CURL *easy, curl_ope
 static inline CURLcode convoy_easy_set_close_socket_callback(CURL *easy, curl_closesocket_callback CONVOY_SENDABLE callback) {
     return curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, callback);
 }
-// By the deprecated option: its successor parses a text each time.
+// Uses the deprecated option, as its successor parses a string each time.
 static inline CURLcode convoy_easy_allow_only_http(CURL *easy) {
     return curl_easy_setopt(easy, (CURLoption)181 /* CURLOPT_PROTOCOLS */, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
 }
@@ -72,9 +72,9 @@ static inline CURLMcode convoy_multi_set_socket_callback(CURLM *multi, curl_sock
 static inline CURLMcode convoy_multi_set_timer_callback(CURLM *multi, curl_multi_timer_callback CONVOY_SENDABLE callback) {
     return curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, callback);
 }
-// A cast macro, which Swift does not import.
+// `CURLVERSION_NOW` is a macro that Swift does not import.
 static inline const curl_version_info_data *convoy_version(void) { return curl_version_info(CURLVERSION_NOW); }
-// The result stands in a union, which Swift imports as something less pleasant.
+// The result is in a union, which is awkward to read from Swift.
 static inline CURL *convoy_message_easy(CURLMsg *message) { return message->easy_handle; }
 static inline CURLcode convoy_message_result(CURLMsg *message) { return message->data.result; }
 #endif

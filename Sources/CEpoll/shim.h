@@ -1,6 +1,6 @@
 #pragma once
 #ifdef __linux__
-/* Linux calls that Swift's Glibc module leaves out. Headers only: nothing is linked. */
+/* Linux calls that Swift's Glibc module lacks. Headers only: nothing is linked. */
 
 #include <fcntl.h>
 #include <malloc.h>
@@ -22,29 +22,29 @@ extern int posix_spawn_file_actions_addchdir_np(posix_spawn_file_actions_t *acti
 extern long syscall(long number, ...);
 extern int wcwidth(wchar_t character);
 
-/* A descriptor that becomes readable when the process ends. */
+/* Returns a descriptor that becomes readable when the process ends. */
 static inline int cepoll_pidfd_open(int pid) {
     return (int)syscall(SYS_pidfd_open, pid, 0);
 }
 
-/* Bytes written to a socket which the peer has not acknowledged yet; 0 when that is unknown. */
+/* The number of bytes written to a socket that the peer has not acknowledged yet; 0 if unknown. */
 static inline int cepoll_unacknowledged_bytes(int fd) {
     int count = 0;
     return ioctl(fd, TIOCOUTQ, &count) == 0 ? count : 0;
 }
 
-/* As rename(2), but EEXIST where the new name is taken. EINVAL where the file system cannot do that. */
+/* Like rename(2), but fails with EEXIST if the new name is taken, or EINVAL if the file system does not support that. */
 static inline int cepoll_rename_without_replacing(const char *from, const char *to) {
     return (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 1u /* RENAME_NOREPLACE */);
 }
 
-/* What statfs(2) calls the type of the file system that a descriptor is on; 0 when that is unknown. */
+/* The type, as in statfs(2), of the file system of a descriptor; 0 if unknown. */
 static inline unsigned long cepoll_file_system_type(int fd) {
     struct statfs information;
     return fstatfs(fd, &information) == 0 ? (unsigned long)information.f_type : 0;
 }
 
-/* Bytes that are allocated and not freed, in all arenas. What threads keep for themselves counts as allocated. */
+/* The number of allocated bytes in all arenas. Memory in per-thread caches counts as allocated. */
 static inline size_t cepoll_bytes_in_use(void) {
     struct mallinfo2 info = mallinfo2();
     return info.uordblks + info.hblkhd;

@@ -1,11 +1,11 @@
-// GObject's casts and signals are macros over untyped functions: one typed inline function for each that is needed.
+// GObject's casts and signals are macros over untyped functions: here are typed inline functions for those in use.
 #pragma once
 #if defined(__has_include) && !__has_include(<gdk-pixbuf/gdk-pixbuf.h>)
 #error "gdk-pixbuf's headers are missing; the package trait Images needs them. Debian/Ubuntu: sudo apt-get install libgdk-pixbuf-2.0-dev   Fedora: sudo dnf install gdk-pixbuf2-devel"
 #else
 #include <gdk-pixbuf/gdk-pixbuf.h>
 
-// Callbacks run on the thread that feeds the loader, whatever the isolation of the place that hands them over.
+// Callbacks run on the thread that feeds the loader, whatever the isolation of the code that sets them.
 #define CONVOY_SENDABLE __attribute__((swift_attr("@Sendable")))
 
 typedef void (*convoy_size_callback)(GdkPixbufLoader *loader, int width, int height, void *context);
@@ -24,9 +24,9 @@ static inline void convoy_loader_on_area(GdkPixbufLoader *loader, convoy_area_ca
 static inline void convoy_loader_unref(GdkPixbufLoader *loader) { g_object_unref(loader); }
 static inline GdkPixbuf *convoy_pixbuf_ref(GdkPixbuf *pixbuf) { return (GdkPixbuf *)g_object_ref(pixbuf); }
 static inline void convoy_pixbuf_unref(GdkPixbuf *pixbuf) { g_object_unref(pixbuf); }
-// Nobody else has the pixels, so they may be written to.
+// Whether nobody else has a reference to the pixels, so that they may be written to.
 static inline int convoy_pixbuf_is_unshared(GdkPixbuf *pixbuf) { return G_OBJECT(pixbuf)->ref_count == 1; }
-// `gdk_pixbuf_save_to_bufferv` without options: what the tests make their images with.
+// `gdk_pixbuf_save_to_bufferv` with options as keys and values. The tests make their images with it.
 static inline int convoy_pixbuf_save(GdkPixbuf *pixbuf, char **bytes, size_t *count, const char *type, char **keys, char **values) {
     gsize size = 0;
     int done = gdk_pixbuf_save_to_bufferv(pixbuf, bytes, &size, type, keys, values, NULL);

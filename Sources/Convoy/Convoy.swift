@@ -1,4 +1,4 @@
-// The umbrella: everything that a program needs for requests, under one import.
+// The umbrella module: everything that a program needs for requests, under one import.
 @_exported import ConvoyOperations
 @_exported import ConvoySecurity
 @_exported import ConvoySerialization

@@ -1,14 +1,14 @@
 import COpenSSL
 import Foundation
 
-/// A running SHA-256 digest (FIPS 180-4), computed by OpenSSL.
+/// An incremental SHA-256 digest (FIPS 180-4), computed by OpenSSL.
 ///
-/// Not safe for use from several threads at once: whoever feeds it owns it.
+/// Not thread-safe.
 public final class MessageDigest {
     private let context: OpaquePointer?
     private var isUsable: Bool
 
-    /// A digest over no bytes yet.
+    /// A digest of no bytes yet.
     public init() {
         context = EVP_MD_CTX_new()
         isUsable = context.map { EVP_DigestInit_ex($0, EVP_sha256(), nil) == 1 } ?? false
@@ -16,19 +16,19 @@ public final class MessageDigest {
 
     deinit { EVP_MD_CTX_free(context) }
 
-    /// Takes more bytes into the digest.
+    /// Adds bytes to the digest.
     public func update(_ bytes: UnsafeRawBufferPointer) {
         guard isUsable, let base = bytes.baseAddress, bytes.count > 0 else { return }
         isUsable = EVP_DigestUpdate(context, base, bytes.count) == 1
     }
 
-    /// Takes more bytes into the digest.
+    /// Adds bytes to the digest.
     public func update(_ data: Data) {
         data.withUnsafeBytes { update($0) }
     }
 
-    /// The 32 bytes of the digest over all that was fed so far, or nil where OpenSSL refused (no memory, or a
-    /// policy that forbids SHA-256). The digest can be fed further afterwards.
+    /// The 32-byte digest of all bytes so far, or nil if OpenSSL failed (no memory, or a policy that forbids SHA-256).
+    /// The digest can be updated further afterwards.
     public func value() -> Data? {
         guard isUsable, let copy = EVP_MD_CTX_new() else { return nil }
         defer { EVP_MD_CTX_free(copy) }
@@ -39,7 +39,7 @@ public final class MessageDigest {
         return Data(digest[..<Int(length)])
     }
 
-    /// The SHA-256 of a value that is in memory.
+    /// The SHA-256 of data in memory; nil if OpenSSL failed.
     public static func sha256(_ data: Data) -> Data? {
         let digest = MessageDigest()
         digest.update(data)
@@ -48,7 +48,7 @@ public final class MessageDigest {
 }
 
 extension Data {
-    /// The bytes in lowercase hexadecimal digits, as `sha256sum` prints them.
+    /// The bytes as lowercase hexadecimal digits, as `sha256sum` prints them.
     public var hexadecimalString: String {
         let digits = Array("0123456789abcdef".utf8)
         var text = [UInt8]()

@@ -1,20 +1,20 @@
 import Foundation
 
-/// Which file it is, whatever its name.
+/// The identity of a file, independent of its name.
 package struct FileIdentity: Equatable {
     private let device: dev_t
     private let number: ino_t
-    /// Whether it is a plain file that has one name.
+    /// Whether it is a regular file with one name.
     package let isPlain: Bool
 
-    /// The file that is open; nil if the system does not say.
+    /// The identity of an open file; nil if the system does not tell.
     package init?(_ descriptor: Int32) {
         var information = stat()
         guard fstat(descriptor, &information) == 0 else { return nil }
         self.init(information)
     }
 
-    /// What has the name, links not followed; nil for nothing.
+    /// The identity of the file at a path, without following links; nil if there is none.
     package init?(_ path: String) {
         var information = stat()
         guard lstat(path, &information) == 0 else { return nil }

@@ -1,40 +1,40 @@
 import CEpoll
 import Foundation
 
-/// A file that is being written: in its place, or under the name of a partial file until it is whole.
+/// Writes a file: in place, or under the name of a partial file until it is complete.
 ///
-/// A partial file is created, and nobody else's is written to: no link is followed, and who else takes it over while it
-/// is written finds it locked, where the file system has locks. `commit()` closes it and gives it its name in one step,
-/// over no other file unless it may replace one. Not committed, it is removed when it is discarded or let go of.
+/// A partial file is never shared with another writer: no link is followed, and it is locked while it is written, if
+/// the file system has locks. `commit()` closes it and renames it atomically, replacing another file only if `replaces`
+/// is set. Without a commit, it is removed when the writer is discarded or released.
 ///
-/// It belongs to one thread at a time, which may have to wait for a disk or another machine.
+/// Used by one thread at a time, which may block on a disk or another machine.
 package final class FileWriter {
-    /// The file.
+    /// The path of the file.
     package let path: String
-    /// Where the bytes are until `commit()`; nil for a file that is written in its place.
+    /// The path of the partial file; nil for a file that is written in place.
     package let partialPath: String?
     private let replaces: Bool
     private let mode: mode_t
     private let calls: FileCalls
     private var descriptor: Int32 = -1
-    /// The partial file that was opened, as long as it has its name from here.
+    /// The partial file that was opened, while it is ours to rename or remove.
     private var partial: FileIdentity?
     private var hasLock = false
-    /// Whether it was closed: it is not opened again.
+    /// Whether it was closed, and must not be opened again.
     private var isOver = false
 
     package var isOpen: Bool { descriptor >= 0 }
 
-    /// A file that is written in its place. It is not open yet.
+    /// A writer for a file in place, not open yet.
     package init(inPlace path: String, calls: FileCalls = FileCalls()) {
         (self.path, partialPath, replaces, mode, self.calls) = (path, nil, true, 0o666, calls)
     }
 
-    /// A file that is written under another name first, in the same directory. It is not open yet.
+    /// A writer for a file that first has another name in the same directory, not open yet.
     ///
     /// - Parameters:
-    ///   - replaces: whether it may take the place of another file, and of a partial file that nobody writes any more.
-    ///   - mode: its rights, less those that the process's mask forbids.
+    ///   - replaces: whether it may replace another file, and a partial file that nobody writes any more.
+    ///   - mode: the permissions, less those in the process's umask.
     package init(
         path: String, partialPath: String, replaces: Bool, mode: mode_t = 0o666, calls: FileCalls = FileCalls()
     ) {
@@ -45,10 +45,10 @@ package final class FileWriter {
 
     // MARK: Opening
 
-    /// Opens the file, and creates it if it is not there.
+    /// Opens the file, or creates it.
     ///
-    /// - Parameter keepsContents: whether a file that is written in its place keeps what it holds, to be written over.
-    ///   A partial file never does.
+    /// - Parameter keepsContents: whether a file that is written in place keeps its contents, which are then
+    ///   overwritten. A partial file never keeps them.
     package func open(keepsContents: Bool = false) throws(FileWritingError) {
         guard !isOpen else { return }
         guard !isOver else { throw FileWritingError(.cannotWrite, path, EBADF) }
@@ -65,7 +65,7 @@ package final class FileWriter {
     }
 
     private func openPartial(_ path: String) throws(FileWritingError) {
-        // Not through a link, and without waiting for a reader of a pipe.
+        // Without following a link, and without waiting for the reader of a pipe.
         let flags = O_NOFOLLOW | O_NONBLOCK
         do throws(FileWritingError) {
             descriptor = try opened(path, flags | O_EXCL)
@@ -78,14 +78,14 @@ package final class FileWriter {
         let isNew = partial != nil
         let found = FileIdentity(descriptor)
         guard let found, found.isPlain, lock() != .heldByAnother, found == FileIdentity(path) else {
-            // Another run that was told to replace the file writes it, or has given it its name meanwhile.
+            // Another writer uses the partial file, or has renamed it meanwhile.
             partial = nil
             throw shared(path)
         }
         partial = found
         if isNew { return }
         if hasLock { return try rewind() }
-        // Nobody can tell whether it is still being written: it is left to whoever does, without its name.
+        // There are no locks, so it may still be in use: it is left to a possible writer, but its name is taken away.
         partial = nil
         _ = calls.close(descriptor)
         descriptor = -1
@@ -120,7 +120,7 @@ package final class FileWriter {
 
     // MARK: Writing
 
-    /// Writes as much of it as one call takes. Returns how much that is.
+    /// Writes as many of the bytes as one call takes, and returns how many those are.
     package func writeSome(_ bytes: UnsafeRawBufferPointer) throws(FileWritingError) -> Int {
         while true {
             let count = calls.write(descriptor, bytes)
@@ -129,7 +129,7 @@ package final class FileWriter {
         }
     }
 
-    /// Writes all of it, however many calls that takes.
+    /// Writes all bytes, with as many calls as that takes.
     package func write(_ bytes: UnsafeRawBufferPointer) throws(FileWritingError) {
         var rest = bytes
         while !rest.isEmpty {
@@ -139,7 +139,7 @@ package final class FileWriter {
         }
     }
 
-    /// Empties the file, and writes on from its start.
+    /// Truncates the file, and continues writing at its start.
     package func rewind() throws(FileWritingError) {
         guard calls.empty(descriptor) == 0 else { throw failure(.cannotWrite, writtenPath) }
     }
@@ -148,17 +148,17 @@ package final class FileWriter {
 
     // MARK: Ending
 
-    /// Closes a file that is written in its place. Some file systems report only now that there was no room.
+    /// Closes a file that is written in place. Some file systems report a lack of space only now.
     package func close() throws(FileWritingError) { try checkedClose(writtenPath) }
 
-    /// The file is whole: closes it and gives it its name. It need not have been opened; then it is empty.
+    /// Closes the complete file and gives it its final name. If it was never opened, an empty file is created.
     ///
-    /// After an error nothing has its name, and the partial file is there until it is discarded.
+    /// After an error there is no new file with the final name, and the partial file stays until it is discarded.
     package func commit() throws(FileWritingError) {
         try open()
         guard let partialPath else { return try close() }
         guard partial != nil, partial == FileIdentity(partialPath) else { throw shared(partialPath) }
-        // What is closed is not what is locked: until the file has its name, no other run may take over the partial one.
+        // The duplicate keeps the lock, so that no other writer can take over the partial file before the rename.
         let held = calls.duplicate(descriptor)
         defer { if held >= 0 { _ = calls.close(held) } }
         try checkedClose(partialPath)
@@ -170,9 +170,9 @@ package final class FileWriter {
         partial = nil
     }
 
-    /// Closes the file, and removes the partial file if there is one that is not somebody else's.
+    /// Closes the file, and removes the partial file if it is this writer's.
     package func discard() {
-        // Before the lock ends.
+        // Before the lock is released.
         if let partial, let partialPath, partial == FileIdentity(partialPath) { _ = calls.unlink(partialPath) }
         partial = nil
         isOver = true
@@ -182,13 +182,13 @@ package final class FileWriter {
     private func nameWithoutReplacing(_ partialPath: String) throws(FileWritingError) {
         if calls.renameWithoutReplacing(partialPath, path) == 0 { return }
         guard [EINVAL, ENOSYS, ENOTSUP].contains(errno) else { throw failure(.cannotCreate, path) }
-        // A file system that cannot do that: a second name, then without the first.
+        // The file system does not support that: a hard link, then removing the first name.
         if calls.link(partialPath, path) == 0 {
             _ = calls.unlink(partialPath)
             return
         }
         guard [EPERM, ENOTSUP, ENOSYS, EMLINK].contains(errno) else { throw failure(.cannotCreate, path) }
-        // Nor hard links: an empty file reserves the name, and is replaced.
+        // It has no hard links either: an empty file reserves the name, and is then replaced.
         let reserved = try opened(path, O_EXCL | O_NOFOLLOW)
         _ = calls.close(reserved)
         guard calls.rename(partialPath, path) == 0 else {
@@ -202,7 +202,7 @@ package final class FileWriter {
         guard isOpen else { return }
         let closing = descriptor
         (descriptor, isOver) = (-1, true)
-        // Interrupted, it is closed all the same.
+        // Even if interrupted, it is closed.
         guard calls.close(closing) == 0 || errno == EINTR else { throw failure(.cannotWrite, path) }
     }
 
@@ -211,17 +211,17 @@ package final class FileWriter {
         return FileWritingError(code == EEXIST ? .exists : reason, path, code)
     }
 
-    // MARK: Facts
+    // MARK: Properties
 
-    /// How many bytes an open file holds; nil for what is no plain file, or if the system does not say.
+    /// The size of an open file; nil if it is not a regular file, or if the system does not tell.
     package var plainSize: Int64? {
         var information = stat()
         guard fstat(descriptor, &information) == 0, information.st_mode & S_IFMT == S_IFREG else { return nil }
         return Int64(information.st_size)
     }
 
-    /// Whether an open file is a plain one on a disk or in the memory of this machine: then writing waits for no other
-    /// program and no other machine.
+    /// Whether an open file is a regular file on a local disk or in memory, so that writing does not wait for another
+    /// program or another machine.
     package var isOnLocalDisk: Bool {
         plainSize != nil && Self.localFileSystems.contains(UInt64(cepoll_file_system_type(descriptor)))
     }

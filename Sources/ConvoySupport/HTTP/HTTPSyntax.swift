@@ -1,4 +1,4 @@
-/// The few rules of RFC 9110 that decide whether text may stand in a message.
+/// The rules of RFC 9110 for text in a message.
 @usableFromInline package enum HTTPSyntax {
     /// A token (section 5.6.2): at least one character, no separators, no spaces, ASCII only.
     package static func isToken(_ text: String) -> Bool {
@@ -34,17 +34,17 @@
         }
     }
 
-    /// Whether two field names are of the same field (section 5.1).
+    /// Whether two names are those of the same field (section 5.1).
     package static func isSameField(_ one: String, _ other: String) -> Bool {
         ASCII.equalIgnoringCase(one.utf8, other.utf8)
     }
 
-    /// The white space that may stand around a field value and its parts (section 5.6.3): spaces and tabs.
+    /// Whether a byte is whitespace that may surround field values and their parts (section 5.6.3): a space or a tab.
     @inlinable package static func isOptionalWhitespace(_ byte: UInt8) -> Bool {
         byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t")
     }
 
-    /// The text without optional white space at both ends.
+    /// The text without optional whitespace at both ends.
     package static func trimmed(_ text: Substring) -> Substring {
         Substring(ASCII.trimmed(text.utf8, blank: isOptionalWhitespace))
     }

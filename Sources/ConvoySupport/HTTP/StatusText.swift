@@ -1,6 +1,6 @@
-/// The words for a status code.
+/// The texts for status codes.
 package enum StatusText {
-    /// The reason phrases of RFC 9110, section 15, and of the others that IANA has registered; empty for the rest.
+    /// The reason phrase of a code in RFC 9110, section 15, or in IANA's registry; empty for others.
     package static func reasonPhrase(_ code: Int) -> String {
         switch code {
         case 100: "Continue"
@@ -68,10 +68,10 @@ package enum StatusText {
         }
     }
 
-    /// The words of Apple's `HTTPURLResponse.localizedString(forStatusCode:)`, which AFNetworking's error texts quote.
+    /// The text of Apple's `HTTPURLResponse.localizedString(forStatusCode:)`, which AFNetworking's error texts contain.
     ///
-    /// Foundation on Linux has others ("Not Found" for "not found"). Of a status that Apple does not know, and calls
-    /// "client error" or the like, they are the reason phrase.
+    /// Foundation on Linux has other texts ("Not Found" for "not found"). For a status for which Apple has only a
+    /// generic text ("client error"), this is the reason phrase.
     package static func localizedString(_ code: Int) -> String {
         switch code {
         case 100: "continue"

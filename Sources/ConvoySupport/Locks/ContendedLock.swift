@@ -1,18 +1,18 @@
 import Foundation
 
-/// A value behind a lock that many threads ask for at the same time, each for a moment.
+/// A value behind a lock for which many threads contend, each for a short time.
 ///
-/// `Mutex` on Linux hands a contended lock over in the kernel, to the thread that has waited longest, even
-/// if that one has yet to be woken, while everybody else waits for it. On a machine with more
-/// threads than processors each turn then costs a scheduling delay (measured: 50 to 100 microseconds an
-/// operation instead of 3). A plain mutex of the system is taken by whichever thread runs, and spins a little
-/// before it sleeps. For locks that are rarely contended, ``Locked`` needs less memory.
+/// On Linux a contended `Mutex` is handed over in the kernel to the thread that has waited longest, even if that one
+/// has yet to be woken, while all others wait. If there are more threads than processors, each handover costs a
+/// scheduling delay (measured: 50 to 100 microseconds per operation instead of 3). A pthread mutex goes to whichever
+/// thread is running, and spins a little before it sleeps. For locks that are rarely contended, ``Locked`` needs less
+/// memory.
 ///
-/// Inlinable, so that each module compiles it for its own types of values. A type that is only `package`, and not
-/// `@usableFromInline` as well, keeps other modules from that.
+/// Inlinable, so that each module specializes it for its own types. A type that is only `package`, and not
+/// `@usableFromInline` as well, could not be specialized by other modules.
 @usableFromInline package final class ContendedLock<Value>: @unchecked Sendable {
     @usableFromInline let mutex: UnsafeMutablePointer<pthread_mutex_t>
-    /// The lock is what makes each access exclusive: there is nothing to be checked each time.
+    /// The lock guarantees exclusive access, so it need not be checked at run time.
     @usableFromInline @exclusivity(unchecked) var value: Value
 
     @inlinable package init(_ value: sending Value) {
@@ -30,7 +30,7 @@ import Foundation
         mutex.deallocate()
     }
 
-    /// Calls `body` while the lock is held. No user's code may run in it.
+    /// Calls `body` while the lock is held. No user code may run in it.
     @inlinable @inline(__always)
     package func withLock<Result, Failure: Error>(
         _ body: (inout Value) throws(Failure) -> sending Result

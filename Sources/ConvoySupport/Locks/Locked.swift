@@ -1,16 +1,16 @@
 import Foundation
 import Synchronization
 
-/// A value behind a `Mutex`, made fit for a busy machine and for the thread sanitizer.
+/// A value behind a `Mutex`, adapted to busy machines and the thread sanitizer.
 ///
-/// On Linux a contended `Mutex` is passed on in the kernel, which is slow when there are more threads than
-/// processors (see ``ContendedLock``). So a thread that finds it held first lets the holder go on.
+/// On Linux a contended `Mutex` is handed over in the kernel, which is slow if there are more threads than processors
+/// (see ``ContendedLock``). So a thread that finds it held first spins and yields for a while.
 ///
-/// The sanitizer does not see what the kernel does, and reports every guarded access as a race. The flag,
-/// released by one holder and acquired by the next, shows it the order that the mutex has established.
+/// The sanitizer does not see the kernel's handover, and would report every guarded access as a race. The flag,
+/// released by one holder and acquired by the next, shows it the order.
 ///
-/// Inlinable, so that each module compiles it for its own types of values. A type that is only `package`, and not
-/// `@usableFromInline` as well, keeps other modules from that.
+/// Inlinable, so that each module specializes it for its own types. A type that is only `package`, and not
+/// `@usableFromInline` as well, could not be specialized by other modules.
 @usableFromInline @frozen package struct Locked<Value>: ~Copyable, Sendable {
     @usableFromInline let mutex: Mutex<Value>
     @usableFromInline let isHeld = Atomic<Bool>(false)
@@ -19,7 +19,7 @@ import Synchronization
         mutex = Mutex(value)
     }
 
-    /// Calls `body` while the lock is held. No user's code may run in it.
+    /// Calls `body` while the lock is held. No user code may run in it.
     @inlinable @inline(__always)
     package borrowing func withLock<Result: ~Copyable, Failure: Error>(
         _ body: (inout sending Value) throws(Failure) -> sending Result

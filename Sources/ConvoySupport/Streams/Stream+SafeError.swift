@@ -1,7 +1,7 @@
 import Foundation
 
 extension Stream {
-    /// The stream's error, or nil where there is none. Asking one of Foundation's streams for `streamError` crashes on
-    /// Linux unless there is one.
+    /// The stream's error, or nil if there is none. On Linux, reading `streamError` of one of Foundation's streams
+    /// crashes if there is none.
     package var safeError: (any Error)? { streamStatus == .error ? streamError : nil }
 }

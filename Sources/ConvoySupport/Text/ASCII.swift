@@ -1,7 +1,6 @@
-/// The letters, digits and spaces of ASCII, on bytes: what protocols compare and trim, without Unicode's rules and
-/// their cost.
+/// Functions for ASCII text as bytes, which avoid the cost of Unicode's rules.
 @usableFromInline package enum ASCII {
-    /// The byte, a capital letter as the small one.
+    /// The byte in lower case, if it is an ASCII letter.
     @inlinable package static func lowercased(_ byte: UInt8) -> UInt8 {
         byte >= UInt8(ascii: "A") && byte <= UInt8(ascii: "Z") ? byte | 0x20 : byte
     }
@@ -16,14 +15,14 @@
             || byte == UInt8(ascii: "\n")
     }
 
-    /// Whether two texts are the same but for the case of ASCII letters.
+    /// Whether two texts are equal, ignoring the case of ASCII letters.
     @inlinable package static func equalIgnoringCase(
         _ one: some Collection<UInt8>, _ other: some Collection<UInt8>
     ) -> Bool {
         one.count == other.count && zip(one, other).allSatisfy { lowercased($0) == lowercased($1) }
     }
 
-    /// The bytes without those at both ends that are blank.
+    /// The bytes without blank ones at both ends.
     @inlinable package static func trimmed<Bytes: BidirectionalCollection<UInt8>>(
         _ bytes: Bytes, blank isBlank: (UInt8) -> Bool = isWhitespace
     ) -> Bytes.SubSequence {
@@ -33,7 +32,7 @@
         return rest
     }
 
-    /// Text from the wire: UTF-8 where it is that, else Latin-1, which every sequence of bytes is.
+    /// Decodes text from the wire: as UTF-8 if it is valid, else as Latin-1, which can decode any bytes.
     package static func text(_ bytes: ArraySlice<UInt8>) -> String {
         String(validating: bytes, as: UTF8.self)
             ?? String(String.UnicodeScalarView(bytes.map { Unicode.Scalar($0) }))
@@ -41,7 +40,7 @@
 
     // MARK: Hexadecimal digits
 
-    /// What a hexadecimal digit of either case stands for; nil for any other byte.
+    /// The value of a hexadecimal digit of either case; nil for any other byte.
     @inlinable package static func hexadecimalValue(_ digit: UInt8) -> UInt8? {
         switch digit {
         case UInt8(ascii: "0")...UInt8(ascii: "9"): digit - UInt8(ascii: "0")

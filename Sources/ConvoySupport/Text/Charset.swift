@@ -1,6 +1,6 @@
 import Foundation
 
-/// A charset that iconv(3) or Foundation can read.
+/// A charset that iconv(3) or Foundation can decode.
 package struct Charset: Sendable {
     private enum Reader {
         case iconv(String)
@@ -11,16 +11,16 @@ package struct Charset: Sendable {
 
     package static let utf8 = Charset(.utf8)
 
-    /// One of Foundation's encodings.
+    /// The charset of one of Foundation's encodings.
     package init(_ encoding: String.Encoding) {
-        // ASCII is a part of UTF-8.
+        // ASCII is a subset of UTF-8.
         reader = .foundation(encoding == .ascii ? .utf8 : encoding)
     }
 
     /// A charset by its IANA name, in any case and with or without quotes; nil for one that is not known.
     package init?(named name: String) {
         let name = name.trimmingCharacters(in: ["\"", "'", " "]).uppercased()
-        // A slash would begin iconv's own instructions, such as to leave out what it cannot read.
+        // A slash begins suffixes such as `//IGNORE`, which change how iconv treats errors.
         guard (1...64).contains(name.utf8.count), name.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "/") })
         else {
             return nil
@@ -35,15 +35,15 @@ package struct Charset: Sendable {
         reader = .iconv(meant)
     }
 
-    /// What is meant by some names: the charset that the named one has grown into (WHATWG, Encoding, section 4.2), and
-    /// big-endian numbers where neither the name nor a mark says otherwise (RFC 2781, section 4.3).
+    /// The charsets that some names stand for: the superset that is used in practice (WHATWG, Encoding, section 4.2),
+    /// and big-endian order if neither the name nor a mark says otherwise (RFC 2781, section 4.3).
     private static let meant = [
         "SHIFT_JIS": "CP932", "SHIFT-JIS": "CP932", "SJIS": "CP932", "X-SJIS": "CP932", "EUC-KR": "CP949",
         "KS_C_5601-1987": "CP949", "GB2312": "GB18030", "GBK": "GB18030", "X-GBK": "GB18030", "TIS-620": "CP874",
         "UTF-16": "UTF-16BE", "UTF-32": "UTF-32BE",
     ]
 
-    /// The encoding of Foundation's that is nearest; nil where there is none.
+    /// The nearest Foundation encoding; nil if there is none.
     package var encoding: String.Encoding? {
         switch reader {
         case .foundation(let encoding): encoding
@@ -61,13 +61,13 @@ package struct Charset: Sendable {
         "UTF-32LE": .utf32LittleEndian,
     ]
 
-    /// Whether the bytes need no translation to be UTF-8.
+    /// Whether the bytes are UTF-8 without conversion.
     package var isUTF8: Bool {
         if case .foundation(.utf8) = reader { true } else { false }
     }
 
-    /// The text of bytes, without its byte-order mark; nil where they do not fit the charset, such as when they end
-    /// in the middle of a character.
+    /// The decoded text, without a byte-order mark; nil if the bytes are invalid in the charset, for example if they
+    /// end in the middle of a character.
     package func text(of data: Data) -> String? {
         let text: String?
         switch reader {
@@ -78,7 +78,7 @@ package struct Charset: Sendable {
         return String(text.unicodeScalars.dropFirst())
     }
 
-    /// The charset that a byte-order mark names. UTF-32's little-endian mark begins with UTF-16's.
+    /// The charset of a byte-order mark; nil if there is none. UTF-32's little-endian mark begins with UTF-16's.
     package static func unicodeMark(of data: Data) -> Charset? {
         guard let first = data.first, first == 0xEF || first >= 0xFE || first == 0 else { return nil }
         let head = Array(data.prefix(4))
@@ -106,7 +106,7 @@ package struct Charset: Sendable {
             var input = UnsafeMutablePointer(mutating: bytes.bindMemory(to: CChar.self).baseAddress)
             var left = bytes.count
             while left > 0 {
-                // Full is no failure.
+                // A full buffer is not a failure.
                 guard append(to: &output, { iconv(converter, &input, &left, $0, $1) }) || errno == E2BIG else {
                     return false
                 }
@@ -117,7 +117,7 @@ package struct Charset: Sendable {
         return isWhole ? String(validating: output, as: UTF8.self) : nil
     }
 
-    /// Appends what a call of iconv puts out; false when it reports a failure, in `errno`.
+    /// Appends the output of a call of iconv. False if it fails, with `errno` set.
     private static func append(
         to output: inout [UInt8],
         _ convert: (UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>, UnsafeMutablePointer<Int>) -> Int

@@ -1,19 +1,19 @@
 import Foundation
 
-/// Reads and writes the dates of HTTP (RFC 9110, section 5.6.7).
+/// Parses and formats HTTP dates (RFC 9110, section 5.6.7).
 ///
-/// No text makes it trap or wrap: each field is bounded before it is used, and years have at most four digits. It is
-/// lenient where that cannot make a date another one: names may be in any case (the RFC wants one), the name of the
-/// day need not fit the date, the day of the month may lack its zero, `UTC` may stand for `GMT`, the form with dashes
-/// may have a year of four digits, and there may be more spaces. Another time zone is refused.
+/// No text makes it trap or overflow: each field is checked before it is used, and years have at most four digits. It
+/// is lenient if the meaning is clear: names may be in any case, the name of the day need not fit the date, the day of
+/// the month may lack its leading zero, `UTC` may replace `GMT`, the form with dashes may have a four-digit year, and
+/// there may be extra spaces. Other time zones are refused.
 package enum HTTPDate {
-    /// The seconds since 1970 that a text stands for, in one of the three forms; nil for any other text.
+    /// The seconds since 1970 of a date in one of the three formats; nil for any other text.
     ///
     ///     Sun, 06 Nov 1994 08:49:37 GMT     IMF-fixdate
     ///     Sunday, 06-Nov-94 08:49:37 GMT    RFC 850
     ///     Sun Nov  6 08:49:37 1994          asctime
     ///
-    /// - Parameter now: what a year of two digits is measured by, in seconds since 1970.
+    /// - Parameter now: the time by which a two-digit year is interpreted, in seconds since 1970.
     package static func parse(_ text: String, now: Int64 = Int64(time(nil))) -> Int64? {
         guard text.utf8.count <= longestText else { return nil }
         let words = text.utf8.split(separator: UInt8(ascii: " "))
@@ -34,7 +34,7 @@ package enum HTTPDate {
 
     /// The IMF-fixdate of a time in seconds since 1970: `Sun, 06 Nov 1994 08:49:37 GMT`.
     ///
-    /// Its year has four digits: a time before the year 0 or after 9999 is written as the first or last that has them.
+    /// The year has four digits: a time before the year 0 or after 9999 is written as the first or last possible one.
     package static func string(_ seconds: Int64) -> String {
         guard let fields = UTCFields(min(max(seconds, firstSecond), lastSecond)) else { return string(0) }
         return fields.text("\(days[fields.weekday].prefix(3)), %d \(months[fields.month]) %04Y %H:%M:%S GMT")
@@ -42,23 +42,23 @@ package enum HTTPDate {
 
     // MARK: Foundation's type
 
-    /// The same as a `Date`.
+    /// Parses a text as a `Date`.
     package static func date(_ text: String) -> Date? {
         parse(text).map { Date(timeIntervalSince1970: TimeInterval($0)) }
     }
 
-    /// The same of a `Date`, whose fraction of a second is cut off.
+    /// Formats a `Date`, rounded down to whole seconds.
     package static func string(_ date: Date) -> String {
         let seconds = date.timeIntervalSince1970.rounded(.down)
         guard seconds > TimeInterval(firstSecond) else { return string(firstSecond) }
         return string(seconds < TimeInterval(lastSecond) ? Int64(seconds) : lastSecond)
     }
 
-    // MARK: Reading
+    // MARK: Parsing
 
     private typealias Word = Substring.UTF8View
 
-    /// Twice what the longest form needs.
+    /// Twice the length of the longest format.
     private static let longestText = 64
     /// The first second of the year 0, and the last of 9999.
     private static let (firstSecond, lastSecond): (Int64, Int64) = (-62_167_219_200, 253_402_300_799)
@@ -86,7 +86,7 @@ package enum HTTPDate {
         return year.count == 2 ? latest(number, before: limit(now), inYear) : inYear(number)
     }
 
-    // MARK: Years of two digits
+    // MARK: Two-digit years
 
     /// The latest time in a year with these last two digits that is not after the limit.
     private static func latest(
@@ -99,7 +99,7 @@ package enum HTTPDate {
         return nil
     }
 
-    /// Fifty years from now: what seems to be later is of the century before.
+    /// Fifty years from now: a two-digit year that seems to be later is in the previous century.
     private static func limit(_ now: Int64) -> (time: Int64, year: Int32) {
         guard let fields = UTCFields(min(max(now, 0), lastSecond)) else { return (0, 2020) }
         return (fields.adding(years: 50), Int32(fields.year + 50))

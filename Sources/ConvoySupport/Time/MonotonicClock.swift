@@ -3,7 +3,7 @@ import Foundation
 /// Nanoseconds on the monotonic clock.
 package typealias MonotonicTime = UInt64
 
-/// The clock for timeouts and deadlines: it never goes back, and has nothing to do with the date.
+/// The clock for timeouts and deadlines, which is independent of the date and never goes back.
 package enum MonotonicClock {
     /// The time now.
     package static var now: MonotonicTime {

@@ -1,22 +1,22 @@
 import Foundation
 
-/// Times in nanoseconds, made of numbers that a user or a server has chosen. None of them traps or wraps.
+/// Converts numbers from users and servers to times in nanoseconds, without trapping or overflow.
 package enum Nanoseconds {
-    /// The longest time that there is, nearly 32 years: as good as forever, and so far from the end of the numbers
-    /// that it can be added to any time on a monotonic clock.
+    /// The longest duration, nearly 32 years: practically forever, but small enough to be added to any time on a
+    /// monotonic clock.
     package static let longest: UInt64 = 1_000_000_000_000_000_000
 
-    /// The latest deadline that Dispatch understands: the two bits above say of which clock it is, and a greater
-    /// number is a moment that has passed.
+    /// The latest deadline that Dispatch supports. The two bits above select a clock, so a larger number would be taken
+    /// for a time in the past.
     package static let latestDispatchTime: UInt64 = 1 << 62 - 1
 
-    /// So many seconds; 0 for a negative number and for no number, `longest` for a greater or infinite one.
+    /// Converts seconds; 0 for a negative number or NaN, `longest` for a larger or infinite one.
     package static func clamping(seconds: TimeInterval) -> UInt64 {
         guard seconds > 0 else { return 0 }
         return seconds < TimeInterval(longest) / 1e9 ? UInt64(seconds * 1e9) : longest
     }
 
-    /// The time so many seconds after another, or the last that there is.
+    /// The time that many seconds after another, or the largest number.
     package static func deadline(_ seconds: TimeInterval, after now: UInt64) -> UInt64 {
         let (deadline, overflow) = now.addingReportingOverflow(clamping(seconds: seconds))
         return overflow ? .max : deadline

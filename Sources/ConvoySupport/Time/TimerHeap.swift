@@ -1,10 +1,10 @@
-/// A deadline on a run loop. Reusable: it can be scheduled again after it has fired or been cancelled.
+/// A timer on a run loop. It can be scheduled again after it has fired or been cancelled.
 ///
 /// Belongs to the run loop's thread.
 package final class RunLoopTimer {
     @exclusivity(unchecked) package fileprivate(set) var deadline: MonotonicTime = 0
     @exclusivity(unchecked) fileprivate var position = -1
-    /// What the run loop calls at the deadline.
+    /// Called by the run loop at the deadline.
     package let fire: () -> Void
 
     package init(fire: @escaping () -> Void) { self.fire = fire }
@@ -12,8 +12,8 @@ package final class RunLoopTimer {
     package var isScheduled: Bool { position >= 0 }
 }
 
-/// The timers of a run loop, the next to fire on top: a binary heap in which every timer knows its place, so that
-/// scheduling and cancelling cost the logarithm of how many there are and leave nothing behind.
+/// The timers of a run loop: a binary heap in which every timer knows its position, so that scheduling and cancelling
+/// take O(log n).
 package struct TimerHeap {
     private var timers: [RunLoopTimer] = []
 
@@ -23,7 +23,7 @@ package struct TimerHeap {
     package var nextDeadline: MonotonicTime? { timers.first?.deadline }
     package var count: Int { timers.count }
 
-    /// Sets a timer, or moves one that is set already.
+    /// Sets a timer, or moves one that is already set.
     package mutating func schedule(_ timer: RunLoopTimer, at deadline: MonotonicTime) {
         let earlier = timer.deadline
         timer.deadline = deadline
@@ -38,7 +38,7 @@ package struct TimerHeap {
         }
     }
 
-    /// Takes a timer out. Does nothing for one that is not set.
+    /// Removes a timer. Does nothing if it is not set.
     package mutating func cancel(_ timer: RunLoopTimer) {
         let position = timer.position
         guard position >= 0 else { return }
@@ -51,7 +51,7 @@ package struct TimerHeap {
         sink(last.position)
     }
 
-    /// Takes the next timer off the heap, if it is due.
+    /// Removes the next timer, if it is due.
     package mutating func popDue(now: MonotonicTime) -> RunLoopTimer? {
         guard let first = timers.first, first.deadline <= now else { return nil }
         cancel(first)

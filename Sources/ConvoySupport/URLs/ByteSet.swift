@@ -1,4 +1,4 @@
-/// A set of ASCII characters. Asking it costs a shift.
+/// A set of ASCII characters, as a bit set.
 @usableFromInline package struct ByteSet: Sendable {
     @usableFromInline var low: UInt64 = 0
     @usableFromInline var high: UInt64 = 0
@@ -18,12 +18,12 @@
     }
 }
 
-/// The characters that may stand in each part of a URL (RFC 3986, section 2 and appendix A). `%` is in none of them:
-/// it stands where two hexadecimal digits follow it.
+/// The characters that are allowed in each part of a URL (RFC 3986, section 2 and appendix A). `%` is in none of these
+/// sets: it is only allowed before two hexadecimal digits.
 extension ByteSet {
     private static let plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~!$&'()*+,;="
 
-    /// Names of hosts: unreserved characters and sub-delimiters.
+    /// Host names: unreserved characters and sub-delimiters.
     static let host = ByteSet(plain)
     static let userInfo = ByteSet(plain + ":")
     static let path = ByteSet(plain + ":@/")

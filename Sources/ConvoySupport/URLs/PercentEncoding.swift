@@ -1,7 +1,7 @@
 /// Percent-encoding (RFC 3986, section 2.1).
 package enum PercentEncoding {
-    /// The text with every byte encoded that is not allowed. What is encoded already stays as it is; a `%` that
-    /// encodes nothing becomes `%25`.
+    /// The text with all bytes encoded that are not allowed. Existing encodings are kept; a `%` that encodes nothing
+    /// becomes `%25`.
     package static func encoded(_ bytes: ArraySlice<UInt8>, allowing allowed: ByteSet) -> ArraySlice<UInt8> {
         if bytes.allSatisfy(allowed.contains) { return bytes }
         var output: [UInt8] = []
@@ -19,7 +19,7 @@ package enum PercentEncoding {
         return output[...]
     }
 
-    /// The bytes that are meant.
+    /// The decoded bytes.
     package static func decoded(_ bytes: ArraySlice<UInt8>) -> [UInt8] {
         var output: [UInt8] = []
         var index = bytes.startIndex
@@ -31,7 +31,7 @@ package enum PercentEncoding {
         return output
     }
 
-    /// What a `%` and the two digits behind it stand for.
+    /// The byte that a `%` and the next two digits encode; nil if they encode none.
     private static func escapedByte(_ bytes: ArraySlice<UInt8>, at index: Int) -> UInt8? {
         guard bytes[index] == UInt8(ascii: "%"), bytes.endIndex - index > 2,
             let high = ASCII.hexadecimalValue(bytes[index + 1]), let low = ASCII.hexadecimalValue(bytes[index + 2])

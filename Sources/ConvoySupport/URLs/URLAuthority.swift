@@ -1,23 +1,23 @@
 import Foundation
 
-/// User information, host and port (RFC 3986, section 3.2), in the form in which they are sent.
+/// The user information, host and port of a URL (RFC 3986, section 3.2), in the form in which they are sent.
 ///
-/// Strict, where the other parts are lenient: what one reader takes for the end of the host and another for a
-/// character of it must not get here.
+/// It is strict, unlike the other parts: nothing is accepted that one parser takes for the end of the host and another
+/// for part of it.
 struct URLAuthority {
     let userInfo: ArraySlice<UInt8>?
-    /// A name in ASCII (of an international one, its form by UTS 46), an IPv4 address of four decimal numbers, or an
+    /// A name in ASCII (converted by UTS 46 if it is international), an IPv4 address of four decimal numbers, or an
     /// IPv6 address in brackets.
     let host: [UInt8]
-    /// Digits, or nothing behind the colon.
+    /// Digits; empty if nothing follows the colon.
     let port: ArraySlice<UInt8>?
 
-    /// - Returns: nil for control characters and backslashes, for a host with characters that no host has, encoded or
-    ///   not, and for a port above 65535.
+    /// - Returns: nil for control characters and backslashes, for a host with invalid characters, even encoded ones,
+    ///   and for a port above 65535.
     init?(_ text: ArraySlice<UInt8>) {
         guard text.allSatisfy({ $0 > 0x1F && $0 != 0x7F && $0 != UInt8(ascii: "\\") }) else { return nil }
         var rest = text
-        // The last one: all readers agree that what is behind it is the host.
+        // The last one: all parsers agree that the host follows it.
         if let at = rest.lastIndex(of: UInt8(ascii: "@")) {
             userInfo = PercentEncoding.encoded(rest[..<at], allowing: .userInfo)
             rest = rest[(at + 1)...]
@@ -48,7 +48,7 @@ struct URLAuthority {
             && (digits.isEmpty || UInt16(String(decoding: digits, as: UTF8.self)) != nil)
     }
 
-    /// An IPv6 address in brackets, with the zone that it may have (RFC 6874) behind `%25` or a lone `%`.
+    /// An IPv6 address in brackets, with an optional zone (RFC 6874) after `%25` or a lone `%`.
     private static func address(_ literal: ArraySlice<UInt8>) -> [UInt8]? {
         guard literal.count > 2, literal.last == UInt8(ascii: "]") else { return nil }
         let inside = literal.dropFirst().dropLast()
@@ -68,7 +68,7 @@ struct URLAuthority {
         registeredName(text).map { addressInDecimals($0) ?? $0 }
     }
 
-    /// `0x7f.1` and `2130706433` are 127.0.0.1 to libcurl and to browsers, and so they are here.
+    /// `0x7f.1` and `2130706433` are 127.0.0.1, as for libcurl and browsers.
     private static func addressInDecimals(_ name: [UInt8]) -> [UInt8]? {
         var address = in_addr()
         guard let first = name.first, ASCII.isDigit(first),
@@ -80,14 +80,14 @@ struct URLAuthority {
 
     private static func registeredName(_ text: ArraySlice<UInt8>) -> [UInt8]? {
         if text.allSatisfy(ByteSet.host.contains) { return Array(text) }
-        // A host in percent-encoding is the name that it encodes: some readers decode it and some do not.
+        // A percent-encoded host is decoded here, as some parsers decode it and some do not.
         let bytes = PercentEncoding.decoded(text)
         if bytes.allSatisfy(ByteSet.host.contains) { return bytes }
         guard bytes.allSatisfy({ $0 >= 0x80 || ByteSet.host.contains($0) }),
             let unicode = String(validating: bytes, as: UTF8.self),
-            // The text and not the `host`, which Foundation decodes.
+            // The text, not `host`, which Foundation decodes.
             let ascii = URL(string: "http://\(unicode)/")?.absoluteString.utf8.dropFirst(7).dropLast(),
-            // There are letters whose compatible form is a `%` or a `/`.
+            // There are letters whose compatibility form is a `%` or a `/`.
             !ascii.isEmpty, ascii.allSatisfy(ByteSet.host.contains)
         else { return nil }
         return Array(ascii)

@@ -6,7 +6,7 @@ struct URLParts {
     var query: ArraySlice<UInt8>?
     var fragment: ArraySlice<UInt8>?
 
-    /// Takes a reference apart, like the expression in appendix B: every text is one.
+    /// Splits a reference, like the expression in appendix B. Any text can be split.
     init(_ reference: ArraySlice<UInt8>) {
         var rest = reference
         if let mark = rest.firstIndex(of: UInt8(ascii: "#")) {
@@ -32,7 +32,7 @@ struct URLParts {
         path = rest
     }
 
-    /// The same with every part encoded; nil if the authority cannot be one, or if the path would be taken for one.
+    /// The parts, each encoded; nil if the authority is invalid, or if the path would be taken for one.
     func encoded() -> URLParts? {
         var parts = self
         if let authority {
@@ -47,7 +47,7 @@ struct URLParts {
         return parts
     }
 
-    /// Section 5.3.
+    /// The text of the reference (section 5.3).
     var text: String {
         var bytes: [UInt8] = []
         if let scheme { bytes += scheme + [UInt8(ascii: ":")] }
@@ -67,7 +67,7 @@ struct URLParts {
 
     // MARK: Resolving
 
-    /// A relative path behind the path of this base (section 5.2.3).
+    /// Merges a relative path with the path of this base (section 5.2.3).
     func merged(with relative: ArraySlice<UInt8>) -> ArraySlice<UInt8> {
         if authority != nil, path.isEmpty { return [UInt8(ascii: "/")] + relative }
         let end = path.lastIndex(of: UInt8(ascii: "/")).map { $0 + 1 } ?? path.startIndex
@@ -80,7 +80,7 @@ struct URLParts {
         guard path.contains(dot) else { return path }
         var output: [UInt8] = []
         output.reserveCapacity(path.count)
-        // By segments: of a relative path, the first one has no slash before it.
+        // Segment by segment; only the first one of a relative path has no slash before it.
         var rest = path
         while !rest.isEmpty {
             let isAfterSlash = rest.first == slash
@@ -96,7 +96,7 @@ struct URLParts {
                 if isAfterSlash {
                     if isLast { output.append(slash) }
                 } else {
-                    // The slash behind it goes with it.
+                    // The slash after it is removed with it.
                     rest = rest.dropFirst()
                 }
             } else {

@@ -1,36 +1,35 @@
 import Foundation
 
-/// Makes the URL of a reference as servers and people write them: absolute or relative, with characters in it that a
-/// URL cannot have (RFC 3986, sections 4.1 and 5.2).
+/// Makes a URL from a reference as servers and people write it: absolute or relative, and possibly with characters that
+/// are not allowed in a URL (RFC 3986, sections 4.1 and 5.2).
 ///
-/// Foundation encodes every `%` once more as soon as a single character is not allowed: on Linux `/?a=%20b c` becomes
-/// `/?a=%2520b%20c`, another resource. Here each part is encoded by its own set of characters and what is encoded
-/// already stays as it is.
+/// On Linux Foundation encodes every `%` again if any character is not allowed: `/?a=%20b c` becomes `/?a=%2520b%20c`,
+/// another resource. Here each part is encoded by its own set of characters, and existing encodings are kept.
 ///
-/// Nothing is dropped and no character is taken for another, so that the host is the one that stands there for every
-/// reader. In particular `\` is no `/`, and a tab or a line break inside is encoded; in the authority, where browsers
-/// read a `\` as the end of the host, both are refused.
+/// No character is dropped or replaced by another, so that every parser sees the same host. In particular `\` is not
+/// treated as `/`, and tabs and line breaks are encoded; in the authority, where browsers take a `\` for the end of the
+/// host, all of these are refused.
 package enum URLReference {
-    /// The URL of a reference; nil where there is none, for a relative reference without a base, and for an http or
-    /// https URL without a host.
+    /// The URL of a reference; nil if it is invalid, for a relative reference without a base, and for an http or https
+    /// URL without a host.
     ///
     /// - Parameters:
-    ///   - reference: its text, whose other characters are encoded in UTF-8.
-    ///   - base: what a relative reference is relative to.
+    ///   - reference: its text, whose disallowed characters are encoded as UTF-8.
+    ///   - base: the base URL for a relative reference.
     package static func url(_ reference: String, relativeTo base: URL? = nil) -> URL? {
         url(Array(reference.utf8), relativeTo: base)
     }
 
-    /// The URL of a reference that came as bytes, whatever these mean: each that is not allowed is encoded as it is.
+    /// The URL of a reference given as bytes in any encoding: each byte that is not allowed is percent-encoded.
     package static func url(_ reference: [UInt8], relativeTo base: URL? = nil) -> URL? {
         guard let target = parts(of: reference, relativeTo: base?.absoluteString),
             !target.isHTTP || target.hasHost
         else { return nil }
-        // Every character is one that a URL can have by now: nothing is left for Foundation to encode.
+        // All characters are allowed by now, so there is nothing left for Foundation to encode.
         return URL(string: target.text, encodingInvalidCharacters: false)
     }
 
-    /// The text of the target (RFC 3986, section 5.2.2, strictly).
+    /// The text of the target (RFC 3986, section 5.2.2, strict).
     static func text(_ reference: String, relativeTo base: String?) -> String? {
         parts(of: Array(reference.utf8), relativeTo: base)?.text
     }
