@@ -303,7 +303,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
             "The body is longer than the limit of \(memoryLimit) bytes in memory.")
         var userInfo = error.userInfo
         userInfo[URLResponseSerializationErrorKey.limit] = ResponseLimitExceeded.bodySize
-        return URLError(error.code, userInfo: userInfo)
+        return URLError(error.code, describedBy: userInfo)
     }
 
     private func fail(_ error: URLError) {

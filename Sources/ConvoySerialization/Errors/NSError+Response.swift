@@ -15,7 +15,8 @@ extension NSError {
         userInfo[NSURLErrorFailingURLErrorKey] = response?.url
         userInfo[URLResponseSerializationErrorKey.response] = response
         userInfo[URLResponseSerializationErrorKey.data] = data
-        return NSError(domain: URLResponseSerializationErrorDomain, code: code, userInfo: userInfo)
+        userInfo[NSLocalizedFailureReasonErrorKey] = description
+        return HTTPError(domain: URLResponseSerializationErrorDomain, code: code, userInfo: userInfo)
     }
 
     package static func limit(_ limit: ResponseLimitExceeded, _ description: String, _ response: URLResponse?) -> NSError {
@@ -28,7 +29,9 @@ extension NSError {
         guard let value else { return self }
         var userInfo = self.userInfo
         userInfo[key] = value
-        return NSError(domain: domain, code: code, userInfo: userInfo)
+        return self is HTTPError
+            ? HTTPError(domain: domain, code: code, userInfo: userInfo)
+            : NSError(domain: domain, code: code, userInfo: userInfo)
     }
 
     /// This error with another as its underlying error, unless it already has one. The counterpart of

@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// Why a request could not be made.
@@ -40,7 +41,7 @@ extension NSError {
         ]
         userInfo[URLRequestSerializationErrorKey.subject] = subject
         userInfo[NSUnderlyingErrorKey] = underlying.map { $0 as NSError }
-        return NSError(domain: URLRequestSerializationErrorDomain, code: code, userInfo: userInfo)
+        return DescribedError(domain: URLRequestSerializationErrorDomain, code: code, userInfo: userInfo)
     }
 
     static func badURL(_ url: URL?) -> NSError {

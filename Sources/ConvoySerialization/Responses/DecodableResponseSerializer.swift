@@ -40,7 +40,11 @@ public struct DecodableResponseSerializer<Value: Decodable & Sendable>: HTTPResp
         let object = try http.responseObject(for: response, data: data) { data in
             if acceptable {
                 guard let bytes = try http.json(data, response: response) else { return nil }
-                return try decoder().decode(Value.self, from: bytes)
+                do {
+                    return try decoder().decode(Value.self, from: bytes)
+                } catch let error as DecodingError {
+                    throw error.naming(response?.url)
+                }
             }
             guard let bytes = try? http.json(data, response: response) else { return nil }
             if let value = try? decoder().decode(Value.self, from: bytes) { return value }

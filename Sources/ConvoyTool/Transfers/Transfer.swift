@@ -1,3 +1,4 @@
+import ConvoySupport
 import Convoy
 import Foundation
 import FoundationNetworking

@@ -149,7 +149,7 @@ extension URLConnection: EasyHandleOwner {
                 .networkConnectionLost,
                 "The connection was lost before the response, and a request that is not idempotent is not sent again.")
             if handle.long(CURLINFO_REQUEST_SIZE) == 0 {
-                error = URLError(error.code, userInfo: error.userInfo.merging([URLError.nothingWasSentKey: true]) { $1 })
+                error = URLError(error.code, describedBy: error.userInfo.merging([URLError.nothingWasSentKey: true]) { $1 })
             }
             pendingFailure = error
             return false
@@ -229,7 +229,7 @@ extension URLConnection: EasyHandleOwner {
         let error = URLError(
             curl: code, systemError: handle.long(CURLINFO_OS_ERRNO), text: handle.failureText, url: currentRequest.url)
         // If libcurl has no specific error, and the response has begun, the response is at fault.
-        return error.code == .unknown && head.hasBegun ? URLError(.badServerResponse, userInfo: error.userInfo) : error
+        return error.code == .unknown && head.hasBegun ? URLError(.badServerResponse, describedBy: error.userInfo) : error
     }
 
     /// `CURLE_TOO_LARGE`, introduced in libcurl 8.6.

@@ -1,4 +1,5 @@
 import CCurl
+import ConvoySupport
 import Foundation
 import FoundationNetworking
 
@@ -13,17 +14,24 @@ extension URLError {
 
     /// An error about a URL, with a description.
     package init(_ code: Code, url: URL?, _ description: String, underlying: (any Error)? = nil) {
-        var userInfo: [String: Any] = [NSLocalizedDescriptionKey: description]
+        var userInfo: [String: Any] = [
+            NSLocalizedDescriptionKey: description, NSLocalizedFailureReasonErrorKey: description,
+        ]
         if let url { userInfo[NSURLErrorFailingURLErrorKey] = url }
         if let underlying { userInfo[NSUnderlyingErrorKey] = underlying }
-        self.init(code, userInfo: userInfo)
+        self.init(code, describedBy: userInfo)
+    }
+
+    /// An error that says in a line what `userInfo` says. (Foundation's own initializer makes one that lists all of it.)
+    package init(_ code: Code, describedBy userInfo: [String: Any]) {
+        self.init(_nsError: DescribedError(domain: NSURLErrorDomain, code: code.rawValue, userInfo: userInfo))
     }
 
     /// The failure of a transfer, from libcurl's result.
     init(curl code: CURLcode, systemError: Int, text: String, url: URL?) {
         let meaning = curl_easy_strerror(code).map { String(cString: $0) } ?? "libcurl error \(code.rawValue)"
         let description = text.isEmpty ? meaning : text
-        let underlying = NSError(
+        let underlying = DescribedError(
             domain: Self.libcurlErrorDomain, code: Int(code.rawValue),
             userInfo: [NSLocalizedDescriptionKey: description])
         self.init(

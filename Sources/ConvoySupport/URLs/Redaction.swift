@@ -1,13 +1,13 @@
 /// URLs without their passwords, for everything that is printed.
-enum Redaction {
+package enum Redaction {
     /// A URL, or what was meant to be one: a bad one has a password too.
-    static func url(_ text: String) -> String {
+    package static func url(_ text: String) -> String {
         guard text.range(of: "//") == nil else { return self.text(text) }
         return withoutPassword(text[...])
     }
 
     /// A text with URLs in it.
-    static func text(_ text: String) -> String {
+    package static func text(_ text: String) -> String {
         var result = "", rest = text[...]
         while let slashes = rest.range(of: "//") {
             result += rest[..<slashes.upperBound]

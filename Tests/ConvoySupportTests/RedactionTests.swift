@@ -1,6 +1,6 @@
 import Testing
 
-@testable import ConvoyTool
+@testable import ConvoySupport
 
 @Suite(.serialized) struct RedactionTests {
     @Test(arguments: [

@@ -1,0 +1,86 @@
+import ConvoyOperations
+import ConvoySerialization
+import ConvoyTestServer
+import Foundation
+import FoundationNetworking
+import Testing
+
+/// What an error says to those who print it, and to those who look into it.
+@Suite struct ErrorDescriptionTests {
+    let server: TestServer
+    let api: HTTPRequestOperationManager
+
+    struct User: Codable, Sendable, Equatable { var name: String }
+    struct Users: Codable, Sendable { var users: [User] }
+    struct Problem: Codable, Sendable, Equatable { var title: String }
+
+    init() throws {
+        server = try TestServer()
+        server.route("/problem", .json(text: #"{"title": "no such user", "secret": "s3cret"}"#, status: 404))
+        api = HTTPRequestOperationManager(baseURL: server.url, completionQueue: DispatchQueue(label: "Convoy.Errors"))
+    }
+
+    private func error(_ path: String, _ timeout: Timeout? = nil) async -> any Error {
+        do {
+            _ = try await api.get(path, timeout: timeout, as: Users.self)
+            return CancellationError()
+        } catch {
+            return error
+        }
+    }
+
+    @Test func `an error response is one line, without its header and its body`() async throws {
+        let error = await error("problem")
+        let line = "Request failed: not found (404) \(server.url)/problem (com.alamofire.error.serialization.response -1011)"
+        #expect("\(error)" == line && String(reflecting: error) == line)
+        #expect(error.localizedDescription == "Request failed: not found (404)")
+        #expect((error as NSError).localizedFailureReason == "Request failed: not found (404)")
+    }
+
+    @Test func `an error response has its status, its head, its body and its URL`() async throws {
+        let error = try #require(await error("problem") as? HTTPError)
+        #expect(error.statusCode == 404 && error.url == URL(string: "\(server.url)/problem"))
+        #expect(error.response?.value(forHTTPHeaderField: "Content-Type") == "application/json")
+        #expect(try error.decoded(as: Problem.self) == Problem(title: "no such user"))
+        #expect((error.responseObject as? [String: String])?["title"] == "no such user")
+        #expect(error.data?.isEmpty == false && error.exceededLimit == nil)
+        #expect(throws: DecodingError.self) { try error.decoded(as: User.self) }
+    }
+
+    @Test func `it is an NSError to those who look for one`() async throws {
+        do {
+            try await api.get("problem")
+            Issue.record("no error")
+        } catch let error as NSError {
+            #expect(error.domain == URLResponseSerializationErrorDomain && error.code == NSURLErrorBadServerResponse)
+            #expect(error.userInfo[URLResponseSerializationErrorKey.response] is HTTPURLResponse)
+        }
+    }
+
+    @Test func `a failure on the way is one line with its URL and without its password`() async throws {
+        let port = server.port
+        server.stop()
+        let line = "\(await error("http://ada:s3cret@127.0.0.1:\(port)/x"))"
+        #expect(line.contains("http://ada:***@127.0.0.1:\(port)/x") && line.contains("(NSURLErrorDomain -1004)"))
+        #expect(!line.contains("s3cret") && !line.contains("null") && !line.contains("\n"))
+    }
+
+    @Test func `a value that does not decode names the URL and the path`() async throws {
+        server.route("/users", .json(text: #"{"users": [{"name": "ada"}, {"name": 7}]}"#))
+        let error = try #require(await error("users") as? DecodingError)
+        guard case .typeMismatch(_, let context) = error else {
+            Issue.record("\(error)")
+            return
+        }
+        #expect(context.debugDescription.hasPrefix("At users[1].name of the response from \(server.url)/users: "))
+        #expect(context.codingPath.count == 3)
+        server.route("/list", .json(text: "[1]"))
+        #expect("\(await self.error("list"))".contains("At the root of the response from \(server.url)/list"))
+    }
+
+    @Test func `a request that cannot be made is one line, too`() throws {
+        let error = #expect(throws: NSError.self) { try api.makeOperation("G T", "x") }
+        #expect(error?.description.hasPrefix("The method is not a token (RFC 9110, section 5.6.2).") == true)
+        #expect(error?.description.contains("UserInfo") == false)
+    }
+}
