@@ -122,6 +122,8 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
 
     func connection(_ connection: any Connection, didReceive response: ResponseHead) {
         guard let operation = operation(for: connection), afterCancel == nil else { return connection.cancel() }
+        // One that asks to be left alone closes the gate, too: it says for how long.
+        if operation.reportsAnswer, response.statusCode != 429, response.statusCode != 503 { operation.hostDidAnswer() }
         switch resumption?.evaluate(response) ?? .startOver {
         case .append(let whole):
             total = whole

@@ -7,7 +7,9 @@ final class RetryRecord: @unchecked Sendable {
     /// The immediate retries since the last other outcome.
     var immediateInARow = 0
     var began: UInt64?
-    /// When the next try is due, in nanoseconds of the clock.
+    /// Why the last failure was not tried again.
+    var refusal: RetryEvent.Refusal?
+    /// When the next try is due, on the clock.
     var due: UInt64 = 0
     /// Keeps the operation alive while it waits, by the number of the try that failed.
     var waiting: [Lifecycle.TryNumber: URLConnectionOperation] = [:]

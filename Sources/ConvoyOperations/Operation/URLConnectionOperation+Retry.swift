@@ -26,7 +26,11 @@ extension URLConnectionOperation {
     /// How often the request has been retried.
     public final var retryCount: Int { core.withLock { $0.retry?.count ?? 0 } }
 
-    /// How often in a row a request of which nothing was sent is retried at once.
+    /// Why the failed request was not tried again, by its `retryPolicy`; nil where it has not failed, or the failure was
+    /// none that the policy has to do with.
+    public final var retryRefusal: RetryEvent.Refusal? { core.withLock { $0.retry?.refusal } }
+
+    /// How often in a row a request of which nothing was sent is tried again at once.
     private static let mostImmediateRetries = 3
 
     /// When a request is retried.
@@ -83,6 +87,7 @@ extension URLConnectionOperation {
             canSendBodyAgain: canSendBodyAgain, nothingWasSent: nothingWasSent)
         guard let event = policy.judge(facts, random: .random(in: 0...1)) else { return nil }
         tell(event)
+        if case .giveUp(let refusal) = event.decision { core.withLock { $0.retryRecord.refusal = refusal } }
         guard case .retry(let delay) = event.decision else { return nil }
         let due = Nanoseconds.deadline(delay, after: now)
         core.withLock { core in
@@ -90,14 +95,47 @@ extension URLConnectionOperation {
             core.retryRecord.counted += 1
             core.retryRecord.due = due
         }
-        if case .status(let status) = event.reason, status == 429 || status == 503 {
-            let duration = min(facts.retryAfter ?? delay, max(0, policy.maximumGateDuration))
-            closeHostGate(until: Nanoseconds.deadline(duration, after: now))
-        }
+        closeHostGate(after: facts, event, delay: delay, policy, now)
         return .later
     }
 
-    /// Counts an immediate retry, and returns how many retries there were before; nil if there were too many in a row.
+    /// Closes the gate of the host after a failure that others would share.
+    private func closeHostGate(
+        after failure: RetryPolicy.FailedTry, _ event: RetryEvent, delay: TimeInterval, _ policy: RetryPolicy,
+        _ now: UInt64
+    ) {
+        guard policy.maximumGateDuration > 0 else { return }
+        let duration = min(failure.retryAfter ?? delay, policy.maximumGateDuration)
+        let deadline = Nanoseconds.deadline(duration, after: now)
+        switch event.reason {
+        case .status(429), .status(503): closeHostGate(until: deadline)
+        // Refused by the host itself, and not by one that it has sent the request to. Whoever was let through to see
+        // whether the host is back, and failed in another way, has not found it.
+        case .error(let error) where error.code == .cannotConnectToHost && failure.nothingWasSent || reportsAnswer:
+            let patience = Nanoseconds.clamping(seconds: policy.longestWait)
+            closeHostGateAfterRefusal(until: deadline, patience: patience)
+        default: break
+        }
+    }
+
+    /// An operation's error, with why it was not tried again.
+    func explained(_ error: any Error) -> any Error {
+        guard let refusal = retryRefusal else { return error }
+        func explain(_ userInfo: [String: Any]) -> [String: Any] {
+            var userInfo = userInfo
+            userInfo[URLError.retryRefusalKey] = refusal
+            let reason = userInfo[NSLocalizedFailureReasonErrorKey]
+            userInfo[NSLocalizedFailureReasonErrorKey] = reason ?? "The request was not tried again: \(refusal)."
+            return userInfo
+        }
+        if let error = error as? URLError { return URLError(error.code, userInfo: explain(error.userInfo)) }
+        // Another type of a user's, or of a serializer's, is left as it is.
+        guard type(of: error) is NSError.Type else { return error }
+        let error = error as NSError
+        return NSError(domain: error.domain, code: error.code, userInfo: explain(error.userInfo))
+    }
+
+    /// Counts one more retry at once, and returns how many retries there had been; nil if there were enough in a row.
     private func countImmediateRetry() -> Int? {
         core.withLock { core in
             let record = core.retryRecord
@@ -153,6 +191,10 @@ extension URLConnectionOperation {
 }
 
 extension URLError {
+    /// The key in the `userInfo` of an operation's error whose value, a `RetryEvent.Refusal`, says why the request was not
+    /// tried again, where its `RetryPolicy` has decided that.
+    public static let retryRefusalKey = "ConvoyRetryRefusal"
+
     /// Whether the transport has proved that not a byte of the request was sent.
     fileprivate var isMarkedAsUnsent: Bool { userInfo[URLError.nothingWasSentKey] as? Bool == true }
 

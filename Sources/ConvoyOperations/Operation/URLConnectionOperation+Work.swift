@@ -261,9 +261,10 @@ extension URLConnectionOperation {
     private func conclude(_ number: Lifecycle.TryNumber, head: ResponseHead?, error: any Error) {
         guard core.withLock({ $0.workSlot.conclude(number) }) else { return }
         if let next = retry(after: error, head: head) { return handle(next.event(after: number)) }
+        let explained = explained(error)
         core.withLock { core in
             core.data = nil
-            core.error = error
+            core.error = explained
         }
         handle(.workCompleted(number))
     }
@@ -279,9 +280,10 @@ extension URLConnectionOperation {
             return complete(number, output)
         } catch {
             let object = ObjectBox(object: error.serializedResponseObject)
+            let explained = explained(error)
             core.withLock { core in
                 core.object = object
-                core.error = error
+                core.error = explained
             }
         }
         handle(.workCompleted(number))

@@ -3,14 +3,19 @@ import Foundation
 
 /// The gates of the hosts.
 ///
-/// When a server answers 429 or 503 to a request that has a ``RetryPolicy``, the gate of its host closes: requests to
-/// that host that have a policy wait until it opens, as they would probably fail in the same way. All others pass.
+/// When a server answers 429 or 503 to a request that has a ``RetryPolicy``, or refuses its connection, the gate of its
+/// host closes: requests that have a policy, and could only fail in the same way, wait until it opens. All others pass it.
+///
+/// After a refused connection the gate opens for one request at a time, until the host has answered one of them. A host
+/// that has refused for as long as all retries of the policy may take counts as gone: its gate opens, and each request
+/// fails by itself.
 extension RequestOperationQueue {
     /// A host whose gate is closed, and when it opens.
     public struct ClosedGate: Sendable, Hashable {
         /// The host's name in lower case, with its port where the URL names one: `example.com`, `127.0.0.1:8080`.
         public let host: String
-        /// When the gate opens, unless it is closed for longer meanwhile or opened earlier.
+        /// When the gate opens, unless it is closed for longer meanwhile or opened before. In the past where it lets one
+        /// request through at a time.
         public let opensAt: Date
     }
 

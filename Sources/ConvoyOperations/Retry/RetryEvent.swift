@@ -8,7 +8,8 @@ public struct RetryEvent: Sendable {
         case status(Int)
         /// The transfer failed.
         case error(URLError)
-        /// The host has answered 429 or 503 to another operation: its gate in the `RequestOperationQueue` is closed.
+        /// The host has answered 429 or 503 to another operation, or refused its connection: its gate in the
+        /// `RequestOperationQueue` is closed.
         case closedGate(host: String)
     }
 

@@ -9,9 +9,10 @@ import FoundationNetworking
 /// 10.2.3) is the minimum delay. While an operation waits, it holds no slot of a `RequestOperationQueue`. A download
 /// continues where it stopped, under the rules of `resume()`.
 ///
-/// After a 429 or 503 the queue closes the gate of that host for the same time, but for no longer than
-/// `maximumGateDuration`: other operations that have a retry policy wait, and their `retryHandler` is told. Operations
-/// without a policy pass.
+/// After a 429 or 503, or a refused connection, the queue closes the gate of that host until the time is over, but for no
+/// longer than `maximumGateDuration`: other operations that have a retry policy wait, which costs them no retry, and hear
+/// so by their `retryHandler`. Operations without a policy pass. Where connections were refused, one operation at a time
+/// goes through then, until the host has answered.
 ///
 /// If the transport proves that nothing of a failed request was sent (`URLError.nothingWasSentKey`), no policy is
 /// needed: the request is sent again at once, at most three times in a row, whatever its method. Such retries count
@@ -31,9 +32,9 @@ public struct RetryPolicy: Sendable {
     public var maximumDelay: TimeInterval = 60
     /// The longest `Retry-After` that is obeyed, in seconds. If a server asks for more, the request is not retried.
     public var maximumRetryAfter: TimeInterval = 3600
-    /// The longest time, in seconds, for which a 429 or 503 closes the gate of its host, so that one response does not
-    /// hold up all other requests for an hour; 0 never closes a gate. The operation that got the response still waits
-    /// for its whole `Retry-After`.
+    /// The longest time, in seconds, for which a 429, a 503 or a refused connection closes the gate of its host, so that one response does not
+    /// hold up everything else for an hour; 0 closes none. The operation that got the response waits for all of its
+    /// `Retry-After` itself.
     public var maximumGateDuration: TimeInterval = 60
     /// Status codes that are likely to be temporary.
     public var statusCodes: Set<Int> = [408, 429, 500, 502, 503, 504]
@@ -46,8 +47,10 @@ public struct RetryPolicy: Sendable {
     /// only if nothing of them was sent: if no connection could be made, or the transport proves it. A request that was
     /// redirected has been sent.
     public var idempotentMethods: Set<String> = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"]
-    /// The budget that keeps retries from making an outage worse; nil for no limit.
-    public var budget: RetryBudget? = .shared
+    /// What keeps the retries of all requests to a host from making an outage worse; nil, the default, is no limit beside
+    /// `maximumRetryCount`. What it ends says so: `RetryEvent.Refusal.budgetExhausted` stands in the error's `userInfo`
+    /// under `URLError.retryRefusalKey`.
+    public var budget: RetryBudget?
 
     /// A policy of three retries, with delays of at most 0.5, 1 and 2 seconds.
     public init() {}
@@ -108,7 +111,15 @@ public struct RetryPolicy: Sendable {
         return event(.retry(after: delay))
     }
 
-    /// The upper bound of the random delay in seconds: a finite number, whatever the settings are.
+    /// How many seconds all retries may take to begin.
+    var longestWait: TimeInterval {
+        // From some number on all delays are the same, but for those that grow ever more slowly.
+        let count = min(max(0, maximumRetryCount), 256)
+        let first = (0..<count).reduce(0) { $0 + longestDelay(before: $1) }
+        return count < maximumRetryCount ? first + Double(maximumRetryCount - count) * longestDelay(before: count) : first
+    }
+
+    /// The delay that is spread at random: a number of seconds, whatever the settings are.
     private func longestDelay(before retry: Int) -> TimeInterval {
         func amount(_ value: Double) -> Double { value > 0 ? min(value, 1e9) : 0 }
         // 0 times an infinite factor is NaN, which counts as 0.
@@ -121,7 +132,7 @@ public struct RetryPolicy: Sendable {
 /// In an outage every request fails, and retries would multiply the load. With a budget they add at most that share to
 /// it.
 public final class RetryBudget: Sendable {
-    /// The budget of all policies that have none of their own: a fifth of the requests, and a reserve of ten.
+    /// One for all policies that are given it: a fifth of the requests, and ten.
     public static let shared = RetryBudget()
 
     private let share: Double

@@ -179,6 +179,100 @@ struct QueueGateTests {
         #expect(drains(queue))
     }
 
+    // MARK: Hosts that refuse connections
+
+    private func refuse(_ operation: PausableTestOperation, until seconds: Double, patience: Double = 100) {
+        operation.closeHostGateAfterRefusal(until: UInt64(seconds * 1e9), patience: UInt64(patience * 1e9))
+    }
+
+    @Test func `the gate of a host that has refused lets one through at a time until the host has answered`() {
+        let operations = (0..<6).map { _ in waiting() }
+        queue.addOperation(operations[0])
+        refuse(operations[0], until: 2)
+        queue.addOperations(Array(operations[1...]), waitUntilFinished: false)
+        let passing = PausableTestOperation(host: "a")
+        queue.addOperation(passing)
+        #expect(passing.isExecuting && operations.map(\.isExecuting) == [true, false, false, false, false, false])
+        #expect(!operations[0].reportsAnswer)
+        operations[0].pause()
+        clock.advance(by: 2)
+        #expect(operations.map(\.isExecuting) == [false, true, false, false, false, false])
+        #expect(operations[1].reportsAnswer && queue.closedGates.map(\.host) == ["a"])
+        // It finds the host as it was.
+        refuse(operations[1], until: 5)
+        operations[1].finish()
+        #expect(operations.map(\.isExecuting) == [false, false, false, false, false, false])
+        clock.advance(by: 3)
+        #expect(operations.map(\.isExecuting) == [false, false, true, false, false, false])
+        // It ends without having found out: the next one has its turn.
+        operations[2].cancel()
+        #expect(operations.map(\.isExecuting) == [false, false, false, true, false, false])
+        operations[3].pause()
+        #expect(operations.map(\.isExecuting) == [false, false, false, false, true, false])
+        operations[3].resume()
+        operations[0].resume()
+        #expect(operations.map(\.isExecuting) == [false, false, false, false, true, false])
+        operations[4].hostDidAnswer()
+        #expect(operations.map(\.isExecuting) == [true, false, false, true, true, true])
+        #expect(queue.closedGates.isEmpty)
+        // One that is still under way is no longer in the way of others when the host refuses again.
+        let late = [waiting(), waiting()]
+        refuse(operations[5], until: 7)
+        queue.addOperations(late, waitUntilFinished: false)
+        clock.advance(by: 2)
+        #expect(late.map(\.isExecuting) == [true, false])
+        for operation in operations + [passing] + late { operation.finish() }
+        for operation in late { operation.finish() }
+        #expect(drains(queue) && queue.closedGates.isEmpty)
+    }
+
+    @Test func `the gate of a host that refuses for too long opens for all, until it has answered`() {
+        let operations = (0..<3).map { _ in waiting() }
+        queue.addOperation(operations[0])
+        refuse(operations[0], until: 1, patience: 3)
+        queue.addOperations(Array(operations[1...]), waitUntilFinished: false)
+        operations[0].pause()
+        clock.advance(by: 1)
+        #expect(operations[1].isExecuting)
+        refuse(operations[1], until: 4, patience: 3)
+        clock.advance(by: 3)
+        #expect(!operations[2].isExecuting)
+        refuse(operations[1], until: 5, patience: 3)
+        #expect(operations[2].isExecuting && queue.closedGates.isEmpty)
+        refuse(operations[2], until: 6, patience: 3)
+        #expect(queue.closedGates.isEmpty)
+        operations[2].hostDidAnswer()
+        refuse(operations[2], until: 6, patience: 3)
+        #expect(queue.closedGates.map(\.host) == ["a"])
+        for operation in operations { operation.cancel() }
+        #expect(drains(queue))
+    }
+
+    @Test func `nobody is left to find out, and whoever comes later does not wait for it`() {
+        let operation = waiting()
+        queue.addOperation(operation)
+        refuse(operation, until: 1)
+        operation.finish()
+        clock.advance(by: 1)
+        let later = (0..<2).map { _ in waiting() }
+        queue.addOperations(later, waitUntilFinished: false)
+        #expect(later.allSatisfy { $0.isExecuting } && queue.closedGates.isEmpty)
+        for operation in later { operation.finish() }
+    }
+
+    @Test func `a host that asks for a pause is waited for and then has all of them`() {
+        let operations = (0..<3).map { _ in waiting() }
+        queue.addOperation(operations[0])
+        refuse(operations[0], until: 1)
+        queue.addOperations(Array(operations[1...]), waitUntilFinished: false)
+        clock.advance(by: 1)
+        #expect(operations.map(\.isExecuting) == [true, true, false])
+        close(until: 3)
+        clock.advance(by: 2)
+        #expect(operations.map(\.isExecuting) == [true, true, true])
+        for operation in operations { operation.finish() }
+    }
+
     // MARK: Telling
 
     @Test func `who waits is told once, until when: those that are there, and those that come`() {

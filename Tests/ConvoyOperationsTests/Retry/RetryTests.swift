@@ -166,6 +166,37 @@ import Testing
         #expect(server.requests.count == 25)
     }
 
+    @Test func `what the budget ends says so`() throws {
+        server.route("GET", "/x", .text("x").resetBeforeHead())
+        server.route("GET", "/y", .status(500))
+        for path in ["/x", "/y"] {
+            let probe = try run(path, policy(5, reserve: 1))
+            #expect(probe.operation.retryCount == 1 && probe.operation.retryRefusal == .budgetExhausted)
+            let userInfo = (try #require(probe.operation.error) as NSError).userInfo
+            let refusal = userInfo[URLError.retryRefusalKey] as? RetryEvent.Refusal
+            #expect(refusal == .budgetExhausted, "\(path)")
+            let reason = userInfo[NSLocalizedFailureReasonErrorKey] as? String
+            #expect(reason?.contains("budgetExhausted") == true, "\(path): \(reason ?? "no reason")")
+        }
+    }
+
+    @Test func `five retries are five without a budget of the user's`() throws {
+        server.route("GET", "/x", .status(500))
+        let probes = (0..<20).map { _ in
+            let probe = Probe(server.url("/x"))
+            var policy = RetryPolicy(maximumRetryCount: 5)
+            policy.initialDelay = 0.01
+            probe.operation.retryPolicy = policy
+            return probe
+        }
+        queue.addOperations(probes.map(\.operation), waitUntilFinished: false)
+        for probe in probes {
+            #expect(probe.outcome() != nil)
+            #expect(probe.operation.retryCount == 5 && probe.operation.retryRefusal == .tooManyRetries)
+        }
+        #expect(server.requests.count == 120)
+    }
+
     @Test func `an outage sees a handful of requests and then everything succeeds`() throws {
         let began = Mutex<Date?>(nil)
         server.route("GET", "/x") { request in

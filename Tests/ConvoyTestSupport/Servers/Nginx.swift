@@ -1,4 +1,5 @@
 import Foundation
+import Synchronization
 
 /// Debian's nginx on free loopback ports, with a configuration and a directory of its own.
 ///
@@ -32,8 +33,11 @@ public final class Nginx: Sendable {
     public let certificates: TestCertificates
     /// Whether `/dav/` is there.
     public let hasDAV: Bool
-    /// The program.
-    public let process: ChildProcess
+    /// The program that runs, or ran last.
+    public var process: ChildProcess { current.withLock { $0 } }
+    private let current: Mutex<ChildProcess>
+    private let path: String
+    private let token: String
     private let directory: TemporaryDirectory
 
     /// The certificate of the authority, in PEM.
@@ -54,6 +58,7 @@ public final class Nginx: Sendable {
     /// - Throws: `ProcessError`: `.notInstalled` with the line that installs it, `.didNotStart` with its messages.
     public init(forwardingTo forwardedPort: UInt16? = nil) throws {
         guard let path = Spawn.find("nginx") else { throw ProcessError.notInstalled(Self.installHint) }
+        self.path = path
         directory = try TemporaryDirectory(prefix: "convoy-nginx")
         for name in ["files", "dav"] {
             try FileManager.default.createDirectory(at: directory.file(name), withIntermediateDirectories: true)
@@ -70,11 +75,10 @@ public final class Nginx: Sendable {
             try directory.write(Data(configuration.text.utf8), to: "nginx.conf")
             let error = directory.file("error.log")
             try? FileManager.default.removeItem(at: error)
-            let process = try ChildProcess(
-                path, ["-p", directory.url.path, "-e", error.path, "-c", directory.file("nginx.conf").path],
-                directory: directory.url, log: directory.file("output.log"))
+            let process = try Self.start(path, in: directory)
             if Self.isReady(process, port: ports.0, token: token, error: error) {
-                self.process = process
+                current = Mutex(process)
+                self.token = token
                 (port, securePort) = ports
                 url = try Self.url("http://127.0.0.1:\(ports.0)")
                 secureURL = try Self.url("https://localhost:\(ports.1)")
@@ -108,6 +112,27 @@ public final class Nginx: Sendable {
     public func stop() {
         process.stop()
         directory.remove()
+    }
+
+    /// Ends exactly this nginx, and lets its directory be: its ports refuse connections until ``restart()``.
+    public func halt() { process.stop() }
+
+    /// Starts it again on the same ports after ``halt()``, and returns when it answers.
+    ///
+    /// - Throws: `ProcessError.didNotStart` with its messages.
+    public func restart() throws {
+        let started = try Self.start(path, in: directory)
+        current.withLock { $0 = started }
+        guard Self.isReady(started, port: port, token: token, error: directory.file("error.log")) else {
+            throw ProcessError.didNotStart("nginx: \(started.output)")
+        }
+    }
+
+    private static func start(_ path: String, in directory: TemporaryDirectory) throws -> ChildProcess {
+        let error = directory.file("error.log").path
+        return try ChildProcess(
+            path, ["-p", directory.url.path, "-e", error, "-c", directory.file("nginx.conf").path],
+            directory: directory.url, log: directory.file("output.log"))
     }
 
     private static func url(_ text: String) throws -> URL {

@@ -14,7 +14,18 @@ struct HostTable {
         var gate: UInt64 = 0
         /// Distinguishes this closing of the gate from others.
         var gateNumber: UInt32 = 0
-        /// The levels in which the host has ready operations.
+        /// Since when the host refuses connections, as far as is known; 0 if it does not.
+        var refusedSince: UInt64 = 0
+        /// Whether the gate, when its time is over, lets only one through at a time, until the host has answered.
+        var needsProbe = false
+        /// Whether that time is over.
+        var isHalfOpen = false
+        /// The operation that was let through, to see whether the host is back; -1 for none.
+        var probe: Int32 = -1
+
+        /// Whether what waits at the gate may start.
+        var letsWaitingPass: Bool { gate == 0 || isHalfOpen && probe < 0 }
+        /// The levels in which operations of the host are ready.
         var levels = PriorityLevels()
         /// For each level, the ready operations that pass a closed gate.
         var lanes = InlineArray<5, LinkTable.List>(repeating: LinkTable.List())
@@ -79,6 +90,11 @@ struct HostTable {
     mutating func leave(_ index: Int32) {
         guard index > 0 else { return }
         hosts[Int(index)].members -= 1
+        if hosts[Int(index)].members == 0 {
+            // Nobody is left to find out whether it is back.
+            hosts[Int(index)].refusedSince = 0
+            if hosts[Int(index)].isHalfOpen { return openGate(of: index) }
+        }
         if isUnused(index) { didBecomeUnused() }
     }
 
@@ -112,11 +128,15 @@ struct HostTable {
             hosts[Int(index)].gateNumber = gateCount
         }
         hosts[Int(index)].gate = deadline
+        hosts[Int(index)].isHalfOpen = false
         return true
     }
 
     mutating func openGate(of index: Int32) {
         hosts[Int(index)].gate = 0
+        hosts[Int(index)].isHalfOpen = false
+        hosts[Int(index)].needsProbe = false
+        hosts[Int(index)].probe = -1
         hosts[Int(index)].untold = InlineArray(repeating: -1)
         if isUnused(index) { didBecomeUnused() }
     }

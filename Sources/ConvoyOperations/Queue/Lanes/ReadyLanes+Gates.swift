@@ -10,6 +10,13 @@ extension ReadyLanes {
     mutating func closeGate(of key: HostKey, until deadline: UInt64) -> Bool {
         guard deadline > 0 else { return false }
         let host = hosts.index(of: key)
+        // It says itself for how long it wants to be left alone.
+        hosts[host].needsProbe = false
+        hosts[host].refusedSince = 0
+        return closeGate(of: host, until: deadline)
+    }
+
+    private mutating func closeGate(of host: Int32, until deadline: UInt64) -> Bool {
         let wasOpen = hosts[host].gate == 0
         guard hosts.closeGate(of: host, until: deadline) else { return false }
         if wasOpen {
@@ -21,10 +28,45 @@ extension ReadyLanes {
         return true
     }
 
-    /// Opens a host's gate if it is due. It may have been closed for longer since the caller's timer was set.
+    /// Opens a host's gate if it is due by now; another closing than the one whose time has come may not be.
+    ///
+    /// That of a host which has refused connections opens for one operation at a time.
     mutating func openGate(of key: HostKey, dueAt now: UInt64) {
         guard let host = hosts.knownIndex(of: key), hosts[host].gate > 0, hosts[host].gate <= now else { return }
-        openGate(host)
+        guard hosts[host].needsProbe, hosts[host].members > 0 else { return openGate(host) }
+        hosts[host].isHalfOpen = true
+        update(host)
+    }
+
+    // MARK: Hosts that refuse connections
+
+    /// Closes the gate of a host that has refused a connection. False if it was closed for as long or longer before, or
+    /// if the host has refused for longer than `patience` (nanoseconds): then its gate stays open, and each operation
+    /// finds out by itself.
+    mutating func closeGateAfterRefusal(
+        of key: HostKey, until deadline: UInt64, patience: UInt64, now: UInt64
+    ) -> Bool {
+        let host = hosts.index(of: key)
+        if hosts[host].refusedSince == 0 {
+            hosts[host].refusedSince = max(now, 1)
+        } else if now > hosts[host].refusedSince, now - hosts[host].refusedSince > patience {
+            if hosts[host].needsProbe { openGate(host) }
+            return false
+        }
+        hosts[host].needsProbe = true
+        return closeGate(of: host, until: deadline)
+    }
+
+    /// A host that had refused connections has answered.
+    mutating func noteAnswer(of key: HostKey) {
+        guard let host = hosts.knownIndex(of: key) else { return }
+        hosts[host].refusedSince = 0
+        if hosts[host].needsProbe { openGate(host) }
+    }
+
+    /// Whether an operation that is about to start is to tell of an answer of its host.
+    func reportsAnswer(_ slot: Int32) -> Bool {
+        entries[Int(slot)].waitsAtGate && hosts[entries[Int(slot)].host].refusedSince != 0
     }
 
     /// Opens a host's gate. False if it was open.

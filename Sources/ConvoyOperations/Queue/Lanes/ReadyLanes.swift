@@ -95,9 +95,9 @@ struct ReadyLanes {
         guard startableLevels.isEmpty else { return false }
         let host = entries[Int(slot)].host
         guard host == 0 || hosts[host].running < limitPerHost,
-            hosts[host].gate == 0 || !entries[Int(slot)].waitsAtGate
+            hosts[host].letsWaitingPass || !entries[Int(slot)].waitsAtGate
         else { return false }
-        countAsRunning(host)
+        countAsRunning(slot, host)
         return true
     }
 
@@ -142,7 +142,7 @@ struct ReadyLanes {
     /// The first operation of a host and level that the gate lets pass; -1 for none.
     private func head(ofHost host: Int32, level: Int) -> Int32 {
         let passing = hosts[host].lanes[level].head
-        guard hosts[host].gate == 0 else { return passing }
+        guard hosts[host].letsWaitingPass else { return passing }
         let waiting = hosts[host].waitingLanes[level].head
         guard passing >= 0, waiting >= 0 else { return max(passing, waiting) }
         let distance = Int32(bitPattern: entries[Int(waiting)].number &- entries[Int(passing)].number)
@@ -156,11 +156,12 @@ struct ReadyLanes {
         unlink(slot, host: host, level: level)
         // If it was the last of the level, `countAsRunning` does not update that level.
         if !hosts[host].levels.contains(level) { update(host, level: level) }
-        countAsRunning(host)
+        countAsRunning(slot, host)
         return slot
     }
 
-    private mutating func countAsRunning(_ host: Int32) {
+    private mutating func countAsRunning(_ slot: Int32, _ host: Int32) {
+        if hosts[host].isHalfOpen, entries[Int(slot)].waitsAtGate { hosts[host].probe = slot }
         turn += 1
         hosts[host].turn = turn
         hosts[host].running += 1
@@ -170,6 +171,8 @@ struct ReadyLanes {
     /// Gives back the slot of a running operation.
     mutating func didStop(_ slot: Int32) {
         let host = entries[Int(slot)].host
+        // The next one may find out.
+        if hosts[host].probe == slot { hosts[host].probe = -1 }
         hosts[host].running -= 1
         update(host)
     }

@@ -59,6 +59,7 @@ extension QueueState {
         guard running < limit, !isHeldBack, lanes.startAtOnce(index) else { return false }
         slots[Int(index)].flags.insert(.holdsHost)
         running += 1
+        askForAnswer(index)
         grant(index, &turn)
         turn.isFresh = turn.hasGrant
         return true
@@ -108,7 +109,14 @@ extension QueueState {
         guard let index = lanes.pop() else { return nil }
         slots[Int(index)].flags.insert(.holdsHost)
         running += 1
+        askForAnswer(index)
         return index
+    }
+
+    /// Lets an operation tell when its host answers, if the host has refused connections.
+    private func askForAnswer(_ index: Int32) {
+        guard lanes.reportsAnswer(index), case .scheduled(let operation) = slots[Int(index)].occupant else { return }
+        operation.reportsAnswer = true
     }
 
     /// The next operations to be told, outside the lock, that they wait at a closed gate.

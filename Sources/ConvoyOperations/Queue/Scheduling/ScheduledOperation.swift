@@ -24,7 +24,7 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
         /// either sees this mark, or is early enough to be noticed by `executionDidFinish()`.
         static let over: UInt8 = 8
         /// A queue has taken the operation, or is about to.
-        static let claimed: UInt8 = 32
+        static let claimed: UInt8 = 16
     }
 
     private let connections = OnceReference<OperationConnections>()
@@ -36,6 +36,7 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
     var queueIndex: Int32 = -1
 
     private let marks = Atomic<UInt8>(0)
+    private let isToReportAnswer = Atomic<Bool>(false)
     private let priority = Atomic<Int8>(Int8(QueuePriority.normal.rawValue))
     private let quality = Atomic<Int8>(Int8(QualityOfService.default.rawValue))
     private let inquiries = ReadinessInquiries()
@@ -293,7 +294,27 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
         scheduler.closeGate(of: host, until: deadline)
     }
 
-    /// Sets the scheduler that is told of changes. False if there is one already, or the operation is over.
+    /// As `closeHostGate(until:)`, after the host has refused a connection: `Scheduler.closeGateAfterRefusal` says how
+    /// that gate opens.
+    package final func closeHostGateAfterRefusal(until deadline: UInt64, patience: UInt64) {
+        guard let scheduler = scheduler.object, let host = hostKey else { return }
+        scheduler.closeGateAfterRefusal(of: host, until: deadline, patience: patience)
+    }
+
+    /// Whether the queue is to hear when the host answers, because it has refused connections before.
+    package final var reportsAnswer: Bool {
+        get { isToReportAnswer.load(ordering: .relaxed) }
+        set { isToReportAnswer.store(newValue, ordering: .relaxed) }
+    }
+
+    /// Says that the host, which had refused connections, has answered.
+    package final func hostDidAnswer() {
+        reportsAnswer = false
+        guard let scheduler = scheduler.object, let host = hostKey else { return }
+        scheduler.noteAnswer(of: host)
+    }
+
+    /// Makes a scheduler the one that is told of changes. False if there is one already, or if it is too late.
     func join(_ scheduler: Scheduler) -> Bool {
         guard !has(Mark.over), self.scheduler.set(scheduler) else { return false }
         // From here on the operation is retained: by the thread that adds it, then by the scheduler.

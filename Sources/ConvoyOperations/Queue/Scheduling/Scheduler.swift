@@ -159,7 +159,26 @@ final class Scheduler: @unchecked Sendable {
         var isNew = false
         // This also tells the operations that wait now.
         change { isNew = $0.lanes.closeGate(of: host, until: deadline) }
-        guard isNew else { return }
+        if isNew { openGate(of: host, at: deadline) }
+    }
+
+    /// The same for a host that has refused a connection: when its time is over, the gate lets one operation through at
+    /// a time, until the host has answered. A host that has refused for longer than `patience` (nanoseconds) has its gate
+    /// opened.
+    func closeGateAfterRefusal(of host: HostKey, until deadline: UInt64, patience: UInt64) {
+        let now = clock.now
+        let deadline = max(deadline, now &+ 1)
+        var isNew = false
+        change { isNew = $0.lanes.closeGateAfterRefusal(of: host, until: deadline, patience: patience, now: now) }
+        if isNew { openGate(of: host, at: deadline) }
+    }
+
+    /// A host that had refused connections has answered.
+    func noteAnswer(of host: HostKey) {
+        change { $0.lanes.noteAnswer(of: host) }
+    }
+
+    private func openGate(of host: HostKey, at deadline: UInt64) {
         clock.schedule(at: deadline) { [weak self] in
             guard let self else { return }
             let now = max(self.clock.now, deadline)

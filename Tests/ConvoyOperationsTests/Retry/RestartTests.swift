@@ -1,0 +1,92 @@
+import ConvoySerialization
+import ConvoySupport
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Synchronization
+import Testing
+
+@testable import ConvoyOperations
+
+/// What a retry policy is for: a server that goes away and comes back.
+@Suite(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)")) struct RestartTests {
+    /// How often operations were refused a connection, and how many wait at the gate.
+    private final class Refusals: Sendable {
+        private let counts = Locked((refused: 0, waiting: 0))
+        let isNoticed = Signal()
+        var refused: Int { counts.withLock { $0.refused } }
+        var waiting: Int { counts.withLock { $0.waiting } }
+
+        func add(_ event: RetryEvent) {
+            counts.withLock { counts in
+                switch event.reason {
+                case .error(let error) where error.code == .cannotConnectToHost: counts.refused += 1
+                case .closedGate: counts.waiting += 1
+                default: break
+                }
+            }
+            isNoticed.fire()
+        }
+    }
+
+    @Test func `three hundred files arrive though the server restarts for three seconds`() throws {
+        let nginx = try Nginx()
+        let content = Data(repeating: 7, count: 50_000)
+        for number in 0..<300 { try nginx.add(content, as: "\(number)") }
+        let manager = HTTPRequestOperationManager()
+        manager.completionQueue = testQueue
+        manager.responseSerializer = HTTPResponseSerializer()
+        manager.retryPolicy = RetryPolicy(maximumRetryCount: 5)
+        (manager.operationQueue as? RequestOperationQueue)?.maxConcurrentOperationCountPerHost = 8
+        let refusals = Refusals()
+        let (some, all) = (Signal(), DispatchGroup())
+        let arrived = Atomic<Int>(0)
+        let failures = Log()
+        manager.completionGroup = all
+        let operations = (0..<300).map { manager.makeOperation(request: URLRequest(url: nginx.url("\($0)"))) }
+        for (number, operation) in operations.enumerated() {
+            operation.retryHandler = { refusals.add($1) }
+            operation.setCompletionHandler(
+                success: { _, object in
+                    if (object as? Data) != content { failures.add("\(number): other bytes") }
+                    if arrived.add(1, ordering: .relaxed).newValue == 20 { some.fire() }
+                },
+                failure: { operation, error in failures.add("\(number) after \(operation.retryCount): \(error)") })
+        }
+        manager.enqueue(operations)
+        #expect(some.wait())
+        nginx.halt()
+        let back = Date() + 3
+        #expect(refusals.isNoticed.wait())
+        // The server is away for so long: it is no wait for anything else.
+        while Date() < back { usleep(10_000) }
+        try nginx.restart()
+        #expect(all.wait(timeout: .now() + 100) == .success)
+        #expect(failures.all.isEmpty && arrived.load(ordering: .relaxed) == 300)
+        #expect(refusals.waiting > 0)
+        // Eight were under way when the first one was refused; then it is one at a time.
+        #expect(refusals.refused < 60, "\(refusals.refused) tries")
+    }
+
+    @Test func `a host that is gone fails all in about the time of one`() throws {
+        let url = URL(string: "http://127.0.0.1:\(try LoopbackPort.free())/")
+        let queue = RequestOperationQueue()
+        var policy = RetryPolicy(maximumRetryCount: 3)
+        policy.initialDelay = 0.1
+        let probes = try (0..<100).map { _ in
+            let probe = Probe(try #require(url))
+            probe.operation.retryPolicy = policy
+            return probe
+        }
+        let begun = ContinuousClock.now
+        queue.addOperations(probes.map(\.operation), waitUntilFinished: false)
+        for probe in probes {
+            #expect(probe.outcome()?.count == 2)
+            #expect(probe.error?.code == .cannotConnectToHost && probe.operation.retryCount == 3)
+            #expect(probe.operation.retryRefusal == .tooManyRetries)
+        }
+        #expect(queue.closedGates.isEmpty)
+        // One after the other they would take some fifty times as long as the longest wait of one.
+        #expect(ContinuousClock.now - begun < .seconds(policy.longestWait) * 20)
+    }
+}
