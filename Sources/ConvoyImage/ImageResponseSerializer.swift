@@ -5,10 +5,10 @@ import FoundationNetworking
 
 /// Decodes a PNG, JPEG, GIF, BMP, ICO, TIFF or XBM into an ``Image``. The counterpart of `AFImageResponseSerializer`.
 ///
-/// The bytes decide the format, not the content type: servers mix the image types up. Of an animation or a document
-/// of many pages the first image counts, of an icon the largest. A body that is cut short anywhere is an error, and so
-/// is an image beyond the limits; neither costs the memory of its pixels. The part of a body that is not pixels (text,
-/// profiles, later frames) does not reach the decoder where it could grow there.
+/// The bytes determine the format, not the content type, as servers confuse image types. The result is the first image
+/// of an animation or a multi-page document, and the largest of an icon. A truncated body is an error, and so is an
+/// image beyond the limits; neither allocates memory for the pixels. Parts of a body other than pixels (text, profiles,
+/// later frames) are not passed to the decoder if they could expand there.
 public struct ImageResponseSerializer: HTTPResponseSerialization {
     /// The content types that are accepted by default.
     public static let contentTypes: Set<String> = [
@@ -16,11 +16,11 @@ public struct ImageResponseSerializer: HTTPResponseSerialization {
         "image/x-xbitmap", "image/x-win-bitmap",
     ]
 
-    /// What is acceptable, and the limit of the body.
+    /// Which responses are acceptable, and the limits.
     public var http = HTTPResponseSerializer(contentTypes: ImageResponseSerializer.contentTypes)
     /// How large an image may be.
     public var imageLimits: ImageLimits
-    /// Whether an image that says how it was held (EXIF, TIFF) is turned upright. True.
+    /// Whether an image with an orientation (EXIF, TIFF) is rotated upright. True by default.
     public var appliesOrientation = true
 
     /// A serializer that accepts ``contentTypes``.
@@ -31,8 +31,8 @@ public struct ImageResponseSerializer: HTTPResponseSerialization {
     /// An ``Image``; nil for 204, 205, no body, and a single space.
     ///
     /// - Throws: as ``HTTPResponseSerializer/validate(_:data:)``; -1016 in ``URLResponseSerializationErrorDomain`` for
-    ///   a body that cannot be decoded, with the reason under `NSLocalizedFailureReasonErrorKey`; a passed limit
-    ///   (-1103), with ``ResponseLimitExceeded`` `bodySize`, `pixelCount` or `imageDimension`.
+    ///   a body that cannot be decoded, with the reason under `NSLocalizedFailureReasonErrorKey`; an error for an
+    ///   exceeded limit (-1103), with ``ResponseLimitExceeded`` `bodySize`, `pixelCount` or `imageDimension`.
     public func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
         try http.responseObject(for: response, data: data) { data in
             if HTTPResponseSerializer.isOneSpace(data) { return nil }

@@ -2,12 +2,12 @@
 import CGdkPixbuf
 import Foundation
 
-/// Decodes a body, all but X bitmaps with gdk-pixbuf, once its layout has been found sound and small enough.
+/// Decodes a body after its layout has been checked: X bitmaps here, everything else with gdk-pixbuf.
 ///
-/// A loader is used by one thread, and nothing is kept from one image to the next.
+/// Each image has a loader of its own, which is used by one thread.
 enum ImageDecoder {
     static func image(_ data: Data, limits: ImageLimits, appliesOrientation: Bool) throws(ImageFault) -> Image {
-        // `withUnsafeBytes` passes on a result, but not the type of an error.
+        // `withUnsafeBytes` does not support typed throws.
         let result = data.withUnsafeBytes { body -> Result<Image, ImageFault> in
             do throws(ImageFault) {
                 let layout = try ImageLayout(ImageBytes(body), limits: limits)
@@ -20,7 +20,7 @@ enum ImageDecoder {
         return try result.get()
     }
 
-    /// The image of a body with a layout that was found before.
+    /// The image of a body whose layout is known.
     static func image(
         _ layout: ImageLayout, in body: UnsafeRawBufferPointer, limits: ImageLimits, appliesOrientation: Bool
     ) throws(ImageFault) -> Image {
@@ -38,7 +38,7 @@ enum ImageDecoder {
         _ layout: ImageLayout, in body: UnsafeRawBufferPointer, limits: ImageLimits
     ) throws(ImageFault) -> OpaquePointer {
         var failure: UnsafeMutablePointer<GError>?
-        // By name, so that no other loader that may be installed (SVG, XPM) ever sees the bytes.
+        // By type, so that no other installed loader (SVG, XPM) sees the bytes.
         guard let loader = gdk_pixbuf_loader_new_with_type(layout.decoder.rawValue, &failure) else {
             throw .decoder(message(taking: failure))
         }
@@ -51,7 +51,7 @@ enum ImageDecoder {
             for piece in layout.pieces where isWhole && watch.pointee.refusal == nil {
                 isWhole = piece.withBytes(of: body) { feed($0, to: loader, watch: watch, failure: &failure) }
             }
-            // A loader has to be closed in any case. A failed write has closed it, and set the error.
+            // A loader must always be closed. A failed write has already closed it, and set the error.
             return isWhole && gdk_pixbuf_loader_close(loader, &failure) != 0
         }
         if let refusal = watch.refusal {
@@ -65,7 +65,7 @@ enum ImageDecoder {
         return convoy_pixbuf_ref(pixbuf)
     }
 
-    /// Hands bytes over in small parts, so that a refusal in between ends the work there.
+    /// Passes bytes in small parts, so that the work ends soon after a refusal.
     private static func feed(
         _ bytes: UnsafeRawBufferPointer, to loader: UnsafeMutablePointer<GdkPixbufLoader>,
         watch: UnsafeMutablePointer<LoaderWatch>, failure: inout UnsafeMutablePointer<GError>?
@@ -80,10 +80,10 @@ enum ImageDecoder {
         return true
     }
 
-    /// An image that keeps the pixbuf instead of copying its pixels, and releases it with the last copy of the image.
+    /// An image that retains the pixbuf instead of copying its pixels.
     private static func image(taking given: OpaquePointer, _ layout: ImageLayout) throws(ImageFault) -> Image {
         var pixbuf = given
-        // Rows are moved below, which no other owner of the pixbuf may see.
+        // Rows are moved below, which another owner of the pixbuf must not see.
         if convoy_pixbuf_is_unshared(pixbuf) == 0 {
             guard let copy = gdk_pixbuf_copy(pixbuf) else {
                 convoy_pixbuf_unref(given)
@@ -100,7 +100,7 @@ enum ImageDecoder {
             channels == (hasAlpha ? 4 : 3)
         else {
             convoy_pixbuf_unref(pixbuf)
-            throw .decoder("The decoder gave pixels of an unknown kind.")
+            throw .decoder("The decoder returned pixels of an unknown kind.")
         }
         // gdk-pixbuf pads rows to four bytes. The padding is never written and would make equal images differ.
         let bytesPerRow = width * channels
@@ -128,9 +128,9 @@ enum ImageDecoder {
     }
 
     private static func message(taking error: UnsafeMutablePointer<GError>?) -> String {
-        guard let error else { return "The decoder gave no image." }
+        guard let error else { return "The decoder returned no image." }
         defer { g_error_free(error) }
-        return error.pointee.message.map { String(cString: $0) } ?? "The decoder gave no image."
+        return error.pointee.message.map { String(cString: $0) } ?? "The decoder returned no image."
     }
 }
 #endif

@@ -2,11 +2,11 @@
 import CGdkPixbuf
 import Foundation
 
-/// Listens to a loader's signals, which are sent inside a write, on the thread that writes.
+/// Handles a loader's signals, which are sent during a write, on the writing thread.
 struct LoaderWatch {
     let limits: ImageLimits
     let format: ImageFormat
-    /// Why the image is refused, when the decoder finds another size in it than its layout said.
+    /// Why the image is refused, if the decoder finds a larger size in it than its layout announced.
     private(set) var refusal: ImageFault?
     private var height = 0
     private var rowsSeen = 0
@@ -16,10 +16,10 @@ struct LoaderWatch {
         self.format = format
     }
 
-    /// Whether the loader has reached the last row. Some accept a body that has too few rows.
+    /// Whether the loader has reached the last row. Some loaders accept a body with too few rows.
     var isComplete: Bool { LoaderWatch.tellsRows.contains(format) ? height > 0 && rowsSeen >= height : true }
 
-    /// These allocate first and decode row by row afterwards; the others do all at once.
+    /// These formats are allocated first and then decoded row by row; the others are decoded at once.
     private static let tellsRows: Set<ImageFormat> = [.png, .jpeg]
     private static let decodesAfterPreparing: Set<ImageFormat> = [.png, .jpeg, .bmp]
 
@@ -32,7 +32,7 @@ struct LoaderWatch {
                         try watch.limits.check(width: Int(width), height: Int(height))
                     } catch {
                         watch.refusal = error
-                        // Nothing is allocated for an image of no size.
+                        // With a size of 0 nothing is allocated.
                         gdk_pixbuf_loader_set_size(loader, 0, 0)
                     }
                 }
@@ -44,7 +44,7 @@ struct LoaderWatch {
                 LoaderWatch.at(context) { watch in
                     watch.height = Int(gdk_pixbuf_get_height(pixbuf))
                     guard LoaderWatch.decodesAfterPreparing.contains(watch.format) else { return }
-                    // The memory holds old data, which would show through in a damaged image.
+                    // The memory contains old data, which would be visible in a damaged image.
                     memset(gdk_pixbuf_get_pixels(pixbuf), 0, Int(gdk_pixbuf_get_byte_length(pixbuf)))
                 }
             }, watch)

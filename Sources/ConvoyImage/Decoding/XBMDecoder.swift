@@ -3,13 +3,13 @@ import Foundation
 
 /// Decodes an X bitmap.
 ///
-/// Not gdk-pixbuf: its loader reads the header in a way of its own, ends the program when there is no memory for the
-/// size that it finds there, and takes the way over a temporary file.
+/// gdk-pixbuf is not used: its loader parses the header differently, aborts the program if there is no memory for the
+/// size, and uses a temporary file.
 struct XBMDecoder {
     private let bytes: UnsafeRawBufferPointer
     private var offset = 0
 
-    /// Black where a bit is set, the least bit of a number being the leftmost; white elsewhere.
+    /// The image: black for set bits, white for others. The least significant bit of a number is the leftmost pixel.
     static func image(
         _ layout: ImageLayout, in body: UnsafeRawBufferPointer, limits: ImageLimits
     ) throws(ImageFault) -> Image {
@@ -17,7 +17,7 @@ struct XBMDecoder {
         guard case .range(let range)? = layout.pieces.first else { throw .truncated }
         var decoder = XBMDecoder(bytes: UnsafeRawBufferPointer(rebasing: body[range]))
         let perRow = (layout.width + layout.bitsPerNumber - 1) / layout.bitsPerNumber
-        // Two bytes at least: a digit, and what parts it from the next number.
+        // At least two bytes per number: a digit and a separator.
         guard perRow * layout.height <= (range.count + 1) / 2 else { throw .truncated }
         var pixels = [UInt8](repeating: 255, count: layout.width * 3 * layout.height)
         for row in 0..<layout.height {
@@ -38,7 +38,7 @@ struct XBMDecoder {
 
     private init(bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
 
-    /// The next number; nil at the end. All are hexadecimal, also those without `0x`, as for X's own reader.
+    /// The next number; nil at the end. All are hexadecimal, even without `0x`, as in X's own reader.
     private mutating func next() throws(ImageFault) -> Int? {
         var value: Int?
         func append(_ digit: UInt8) { value = ((value ?? 0) << 4 | Int(digit)) & 0xFFFF }

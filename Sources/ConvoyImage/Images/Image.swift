@@ -1,30 +1,30 @@
 #if Images
 import Foundation
 
-/// A decoded image: its pixels, and how they lie in memory.
+/// A decoded image: its pixels, and their layout in memory.
 ///
-/// Rows go from the top down, with no padding between them. Copying the value does not copy the pixels.
+/// Rows are stored from top to bottom, without padding. Copying the value does not copy the pixels.
 public struct Image: Sendable, Equatable {
-    /// What the body was.
+    /// The format of the body.
     public let format: ImageFormat
-    /// Pixels in a row.
+    /// The number of pixels per row.
     public let width: Int
-    /// Rows.
+    /// The number of rows.
     public let height: Int
-    /// Whether the fourth byte of a pixel is its alpha, not premultiplied.
+    /// Whether pixels have a fourth byte: their alpha, not premultiplied.
     public let hasAlpha: Bool
-    /// The samples: red, green, blue and, where there is one, alpha; `height` times ``bytesPerRow`` bytes.
+    /// The samples: red, green, blue and, if there is one, alpha; `height` times ``bytesPerRow`` bytes.
     public let pixels: Data
 
-    /// Bytes in a pixel: 3, or 4 with alpha.
+    /// The number of bytes per pixel: 3, or 4 with alpha.
     public var channels: Int { hasAlpha ? 4 : 3 }
-    /// 8. Deeper images are reduced.
+    /// 8. Deeper images are converted.
     public var bitsPerSample: Int { 8 }
-    /// Bytes from a row to the next.
+    /// The number of bytes per row.
     public var bytesPerRow: Int { width * channels }
 }
 
-/// The image formats that are decoded, and no other, whatever loaders are installed.
+/// The supported image formats, whatever loaders are installed.
 public enum ImageFormat: String, Sendable, Hashable, CaseIterable {
     case png, jpeg, gif, bmp, ico, tiff, xbm
 }

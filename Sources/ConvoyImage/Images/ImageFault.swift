@@ -3,15 +3,15 @@ import ConvoySerialization
 import Foundation
 import FoundationNetworking
 
-/// Why a body is no image. It becomes an `NSError` once, where the response is known.
+/// Why a body cannot be decoded. It is converted to an `NSError` once the response is known.
 enum ImageFault: Error, Equatable {
-    /// It ends before the image does.
+    /// The body ends before the image does.
     case truncated
-    /// None of the formats that are decoded.
+    /// The body has none of the supported formats.
     case unknownFormat
-    /// It breaks its format's rules, or uses a part of them that is not decoded.
+    /// The body violates its format, or uses an unsupported part of it.
     case malformed(String)
-    /// gdk-pixbuf's own words.
+    /// gdk-pixbuf's message.
     case decoder(String)
     case pixelCount(Int, Int, limit: Int)
     case dimension(Int, Int, limit: Int)
@@ -33,8 +33,8 @@ enum ImageFault: Error, Equatable {
 
     private var reason: String {
         switch self {
-        case .truncated: return "The image is cut short."
-        case .unknownFormat: return "It is in none of the formats that are decoded."
+        case .truncated: return "The image is truncated."
+        case .unknownFormat: return "The body has none of the supported formats."
         case .malformed(let what): return "The image is damaged: \(what)."
         case .decoder(let message): return message
         case .pixelCount, .dimension: return "The image is too large."

@@ -1,13 +1,13 @@
 #if Images
-/// How large an image may be. It is checked against the image's own header before anything is allocated.
+/// Limits on the size of an image. They are checked against the image's header before anything is allocated.
 public struct ImageLimits: Sendable, Hashable {
-    /// The most pixels. 64,000,000; with alpha that is 256 MB, and some formats take up to twice as much again while
-    /// they are decoded. gdk-pixbuf goes no further than 536,870,911, whatever is set here.
+    /// The maximum number of pixels. 64,000,000 by default, which takes 256 MB with alpha, and up to three times as
+    /// much while some formats are decoded. gdk-pixbuf supports at most 536,870,911, whatever is set here.
     public var maximumPixelCount: Int
-    /// The most pixels in a row, and the most rows. 32,768.
+    /// The maximum width and height in pixels. 32,768 by default.
     public var maximumDimension: Int
 
-    /// Limits, each standard unless given.
+    /// Limits; each has a default.
     public init(maximumPixelCount: Int = 64_000_000, maximumDimension: Int = 32_768) {
         self.maximumPixelCount = maximumPixelCount
         self.maximumDimension = maximumDimension
@@ -16,7 +16,7 @@ public struct ImageLimits: Sendable, Hashable {
     /// The default limits.
     public static let standard = ImageLimits()
 
-    /// Two GiB of four bytes each. No product of an image's sizes overflows below it.
+    /// 2 GiB of four bytes each. Below that, no product of an image's sizes overflows.
     private static let mostPixels = Int(Int32.max) / 4
 
     /// Throws for an image that is too large.

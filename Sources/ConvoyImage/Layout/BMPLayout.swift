@@ -14,7 +14,7 @@ extension ImageLayout {
         return ImageLayout(.bmp, width: bitmap.width, height: bitmap.height, pieces: [.range(0..<body.count)])
     }
 
-    /// Goes through runs to the mark of the bitmap's end.
+    /// Skips the runs up to the end-of-bitmap marker.
     private static func walkRuns(_ body: ImageBytes, at start: Int, areNibbles: Bool) throws(ImageFault) {
         var offset = start
         while true {

@@ -3,13 +3,14 @@
 struct DeviceIndependentBitmap {
     let headerSize: Int
     let width: Int
-    /// In an icon the colours and the mask together. Without the sign, which stands for the order of the rows.
+    /// In an icon, the height of the colours and the mask together. Without the sign, which specifies the order of the
+    /// rows.
     let height: Int
     let depth: Int
     let compression: Int
     let colors: Int
 
-    /// The header and what follows it up to the pixels, if nothing stands in between.
+    /// The size of the header with its masks and colour table, which the pixels may follow directly.
     var sizeBeforePixels: Int {
         let masks = compression == 3 && headerSize == 40 ? 12 : 0
         return headerSize + masks + (depth <= 8 ? colors * (headerSize == 12 ? 3 : 4) : 0)

@@ -2,8 +2,8 @@
 extension ImageLayout {
     /// GIF (89a specification): a screen, then blocks to the trailer.
     ///
-    /// The decoder gets all up to the end of the first frame, and a trailer. The other frames are only walked through:
-    /// gdk-pixbuf keeps every frame of an animation, and a frame takes a few bytes in the body.
+    /// The decoder gets everything up to the end of the first frame, and a trailer. The other frames are only checked:
+    /// gdk-pixbuf would keep every frame of an animation in memory, and a frame may take only a few bytes in the body.
     static func gif(_ body: ImageBytes, limits: ImageLimits) throws(ImageFault) -> ImageLayout {
         let width = try body.number(2, at: 6)
         let height = try body.number(2, at: 8)
@@ -32,7 +32,7 @@ extension ImageLayout {
         }
     }
 
-    /// The length of the colour table that these flags announce.
+    /// The length of the colour table that the flags specify.
     private static func colors(_ flags: Int) -> Int { flags & 0x80 == 0 ? 0 : 3 << (flags & 7 + 1) }
 
     private static func afterBlocks(_ body: ImageBytes, at start: Int) throws(ImageFault) -> Int {

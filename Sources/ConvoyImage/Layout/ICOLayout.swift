@@ -1,14 +1,14 @@
 #if Images
 extension ImageLayout {
-    /// A Windows icon: a directory of pictures, each a bitmap without a file header or a whole PNG.
+    /// A Windows icon: a directory of pictures, each a bitmap without a file header or a complete PNG.
     ///
-    /// The largest picture is handed on alone, as an icon with only this one, so that the decoder takes the same one
-    /// that was checked. gdk-pixbuf's loader for icons reads no PNG; the one for PNG does.
+    /// The decoder gets an icon with only the largest picture, so that it decodes the one that was checked.
+    /// gdk-pixbuf's icon loader does not support PNG pictures, which are passed to the PNG loader.
     static func ico(_ body: ImageBytes, limits: ImageLimits) throws(ImageFault) -> ImageLayout {
         let count = try body.number(2, at: 4)
         guard count > 0 else { throw .malformed("an icon without pictures") }
         try body.require(count * 16, at: 6)
-        // Only the pictures' headers are read for the choice. All of them could point at the same long one.
+        // Only the pictures' headers are read for this: all entries could point to the same long picture.
         var best: (rank: (area: Int, depth: Int), entry: Int)?
         for index in 0..<count {
             let entry = 6 + index * 16
@@ -46,18 +46,18 @@ extension ImageLayout {
         _ body: ImageBytes, entry: Int, at offset: Int, size: Int, limits: ImageLimits
     ) throws(ImageFault) -> ImageLayout {
         let bitmap = try DeviceIndependentBitmap(body, at: offset)
-        // A height of one would be no row of colours, which the decoder takes for 256.
+        // A height of 1 would mean 0 rows of colours, which the decoder takes for 256.
         guard bitmap.headerSize == 40, bitmap.compression == 0, bitmap.width > 0, bitmap.height > 1 else {
             throw .malformed("a picture of an unknown kind")
         }
         let height = bitmap.height / 2
         try limits.check(width: bitmap.width, height: height)
         let colors = bitmap.bytesPerRow * height
-        // With 32 bits the alpha is in the pixels, and some leave the mask out.
+        // With 32 bits the alpha is in the pixels, and the mask is sometimes omitted.
         let mask = bitmap.depth == 32 ? 0 : DeviceIndependentBitmap.bytesPerRow(bitmap.width, depth: 1) * height
         guard bitmap.depth <= 8 || bitmap.colors <= 256 else { throw .malformed("too many colours") }
         guard bitmap.headerSize + bitmap.colors * 4 + colors + mask <= size else { throw .truncated }
-        // The size in the directory is often wrong (0 is 256, in a byte), and the decoder relies on it.
+        // The size in the directory is often wrong, but the decoder relies on it. A byte of 0 means 256.
         var header: [UInt8] = [0, 0, 1, 0, 1, 0]
         header += [bitmap.width, height].map { $0 < 256 ? UInt8($0) : 0 }
         header += try body.array((entry + 2)..<(entry + 12))

@@ -1,5 +1,5 @@
 #if Images
-/// A body to be read at any offset. Reading past its end throws ``ImageFault/truncated``.
+/// The bytes of a body. Reading past the end throws ``ImageFault/truncated``.
 struct ImageBytes {
     private let bytes: UnsafeRawBufferPointer
 
@@ -7,7 +7,7 @@ struct ImageBytes {
 
     var count: Int { bytes.count }
 
-    /// Throws unless so many bytes follow an offset.
+    /// Throws unless there are `count` bytes at an offset.
     func require(_ count: Int, at offset: Int) throws(ImageFault) {
         guard offset >= 0, count >= 0, offset <= bytes.count, count <= bytes.count - offset else { throw .truncated }
     }
@@ -25,7 +25,7 @@ struct ImageBytes {
         return value
     }
 
-    /// A number of four bytes, little-endian and signed.
+    /// A signed little-endian number of four bytes.
     func signed(at offset: Int) throws(ImageFault) -> Int {
         Int(Int32(truncatingIfNeeded: try number(4, at: offset)))
     }
@@ -35,18 +35,18 @@ struct ImageBytes {
         return prefix.indices.allSatisfy { bytes[offset + $0] == prefix[$0] }
     }
 
-    /// Where a byte comes next, at an offset or after it.
+    /// The first offset of a byte, from a given offset on.
     func first(_ byte: UInt8, from offset: Int) throws(ImageFault) -> Int {
         guard offset <= bytes.count, let found = bytes[offset...].firstIndex(of: byte) else { throw .truncated }
         return found
     }
 
-    /// A part of the bytes as text; what is not ASCII is replaced.
+    /// A part of the bytes as text; invalid UTF-8 is replaced.
     func text(_ range: Range<Int>) -> Substring {
         Substring(decoding: UnsafeRawBufferPointer(rebasing: bytes[range.clamped(to: 0..<bytes.count)]), as: UTF8.self)
     }
 
-    /// An array of fixed-size bytes that a part of the body is.
+    /// A part of the bytes as an array.
     func array(_ range: Range<Int>) throws(ImageFault) -> [UInt8] {
         try require(range.count, at: range.lowerBound)
         return Array(bytes[range])

@@ -1,15 +1,15 @@
 #if Images
-/// What an image says of itself, read from its own structure without decoding anything.
+/// The structure of an image, parsed without decoding pixels.
 ///
-/// gdk-pixbuf's loaders accept most images that are cut short, and some report the size of an image only after they
-/// have made room for it. So each body is walked through beforehand, from its signature to its end. What the
-/// pixels do not need is left out of what the decoder gets: it can be as good a bomb as the pixels.
+/// gdk-pixbuf's loaders accept most truncated images, and some report the size of an image only after they have
+/// allocated memory for it. So each body is parsed beforehand, from its signature to its end. Parts that the pixels do
+/// not need are not passed to the decoder, as they may be decompression bombs too.
 struct ImageLayout {
-    /// A part of what the decoder gets.
+    /// A part of the decoder's input.
     enum Piece {
         /// A part of the body.
         case range(Range<Int>)
-        /// Bytes that stand in for some of the body.
+        /// Bytes that replace a part of the body.
         case bytes([UInt8])
 
         func withBytes<Result>(
@@ -22,16 +22,16 @@ struct ImageLayout {
         }
     }
 
-    /// What the body is.
+    /// The format of the body.
     let format: ImageFormat
-    /// What decodes it: an icon can have a PNG in it.
+    /// The format for the decoder: an icon may contain a PNG.
     var decoder: ImageFormat
     var width: Int
     var height: Int
     var pieces: [Piece]
-    /// Whether the decoder gives colours that are multiplied by the alpha.
+    /// Whether the decoder returns premultiplied colours.
     var isPremultiplied = false
-    /// How many pixels a number of an XBM stands for.
+    /// How many pixels a number of an XBM encodes.
     var bitsPerNumber = 8
 
     init(_ format: ImageFormat, width: Int, height: Int, pieces: [Piece]) {
@@ -42,7 +42,7 @@ struct ImageLayout {
         self.pieces = pieces
     }
 
-    /// The layout of a body whose format is found out by its first bytes.
+    /// The layout of a body, whose first bytes determine the format.
     init(_ body: ImageBytes, limits: ImageLimits) throws(ImageFault) {
         switch try ImageLayout.format(of: body) {
         case .png: self = try .png(body, limits: limits)

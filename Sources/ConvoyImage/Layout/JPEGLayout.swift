@@ -1,6 +1,6 @@
 #if Images
 extension ImageLayout {
-    /// JPEG (ITU T.81, annex B): segments and scans, from SOI to EOI. What follows is not looked at.
+    /// JPEG (ITU T.81, annex B): segments and scans, from SOI to EOI. Anything after that is ignored.
     static func jpeg(_ body: ImageBytes, limits: ImageLimits) throws(ImageFault) -> ImageLayout {
         var size: (width: Int, height: Int)?
         var scans = 0
@@ -33,7 +33,7 @@ extension ImageLayout {
                 offset += 2 + length
                 if marker == 0xDA {
                     scans += 1
-                    // A scan of a few bytes costs a pass over all of the image.
+                    // A scan of a few bytes costs a pass over the whole image.
                     guard size != nil, scans <= maximumScans else { throw .malformed("too many scans") }
                     offset = try afterScan(body, at: offset)
                 }
@@ -43,7 +43,7 @@ extension ImageLayout {
 
     private static let maximumScans = 100
 
-    /// The next marker that is not part of the scan's own data.
+    /// The offset of the next marker that is not part of the scan's data.
     private static func afterScan(_ body: ImageBytes, at start: Int) throws(ImageFault) -> Int {
         var offset = start
         while true {

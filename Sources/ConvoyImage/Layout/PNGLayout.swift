@@ -2,8 +2,8 @@
 extension ImageLayout {
     /// PNG (W3C, third edition, section 5): chunks, from IHDR to IEND.
     ///
-    /// Only the chunks that make pixels are handed on. libpng unpacks compressed text and profiles, up to 8 MB for each
-    /// of a thousand chunks.
+    /// Only the chunks that the pixels need are passed on: libpng would decompress text and profiles, up to 8 MB for
+    /// each of a thousand chunks.
     static func png(_ body: ImageBytes, at start: Int = 0, limits: ImageLimits) throws(ImageFault) -> ImageLayout {
         guard body.starts(with: pngSignature, at: start) else {
             throw body.count - start < pngSignature.count ? .truncated : .malformed("no PNG signature")

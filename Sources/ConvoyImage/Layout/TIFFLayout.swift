@@ -1,8 +1,8 @@
 #if Images
 extension ImageLayout {
-    /// TIFF 6.0: a directory of fields that say where strips or tiles are. The first directory counts.
+    /// TIFF 6.0: a directory of fields, which specify where the strips or tiles are. Only the first directory is used.
     ///
-    /// libtiff unpacks a strip or a tile at a time, so that these must be small enough as well as the image.
+    /// libtiff decompresses a strip or a tile at a time, so these must be small enough too.
     static func tiff(_ body: ImageBytes, limits: ImageLimits) throws(ImageFault) -> ImageLayout {
         let directory = try TIFFDirectory(body)
         guard let width = try directory.first(256), let height = try directory.first(257) else {
@@ -16,7 +16,8 @@ extension ImageLayout {
         }
 
         if let tileWidth = try directory.first(322), let tileHeight = try directory.first(323) {
-            // Tiles are whole at the edges. One much greater than the image is there for its own size.
+            // Tiles may extend beyond the edges, but one that is much larger than the image is refused, as it may be a
+            // bomb.
             let (count, overflow) = tileWidth.multipliedReportingOverflow(by: tileHeight)
             guard tileWidth > 0, tileHeight > 0, !overflow, count <= max(1 << 20, 4 * width * height) else {
                 throw .malformed("tiles of a wrong size")
@@ -29,7 +30,7 @@ extension ImageLayout {
         guard let offsets, let counts, offsets.count == counts.count else { throw .malformed("no strips") }
         for (offset, count) in zip(offsets, counts) { try body.require(count, at: offset) }
         var layout = ImageLayout(.tiff, width: width, height: height, pieces: [.range(0..<body.count)])
-        // Alpha of either kind: libtiff multiplies where the file does not, and gdk-pixbuf does not divide.
+        // With alpha of either kind: libtiff premultiplies if the file does not, and gdk-pixbuf does not undo that.
         if let extra = try directory.first(338) { layout.isPremultiplied = extra == 1 || extra == 2 }
         return layout
     }
@@ -57,7 +58,7 @@ private struct TIFFDirectory {
             let entry = start + 2 + index * 12
             let tag = try body.number(2, at: entry, bigEndian: isBigEndian)
             guard TIFFDirectory.wanted.contains(tag) else { continue }
-            // Which of two fields counts is for each reader to say, and this one could differ from libtiff.
+            // Readers differ in which of two fields counts, and this one might differ from libtiff.
             guard fields[tag] == nil else { throw .malformed("a field twice") }
             let size: Int
             switch try body.number(2, at: entry + 2, bigEndian: isBigEndian) {
@@ -75,7 +76,8 @@ private struct TIFFDirectory {
         }
     }
 
-    /// Width, height, bits, strips' offsets, samples, rows of a strip, strips' lengths, the same of tiles, and alpha.
+    /// Width, height, bits, offsets of strips, samples, rows per strip, lengths of strips, the same for tiles, and
+    /// alpha.
     private static let wanted: Set<Int> = [256, 257, 258, 273, 277, 278, 279, 322, 323, 324, 325, 338]
 
     func first(_ tag: Int) throws(ImageFault) -> Int? {

@@ -1,9 +1,9 @@
 #if Images
 extension ImageLayout {
-    /// X bitmap: C source, with the size in two definitions and the bits in one array, which has to be long enough.
+    /// X bitmap: C source, with the size in two definitions and the bits in an array.
     static func xbm(_ body: ImageBytes, limits: ImageLimits) throws(ImageFault) -> ImageLayout {
         let brace = try body.first(0x7B, from: 0)
-        // A page of definitions and comments is generous.
+        // A generous limit for definitions and comments.
         guard brace <= 4096 else { throw .malformed("too long a header") }
         var sizes: [String: Int] = [:]
         let header = body.text(0..<brace)
@@ -17,7 +17,7 @@ extension ImageLayout {
         try limits.check(width: width, height: height)
 
         let end = try body.first(0x7D, from: brace)
-        // X10 wrote short numbers, each of two bytes.
+        // X10 wrote numbers of two bytes.
         var layout = ImageLayout(.xbm, width: width, height: height, pieces: [.range((brace + 1)..<end)])
         layout.bitsPerNumber = header.contains(" short ") ? 16 : 8
         return layout
