@@ -14,7 +14,7 @@ enum Tool {
           -h, --help     print this help, or a command's: convoy get --help
               --version  print the version
 
-        Exit status: 0 all succeeded, 1 something failed, 2 wrong usage, 130 ended by Ctrl-C.
+        Exit status: 0 all succeeded, 1 something failed, 2 usage error, 130 interrupted by Ctrl-C.
         """
 
     static func run(_ arguments: [String]) -> ExitStatus {
@@ -22,7 +22,7 @@ enum Tool {
         Interruption.shared.begin(Display.terminal)
         let display = Display()
         let status = status(of: arguments, display)
-        // What was to be told and could not be is no success.
+        // If output could not be written, that is a failure.
         return status == .success && Display.hasFailed ? .failure : status
     }
 
@@ -40,7 +40,7 @@ enum Tool {
 
     private static func dispatch(_ arguments: [String], _ display: Display) throws -> ExitStatus {
         guard let first = arguments.first else {
-            // Help was not asked for: the message goes to standard error.
+            // An error, not a request for help, so the message goes to standard error.
             display.complain("no command; try 'convoy --help'")
             return .wrongUsage
         }

@@ -11,7 +11,7 @@ import Testing
         // By its own clock: this test may have to wait for others before it hears of the end.
         let last = try #require(result.output.split(separator: "\n").last?.split(separator: " "))
         #expect(try #require(last.dropLast().last.flatMap { Double($0) }) < 20, "\(last)")
-        for part in ["A chain", "A batch", "A download", "bytes=", "SHA-256", "All of it was right"] {
+        for part in ["A chain", "A batch", "A download", "bytes=", "SHA-256", "All checks passed"] {
             #expect(result.output.contains(part))
         }
         #expect(!result.output.contains("\u{1B}"), "plain lines where there is no terminal")

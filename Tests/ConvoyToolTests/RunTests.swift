@@ -146,7 +146,7 @@ import Testing
         Mistake(requests: #"{"id":"a","url":"x","dependsOn":["a"]}"#, text: #"in a cycle: "a" -> "a""#),
         Mistake(requests: #"{"id":"a","url":"x","dependsOn":["z"]}"#, text: #""a" depends on "z""#),
         Mistake(requests: #"{"id":"a","url":"x"},{"id":"a","url":"y"}"#, text: #"the id "a" is used twice"#),
-        Mistake(requests: #"{"id":"","url":"x"}"#, text: "an id is empty"),
+        Mistake(requests: #"{"id":"","url":"x"}"#, text: "the id is empty"),
         Mistake(requests: #"{"url":"x"}"#, text: #"no "id""#),
         Mistake(requests: #"{"id":"a"}"#, text: #"no "url""#),
         Mistake(requests: #"{"id":"a","url":"ftp://h/x"}"#, text: "bad URL"),
@@ -160,7 +160,7 @@ import Testing
         Mistake(requests: #"{"id":"a","url":"x","headers":{"X":"a\r\nY: b"}}"#, text: "control character"),
         Mistake(requests: #"{"id":"a","url":"x","headers":["X"]}"#, text: "headers must be an object"),
         Mistake(requests: #"{"id":"a","url":"x","dependOn":[]}"#, text: #"unknown key "dependOn""#),
-        Mistake(requests: #"{"id":"a","url":"x","url":"y"}"#, text: "is there twice"),
+        Mistake(requests: #"{"id":"a","url":"x","url":"y"}"#, text: "duplicate key"),
         Mistake(
             requests: #"{"id":"a","url":"x","output":"f"},{"id":"b","url":"x","output":"./f"}"#, text: "same output"),
         Mistake(
@@ -171,22 +171,22 @@ import Testing
         Mistake(requests: #"{"id":"a","url":"x","output":"\#(String(repeating: "d/", count: 2100))f"}"#, text: "bad output"),
         Mistake(
             requests: #"{"id":"a","url":"x","output":"f"},{"id":"b","url":"x","output":"f/g"}"#,
-            text: #""b" has its output below "f", which is a file of "a""#),
+            text: #"the output of "b" is below "f", which is a file of "a""#),
         Mistake(
             requests: #"{"id":"a","url":"x","output":"f/g/h"},{"id":"b","url":"x","output":"f"}"#,
-            text: #""a" has its output below "f", which is a file of "b""#),
+            text: #"the output of "a" is below "f", which is a file of "b""#),
         Mistake(
             requests: #"{"id":"a","url":"x","output":"f"},{"id":"b","url":"x","output":"f.part/g"}"#,
-            text: #""b" has its output below "f.part", which is a file of "a""#),
+            text: #"the output of "b" is below "f.part", which is a file of "a""#),
         Mistake(
             requests: #"{"id":"a","url":"x","headers":{"Content-Type":"a/b","content-type":"c/d"}}"#,
-            text: #"the header "content-type" is there twice"#),
+            text: #"the header "content-type" is given twice"#),
         Mistake(requests: #"{"id":"a","url":"x","output":"/tmp/f"}"#, text: "bad output"),
         Mistake(requests: #"{"id":"a","url":"x",}"#, text: "expected a key in quotes"),
         Mistake(requests: #"{"id":"a" "url":"x"}"#, text: "expected ',' or '}'"),
         Mistake(requests: #"{"id":"a","url":"x"#, text: "the string has no end"),
         Mistake(requests: #"{"id":"a\ud800","url":"x"}"#, text: "surrogate"),
-        Mistake(requests: #"{"id":01,"url":"x"}"#, text: "a number that JSON does not know"),
+        Mistake(requests: #"{"id":01,"url":"x"}"#, text: "invalid number"),
     ])
     func `a mistake in a manifest is one line with its place, and nothing is sent`(_ mistake: Mistake) async throws {
         server.route("/*", .text("x"))

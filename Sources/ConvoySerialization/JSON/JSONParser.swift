@@ -11,7 +11,7 @@ package struct JSONParser {
         var parser = JSONParser(data, maximumDepth: maximumDepth)
         let value = try parser.value(depth: 0)
         parser.skipSpace()
-        guard parser.index == parser.bytes.count else { throw parser.problem("something follows the end of the value") }
+        guard parser.index == parser.bytes.count else { throw parser.problem("unexpected text after the value") }
         return value
     }
 
@@ -39,7 +39,7 @@ package struct JSONParser {
             var object = JSONObject()
             try members(depth) { parser, key, start throws(JSONSyntaxError) in
                 guard object.append(key: key, value: try parser.value(depth: depth + 1)) else {
-                    throw parser.problem("a key is there twice", at: start)
+                    throw parser.problem("duplicate key", at: start)
                 }
             }
             return .object(object)
@@ -93,7 +93,7 @@ package struct JSONParser {
     }
 
     private mutating func open(_ depth: Int) throws(JSONSyntaxError) {
-        guard depth < maximumDepth else { throw problem("nested too deep") }
+        guard depth < maximumDepth else { throw problem("nested too deeply") }
         index += 1
         skipSpace()
     }
@@ -137,7 +137,7 @@ package struct JSONParser {
             var units = [try hexadecimal(start)]
             if 0xD800..<0xDC00 ~= units[0], take("\\"), take("u") { units.append(try hexadecimal(start)) }
             guard let text = String(validating: units, as: UTF16.self) else {
-                throw problem("half of a surrogate pair", at: start)
+                throw problem("unpaired surrogate", at: start)
             }
             content += text.utf8
         default: throw problem("unknown escape in a string", at: start)
@@ -160,7 +160,7 @@ package struct JSONParser {
         // All characters that numbers may contain, so that `01` is not read as `0` and a rest.
         let end = bytes[index...].firstIndex { !ASCII.isDigit($0) && !"+-.eE".utf8.contains($0) } ?? bytes.count
         guard let number = JSONNumber(String(decoding: bytes[index..<end], as: UTF8.self)) else {
-            throw problem("a number that JSON does not know")
+            throw problem("invalid number")
         }
         index = end
         return number

@@ -19,14 +19,14 @@ package enum Redaction {
         return result + rest
     }
 
-    /// What follows `//`, from the user's name on (RFC 3986, section 3.2.1).
+    /// Redacts the text after `//`, which may begin with user information (RFC 3986, section 3.2.1).
     private static func withoutPassword(_ text: Substring) -> String {
         let authority = text.prefix { !"/?#".contains($0) }
         // The colons of an IPv6 address.
         let isAddress = authority.first == "[" && !authority.contains("@")
         guard !isAddress, let colon = authority.firstIndex(of: ":") else { return String(text) }
         let behind = authority[authority.index(after: colon)...]
-        // A password with a slash that is not escaped: what stands there is no port.
+        // If this is not a port, it may be a password with an unescaped slash.
         let isPort = behind.allSatisfy { $0.isASCII && $0.isNumber }
         guard let at = authority.lastIndex(of: "@") ?? (isPort ? nil : text.lastIndex(of: "@")), at > colon else {
             return String(text)

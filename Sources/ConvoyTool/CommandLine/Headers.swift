@@ -2,7 +2,7 @@ import Convoy
 import Foundation
 import FoundationNetworking
 
-/// The request headers that the options ask for.
+/// The request headers that the options set.
 struct Headers {
     private var serializer = HTTPRequestSerializer()
     private var fields: [String: String?] = [:]
@@ -21,7 +21,7 @@ struct Headers {
                 continue
             }
             guard let separator = Self.separator(for: name) else {
-                throw options.usage("the header '\(Printable.line(name))' is given twice, and can be there only once")
+                throw options.usage("the header '\(Printable.line(name))' is given twice, but is allowed only once")
             }
             fields[other] = earlier + separator + value
         }
@@ -31,24 +31,25 @@ struct Headers {
         Self.askForIdentity(&fields)
     }
 
-    /// What every request says of this program, and nothing of who runs it: no languages.
+    /// Sets the default headers: the program's name, but not the user's languages.
     static func setDefaults(_ serializer: inout HTTPRequestSerializer) {
         serializer.setValue(Program.userAgent, forHTTPHeaderField: "User-Agent")
         serializer.setValue(nil, forHTTPHeaderField: "Accept-Language")
     }
 
-    /// A file is as many bytes as the server says, and the same bytes, unless another encoding is asked for.
+    /// Asks for an unencoded body, so that a file has exactly the bytes and length that the server announces, unless
+    /// `Accept-Encoding` is set.
     static func askForIdentity(_ fields: inout [String: String?]) {
         if spelling(of: "Accept-Encoding", in: fields) == nil { fields["Accept-Encoding"] = "identity" }
     }
 
-    /// The name as it stands in the fields, in any case (RFC 9110, section 5.1).
+    /// The spelling of a name in the fields, ignoring case (RFC 9110, section 5.1).
     private static func spelling(of name: String, in fields: [String: String?]) -> String? {
         fields.keys.first { $0.lowercased() == name.lowercased() }
     }
 
-    /// What stands between the values of two fields of one name, which are one list (RFC 9110, section 5.3); nil for a
-    /// field that is no list.
+    /// The separator with which the values of repeated fields are joined to a list (RFC 9110, section 5.3); nil for a
+    /// field that is not a list.
     private static func separator(for name: String) -> String? {
         switch name.lowercased() {
         // RFC 6265, section 5.4.
@@ -61,7 +62,8 @@ struct Headers {
         }
     }
 
-    /// A header may hold a secret: all but the harmless stay behind when a redirect leads elsewhere.
+    /// The headers that are removed on a redirect to another origin: all but the harmless ones, as they may contain
+    /// secrets.
     static func secrets(among names: some Sequence<String>) -> Set<String> {
         Set(names.filter { !$0.lowercased().hasPrefix("accept") && $0.lowercased() != "user-agent" })
     }
@@ -70,7 +72,7 @@ struct Headers {
         ConnectionConfiguration(sensitiveHeaders: Self.secrets(among: fields.keys))
     }
 
-    /// A GET of the URL. A header that cannot be sent is wrong usage.
+    /// A GET of the URL. A header that cannot be sent is a usage error.
     func request(for url: URL) throws(ToolError) -> URLRequest {
         do {
             return try serializer.request(method: .get, url: url, parameters: nil, headers: fields)

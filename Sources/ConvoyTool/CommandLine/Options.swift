@@ -1,7 +1,7 @@
-/// The options of a command, and what else was given to it.
+/// The options and arguments of a command.
 ///
-/// It knows `--name`, `--name VALUE`, `--name=VALUE`, `-n`, `-n VALUE`, `-nVALUE`, and `--`, after which nothing is
-/// an option. Options may stand before and after the other arguments. A lone `-` is an argument.
+/// It supports `--name`, `--name VALUE`, `--name=VALUE`, `-n`, `-n VALUE`, `-nVALUE`, and `--`, after which nothing is
+/// an option. Options may come before and after other arguments. A lone `-` is an argument.
 struct Options {
     /// An option that a command understands.
     struct Option {
@@ -17,13 +17,13 @@ struct Options {
         }
     }
 
-    /// What is no option, in order.
+    /// The arguments that are not options, in order.
     private(set) var arguments: [String] = []
     private var values: [String: [String]] = [:]
     private let command: String
     private let known: [Option]
 
-    /// Reads the arguments of a command. Every command has `--help`.
+    /// Parses the arguments of a command. Every command has `--help`.
     init(_ arguments: [String], command: String, known: [Option]) throws(ToolError) {
         self.command = command
         self.known = known + [.flag("help", "h")]

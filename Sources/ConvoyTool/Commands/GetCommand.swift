@@ -10,24 +10,24 @@ enum GetCommand {
 
         Usage: convoy get [OPTION]… URL…
 
-        Each URL is written to NAME.part, and gets its name when it is whole. NAME is the last part of the URL's
-        path, or index.html. A second URL of the same name gets NAME.1, with the number before the extension. A file
-        that exists is left alone, and its URL is an error. An error response leaves no file. Each is asked for as it
-        is, without a Content-Encoding.
+        Each URL is downloaded to NAME.part, which is renamed to NAME when it is complete. NAME is the last part of
+        the URL's path, or index.html. A second URL with the same name gets NAME.1, with the number before the
+        extension. An existing file is not replaced, and its URL fails. An error response leaves no file. The server
+        is asked not to compress the file (no Content-Encoding).
 
         Options:
-          -o, --output DIR       where the files go; made if it is missing (default: here)
-          -j, --jobs N           how many at a time, 1 to 256 (default: 6)
-          -H, --header 'K: V'    send this header; may be repeated: values of one name are joined. Only Accept headers
-                                 follow a redirect elsewhere
-              --timeout SECONDS  give up when no byte has come for so long; 0 is never (default: 60)
-              --user-agent TEXT  send this User-Agent, in the place of one that --header gives
-          -f, --force            replace files that exist
-              --json             print an object a line for each URL on standard output, all else on standard error
+          -o, --output DIR       directory for the files, created if missing (default: .)
+          -j, --jobs N           downloads at a time, 1 to 256 (default: 6)
+          -H, --header 'K: V'    send this header; can be repeated, and values of the same name are joined. On a
+                                 redirect to another origin only Accept and User-Agent headers are kept
+              --timeout SECONDS  give up after this long without any data; 0 for never (default: 60)
+              --user-agent TEXT  send this User-Agent; overrides --header
+          -f, --force            replace existing files
+              --json             print a line of JSON for each URL on standard output, all else on standard error
           -h, --help             print this help
 
         Objects of --json: url, status, bytes, file, sha256, seconds, error.
-        Exit status: 0 all succeeded, 1 something failed, 2 wrong usage, 130 ended by Ctrl-C.
+        Exit status: 0 all succeeded, 1 something failed, 2 usage error, 130 interrupted by Ctrl-C.
         """
 
     static func run(_ arguments: [String], _ display: Display) throws -> ExitStatus {

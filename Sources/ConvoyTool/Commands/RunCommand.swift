@@ -15,24 +15,23 @@ enum RunCommand {
              {"id": "login", "method": "POST", "url": "login", "parameters": {"user": "ada"}},
              {"id": "report", "url": "report.pdf", "dependsOn": ["login"], "output": "report.pdf"}]}
 
-        A request must have an id and a url. Its method is GET unless it says otherwise. Parameters are the query of
-        a GET, HEAD or DELETE, and a form else, or JSON if the header Content-Type is application/json. A response
-        goes into output, a path below the output directory, or is dropped; with an output it is asked for as it is,
-        without a Content-Encoding. Requests that do not depend on each other run at the same time. One whose
-        dependency failed, or whose dependency's file did not get its name, is not sent. Nothing is sent if anything
-        is wrong with the manifest or in the way of an output.
+        A request must have an id and a url. Its method is GET by default. Parameters are the query of a GET, HEAD or
+        DELETE, and otherwise a form, or JSON if the header Content-Type is application/json. The response body goes
+        to output, a path below the output directory, or is discarded. With an output, the server is asked not to
+        compress it (no Content-Encoding). Requests that do not depend on each other run at the same time. A request
+        whose dependency failed, or could not write its file, is not sent. Nothing is sent if there is an error in the
+        manifest, or if an output cannot be written or exists (see --force).
 
         Options:
-          -o, --output DIR       where the outputs go; made if it is missing (default: here)
-          -j, --jobs N           how many at a time, 1 to 256 (default: 6)
-              --timeout SECONDS  give up when no byte has come for so long; 0 is never (default: 60)
-          -f, --force            replace files that exist
-              --json             print an object a line for each request on standard output, all else on standard
-                                 error
+          -o, --output DIR       directory for the outputs, created if missing (default: .)
+          -j, --jobs N           requests at a time, 1 to 256 (default: 6)
+              --timeout SECONDS  give up after this long without any data; 0 for never (default: 60)
+          -f, --force            replace existing files
+              --json             print a line of JSON for each request on standard output, all else on standard error
           -h, --help             print this help
 
         Objects of --json: id, url, status, bytes, file, sha256, seconds, error.
-        Exit status: 0 all succeeded, 1 something failed, 2 wrong usage, 130 ended by Ctrl-C.
+        Exit status: 0 all succeeded, 1 something failed, 2 usage error, 130 interrupted by Ctrl-C.
         """
 
     static func run(_ arguments: [String], _ display: Display) throws -> ExitStatus {
@@ -59,7 +58,7 @@ enum RunCommand {
         let transfers = try self.transfers(
             of: manifest, in: directory, replaces: options.has("force"), hashes: options.has("json"))
         let run = TransferRun(display: display, jobs: jobs, printsJSON: options.has("json"))
-        // An operation forgets its dependencies when it has finished; the manifest does not.
+        // Taken from the manifest, as an operation has no dependencies any more when it has finished.
         let byID = Dictionary(transfers.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
         let waitsFor = Dictionary(
             manifest.requests.map { ($0.id, $0.dependsOn.compactMap { byID[$0] }) }, uniquingKeysWith: { first, _ in first })
@@ -70,7 +69,7 @@ enum RunCommand {
 
     private static func contents(of file: String) throws(ToolError) -> Data {
         do {
-            // Foundation's `Data(contentsOf:)` reads no pipes, which a shell makes of `<(…)`.
+            // Foundation's `Data(contentsOf:)` does not read pipes, which a shell makes for `<(…)`.
             let handle = file == "-" ? .standardInput : try FileHandle(forReadingFrom: URL(fileURLWithPath: file))
             return try handle.readToEnd() ?? Data()
         } catch {
@@ -82,7 +81,7 @@ enum RunCommand {
         of manifest: Manifest, in directory: String, replaces: Bool, hashes: Bool
     ) throws(ToolError) -> [Transfer] {
         let outputs = manifest.requests.compactMap(\.output)
-        // All before the first request: half of a manifest is worse than none.
+        // All checks come before the first request: running half of a manifest is worse than running none.
         for output in outputs {
             try Directories.checkIsInside(directory, output)
             try Directories.checkIsFree(Directories.join(directory, output), replaces: replaces)
@@ -109,7 +108,7 @@ enum RunCommand {
         return transfers
     }
 
-    /// Names, for a request that was not sent, the dependency that failed.
+    /// Adds the failed dependency to the outcome of a request that was not sent because of it.
     private static func explain(
         _ outcome: Outcome, of transfer: Transfer, waitingFor dependencies: [Transfer]
     ) -> Outcome {

@@ -56,7 +56,7 @@ enum BatchDemo {
             "one completion, after all \(count) files; progress counted 1 to \(count)",
             isInTime && result.completions == 1 && result.finishedAtCompletion == count
                 && result.progress == Array(1...count))
-        isRight = stage.check("\(Amounts.bytes(Int64(bytes))), every SHA-256 right", isWhole) && isRight
-        return stage.check("the server saw \(peak) at a time", peak <= 6) && isRight
+        isRight = stage.check("\(Amounts.bytes(Int64(bytes))), every SHA-256 correct", isWhole) && isRight
+        return stage.check("the server saw at most \(peak) requests at a time", peak <= 6) && isRight
     }
 }

@@ -1,11 +1,11 @@
 import Convoy
 import Foundation
 
-/// Log in, use the token, fetch what it names: three operations that are enqueued together, each made from what the
-/// one before delivered.
+/// Logs in, uses the token to get a profile, and fetches the report that the profile names: three operations that are
+/// enqueued together, each prepared with the result of the previous one.
 enum ChainDemo {
     static func run(_ server: DemoServer, _ stage: DemoStage) -> Bool {
-        stage.title("A chain: log in, use the token, fetch what it names")
+        stage.title("A chain: log in, get the profile with the token, fetch the report that it names")
         do {
             return try chain(server, stage)
         } catch {
@@ -39,18 +39,18 @@ enum ChainDemo {
                 },
                 failure: { operation, error in stage.step("\(describe(operation)): \(ErrorText.line(for: error))") })
         }
-        // The last first: the dependencies decide the order.
+        // In reverse: the dependencies determine the order.
         manager.enqueue([report, profile, login])
         Interruption.shared.onInterrupt { manager.operationQueue.cancelAllOperations() }
         guard manager.completionGroup?.wait(timeout: .now() + DemoStage.patience) == .success else {
-            return stage.check("the chain has come to its end", false)
+            return stage.check("the chain has finished", false)
         }
         let paths = server.server.requests.map(\.path)
         let isOrdered = stage.check(
             "enqueued last first, sent in order: \(paths.map { Printable.line($0) }.joined(separator: ", "))",
             paths == ["/login", "/me", DemoServer.reportPath])
         let isRight = stage.check(
-            "the report has the right title", (try? text("title", of: report)) == "Notes on the engine")
+            "the report has the expected title", (try? text("title", of: report)) == "Notes on the engine")
         return isOrdered && isRight
     }
 
@@ -59,7 +59,7 @@ enum ChainDemo {
         return "\(operation.request.httpMethod ?? "GET") \(path) \(operation.statusCode.map(String.init) ?? "-")"
     }
 
-    /// What stands under a key of the JSON that an operation has delivered.
+    /// The text under a key of an operation's JSON response.
     private static func text(_ key: String, of operation: HTTPRequestOperation) throws -> String {
         guard let object = operation.responseObject as? [String: Any], let text = object[key] as? String else {
             throw ToolError.failure("the response has no \"\(key)\"")

@@ -1,6 +1,6 @@
 import Foundation
 
-/// `convoy demo`: shows what the engine does, and checks that it did it right.
+/// `convoy demo`: shows what the engine does, and checks the results.
 enum DemoCommand {
     static let help = """
         convoy demo: show a chain, a batch and a paused download
@@ -12,7 +12,7 @@ enum DemoCommand {
         Options:
           -h, --help  print this help
 
-        Exit status: 0 all of it was right, 1 something was not, 2 wrong usage, 130 ended by Ctrl-C.
+        Exit status: 0 all checks passed, 1 a check failed, 2 usage error, 130 interrupted by Ctrl-C.
         """
 
     static func run(_ arguments: [String], _ display: Display) throws -> ExitStatus {
@@ -22,7 +22,7 @@ enum DemoCommand {
             return .success
         }
         guard options.arguments.isEmpty else { throw options.usage("demo takes no arguments") }
-        // A proxy that the environment names has no way to a server inside this program.
+        // A proxy from the environment could not reach the server inside this program.
         setenv("no_proxy", "127.0.0.1", 1)
         let server: DemoServer
         do {
@@ -38,17 +38,17 @@ enum DemoCommand {
         var isRight = true
         for part in parts where Interruption.shared.status == nil {
             display.say("")
-            // Each part is run, also when one before it went wrong: one failure should not hide another.
+            // Each part runs even if an earlier one failed, so that one failure does not hide another.
             if !part(server, DemoStage(display: display)) { isRight = false }
         }
         if let status = Interruption.shared.status { return status }
         display.say("")
         let time = Amounts.seconds((ContinuousClock.now - begun).seconds)
         guard isRight else {
-            display.complain("the demo went wrong")
+            display.complain("a check of the demo failed")
             return .failure
         }
-        display.say("All of it was right, in \(time).")
+        display.say("All checks passed, in \(time).")
         return .success
     }
 }

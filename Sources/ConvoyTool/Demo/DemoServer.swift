@@ -2,12 +2,12 @@ import Convoy
 import ConvoyTestServer
 import Foundation
 
-/// What the demo talks to: a server on the loopback interface, inside this process.
+/// The demo's server: on the loopback interface, inside this process.
 struct DemoServer {
     static let token = "convoy-\(UInt32.random(in: 1000...9999))"
     static let reportPath = "/reports/1815"
     static let filePath = "/file"
-    /// Bytes of the file that is paused half-way.
+    /// The size in bytes of the file whose download is paused half-way.
     static let fileSize = 8 << 20
     static let fileCount = 24
 
@@ -19,18 +19,18 @@ struct DemoServer {
         file = PatternBytes.data(count: Self.fileSize)
         addChain()
         addBatch()
-        // Slow enough to be seen, and to be paused half-way.
+        // Slow enough to be watched, and to be paused half-way.
         server.serve(file, at: Self.filePath, etag: "\"demo-1\"") { _, response in
             response.bandwidth(bytesPerSecond: 10_000_000)
         }
     }
 
-    /// Bytes of the file of this number in the batch.
+    /// The size in bytes of a file in the batch.
     static func size(of number: Int) -> Int { 40_000 + number * 7_919 }
 
     static func path(of number: Int) -> String { "/parts/\(number)" }
 
-    /// The SHA-256 that the file of this number must have.
+    /// The expected SHA-256 of a file in the batch.
     static func digest(of number: Int) -> Data? { MessageDigest.sha256(PatternBytes.data(count: size(of: number))) }
 
     private func addChain() {

@@ -1,13 +1,13 @@
 import Foundation
 
-/// How the parts of the demo show what happens.
+/// The output of a part of the demo.
 struct DemoStage: Sendable {
     let display: Display
     private let begun = ContinuousClock.now
 
     init(display: Display) { self.display = display }
 
-    /// How long a part may take before it counts as hung, in seconds.
+    /// How many seconds a part may take before it counts as hung.
     static let patience = 6.0
 
     func title(_ text: String) { display.say(display.paint(text, .bold)) }
@@ -15,17 +15,17 @@ struct DemoStage: Sendable {
     /// A step, with the time since the part began.
     func step(_ text: String) { display.say("  \(time)  \(text)") }
 
-    /// More about the line before.
+    /// A continuation of the previous line.
     func note(_ text: String) { display.say("               \(text)") }
 
-    /// A claim, and whether it holds. Returns that.
+    /// A check and its result. Returns the result.
     func check(_ text: String, _ isRight: Bool) -> Bool {
         let (yes, no) = Display.hasUnicode ? ("✓", "✗") : ("ok", "WRONG")
         display.say("  \(time)  \(isRight ? display.paint(yes, .green) : display.paint(no, .red)) \(text)")
         return isRight
     }
 
-    /// A bar in the place of the one before; only on a terminal.
+    /// A progress bar, which replaces the previous one; only on a terminal.
     func bar(_ name: String, _ fraction: Double, _ text: String) {
         guard display.isLive else { return }
         let width = min(40, max(10, display.size.columns - 40))

@@ -33,7 +33,7 @@ enum PauseDemo {
             }
             let middle = Int64(DemoServer.fileSize) / 2
             if before < middle, total >= middle {
-                // Here, and not where it is waited for: the server does not wait.
+                // Paused here, and not by the waiting thread, as the server does not wait.
                 operation?.pause()
                 half.signal()
             }
@@ -49,15 +49,15 @@ enum PauseDemo {
 
         guard half.wait(timeout: .now() + DemoStage.patience) == .success, Interruption.shared.status == nil else {
             operation.cancel()
-            return stage.check("half of the file has come", false)
+            return stage.check("half of the file has arrived", false)
         }
-        // What was on its way when it was paused still arrives; then nothing may.
+        // Data that was in flight at the pause still arrives; after that nothing may.
         Thread.sleep(forTimeInterval: 0.2)
         let kept = arrived.withLock { $0 }
         stage.step("paused with \(Amounts.bytes(kept)) in the file")
         Thread.sleep(forTimeInterval: 0.4)
         var isRight = stage.check(
-            "nothing comes while it is paused", operation.isPaused && arrived.withLock { $0 } == kept)
+            "nothing arrives while it is paused", operation.isPaused && arrived.withLock { $0 } == kept)
         operation.resume()
         isRight = isDone.wait(timeout: .now() + DemoStage.patience) == .success && isRight
         stage.display.clear()
@@ -73,8 +73,8 @@ enum PauseDemo {
         guard let wanted = MessageDigest.sha256(server.file), let data = try? Data(contentsOf: file),
             let digest = MessageDigest.sha256(data)
         else { return stage.check("the file can be read", false) }
-        let isRight = stage.check("\(data.count) bytes, and their SHA-256 is that of the original:", digest == wanted)
-        // On a line of its own, which has room for it in 80 columns.
+        let isRight = stage.check("\(data.count) bytes, with the SHA-256 of the original:", digest == wanted)
+        // On a separate line, so that it fits 80 columns.
         stage.note(digest.hexadecimalString)
         return isRight
     }

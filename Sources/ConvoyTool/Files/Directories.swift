@@ -1,9 +1,9 @@
 import ConvoySupport
 import Foundation
 
-/// Where files go, and what may be in their way: looked at before anything is sent.
+/// Checks the directories and files that will be written, before anything is sent.
 enum Directories {
-    /// Makes sure that there is a directory to write to.
+    /// Makes sure that a directory exists and is writable.
     static func prepare(_ path: String) throws(ToolError) {
         var information = stat()
         if stat(path, &information) == 0 {
@@ -22,27 +22,27 @@ enum Directories {
         }
     }
 
-    /// A file in a directory, written as people write it.
+    /// The path of a file in a directory, in its shortest form.
     static func join(_ directory: String, _ name: String) -> String {
         if directory.isEmpty || directory == "." { return name }
         return directory.utf8.last == UInt8(ascii: "/") ? directory + name : "\(directory)/\(name)"
     }
 
-    /// The directories on the way to a relative path, the shortest first: "a" and "a/b" of "a/b/c".
+    /// The parent directories of a relative path, the shortest first: "a" and "a/b" for "a/b/c".
     static func parents(of path: String) -> [String] {
         path.utf8.indices.filter { path.utf8[$0] == UInt8(ascii: "/") }.map { String(path[..<$0]) }
     }
 
-    /// Whether a file can get this path, and nothing of somebody else's is lost by it.
+    /// Checks that a file can be written at a path without losing another one.
     ///
-    /// - Parameter replaces: whether a file that is there may be lost. What is no file never is: a directory cannot be
-    ///   replaced, and a device or a pipe is not meant.
+    /// - Parameter replaces: whether an existing file may be replaced. Directories, devices and pipes are never
+    ///   replaced.
     static func checkIsFree(_ path: String, replaces: Bool) throws(ToolError) {
         let partial = FileNames.partial(of: path)
         for name in [path, partial] {
             guard let kind = kind(of: name) else { continue }
             guard replaces else { throw name == path ? FileProblem.exists(path) : FileProblem.partialExists(partial) }
-            // The name of a link is given to the file; what it leads to stays.
+            // A link itself is replaced; its target is kept.
             guard kind == S_IFREG || kind == S_IFLNK && name == path else {
                 throw .failure("\(Printable.line(name)) is not a file")
             }
@@ -52,20 +52,20 @@ enum Directories {
         }
     }
 
-    /// Whether all directories on the way from an output directory to a file in it are really inside of it, as far as
-    /// they are there. A link may lead anywhere.
+    /// Checks that the existing directories between an output directory and a file in it are real directories inside
+    /// it. A link may lead anywhere.
     static func checkIsInside(_ directory: String, _ path: String) throws(ToolError) {
         for parent in parents(of: path) {
             let place = join(directory, parent)
             guard let kind = kind(of: place) else { return }
             guard kind != S_IFLNK else {
-                throw .failure("\(Printable.line(place)) is a symbolic link, which an output is not written through")
+                throw .failure("\(Printable.line(place)) is a symbolic link, which outputs must not pass through")
             }
             guard kind == S_IFDIR else { throw .failure("not a directory: \(Printable.line(place))") }
         }
     }
 
-    /// What there is under the name, links not followed; nil for nothing.
+    /// The type of the file at a path, without following links; nil if there is none.
     private static func kind(of path: String) -> mode_t? {
         var information = stat()
         return lstat(path, &information) == 0 ? information.st_mode & S_IFMT : nil

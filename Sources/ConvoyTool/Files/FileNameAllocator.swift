@@ -1,10 +1,10 @@
-/// The names that one run of the program gives to its files: no two are the same, partial files included.
+/// Assigns unique names to the files of one run of the program, including its partial files.
 struct FileNameAllocator {
     private var taken: Set<String> = []
-    /// For a name that was asked for: the last number that was tried. All lower ones are taken.
+    /// For each requested name, the last number that was tried. All lower ones are taken.
     private var numbers: [String: Int] = [:]
 
-    /// The name as it is if it is free, or else "name.1.ext", "name.2.ext" and so on.
+    /// The name itself if it is free, or else "name.1.ext", "name.2.ext" and so on.
     mutating func take(_ name: String) -> String {
         let (stem, suffix) = FileNames.parts(of: name)
         var number = numbers[name] ?? 0

@@ -2,9 +2,9 @@
 enum DependencyCycle {
     private enum Mark { case open, done }
 
-    /// The members of a cycle, each waiting for the next and the last for the first; nil when there is none.
+    /// The members of a cycle, each waiting for the next and the last for the first; nil if there is none.
     ///
-    /// Without recursion: a chain may be as long as a file.
+    /// Without recursion, as a chain may be very long.
     static func find(in edges: [String: [String]], order: [String]) -> [String]? {
         var marks: [String: Mark] = [:]
         for start in order where marks[start] == nil {

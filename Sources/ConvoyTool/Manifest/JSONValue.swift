@@ -1,7 +1,7 @@
 import Convoy
 import Foundation
 
-/// A value of a manifest, which knows its way from the root, so that a mistake is reported by line and column.
+/// A value of a manifest that knows its path from the root, so that errors can be reported with line and column.
 struct JSONValue {
     enum Content {
         case null
@@ -50,7 +50,7 @@ struct JSONValue {
 
     var isNull: Bool { json == .null }
 
-    /// As the parameters of a request.
+    /// The value as parameters of a request.
     var parameters: Parameter { Parameter(json) }
 
     var position: JSONPosition { position(ofKey: false) }
@@ -66,7 +66,7 @@ struct JSONValue {
     }
 }
 
-/// What is wrong with a manifest, and where.
+/// An error in a manifest, and its position.
 struct JSONProblem: Error, Equatable {
     let text: String
     let position: JSONPosition

@@ -1,14 +1,14 @@
 import Foundation
 import FoundationNetworking
 
-/// The requests that `convoy run` runs, checked: whatever is wrong with them is known before anything is sent.
+/// The checked requests of `convoy run`: all errors are found before anything is sent.
 struct Manifest {
     struct Request {
         let id: String
-        /// Whole, with its parameters, ready to be sent.
+        /// The complete request, ready to be sent.
         let request: URLRequest
         let url: URL
-        /// Header fields that stay behind when a redirect leads elsewhere.
+        /// Header fields that are removed on a redirect to another origin.
         let secretHeaders: Set<String>
         let dependsOn: [String]
         /// A path under the output directory.
@@ -19,9 +19,9 @@ struct Manifest {
 }
 
 extension Manifest {
-    /// Reads a manifest.
+    /// Parses a manifest.
     ///
-    /// - Throws: wrong usage, with the place of the first mistake.
+    /// - Throws: a usage error with the position of the first mistake.
     init(_ data: Data, name: String, timeout: Double?) throws(ToolError) {
         do throws(JSONProblem) {
             var reader = ManifestReader(timeout: timeout)

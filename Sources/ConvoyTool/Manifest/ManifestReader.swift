@@ -3,7 +3,7 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Makes requests of JSON, one rule after the other.
+/// Makes requests from the JSON of a manifest.
 struct ManifestReader {
     private var manager = HTTPRequestOperationManager()
     private let timeout: Double?
@@ -17,7 +17,7 @@ struct ManifestReader {
             let text = try string(base, "baseURL")
             let url = URLReference.url(text)
             guard let url, Self.isWhole(url) else {
-                throw base.problem("bad URL in baseURL: it must be a whole http or https URL")
+                throw base.problem("bad URL in baseURL: it must be an absolute http or https URL")
             }
             manager = HTTPRequestOperationManager(baseURL: url)
         }
@@ -35,7 +35,7 @@ struct ManifestReader {
         }
         for request in requests {
             for other in request.dependsOn where places[other] == nil {
-                let text = "\(Self.quoted(request.id)) depends on \(Self.quoted(other)), and there is no such id"
+                let text = "\(Self.quoted(request.id)) depends on \(Self.quoted(other)), but there is no such id"
                 throw (places[request.id] ?? list).problem(text)
             }
         }
@@ -52,7 +52,7 @@ struct ManifestReader {
         let members = try object(value, "a request", knowing: keys)
         guard let id = members["id"] else { throw value.problem("a request has no \"id\"") }
         let name = try string(id, "id")
-        guard !name.isEmpty else { throw id.problem("an id is empty") }
+        guard !name.isEmpty else { throw id.problem("the id is empty") }
         guard let address = members["url"] else { throw value.problem("\(Self.quoted(name)) has no \"url\"") }
         let url = try self.url(address, of: name)
         let method = try members["method"].map(self.method) ?? .get
@@ -94,7 +94,7 @@ struct ManifestReader {
         let text = try string(value, "method")
         let known: [HTTPMethod] = [.get, .head, .post, .put, .patch, .delete, .options, .trace]
         let method = HTTPMethod(text)
-        // Methods are case-sensitive (RFC 9110, section 9.1): "get" is another one, that no server knows.
+        // Methods are case-sensitive (RFC 9110, section 9.1): "get" is another method, which no server knows.
         let meant = known.first { $0.rawValue == text.uppercased() }
         if let meant, meant != method {
             throw value.problem("bad method \(Self.quoted(text)): methods are case-sensitive, use \(meant)")
@@ -108,10 +108,10 @@ struct ManifestReader {
         var headers: [String: String?] = [:]
         var known: Set<String> = []
         for member in members {
-            // Names are compared without regard to case (RFC 9110, section 5.1). Nobody could say which one counts.
+            // Names are case-insensitive (RFC 9110, section 5.1), so it would be unclear which one counts.
             guard known.insert(member.key.lowercased()).inserted else {
                 throw JSONProblem(
-                    text: "the header \(Self.quoted(member.key)) is there twice", position: member.position)
+                    text: "the header \(Self.quoted(member.key)) is given twice", position: member.position)
             }
             if member.value.isNull {
                 headers.updateValue(nil, forKey: member.key)
@@ -124,7 +124,7 @@ struct ManifestReader {
 
     private mutating func output(_ value: JSONValue, of id: String) throws(JSONProblem) -> String {
         let text = try string(value, "output")
-        // By scalars: with an accent behind it, a slash is another character, and still a slash to the system.
+        // Split by scalars: a slash with a combining accent is another `Character`, but still a slash to the system.
         let slash: Unicode.Scalar = "/"
         let parts = text.unicodeScalars.split(separator: slash).map { String($0) }.filter { $0 != "." }
         let isSafe =
@@ -143,11 +143,11 @@ struct ManifestReader {
             throw value.problem("\(Self.quoted(other)) and \(Self.quoted(id)) have the same output")
         case .below(let file, let owner, let other):
             let (file, owner, other) = (Self.quoted(file), Self.quoted(owner), Self.quoted(other))
-            throw value.problem("\(other) has its output below \(file), which is a file of \(owner)")
+            throw value.problem("the output of \(other) is below \(file), which is a file of \(owner)")
         }
     }
 
-    /// Parameters of a request with a body are a form, unless it says that it is JSON.
+    /// The serializer for parameters: JSON if the `Content-Type` says so, otherwise forms.
     private func serializer(for headers: [String: String?]) -> any URLRequestSerialization {
         let type = headers.first { $0.key.lowercased() == "content-type" }?.value ?? nil
         var http = HTTPRequestSerializer()
@@ -169,7 +169,7 @@ struct ManifestReader {
                 throw JSONProblem(
                     text: "unknown key \(Self.quoted(member.key)) in \(what)", position: member.position)
             }
-            // As if it were not there.
+            // A null counts as absent.
             if !member.value.isNull { values[member.key] = member.value }
         }
         return values

@@ -1,19 +1,19 @@
-/// The files that the outputs of a manifest become, the partial ones included: no two are the same, and none is a
-/// directory of another.
+/// The files of a manifest's outputs, including partial files. Checks that no two are the same, and none is a directory
+/// of another.
 struct OutputPaths {
-    /// Two outputs that cannot both be.
+    /// Two outputs that cannot both be written.
     enum Conflict: Equatable {
         case same(other: String)
-        /// One has its output below a file of another.
+        /// One output is below a file of another.
         case below(file: String, of: String, by: String)
     }
 
-    /// Who has a file of this path.
+    /// The owner of each file.
     private var files: [Path: String] = [:]
-    /// Who has a file somewhere below this path.
+    /// For each directory, the owner of a file below it.
     private var directories: [Path: String] = [:]
 
-    /// A path as the system compares it: by its bytes. Strings that look the same are equal.
+    /// A path compared by its bytes, as by the system; `String` considers canonically equivalent strings equal.
     private struct Path: Hashable {
         let bytes: [UInt8]
         init(_ text: some StringProtocol) { bytes = Array(text.utf8) }

@@ -5,7 +5,7 @@ enum ExitStatus: RawRepresentable, Equatable, Sendable {
     case success
     case failure
     case wrongUsage
-    /// Ended by a signal. A shell shows 128 and the number of the signal.
+    /// Ended by a signal. A shell shows 128 plus the signal's number.
     case interrupted(signal: Int32)
 
     var rawValue: Int32 {
@@ -34,7 +34,7 @@ enum ExitStatus: RawRepresentable, Equatable, Sendable {
     }
 }
 
-/// What stops the program before or in the middle of its work: one line for people, and the status.
+/// An error that ends the program: a line for the user, and the exit status.
 struct ToolError: Error, Sendable {
     let text: String
     let status: ExitStatus

@@ -1,21 +1,21 @@
 import Foundation
 import Synchronization
 
-/// Handles Ctrl-C and the other signals that end a program: cancels what is under way, so that the program ends in
-/// order, with nothing left behind. Then it ends by the signal itself: a shell that runs it in a loop ends the loop.
+/// Handles Ctrl-C and the other signals that end a program: cancels the running transfers, so that the program can
+/// clean up. Then it ends by the signal itself, so that a shell that runs it in a loop ends the loop.
 ///
-/// A second signal ends the program at once, and so does one that comes when there is nothing to cancel. Ctrl-Z stops
-/// the program when the terminal has been given back.
+/// A second signal ends the program at once, as does one that comes when there is nothing to cancel. Ctrl-Z stops the
+/// program after the terminal has been restored.
 final class Interruption: Sendable {
     static let shared = Interruption()
 
-    /// What happens to the terminal. Called on a thread of its own; it must not wait for long.
+    /// The handling of the terminal. Called on a separate thread; it must not block for long.
     struct Terminal: Sendable {
-        /// The program is stopped, or ends at once.
+        /// Called before the program is stopped, or ends at once.
         var giveBack: @Sendable () -> Void
-        /// It goes on after that.
+        /// Called when the program continues after that.
         var takeAgain: @Sendable () -> Void
-        /// It goes on after a stop that it did not hear of: somebody else may have used the terminal.
+        /// Called when the program continues after a stop without notice: another program may have used the terminal.
         var drawAnew: @Sendable () -> Void
     }
 
@@ -26,14 +26,14 @@ final class Interruption: Sendable {
 
     private let state = Mutex(State())
 
-    /// How the program must end, once it was interrupted.
+    /// How the program must end; nil unless it was interrupted.
     var status: ExitStatus? { state.withLock { $0.status } }
 
-    /// Takes over the signals. Called once, before there is any other thread: threads inherit what is blocked.
+    /// Takes over the signals. Called once, before there are other threads, which inherit the blocked signals.
     func begin(_ terminal: Terminal) {
-        // A closed pipe is an error where it is written to, not the end of the program in the middle of a file.
+        // Writing to a closed pipe must give an error, not end the program in the middle of a file.
         signal(SIGPIPE, SIG_IGN)
-        // Likewise a limit on the size of files.
+        // The same for exceeding the limit on the size of files.
         signal(SIGXFSZ, SIG_IGN)
         let numbers = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT].filter { !Self.isIgnored($0) }
         let watched = Self.set(numbers)
@@ -56,7 +56,7 @@ final class Interruption: Sendable {
         }.start()
     }
 
-    /// Ends the work as a signal would.
+    /// Cancels the running transfers as a signal would.
     func trigger(_ status: ExitStatus) {
         let cancel = state.withLock { state in
             if state.status == nil { state.status = status }
@@ -65,7 +65,8 @@ final class Interruption: Sendable {
         cancel?()
     }
 
-    /// Sets what an interruption cancels, at once if it has come already. Replaces what was set before.
+    /// Sets the closure that an interruption calls, and calls it at once if there was one already. Replaces an earlier
+    /// closure.
     func onInterrupt(_ cancel: @escaping @Sendable () -> Void) {
         let isOver = state.withLock { state in
             state.cancel = cancel
@@ -74,22 +75,22 @@ final class Interruption: Sendable {
         if isOver { cancel() }
     }
 
-    /// Ends the program by a signal, as if it had not been taken over.
+    /// Ends the program by a signal with its default action.
     static func end(by number: Int32) -> Never {
         signal(number, SIG_DFL)
         change(SIG_UNBLOCK, set([number]))
         raise(number)
-        // The first process of a container is not ended by its own signals.
+        // The first process of a container is not killed by its own signals.
         _exit(ExitStatus.interrupted(signal: number).rawValue)
     }
 
-    /// Lets the signal of Ctrl-Z do what it does. Returns when the program goes on.
+    /// Stops the program, as Ctrl-Z normally does. Returns when the program continues.
     private static func stop(_ terminal: Terminal) {
         terminal.giveBack()
         change(SIG_UNBLOCK, set([SIGTSTP]))
         raise(SIGTSTP)
         change(SIG_BLOCK, set([SIGTSTP]))
-        // The signal that let it go on tells nothing new.
+        // Discards the SIGCONT that continued the program, which needs no further handling.
         var expected = set([SIGCONT])
         var now = timespec()
         _ = sigtimedwait(&expected, nil, &now)

@@ -1,6 +1,6 @@
-/// What the program calls itself.
+/// The program's version and name.
 enum Program {
     static let version = "0.1.0"
-    /// Its `User-Agent`, unless the user wants another.
+    /// The default `User-Agent`.
     static let userAgent = "convoy/\(version)"
 }

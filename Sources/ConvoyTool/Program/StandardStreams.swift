@@ -2,13 +2,12 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// Standard input, output and error, by their descriptors.
+/// Functions for the descriptors of standard input, output and error.
 enum StandardStreams {
-    /// Opens `/dev/null` in the place of each that was closed when the program was started. Called before anything
-    /// else.
+    /// Opens `/dev/null` for each of them that was closed when the program was started. Called before anything else.
     ///
-    /// The system gives the lowest free number to the next file or socket. What is written to standard error would
-    /// then be written into somebody's request.
+    /// Otherwise the next file or socket would get that number, and messages for standard error might be written into a
+    /// request.
     static func openClosed() {
         for descriptor in STDIN_FILENO...STDERR_FILENO where fcntl(descriptor, F_GETFD) == -1 {
             // The number is free, and all lower ones are taken.
@@ -16,7 +15,7 @@ enum StandardStreams {
         }
     }
 
-    /// Writes all of it.
+    /// Writes the whole text.
     static func write(_ text: String, to descriptor: Int32) throws(SystemError) {
         let failure = Array(text.utf8).withUnsafeBytes { bytes -> SystemError? in
             var rest = bytes
@@ -38,7 +37,7 @@ enum StandardStreams {
         if let failure { throw failure }
     }
 
-    /// Whether a little can be written without waiting: a terminal may be held up, and nobody may read a pipe.
+    /// Whether a little can be written without blocking: a terminal may be paused, or a pipe may have no reader.
     static func hasRoom(_ descriptor: Int32) -> Bool {
         var waiting = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
         return poll(&waiting, 1, 0) == 1 && waiting.revents & Int16(POLLOUT) != 0

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Numbers as people read them.
+/// Numbers in human-readable form.
 enum Amounts {
     /// Bytes, in powers of 1000: "999 B", "1.2 kB", "34.5 MB".
     static func bytes(_ count: Int64) -> String {
@@ -12,10 +12,10 @@ enum Amounts {
         return String(format: "%.1f ", value) + units[unit]
     }
 
-    /// Bytes in a second: "34.5 MB/s". As the quotient of next to no time it can be any number.
+    /// Bytes per second: "34.5 MB/s". Any number is possible, as the time may be close to 0.
     static func speed(_ value: Double) -> String { bytes(value > 0 ? Int64(min(value, 9e18)) : 0) + "/s" }
 
-    /// Seconds of something that has ended: "0.034 s", "1.24 s", "2:05".
+    /// An elapsed time: "0.034 s", "1.24 s", "2:05".
     static func seconds(_ value: Double) -> String {
         switch value {
         case ..<0.9995: String(format: "%.3f s", max(0, value))
@@ -24,7 +24,7 @@ enum Amounts {
         }
     }
 
-    /// A time that is left: "0:07", "12:34", "1:02:03".
+    /// A remaining time: "0:07", "12:34", "1:02:03".
     static func clock(_ value: Double) -> String {
         guard value.isFinite, value < 360_000 else { return "--:--" }
         let seconds = Int(value.rounded())

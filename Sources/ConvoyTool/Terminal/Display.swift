@@ -2,27 +2,27 @@ import ConvoySupport
 import Foundation
 import Synchronization
 
-/// All that the program writes: lines for people, lines for programs, and, on a terminal, a few lines at the bottom
-/// that change.
+/// The output of the program: lines for people, lines for programs, and, on a terminal, a few changing lines at the
+/// bottom.
 ///
-/// Every line that stays pushes the changing ones down: they are erased, and drawn again under it.
+/// A permanent line pushes the changing ones down: they are erased, and redrawn below it.
 final class Display: Sendable {
     private struct Screen {
         var live: [String] = []
         var drawn = 0
         var isCursorHidden = false
-        /// Whether the terminal is somebody else's: the program is being stopped.
+        /// Whether the program is being stopped, so that the terminal must not be used.
         var isAway = false
-        /// The first failure of a descriptor, which is not told yet.
+        /// The first failure of a descriptor, if it is not reported yet.
         var failure: (descriptor: Int32, error: SystemError)?
     }
 
-    /// Where lines for people go: standard output, or standard error where programs read the output.
+    /// Where lines for people go: standard output, or standard error if programs read the output.
     private let people: Int32
-    /// Whether lines can change after they were written.
+    /// Whether there can be changing lines.
     let isLive: Bool
     private let usesColour: Bool
-    /// Whether what went wrong is shown on a terminal, and in colour.
+    /// Whether standard error is a terminal, and in colour.
     private let complaintsAreLive: Bool
     private let complaintsUseColour: Bool
     private let screen = Mutex(Screen())
@@ -40,7 +40,7 @@ final class Display: Sendable {
         Self.current.withLock { $0 = self }
     }
 
-    /// Whether the terminal's language has more than ASCII.
+    /// Whether the locale uses UTF-8.
     static let hasUnicode: Bool = {
         let environment = ProcessInfo.processInfo.environment
         let names = ["LC_ALL", "LC_CTYPE", "LANG"].lazy.compactMap { environment[$0] }
@@ -48,20 +48,20 @@ final class Display: Sendable {
         return language.contains("utf-8") || language.contains("utf8")
     }()
 
-    // MARK: Lines that stay
+    // MARK: Permanent lines
 
-    /// A line for people; on standard error, once standard output has failed.
+    /// Writes a line for people; on standard error once standard output has failed.
     func say(_ line: String) { write(line, to: Self.failed.withLock { $0.contains(people) } ? STDERR_FILENO : people) }
 
-    /// A line about something that went wrong, on standard error.
+    /// Writes an error message on standard error.
     ///
-    /// - Parameter isMarked: whether it stands among the lines of what went well.
+    /// - Parameter isMarked: whether to mark it, as it appears among lines about successes.
     func complain(_ line: String, isMarked: Bool = false) {
         let mark = isMarked && complaintsAreLive ? (Self.hasUnicode ? "✗ " : "x ") : ""
         write("convoy: \(complaintsUseColour ? Self.painted(mark, .red) : mark)\(line)", to: STDERR_FILENO)
     }
 
-    /// A line for programs, on standard output.
+    /// Writes a line for programs, on standard output.
     func emit(_ line: String) { write(line, to: STDOUT_FILENO) }
 
     private func write(_ line: String, to descriptor: Int32) {
@@ -79,8 +79,8 @@ final class Display: Sendable {
     /// Whether something could not be written.
     static var hasFailed: Bool { failed.withLock { !$0.isEmpty } }
 
-    /// Changes the screen. When standard output cannot be written to, that is told on standard error, and the program
-    /// ends in order; nobody can be told that of standard error.
+    /// Changes the screen. If writing to standard output fails, this is reported on standard error, and the transfers
+    /// are cancelled. A failure of standard error cannot be reported.
     private func change(_ body: (inout Screen) -> Void) {
         let failure = screen.withLock { screen in
             body(&screen)
@@ -101,9 +101,9 @@ final class Display: Sendable {
         }
     }
 
-    // MARK: Lines that change
+    // MARK: Changing lines
 
-    /// Shows these lines under all others, in place of those that were shown. Does nothing where lines must stay.
+    /// Shows these changing lines below all others, in place of the previous ones. Does nothing if there can be none.
     func show(_ lines: [String]) {
         guard isLive else { return }
         change { screen in
@@ -114,7 +114,7 @@ final class Display: Sendable {
         }
     }
 
-    /// Takes the changing lines away, and gives the cursor back.
+    /// Removes the changing lines, and shows the cursor again.
     func clear() {
         guard isLive else { return }
         change { screen in
@@ -140,7 +140,7 @@ final class Display: Sendable {
         guard !screen.live.isEmpty, !screen.isAway else { return }
         var text = screen.isCursorHidden ? "" : "\u{1B}[?25l"
         screen.isCursorHidden = true
-        // A line that is too long is cut by the terminal: wrapped, it would be two, and the count wrong.
+        // Line wrap is turned off: a wrapped line would be two, and the count wrong.
         text += "\u{1B}[?7l"
         for line in screen.live { text += line + "\u{1B}[K\n" }
         text += "\u{1B}[?7h\u{1B}[J"
@@ -150,7 +150,7 @@ final class Display: Sendable {
 
     // MARK: The terminal
 
-    /// Columns and rows; 80 and 24 where there is no terminal.
+    /// Columns and rows; 80 and 24 if there is no terminal.
     var size: (columns: Int, rows: Int) {
         var size = winsize()
         guard ioctl(people, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0, size.ws_row > 0 else { return (80, 24) }
@@ -172,12 +172,12 @@ final class Display: Sendable {
         text.isEmpty ? "" : "\u{1B}[\(colour.rawValue)m\(text)\u{1B}[0m"
     }
 
-    // MARK: Being stopped
+    // MARK: Signals
 
-    /// The display that the terminal shows.
+    /// The display that is in use.
     private static let current = Mutex<Display?>(nil)
 
-    /// What a signal does to the terminal, if this program has changed anything about it.
+    /// How signals restore and redraw the terminal.
     static let terminal = Interruption.Terminal(
         giveBack: {
             current.withLock { $0 }?.changeSoon { display, screen in
@@ -186,11 +186,11 @@ final class Display: Sendable {
             }
         },
         takeAgain: { current.withLock { $0 }?.changeSoon { $1.isAway = false } },
-        // What was drawn is where it was, with something else below it.
+        // What was drawn is still there, but with other text below it.
         drawAnew: { current.withLock { $0 }?.changeSoon { ($1.drawn, $1.isCursorHidden) = (0, false) } })
 
-    /// Changes the screen, unless another thread is writing all the while: nobody may read what it writes, and a
-    /// signal must not wait for that.
+    /// Changes the screen, unless another thread keeps writing: its output may have no reader, and a signal must not
+    /// wait for that.
     private func changeSoon(_ body: (Display, inout Screen) -> Void) {
         for _ in 0..<100 {
             if screen.withLockIfAvailable({ body(self, &$0) }) != nil { return }

@@ -2,7 +2,7 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// An error on one line, in the words of the code that made it.
+/// The message of an error, on one line.
 enum ErrorText {
     static func line(for error: any Error) -> String {
         if let error = error as? ToolError { return error.text }
@@ -10,13 +10,13 @@ enum ErrorText {
     }
 
     private static func words(of error: any Error) -> String {
-        // The getter of a `URLError` is not asked: on Linux it knows only a general sentence for each code.
+        // `localizedDescription` of a `URLError` is not used: on Linux it has only a generic sentence for each code.
         if let text = (error as? URLError)?.userInfo[NSLocalizedDescriptionKey] as? String { return text }
         if let text = (error as NSError).userInfo[NSLocalizedDescriptionKey] as? String { return text }
         if let error = error as? POSIXError { return SystemError(code: error.code.rawValue).text }
-        // Foundation's errors describe themselves for programmers; Swift's own have no other words.
+        // Foundation's errors have a description for users; Swift errors only one for programmers.
         if error is URLError || error is CocoaError || type(of: error) is NSError.Type {
-            // On Linux a sentence that says nothing precedes it.
+            // On Linux it begins with an empty phrase.
             return error.localizedDescription.replacing("The operation could not be completed. ", with: "")
         }
         return String(describing: error)
@@ -24,6 +24,6 @@ enum ErrorText {
 }
 
 extension URL {
-    /// The URL for people: without the password, and with nothing that a terminal would obey.
+    /// The URL for display: without the password, and without characters that control a terminal.
     var forPeople: String { Printable.line(Redaction.url(absoluteString)) }
 }

@@ -1,19 +1,20 @@
 import CEpoll
 import Foundation
 
-/// Text from outside, made safe for a terminal and measured in its columns.
+/// Makes untrusted text safe for a terminal, and measures it in columns.
 ///
-/// A file name or an error text may come from a server. Written as it is, it could move the cursor, rename the
-/// window, or turn the direction of the text around.
+/// A file name or an error text may come from a server. Unchanged, it could move the cursor, rename the window, or
+/// reverse the direction of text.
 enum Printable {
-    /// The text on one line, with `?` for every character that a terminal would obey rather than show.
+    /// The text on one line, with `?` for every character that would control the terminal.
     static func line(_ text: String) -> String {
         var safe = String.UnicodeScalarView()
         for scalar in text.unicodeScalars { safe.append(isObeyed(scalar) ? "?" : scalar) }
         return String(safe)
     }
 
-    /// Control characters, line separators, and the characters that change the direction of text.
+    /// Whether a scalar controls a terminal: control characters, line separators, and characters that change the
+    /// direction of text.
     static func isObeyed(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar.value {
         case 0...0x1F, 0x7F...0x9F, 0x2028, 0x2029: true
@@ -23,10 +24,11 @@ enum Printable {
         }
     }
 
-    /// How many columns the text takes.
+    /// The width of the text in columns.
     static func width(_ text: String) -> Int { inTextLocale { text.reduce(0) { $0 + width($1) } } }
 
-    /// The text in exactly so many columns, cut in its middle where it is too long: names differ at their ends.
+    /// The text in exactly this many columns. If it is too long, it is cut in the middle, as names often differ at
+    /// their ends.
     static func fitted(_ text: String, to columns: Int) -> String {
         inTextLocale { fit(text, columns) }
     }
@@ -37,7 +39,7 @@ enum Printable {
         guard columns > 2 else { return String(repeating: ".", count: max(0, columns)) }
         let characters = Array(text)
         var (left, right, used) = (0, characters.count, 1)
-        // From both ends in turn, as far as there is room beside the mark.
+        // Takes characters from both ends in turn, leaving one column for the mark.
         while left < right {
             let next = left <= characters.count - right ? characters[left] : characters[right - 1]
             guard used + width(next) <= columns else { break }
@@ -49,18 +51,18 @@ enum Printable {
         return cut + String(repeating: " ", count: columns - used)
     }
 
-    /// As the C library has it, which follows Unicode and knows what terminals do. To be called in
+    /// The width by the C library, which follows Unicode and the behaviour of terminals. To be called in
     /// ``inTextLocale(_:)``.
     private static func width(_ character: Character) -> Int {
         character.unicodeScalars.reduce(0) { columns, scalar in
             let width = wcwidth(wchar_t(scalar.value))
-            // -1 is a scalar that is not assigned yet.
+            // -1 means an unassigned scalar.
             return columns + (width < 0 ? 1 : Int(width))
         }
     }
 
-    /// In the locale of the program, which may be "C", only ASCII has a width. Where the system has no other one, there
-    /// is none to ask: each scalar counts as one column.
+    /// Runs a closure in a UTF-8 locale, as in the program's locale, which may be "C", only ASCII may have a width. If
+    /// the system has no such locale, widths may be wrong: a scalar of unknown width counts as one column.
     private static func inTextLocale<Result>(_ body: () -> Result) -> Result {
         guard let text = textLocale.value else { return body() }
         let before = uselocale(text)

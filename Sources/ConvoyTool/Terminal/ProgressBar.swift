@@ -1,10 +1,10 @@
-/// How far something is, as one line of a terminal.
+/// The progress of a transfer, as one line on a terminal.
 struct ProgressBar {
     var name: String
     var done: Int64
-    /// nil where it is unknown.
+    /// nil if it is unknown.
     var total: Int64?
-    /// Bytes in a second; nil while there is nothing to measure.
+    /// Bytes per second; nil while it is unknown.
     var speed: Double?
 
     var fraction: Double? {
@@ -12,7 +12,8 @@ struct ProgressBar {
         return min(1, Double(done) / Double(total))
     }
 
-    /// The line, in no more than so many columns: the bar gives way first, then the name.
+    /// The line, in at most this many columns. If there is too little room, the bar is dropped first, then the name is
+    /// shortened.
     func line(columns: Int, display: Display) -> String {
         let figures = self.figures
         let room = columns - Printable.width(figures) - 1
@@ -40,7 +41,7 @@ struct ProgressBar {
         String(repeating: " ", count: max(0, width - text.count)) + text
     }
 
-    /// A bar of so many columns; empty where the whole is not known.
+    /// A bar of this many columns; empty if the total is unknown.
     static func bar(_ fraction: Double?, width: Int, display: Display) -> String {
         let (full, empty) = Display.hasUnicode ? ("━", "─") : ("#", "-")
         let count = Int(((fraction ?? 0) * Double(width)).rounded(.down))

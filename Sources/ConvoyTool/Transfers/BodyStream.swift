@@ -2,12 +2,12 @@ import Convoy
 import ConvoySupport
 import Foundation
 
-/// Takes the body of a response: counts it, hashes it, and writes it into a partial file if there is one.
+/// Receives the body of a response: counts it, hashes it, and writes it to a partial file if there is one.
 ///
-/// The engine writes to it on a worker's thread. The file is created with the first byte, so that a response that is
-/// an error leaves nothing, and gets its name before the operation finishes, so that what depends on it finds it there.
+/// The engine writes to it on a worker thread. The file is created with the first byte, so that an error response
+/// leaves no file, and gets its final name before the operation finishes, so that dependents find it there.
 final class BodyStream: OutputStream, CommittingOutputStream {
-    /// Touched under the lock only.
+    /// Used only under the lock.
     private struct Receipt: @unchecked Sendable {
         var status = Stream.Status.notOpen
         var file: FileWriter?
@@ -86,7 +86,7 @@ final class BodyStream: OutputStream, CommittingOutputStream {
         }
     }
 
-    /// The body is whole: its file gets its name.
+    /// Gives the file of the complete body its final name.
     func commit() throws {
         try receipt.withLock { receipt in
             guard receipt.status == .open else { throw ToolError.failure(Transfer.cancelled) }
@@ -102,7 +102,7 @@ final class BodyStream: OutputStream, CommittingOutputStream {
         }
     }
 
-    /// Without `commit()` before it, the body is of no use, and its file goes. What is written later goes nowhere.
+    /// Closes the stream. Without an earlier `commit()`, the partial file is removed. Later writes fail.
     override func close() {
         receipt.withLock { receipt in
             receipt.file?.discard()
@@ -115,20 +115,20 @@ final class BodyStream: OutputStream, CommittingOutputStream {
 
     var count: Int64 { receipt.withLock { $0.count } }
 
-    /// From the beginning of the operation, which opens the stream, to its end; 0 if it has not begun. The queue of its
-    /// handlers may be late.
+    /// The time from the beginning of the operation, which opens the stream, to its end; 0 if it has not begun.
+    /// Measured here, as handlers may be called late.
     var seconds: Double {
         receipt.withLock { receipt in
             receipt.begun.map { ((receipt.ended ?? .now) - $0).seconds } ?? 0
         }
     }
 
-    /// Whether its file has its name.
+    /// Whether the file has its final name.
     var isCommitted: Bool { receipt.withLock { $0.isCommitted } }
 
-    /// Why writing failed, in better words than the engine has.
+    /// Why writing failed, with a better message than the engine's.
     var failure: ToolError? { receipt.withLock { $0.failure } }
 
-    /// SHA-256 over all bytes, in hexadecimal digits.
+    /// The SHA-256 of all bytes, in hexadecimal digits.
     var sha256: String? { receipt.withLock { $0.digest?.value()?.hexadecimalString } }
 }

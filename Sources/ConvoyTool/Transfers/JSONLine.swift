@@ -1,6 +1,6 @@
 import Foundation
 
-/// An object of JSON (RFC 8259) on one line, its keys in the order in which they were added.
+/// A JSON object (RFC 8259) on one line, with its keys in the order of addition.
 struct JSONLine {
     private var members: [String] = []
 
@@ -16,7 +16,7 @@ struct JSONLine {
 
     private mutating func append(_ key: String, _ value: String) { members.append("\(Self.quoted(key)):\(value)") }
 
-    /// A string of JSON in which nothing is left that a terminal would obey.
+    /// A JSON string, in which characters that control a terminal are escaped.
     static func quoted(_ text: String) -> String {
         var quoted = "\""
         for scalar in text.unicodeScalars {

@@ -1,20 +1,20 @@
-/// What came of one request.
+/// The outcome of one request.
 struct Outcome: Sendable {
-    /// Its name in a manifest; nil for a request that is only a URL.
+    /// Its id in the manifest; nil for a download.
     var id: String?
     /// Without its password.
     var url: String
     var status: Int?
     /// Bytes of the body that have arrived.
     var bytes: Int64 = 0
-    /// Where the body is.
+    /// The path of the file with the body.
     var file: String?
     var sha256: String?
     var seconds: Double = 0
-    /// One line; nil for a success.
+    /// The error message, on one line; nil for a success.
     var error: String?
 
-    /// One line of JSON. Every key is there every time, null where there is nothing.
+    /// The outcome as one line of JSON. All keys but `id` are always present, with null for missing values.
     var json: String {
         var line = JSONLine()
         if let id { line.add("id", id) }

@@ -1,10 +1,10 @@
 import Foundation
 import Synchronization
 
-/// Reports operations in an order that makes sense: none before those that it depends on.
+/// Reports each operation after its dependencies.
 ///
-/// An operation that is not run because another failed may finish before the other has delivered its failure. Each
-/// operation and each dependency is looked at a fixed number of times, however long a chain is.
+/// An operation that is not run because another one failed may finish before the handlers of the other one have run.
+/// The cost per operation and dependency is constant.
 final class ReportOrder: Sendable {
     private struct Waiting {
         let id: ObjectIdentifier
@@ -16,18 +16,18 @@ final class ReportOrder: Sendable {
     private struct Reports {
         var done: Set<ObjectIdentifier> = []
         var waiting: [ObjectIdentifier: Waiting] = [:]
-        /// By a dependency: who waits for it.
+        /// The waiting operations, by dependency.
         var dependents: [ObjectIdentifier: [ObjectIdentifier]] = [:]
-        /// Those that wait for nothing any more, the next one last.
+        /// Reports that wait for nothing any more, the next one last.
         var ready: [Waiting] = []
     }
 
     private let reports = Mutex(Reports())
 
-    /// The operation has finished: calls `report` now, or as soon as its dependencies have been reported. Called on
-    /// one queue, one call after the other.
+    /// Calls `report` for a finished operation now, or as soon as its dependencies have been reported. Called on a
+    /// serial queue.
     ///
-    /// - Parameter after: its dependencies, which it has forgotten by now.
+    /// - Parameter after: its dependencies, which the finished operation no longer has.
     func finish(_ operation: Operation, after: [ObjectIdentifier], _ report: @escaping @Sendable () -> Void) {
         let id = ObjectIdentifier(operation)
         reports.withLock { reports in

@@ -3,22 +3,22 @@ import Convoy
 import Foundation
 import FoundationNetworking
 
-/// One request, and what becomes of its body.
+/// One request, and the destination of its body.
 final class Transfer: Sendable {
-    /// The error of a transfer that was stopped with the program.
+    /// The error of a transfer that was cancelled by an interruption.
     static let cancelled = "cancelled"
 
-    /// What it is called in a manifest; nil for a download.
+    /// Its id in the manifest; nil for a download.
     let id: String?
-    /// What people know it by: its id, or its file's name.
+    /// Its name for people: its id, or its file's name.
     let name: String
     let url: URL
-    /// Where its body goes; nil for nowhere.
+    /// The path of the file for its body; nil to discard the body.
     let path: String?
     let operation: HTTPRequestOperation
     private let box: Box
 
-    /// Streams are not Sendable; all that is asked of this one is behind its lock.
+    /// Streams are not Sendable; everything that is used of this one is behind its lock.
     private struct Box: @unchecked Sendable { let body: BodyStream }
     private var body: BodyStream { box.body }
 
@@ -34,23 +34,23 @@ final class Transfer: Sendable {
         operation.outputStream = box.body
     }
 
-    /// Sets where the operation reports its progress and its end.
+    /// Sets the queue and group for the operation's handlers.
     func attach(to queue: DispatchQueue?, group: DispatchGroup?) {
         operation.completionQueue = queue
         operation.completionGroup = group
     }
 
-    /// What came of it. Called once, when the operation has finished.
+    /// The outcome. Called once, when the operation has finished.
     func conclude(_ error: (any Error)?) -> Outcome {
         var outcome = Outcome(id: id, url: Redaction.url(url.absoluteString), status: operation.statusCode)
         outcome.seconds = body.seconds
         outcome.bytes = body.count
         if let error {
-            // The engine closes it too, but does not wait for that.
+            // The engine closes the stream too, but does not wait for that.
             body.close()
             outcome.bytes = Int64(operation.responseData?.count ?? 0) + body.count
             outcome.error = reason(error)
-            // Cancelled at the very last moment.
+            // Cancelled at the last moment, after the commit.
             if body.isCommitted { outcome.file = path }
         } else {
             outcome.file = path

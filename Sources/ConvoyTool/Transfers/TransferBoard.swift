@@ -1,7 +1,7 @@
 import Foundation
 import Synchronization
 
-/// The transfers that are under way, drawn as bars at the bottom of a terminal ten times a second.
+/// Draws the running transfers as progress bars at the bottom of a terminal, ten times per second.
 final class TransferBoard: Sendable {
     private struct Row {
         let id: ObjectIdentifier
@@ -48,7 +48,7 @@ final class TransferBoard: Sendable {
         }
     }
 
-    /// A transfer has finished: its bar goes.
+    /// Removes the bar of a finished transfer.
     func finish(_ transfer: Transfer, _ outcome: Outcome) {
         let id = ObjectIdentifier(transfer)
         contents.withLock { contents in
@@ -59,7 +59,7 @@ final class TransferBoard: Sendable {
         draw()
     }
 
-    /// No more is drawn.
+    /// Stops drawing.
     func end() {
         contents.withLock { contents in
             contents.timer?.cancel()
@@ -68,7 +68,7 @@ final class TransferBoard: Sendable {
         display.clear()
     }
 
-    /// How it went: how many failed, and all bytes of the others.
+    /// The number of failures, the bytes of the other transfers, and the total time.
     var result: (failed: Int, bytes: Int64, seconds: Double) {
         contents.withLock { ($0.failed, $0.bytes, (ContinuousClock.now - begun).seconds) }
     }
@@ -80,7 +80,7 @@ final class TransferBoard: Sendable {
         let lines: [String]? = contents.withLock { contents in
             guard contents.timer != nil else { return nil }
             var lines: [String] = []
-            // More bars than rows would scroll, and could not be erased.
+            // More bars than rows would scroll away, and could not be erased.
             for index in contents.rows.indices.prefix(max(1, size.rows - 3)) {
                 contents.rows[index].meter.note(contents.rows[index].bar.done, at: now)
                 contents.rows[index].bar.speed = contents.rows[index].meter.speed

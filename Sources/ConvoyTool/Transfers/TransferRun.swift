@@ -6,7 +6,7 @@ import Synchronization
 struct TransferRun {
     let display: Display
     let manager: HTTPRequestOperationManager
-    /// Whether programs read standard output.
+    /// Whether standard output is JSON.
     let printsJSON: Bool
     private let order = ReportOrder()
 
@@ -14,7 +14,7 @@ struct TransferRun {
         self.display = display
         self.printsJSON = printsJSON
         manager = HTTPRequestOperationManager()
-        // The one limit that the user has set, also where all goes to one host.
+        // A queue without a limit per host: only the user's limit counts.
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = jobs
         manager.operationQueue = queue
@@ -22,11 +22,11 @@ struct TransferRun {
         manager.completionGroup = DispatchGroup()
     }
 
-    /// Enqueues all and waits for all.
+    /// Enqueues all transfers, and waits for them.
     ///
     /// - Parameters:
-    ///   - failed: outcomes that are known without any request.
-    ///   - refine: a better reason for a failure than the transfer's own.
+    ///   - failed: outcomes of failures that are known before any request.
+    ///   - refine: may replace the reason of a failure by a better one.
     func run(
         _ transfers: [Transfer], failed: [Outcome] = [], summary: @escaping (Int) -> String,
         refine: @escaping @Sendable (Transfer, Outcome) -> Outcome = { $1 }
@@ -37,7 +37,7 @@ struct TransferRun {
         let queue = manager.operationQueue
         Interruption.shared.onInterrupt { queue.cancelAllOperations() }
         manager.enqueue(transfers.map(\.operation))
-        // Again: what was enqueued after a signal has not been cancelled by it.
+        // Again, as transfers that were enqueued after a signal have not been cancelled by it.
         Interruption.shared.onInterrupt { queue.cancelAllOperations() }
         manager.completionGroup?.wait()
         board.end()
@@ -61,7 +61,7 @@ struct TransferRun {
         transfer.attach(to: manager.completionQueue, group: manager.completionGroup)
         if display.isLive {
             operation.downloadProgressHandler = { [weak operation] _, total, expected in
-                // The body of an error response is no download.
+                // The body of an error response is not a download.
                 guard let status = operation?.statusCode, (200..<300).contains(status) else { return }
                 board.note(transfer, done: total, expected: expected)
             }
@@ -80,7 +80,7 @@ struct TransferRun {
     private func report(_ outcome: Outcome, name: String) {
         if printsJSON { display.emit(outcome.json) }
         if let error = outcome.error {
-            // The user who pressed Ctrl-C knows, and who has heard that the output failed needs no line for each.
+            // After Ctrl-C or a failed output, the cancelled transfers need no message each.
             guard Interruption.shared.status == nil || error != Transfer.cancelled else { return }
             let subject = outcome.id.map { "\(Printable.line($0)): " } ?? ""
             display.complain("\(subject)\(Printable.line(outcome.url)): \(error)", isMarked: true)

@@ -136,8 +136,8 @@ import Testing
                 // What Foundation lets pass, and is no JSON all the same.
                 let reason = (error as? JSONSyntaxError)?.reason ?? ""
                 let known = [
-                    "expected a value", "expected a key in quotes", "a key is there twice", "half of a surrogate pair",
-                    "something follows the end of the value",  // a zero
+                    "expected a value", "expected a key in quotes", "duplicate key", "unpaired surrogate",
+                    "unexpected text after the value",  // a zero
                 ]
                 let text = String(decoding: broken, as: UTF8.self)
                 #expect(known.contains(reason), "seed \(seed), round \(round): \(reason) in \(text)")
