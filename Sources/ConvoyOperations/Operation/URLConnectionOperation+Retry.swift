@@ -183,7 +183,7 @@ extension URLConnectionOperation {
         guard let replayable = stream as? any ReplayableBodyStream, let fresh = try? replayable.replay() else {
             throw URLError(
                 .requestBodyStreamExhausted, url: request.url,
-                "The body must be sent again, and its stream cannot be read twice.")
+                "The body must be sent again, but its stream cannot be read twice.")
         }
         inputStream = fresh
         return self.request

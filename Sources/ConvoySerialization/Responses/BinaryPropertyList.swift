@@ -30,7 +30,7 @@ struct BinaryPropertyList {
                 tooDeep: { limits.nestingError(response) },
                 tooLarge: {
                     NSError.limit(
-                        .expansion, "The property list refers to itself so often that it would grow without measure.",
+                        .expansion, "The property list would expand out of all proportion to its size.",
                         response)
                 })
         }

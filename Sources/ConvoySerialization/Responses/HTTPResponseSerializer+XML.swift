@@ -25,7 +25,7 @@ extension HTTPResponseSerializer {
             throw limits.nestingError(response)
         } catch .declarations {
             throw NSError.limit(
-                .declarations, "The document has declarations of its own, with which it could grow without measure.",
+                .declarations, "The document type contains declarations, with which it could expand without limit.",
                 response)
         } catch .malformed(let error) {
             throw error

@@ -33,7 +33,7 @@ enum XMLEncoding {
             document = try serializer.fromWideText(data) ?? serializer.utf8(data, response: response)
         }
         guard isText(document) else {
-            throw XMLInspection.error(.invalidCharacterError, "The document is no text.")
+            throw XMLInspection.error(.invalidCharacterError, "The document is not text.")
         }
         guard let declared = declaredEncoding(in: document), document != data || Charset(named: declared)?.isUTF8 != true,
             let end = document.range(of: Data("?>".utf8))

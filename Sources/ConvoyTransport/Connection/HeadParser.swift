@@ -82,7 +82,7 @@ struct HeadParser {
             forgetHead()
             bytes.reserveCapacity(512)
             guard let code = Self.statusCode(of: line) else { return .refused("The status line is malformed.") }
-            guard code != 101 else { return .refused("The server switches to a protocol that nobody asked for.") }
+            guard code != 101 else { return .refused("The server switched to a protocol that was not requested.") }
             statusCode = code
             isInterim = code < 200
         }
@@ -150,7 +150,7 @@ struct HeadParser {
     private mutating func noteTransferCoding(_ value: ArraySlice<UInt8>) -> Step {
         if ASCII.equalIgnoringCase(value, "identity".utf8) { return .more }
         guard ASCII.equalIgnoringCase(value, "chunked".utf8), !isChunked else {
-            return .refused("The server uses a transfer coding that nobody asked for: \(ASCII.text(value).prefix(100)).")
+            return .refused("The server uses an unsupported transfer coding: \(ASCII.text(value).prefix(100)).")
         }
         isChunked = true
         return .more

@@ -39,7 +39,7 @@ extension URLConnection {
             return fail(
                 URLError(
                     .requestBodyStreamExhausted, url: request.url,
-                    "A redirect wants the body again, and its stream cannot be read twice."))
+                    "The redirect requires sending the body again, but its stream cannot be read twice."))
         }
         followedRedirects += 1
         load(.foundation(request))

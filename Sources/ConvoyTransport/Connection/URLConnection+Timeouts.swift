@@ -67,7 +67,7 @@ extension URLConnection {
             failure(
                 .timedOut,
                 isIdle
-                    ? "Nothing came or went for \(seconds) seconds."
-                    : "The head of the response was not whole after \(seconds) seconds."))
+                    ? "No data was transferred for \(seconds) seconds."
+                    : "The head of the response was incomplete after \(seconds) seconds."))
     }
 }

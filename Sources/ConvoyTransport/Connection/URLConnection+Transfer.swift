@@ -33,7 +33,7 @@ extension URLConnection: EasyHandleOwner {
         if isStarved, response.statusCode >= 300 { thread.perform { self.goOnWithoutBody() } }
         if response.statusCode == 206, requestHeader?.asksForRange != true {
             pendingFailure = failure(
-                .badServerResponse, "The server sent a part of the resource (206), and the whole was asked for.")
+                .badServerResponse, "The server sent a part of the resource (206), but no range was requested.")
             return false
         }
         do throws(URLError) {
@@ -66,7 +66,7 @@ extension URLConnection: EasyHandleOwner {
         else { return }
         if let unknown = codings.first(where: { !$0.isKnown }) {
             guard configuration.refusesUnknownEncodings else { return }
-            throw failure(.cannotDecodeContentData, "The body has an encoding that is not known here: \(unknown).")
+            throw failure(.cannotDecodeContentData, "The body has an unsupported content encoding: \(unknown).")
         }
         do {
             decoder = try ContentDecoder(codings, maximumExpansion: configuration.maximumExpansion)
@@ -162,7 +162,7 @@ extension URLConnection: EasyHandleOwner {
     private func loadWithoutExpectation() {
         guard currentRequest.bodyStream == nil || sentBytes == 0 else {
             return fail(
-                failure(.requestBodyStreamExhausted, "The body must be sent again, and its stream cannot be read twice."))
+                failure(.requestBodyStreamExhausted, "The body must be sent again, but its stream cannot be read twice."))
         }
         var request = currentRequest.urlRequest
         request.setValue(nil, forHTTPHeaderField: "Expect")
@@ -187,12 +187,12 @@ extension URLConnection: EasyHandleOwner {
         guard code == CURLE_OK else { return finish(failingWith: code, handle) }
         guard head.isWhole else {
             return fail(
-                failure(.networkConnectionLost, "The connection was closed before the head of the response was whole."))
+                failure(.networkConnectionLost, "The connection was closed before the head of the response was complete."))
         }
         // RFC 9112, section 6.3: this may be an attempt at response splitting.
         if head.deniesItsChunks, !hasReceivedBody, currentRequest.method != "HEAD" {
             return fail(
-                failure(.badServerResponse, "The response announces an empty body and chunks as well."))
+                failure(.badServerResponse, "The response announces both an empty body and chunks."))
         }
         tellHeldHead()
         if let decoder {
@@ -224,7 +224,7 @@ extension URLConnection: EasyHandleOwner {
                 "The proxy refused to connect to the server: it answered with the status \(proxyStatus).")
         }
         if head.hasBegun, !head.isWhole, code == CURLE_OUT_OF_MEMORY || code.rawValue == Self.curlTooLarge {
-            return failure(.badServerResponse, "A field of the response's header is larger than libcurl takes (100 KB).")
+            return failure(.badServerResponse, "A field of the response's header is larger than libcurl allows (100 KB).")
         }
         let error = URLError(
             curl: code, systemError: handle.long(CURLINFO_OS_ERRNO), text: handle.failureText, url: currentRequest.url)

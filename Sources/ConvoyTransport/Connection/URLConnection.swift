@@ -179,7 +179,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         earlierShortages = multi.descriptorShortages
         startTimer()
         guard multi.start(handle) == CURLM_OK else {
-            throw URLError(.cannotLoadFromNetwork, url: request.url, "libcurl takes no further transfer.")
+            throw URLError(.cannotLoadFromNetwork, url: request.url, "libcurl cannot add another transfer.")
         }
     }
 

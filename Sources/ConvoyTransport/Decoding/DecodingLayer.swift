@@ -53,7 +53,7 @@ final class DecodingLayer {
             let room = UnsafeMutableRawBufferPointer(rebasing: block[filled...])
             let step = try decoder.step(input, into: room)
             guard step.consumed > 0 || step.produced > 0 || input.isEmpty else {
-                throw DecodingFailure(coding: coding, reason: .corrupt("its decoder does not get on"))
+                throw DecodingFailure(coding: coding, reason: .corrupt("its decoder makes no progress"))
             }
             if outer == nil { wire.use(step.consumed) } else { unused.removeFirst(step.consumed) }
             mayHoldOutput = step.produced == room.count

@@ -47,7 +47,7 @@ package final class RequestHeader: @unchecked Sendable {
                     .badURL, url: url, "The header name \(name.debugDescription) is not a token (RFC 9110, 5.6.2).")
             }
             guard HTTPSyntax.isFieldValue(value) else {
-                throw URLError(.badURL, url: url, "The value of the header \(name) holds a control character.")
+                throw URLError(.badURL, url: url, "The value of the header \(name) contains a control character.")
             }
             switch KnownField(name) {
             case .contentLength:
