@@ -1,15 +1,15 @@
 import ConvoySupport
 import Foundation
 
-/// A resource that is served with a `ServerBehaviour`, and what a client may have of it.
+/// A resource that is served with a `ServerBehaviour`, and the bodies that a client may end with.
 ///
-/// Made by `TestServer.route(_:behaving:size:seed:)`. All of it may be used from any thread.
+/// Made by `TestServer.route(_:behaving:size:seed:)`. All members can be used from any thread.
 public final class BehavingResource: Sendable {
     /// A request for the resource, and how it was answered.
     public struct Answer: Hashable, Sendable {
         /// The `Range` field of the request.
         public var range: String?
-        /// The status; 0 where what was sent was not a response.
+        /// The status; 0 if the answer was not an HTTP response.
         public var status: Int
     }
 
@@ -19,11 +19,11 @@ public final class BehavingResource: Sendable {
         var acceptable: [Int: [Data]] = [:]
     }
 
-    /// How it is served.
+    /// The behaviour with which it is served.
     public let behaviour: ServerBehaviour
-    /// Bytes of the first version.
+    /// The size of the first version in bytes.
     public let size: Int
-    /// Where it is.
+    /// The path of the resource.
     public let path: String
     private let seed: UInt64
     private let script: BehaviourScript
@@ -47,8 +47,9 @@ public final class BehavingResource: Sendable {
     /// Every request so far with the status of its answer, in order.
     public var answers: [Answer] { state.withLock { $0.answers } }
 
-    /// The bodies that a client may end with when it ends with this status: for 200, every whole representation that
-    /// was current at one of the requests; for another status, the bodies that came with it. A 206 is no end.
+    /// The bodies with which a client may end, given its final status: for 200, every complete representation that was
+    /// current at one of the requests; for another status, the bodies that were sent with it. A client cannot end with
+    /// 206.
     public func acceptableBodies(status: Int = 200) -> [Data] {
         state.withLock { $0.acceptable[status] ?? [] }
     }
@@ -59,7 +60,8 @@ public final class BehavingResource: Sendable {
     }
 
     func response(to request: RecordedRequest, isElsewhere: Bool) -> TestServer.Response {
-        // The number is taken now and the answer logged at its place: two requests may be answered at once.
+        // The number is taken now, and the answer is logged under it later, as two requests may be answered at the same
+        // time.
         let range = request.headers["Range"]
         let number = state.withLock { state in
             state.answers.append(Answer(range: range, status: 0))
@@ -92,7 +94,7 @@ public final class BehavingResource: Sendable {
         return entity
     }
 
-    /// Keeps what a client that understands the answer may end with.
+    /// Records the bodies with which a client that interprets the answer correctly may end.
     private func note(_ response: TestServer.Response, _ number: Int, _ entity: Data) {
         var bodies = [(200, entity)]
         var isHTTP = true
@@ -104,7 +106,7 @@ public final class BehavingResource: Sendable {
             {
                 bodies.append((200, Data(body.prefix(count))))
             }
-            // A server may say anything in a 200; that it is the whole is what a client has to go by.
+            // A client must take the body of a 200 for the whole, whatever it is.
             if response.status == 200, body.isEmpty { bodies.append((200, Data())) }
             if response.status != 200, response.status != 206 { bodies.append((response.status, Data(body))) }
         default:

@@ -1,21 +1,21 @@
 import ConvoySupport
 import Foundation
 
-/// One request to a `BehavingResource`, and what its answer is made of.
+/// One request to a `BehavingResource`, and the data for its answer.
 struct BehaviourExchange: Sendable {
-    /// How many requests came before.
+    /// The number of earlier requests.
     let number: Int
-    /// Whether it was redirected here.
+    /// Whether the client was redirected here.
     let isElsewhere: Bool
     /// Which representation is current.
     let version: Int
     /// Its bytes.
     let entity: Data
-    /// The first byte that is asked for, of a request for a range that reaches to the end; else nil.
+    /// The first byte of the requested range, if that reaches to the end; otherwise nil.
     let asked: Int?
     /// The path of the resource without its directories.
     let name: String
-    /// The validators that an answer has, unless it is a part and the behaviour has others for parts.
+    /// The validators of the answer; a behaviour may have others for parts.
     var validators: TestServer.Headers = [:]
     /// Two random numbers from 0 to 1, the same for the same seed and number.
     let chance: Double
@@ -40,12 +40,12 @@ struct BehaviourExchange: Sendable {
     var size: Int { entity.count }
     var offset: Int { min(asked ?? 0, size) }
     var last: Int { size - 1 }
-    /// The last byte of the first half of the range that was asked for.
+    /// The last byte of the first half of the requested range.
     var middle: Int { (offset + last) / 2 }
     /// The entity as gzip.
     var encoded: Data { StoredGzip.member(entity) }
 
-    /// What names the representation, without quotes.
+    /// The entity tag of a version, without quotes.
     func opaqueTag(_ version: Int? = nil) -> String {
         var generator = SeededGenerator(seed, UInt64(truncatingIfNeeded: version ?? self.version), 0x7A6)
         return String(generator.next(), radix: 16)
@@ -54,7 +54,7 @@ struct BehaviourExchange: Sendable {
     var tag: String { "\"\(opaqueTag())\"" }
     /// An entity tag that is the same for every version.
     var constantTag: String { "\"\(opaqueTag(0))\"" }
-    /// A date years ago, a minute later with each version.
+    /// A date years ago, one minute later for each version.
     var modified: String { HTTPDate.string(Date(timeIntervalSince1970: 1_445_412_000 + 60 * Double(version))) }
     var constantModified: String { HTTPDate.string(Date(timeIntervalSince1970: 1_445_412_000)) }
 
@@ -67,8 +67,7 @@ struct BehaviourExchange: Sendable {
         answer(status, [("Accept-Ranges", "bytes")], body ?? entity)
     }
 
-    /// 206 with the bytes from one to another, both included, under the `Content-Range` that is theirs; unless
-    /// said otherwise, with the range that was asked for.
+    /// 206 with the bytes from `first` through `last` and the matching `Content-Range`; by default the requested range.
     func part(
         _ first: Int? = nil, through last: Int? = nil, of total: String? = nil, body: Data? = nil
     ) -> TestServer.Response {
@@ -76,7 +75,7 @@ struct BehaviourExchange: Sendable {
         return part("bytes \(first)-\(last)/\(total ?? String(size))", body: body ?? bytes(first, last))
     }
 
-    /// 206 with this `Content-Range`, and these bytes or those that were asked for.
+    /// 206 with this `Content-Range`, and these bytes; by default the requested ones.
     func part(_ contentRange: String?, body: Data? = nil) -> TestServer.Response {
         answer(206, contentRange.map { [("Content-Range", $0)] } ?? [], body ?? bytes(offset, last))
     }
@@ -89,18 +88,18 @@ struct BehaviourExchange: Sendable {
             .header("Content-Encoding", "gzip")
     }
 
-    /// 416, with a complete length if there is one, and a body that must not be mistaken for the resource's.
+    /// 416, with a complete length if one is given, and a body that must not be mistaken for the resource's.
     func unsatisfiable(_ length: Int?) -> TestServer.Response {
         let range = length.map { [("Content-Range", "bytes */\($0)")] } ?? []
         return answer(416, range, Data("no such range".utf8))
     }
 
-    /// An answer with another status, with the validators, and a short body where the status has one.
+    /// An answer with another status, with the validators, and a short body unless the status has none.
     func status(_ status: Int) -> TestServer.Response {
         answer(status, [], status == 204 || status == 304 ? nil : Data("status \(status)".utf8))
     }
 
-    /// 302 to the resource's other URL, as a reference that holds behind a reverse proxy too.
+    /// 302 to the resource's other URL, as a relative reference that also works behind a reverse proxy.
     func redirect() -> TestServer.Response {
         TestServer.Response.redirect(to: "\(name)/elsewhere")
     }

@@ -1,17 +1,16 @@
 import Foundation
 
-/// What a server behaviour is made of, and what may come of it. Unless a row of the table says otherwise, each part is
-/// as an honest server has it.
+/// The definition of a server behaviour, and its possible outcomes. By default, each part is that of an honest server.
 struct BehaviourScript: Sendable {
     typealias Answer = @Sendable (BehaviourExchange) -> TestServer.Response
 
-    /// When a condition on a range holds (RFC 9110, section 13.1.5).
+    /// How `If-Range` is evaluated (RFC 9110, section 13.1.5).
     enum IfRange: Sendable {
-        /// When it is the strong tag, or the date.
+        /// It holds if it is the strong tag, or the date.
         case evaluated
-        /// When it is the tag, strong or weak, or the date.
+        /// It holds if it is the tag, strong or weak, or the date.
         case comparedWeakly
-        /// Always.
+        /// It always holds.
         case ignored
     }
 
@@ -19,28 +18,28 @@ struct BehaviourScript: Sendable {
     var isHonest = false
     var isUndetectable = false
 
-    /// Which representation is current for a request: its number, and whether it was redirected.
+    /// The version that is current for a request, by the request's number and whether it was redirected.
     var version: @Sendable (_ number: Int, _ isElsewhere: Bool) -> Int = { _, _ in 0 }
     /// Whether each version is half as long as the one before.
     var shrinks = false
     var sendsDate = true
     var validators: @Sendable (BehaviourExchange) -> TestServer.Headers = { ["ETag": $0.tag] }
-    /// Those of a part, where they differ.
+    /// The validators of a part, if they differ.
     var partValidators: (@Sendable (BehaviourExchange) -> TestServer.Headers)?
     var ifRange = IfRange.evaluated
-    /// Answers before all else.
+    /// Answers before everything else, if not nil.
     var first: @Sendable (BehaviourExchange) -> TestServer.Response? = { _ in nil }
     var whole: Answer = { $0.whole() }
-    /// Answers a range whose condition holds.
+    /// Answers a range request whose condition holds.
     var part: Answer = { $0.part() }
-    /// Whether `part` also answers a range that begins at the end or behind it, in place of 416.
+    /// Whether `part`, instead of 416, also answers a range that begins at or after the end.
     var answersBehindEnd = false
     /// What the connection does to each answer.
     var wire: @Sendable (BehaviourExchange, TestServer.Response) -> TestServer.Response = { $1 }
 
     init(_ outcomes: ResumeOutcome...) { self.outcomes = Set(outcomes) }
 
-    /// With one part replaced; the table is made of these.
+    /// A copy with one part replaced, for building the table.
     func with<Value>(_ part: WritableKeyPath<Self, Value>, _ value: Value) -> Self {
         var copy = self
         copy[keyPath: part] = value
@@ -51,7 +50,7 @@ struct BehaviourScript: Sendable {
     var changing: Self { with(\.version, { number, _ in number }) }
     var ignoringIfRange: Self { with(\.ifRange, .ignored) }
     var honest: Self { with(\.isHonest, true) }
-    /// The whole in chunks.
+    /// The whole body is sent in chunks.
     var chunked: Self { with(\.whole, { $0.whole().framed(.chunked) }) }
 
     func answer(_ exchange: BehaviourExchange, ifRange condition: String?) -> TestServer.Response {

@@ -1,6 +1,6 @@
 import Foundation
 
-/// The bytes of an entity: the same for the same seed and version, and alike in no place for two different ones.
+/// The bytes of an entity: pseudo-random, and determined by the seed and the version.
 enum EntityBytes {
     static func data(seed: UInt64, version: Int, count: Int) -> Data {
         guard count > 0 else { return Data() }

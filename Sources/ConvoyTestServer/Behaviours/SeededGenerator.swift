@@ -1,4 +1,4 @@
-/// Random numbers that are the same for the same seed, so that a failure can be repeated (SplitMix64).
+/// A random number generator with a seed (SplitMix64), so that failures can be reproduced.
 struct SeededGenerator: RandomNumberGenerator, Sendable {
     private var state: UInt64
 

@@ -22,7 +22,7 @@ extension ServerBehaviour {
                     return $0.whole(encoded.prefix(encoded.count / 2)).header("Content-Encoding", "gzip")
                 })
         default:
-            // `unknownContentEncoding`: a client can hand over only the bytes as they are sent.
+            // `unknownContentEncoding`: a client can only deliver the bytes as they were sent.
             return BehaviourScript(.startedOver, .failed).with(
                 \.first, { $0.whole().header("Content-Encoding", "unheard-of") })
         }

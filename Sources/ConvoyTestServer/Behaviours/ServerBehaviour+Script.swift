@@ -1,6 +1,6 @@
 import Foundation
 
-/// What each behaviour is made of.
+/// The definition of each behaviour.
 extension ServerBehaviour {
     var script: BehaviourScript {
         switch self {
@@ -39,16 +39,16 @@ extension ServerBehaviour {
         }
     }
 
-    /// What may come of a download that is paused when half of its bytes are there, resumed, and not retried. A client
-    /// that gives up where it could start over is right too, but less useful.
+    /// The possible outcomes of a download that is paused half-way, resumed, and not retried. A client that gives up
+    /// where it could start over is also correct, but less useful.
     public var outcomes: Set<ResumeOutcome> { script.outcomes }
 
-    /// Whether every answer is as the RFC has it, so that a client which ends with an error has made a mistake. One
-    /// that cannot forget what it has written may fail, unless `.appended` is all that can come of it.
+    /// Whether every answer conforms to the RFC, so that a client must not fail. One that cannot discard what it has
+    /// written may fail, unless `.appended` is the only outcome.
     public var isHonest: Bool { script.isHonest }
 
-    /// Whether a client cannot know that the bytes are wrong: the server says that they are the same, and they are not.
-    /// What comes of it counts neither for a client nor against it; `outcomes` is empty.
+    /// Whether a client cannot detect that the bytes are wrong, as the server claims that they are the same. The result
+    /// counts neither for a client nor against it; `outcomes` is empty.
     public var isUndetectable: Bool { script.isUndetectable }
 }
 

@@ -1,37 +1,37 @@
-/// The ways in which servers treat a client that resumes a download, right and wrong: the table for
+/// The ways, right and wrong, in which servers treat a client that resumes a download; for
 /// `TestServer.route(_:behaving:size:seed:)`.
 ///
-/// Whatever a server does, a client has to end with the right bytes or with an error. `outcomes` says what may come of
-/// a download that is paused in its middle and resumed, `isHonest` where an error is a mistake of the client's, and
-/// `isUndetectable` where not even the best client can know that the bytes are wrong.
+/// Whatever a server does, a client must end with the right bytes or with an error. `outcomes` lists the possible
+/// outcomes of a download that is paused in the middle and resumed, `isHonest` tells that an error is the client's
+/// fault, and `isUndetectable` that no client can detect that the bytes are wrong.
 public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
-    // MARK: As RFC 9110 says
+    // MARK: As in RFC 9110
 
-    /// A strong `ETag`, `If-Range` and `Range` evaluated, 206 and 416 as they should be.
+    /// A strong `ETag`; `If-Range` and `Range` are evaluated; correct 206 and 416.
     case honest
     /// The same with a `Last-Modified` years before `Date`, and no `ETag`.
     case honestByDate
-    /// The same as `honest`, with the whole in chunks: the client is never told its length at first.
+    /// The same as `honest`, with the whole body in chunks: at first the client is not told its length.
     case honestInChunks
     /// Chunks with trailer fields that look like validators, lengths and ranges (RFC 9110, section 6.5).
     case misleadingTrailers
     /// 103 responses before the 206, with an `ETag`, a `Content-Length` and a `Content-Range` of their own.
     case misleadingInterimResponses
-    /// Always 200 and the whole, with `Accept-Ranges: none`.
+    /// Always 200 and the whole body, with `Accept-Ranges: none`.
     case ignoresRange
-    /// No validator at all, and other bytes each time; a range is served when it is asked for.
+    /// No validator at all, and other bytes each time; ranges are served.
     case noValidator
-    /// A weak `ETag` that stays while the bytes change, which is what weak means; `If-Range` never matches it.
+    /// A weak `ETag` that stays the same while the bytes change, as weak tags may; `If-Range` never matches it.
     case weakEntityTag
     /// Another representation with another `ETag` for each request.
     case changesBetweenRequests
     /// The same, each half as long as the one before.
     case shrinksBetweenRequests
-    /// 206 with half of the range that was asked for and a right `Content-Range`, which a server may do.
+    /// 206 with half of the requested range and a correct `Content-Range`, which is allowed.
     case partOfRange
     /// Every request is redirected to an honest URL.
     case redirectsAlways
-    /// The whole as gzip with a strong `ETag`; ranges are of the encoded bytes.
+    /// The whole body as gzip with a strong `ETag`; ranges refer to the encoded bytes.
     case gzip
     /// A gzip body of two members (RFC 1952, section 2.2).
     case gzipOfTwoMembers
@@ -40,9 +40,9 @@ public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
 
     // MARK: Validators
 
-    /// Another representation for each request, and `If-Range` ignored: a 206 of it, with its own `ETag`.
+    /// Another representation for each request, and `If-Range` is ignored: a 206 of the new one, with its own `ETag`.
     case ignoresIfRange
-    /// The same, with the whole in chunks.
+    /// The same, with the whole body in chunks.
     case ignoresIfRangeInChunks
     /// The same, with `Last-Modified` as the only validator.
     case ignoresIfRangeByDate
@@ -50,35 +50,35 @@ public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
     case partWithoutEntityTag
     /// The same with dates, and the 206 has no `Last-Modified`.
     case partWithoutLastModified
-    /// A strong `ETag` on the 200, the same as a weak one on the 206 of other bytes.
+    /// A strong `ETag` on the 200, and the same tag as a weak one on the 206 of other bytes.
     case partWithWeakEntityTag
-    /// A 206 of something else, and says so by its `ETag`.
+    /// A 206 of something else, as its `ETag` shows.
     case partWithOtherEntityTag
     /// Validators on the 206 only, and other bytes each time.
     case validatorsOnPartOnly
     /// A weak `ETag` that `If-Range` matches as if it were strong, and other bytes each time.
     case weakEntityTagTakenForStrong
-    /// `w/"…"`, which is no entity tag, and other bytes each time.
+    /// `w/"…"`, which is not an entity tag, and other bytes each time.
     case lowercaseWeakEntityTag
-    /// An `ETag` without quotes; the bytes stay.
+    /// An `ETag` without quotes; the bytes stay the same.
     case unquotedEntityTag
-    /// An `ETag` with a quote inside; the bytes stay.
+    /// An `ETag` with a quote inside; the bytes stay the same.
     case quoteInsideEntityTag
-    /// `ETag: ""`, which is a strong one; the bytes stay.
+    /// `ETag: ""`, which is a strong tag; the bytes stay the same.
     case emptyEntityTag
     /// Two `ETag` fields, one of which never changes, and other bytes each time.
     case twoEntityTags
-    /// `Last-Modified` changes, the strong `ETag` and the bytes stay.
+    /// `Last-Modified` changes; the strong `ETag` and the bytes stay the same.
     case lastModifiedChangesAlone
-    /// `Last-Modified` is the second of the response, and the bytes change within it.
+    /// `Last-Modified` is the time of the response, and the bytes change within that second.
     case youngLastModified
     /// `Last-Modified` is after `Date`, and the bytes change.
     case futureLastModified
-    /// An old `Last-Modified` that stays, no `Date`, and other bytes each time.
+    /// An old `Last-Modified` that stays the same, no `Date`, and other bytes each time.
     case lastModifiedWithoutDate
-    /// A `Last-Modified` that is no date, and other bytes each time.
+    /// A `Last-Modified` that is not a date, and other bytes each time.
     case unreadableLastModified
-    /// Dates with years that no machine word holds, and other bytes each time.
+    /// Dates with years that overflow a machine word, and other bytes each time.
     case overflowingDates
     /// One strong `ETag` that never changes, and other bytes each time.
     case entityTagNeverChanges
@@ -87,11 +87,11 @@ public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
 
     // MARK: Ranges
 
-    /// The range begins one byte before or after what was asked, and says so.
+    /// The range begins one byte before or after the requested one, with a matching `Content-Range`.
     case rangeOffByOne
-    /// The right bytes under a `Content-Range` that begins one later.
+    /// The right bytes under a `Content-Range` that begins one byte later.
     case contentRangeOffByOne
-    /// Bytes from another offset under the `Content-Range` that was asked for.
+    /// Bytes from another offset under the requested `Content-Range`.
     case bytesFromAnotherOffset
     /// The right bytes under a `Content-Range` with another complete length.
     case otherCompleteLength
@@ -107,70 +107,70 @@ public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
     case otherRangeUnit
     /// A `Content-Range` with negative numbers.
     case negativeContentRange
-    /// A `Content-Range` with numbers that no machine word holds.
+    /// A `Content-Range` with numbers that overflow a machine word.
     case overflowingContentRange
     /// `multipart/byteranges` for a single range.
     case multipartByteranges
     /// The same, with a `Content-Range` of the whole response.
     case multipartByterangesWithContentRange
-    /// The whole as a 206 from its first byte.
+    /// The whole body as a 206 from its first byte.
     case wholeAsPart
     /// A 206 to a request that had no `Range`.
     case unaskedPart
-    /// The whole at first; a 206 ever after, also to requests without `Range`.
+    /// The whole body at first, then always a 206, even without `Range`.
     case unaskedPartLater
-    /// 200 with no more than the rest.
+    /// 200 with only the rest of the body.
     case restAsWhole
 
     // MARK: Lengths
 
-    /// The whole in chunks; the 206 is half of what was asked, and says how long the whole is.
+    /// The whole body in chunks; the 206 is half of the requested range, and tells the total length.
     case partOfPartAfterChunks
-    /// The whole in chunks; the 206 is half of what was asked, of `*` bytes in all.
+    /// The whole body in chunks; the 206 is half of the requested range, with the total `*`.
     case partOfPartWithUnknownTotal
-    /// The whole in chunks; a right `Content-Range`, and the body ends early with the connection.
+    /// The whole body in chunks; a correct `Content-Range`, but the body ends early with the connection.
     case partCutAtConnectionClose
-    /// The whole in chunks; a right `Content-Range`, and the chunks end early and in order.
+    /// The whole body in chunks; a correct `Content-Range`, but the chunks end early, with a proper last chunk.
     case partEndsEarlyInChunks
-    /// The whole in chunks; a right `Content-Range`, and a `Content-Length` that is smaller and kept.
+    /// The whole body in chunks; a correct `Content-Range`, but fewer bytes, with a matching `Content-Length`.
     case partWithSmallerContentLength
-    /// A right `Content-Range` and body, and a `Content-Length` that is five bytes larger.
+    /// A correct `Content-Range` and body, but a `Content-Length` that is five bytes larger.
     case partWithLargerContentLength
-    /// Five bytes more than the `Content-Range` says, and a `Content-Length` that counts them.
+    /// Five bytes more than the `Content-Range` says, and a `Content-Length` that includes them.
     case partWithExtraBytes
-    /// The same, with the whole in chunks.
+    /// The same, with the whole body in chunks.
     case partWithExtraBytesAfterChunks
     /// Five bytes more than the `Content-Range` says, in chunks.
     case partWithExtraBytesInChunks
-    /// A `Content-Length` that no machine word holds, on the 206.
+    /// A `Content-Length` that overflows a machine word, on the 206.
     case overflowingContentLength
     /// Chunks, and a `Content-Length` of half the body beside them (RFC 9112, section 6.3).
     case contentLengthBesideChunks
 
     // MARK: Encodings
 
-    /// Identity at first; to a `Range` the whole as gzip.
+    /// Identity at first; in response to a `Range` the whole body as gzip.
     case gzipAnswerToRange
-    /// Identity at first; the 206 is of the gzip bytes, and says so.
+    /// Identity at first; the 206 is a part of the gzip bytes, with a `Content-Encoding`.
     case gzipPart
-    /// gzip at first; the 206 is of the identity bytes.
+    /// gzip at first; the 206 is a part of the identity bytes.
     case identityPartOfGzip
     /// The same with the gzip in chunks, under two `Content-Encoding` fields: `gzip`, then `identity`.
     case gzipThenIdentity
     /// `Transfer-Encoding: gzip, chunked`.
     case gzipTransferCoding
-    /// A gzip body that stops early under a `Content-Length` that fits.
+    /// A truncated gzip body with a matching `Content-Length`.
     case gzipCutShort
     /// A `Content-Encoding` that no client knows.
     case unknownContentEncoding
 
     // MARK: Statuses
 
-    /// 416 with the true length, whatever is asked for.
+    /// 416 with the true length to every `Range`.
     case alwaysUnsatisfiable
-    /// 416 that gives what the client has as the complete length, though the client was told another.
+    /// 416 with the client's offset as the complete length, though the client was told another one.
     case unsatisfiableAtOffset
-    /// The same where the client was told none: the whole came in chunks.
+    /// The same, but the client was told no length, as the whole body came in chunks.
     case unsatisfiableAtOffsetAfterChunks
     /// 416 without a `Content-Range`.
     case unsatisfiableWithoutLength
@@ -186,7 +186,7 @@ public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
     case gone
     /// 500 to a `Range`.
     case serverError
-    /// 503 to the first request, honest then.
+    /// 503 to the first request, then honest.
     case unavailableAtFirst
     /// 503 to the second request, honest otherwise.
     case unavailableOnResume
@@ -204,16 +204,16 @@ public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
 
     // MARK: Connections
 
-    /// Most answers are closed in order before their `Content-Length` is reached.
+    /// Most answers are closed normally before their `Content-Length` is reached.
     case cutAtContentLength
-    /// Most answers are reset in their middle.
+    /// Most answers are reset in the middle.
     case resets
-    /// Most answers stop in their middle, with the connection open: only a timeout ends them.
+    /// Most answers stop in the middle, with the connection open: only a timeout ends them.
     case stalls
     /// Most answers, in chunks, are closed inside or between them.
     case cutInChunks
-    /// Neither `Content-Length` nor chunks, and most answers are cut short: a cut 200 is a right answer then, because
-    /// nothing tells it from a whole one (RFC 9112, section 6.3).
+    /// Neither `Content-Length` nor chunks, and most answers are truncated: a truncated 200 is then acceptable, as
+    /// nothing distinguishes it from a complete one (RFC 9112, section 6.3).
     case cutAtConnectionClose
     /// The head of a 206 with no body after it, as if the request had been a HEAD; the connection stays open.
     case answersLikeHEAD

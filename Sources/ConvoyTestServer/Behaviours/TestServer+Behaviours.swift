@@ -11,17 +11,18 @@ extension TestServer {
     /// }
     /// ```
     ///
-    /// It is answered on a handler thread, at the path and at "PATH/elsewhere", to where some behaviours redirect.
+    /// Requests are answered on a handler thread, at the path and at "PATH/elsewhere", to which some behaviours
+    /// redirect.
     ///
     /// - Parameters:
     ///   - path: The path, without a query.
-    ///   - size: Bytes of the entity.
-    ///   - seed: What its bytes, and all that is random in the behaviour, are made from.
-    ///   - slice: How many bytes of a body are sent at once; 0 is all.
+    ///   - size: The size of the entity in bytes.
+    ///   - seed: The seed of its bytes and of everything random in the behaviour.
+    ///   - slice: How many bytes of a body are sent at once; 0 for all.
     ///   - delay: Seconds between two slices.
-    ///   - adjust: Called with each request and its response, which it may change: to hold the first in its middle, for
-    ///     instance.
-    /// - Returns: What was served, and what a client may end with.
+    ///   - adjust: Called with each request and its response, which it may change, for example to hold the first one in
+    ///     the middle.
+    /// - Returns: The resource, which records its requests and the acceptable results.
     @discardableResult
     public func route(
         _ path: String, behaving behaviour: ServerBehaviour, size: Int, seed: UInt64 = 1, slice: Int = 0,
@@ -35,7 +36,7 @@ extension TestServer {
         return resource
     }
 
-    /// Takes away the routes of a resource.
+    /// Removes the routes of a resource.
     public func removeRoute(_ resource: BehavingResource) {
         removeRoute(resource.path)
         removeRoute(resource.path + "/elsewhere")

@@ -1,9 +1,9 @@
 import Foundation
 
-/// A 64-bit checksum of a body that was too large to keep. It finds accidents, not attacks.
+/// A 64-bit checksum for bodies that are too large to keep. It detects accidental errors, not attacks.
 ///
-/// It takes eight bytes at a step, so that it keeps up with a loopback upload in a debug build as well. Any division
-/// of the same bytes into parts gives the same value.
+/// It processes eight bytes per step, so that it keeps up with loopback uploads even in a debug build. The value does
+/// not depend on how the bytes are divided.
 public struct BodyChecksum: Hashable, Sendable, CustomStringConvertible {
     private var hash: UInt64 = 0x9E37_79B9_7F4A_7C15
     private var tail: UInt64 = 0
@@ -36,7 +36,7 @@ public struct BodyChecksum: Hashable, Sendable, CustomStringConvertible {
         while index < bytes.count { take(bytes[index]); index += 1 }
     }
 
-    /// The number that stands for all bytes so far.
+    /// The checksum of all bytes so far.
     public var value: UInt64 {
         var end = self
         end.mix(tail)

@@ -1,8 +1,8 @@
 import Foundation
 
-/// Bytes that can be made, and checked, at any offset without being held: the byte at offset n is n modulo 251.
+/// Bytes that can be generated and checked at any offset without being stored: the byte at offset n is n modulo 251.
 ///
-/// 251 is a prime, so that no block, page or chunk size divides it and a body that lost or repeated a block shows.
+/// 251 is a prime, so it divides no block, page or chunk size, and a lost or repeated block is detected.
 public enum PatternBytes {
     /// The period, in bytes.
     public static let period = 251
@@ -14,7 +14,7 @@ public enum PatternBytes {
         UInt8(reduced(offset))
     }
 
-    /// The first offset at which the pattern goes on in the same way; 0 for a negative one.
+    /// The first offset at which the pattern continues in the same way; 0 for a negative one.
     static func reduced(_ offset: Int) -> Int { max(0, offset) % period }
 
     /// `count` bytes beginning at `offset`; a negative offset is 0.

@@ -1,19 +1,19 @@
 import ConvoySupport
 import Foundation
 
-/// A client's connection and the request that is being dealt with on it. Lives on the server's thread.
+/// A client's connection and its current request. Used on the server's thread.
 final class ClientConnection {
     enum Phase {
-        /// Waits for, or reads, a request.
+        /// Waiting for or reading a request.
         case reading
-        /// A handler has been asked.
+        /// A handler has been called.
         case answering
         /// The response is being sent.
         case writing
-        /// The response waits for a time, a gate or, when it stalls, for nothing.
+        /// The response waits for a time or a gate, or stalls.
         case pausing
-        /// Everything is sent; what the client still sends is thrown away until it closes, because closing first would
-        /// reset the connection and could take the response with it (RFC 9112 section 9.6).
+        /// Everything is sent; what the client still sends is discarded until it closes, as closing first would reset
+        /// the connection and could lose the response (RFC 9112 section 9.6).
         case draining
         case closed
     }
@@ -21,7 +21,7 @@ final class ClientConnection {
     let id: UInt64
     let descriptor: Int32
     var phase = Phase.reading
-    /// What epoll watches at present.
+    /// The events that epoll watches now.
     var interest: UInt32 = 0
     /// The client has closed its side.
     var peerHasClosed = false
@@ -44,11 +44,11 @@ final class ClientConnection {
     var writer: ResponseWriter?
     /// What to do once `output` has been sent.
     var pendingStep: ResponseWriter.Step?
-    /// Counts requests, so that a late answer or gate cannot reach the next one.
+    /// The number of the request, so that a late answer or gate cannot affect the next one.
     var exchange: UInt64 = 0
-    /// Ends a pause, or the draining. Made with the first of them.
+    /// Ends a pause or the draining. Made on first use.
     var timer: RunLoopTimer?
-    /// Milliseconds that a reset has waited for the client to take what was sent before it.
+    /// How many milliseconds a reset has waited for the client to acknowledge what was sent before it.
     var resetAttempts = 0
     /// Whether the request counts as active in the statistics.
     var isActive = false
@@ -62,7 +62,7 @@ final class ClientConnection {
     var hasOutput: Bool { outputStart < output.count }
     var inputCount: Int { input.count - inputStart }
 
-    /// The parser's next event. What the parser has used up is taken off the input.
+    /// The parser's next event. The bytes that the parser has consumed are removed from the input.
     func nextEvent() -> RequestParser.Event {
         let (consumed, event) = input.withUnsafeBytes {
             parser.next(UnsafeRawBufferPointer(rebasing: $0[inputStart...]))
@@ -90,7 +90,7 @@ final class ClientConnection {
         if !discardsBody { body.append(contentsOf: bytes) }
     }
 
-    /// The request so far, as it is recorded.
+    /// The request so far, for the record.
     func recorded(_ head: RequestHead, trailers: TestServer.Headers, now: UInt64) -> RecordedRequest {
         let (path, query) = head.pathAndQuery
         return RecordedRequest(

@@ -4,7 +4,7 @@ import Foundation
 extension TestServer {
     /// Binds to 127.0.0.1 and starts to serve.
     ///
-    /// - Throws: `TestServerError.system` when a socket cannot be made or the port is taken.
+    /// - Throws: `TestServerError.system` if a socket cannot be made or the port is in use.
     public convenience init(_ configuration: Configuration = Configuration()) throws(TestServerError) {
         let (listener, port) = try Sockets.listen(port: configuration.port, backlog: configuration.backlog)
         let state = ServerState(configuration)
@@ -19,13 +19,13 @@ extension TestServer {
     }
 }
 
-/// The thread that serves all connections, as the server sees it.
+/// The thread that serves all connections.
 final class ConnectionThread: ServerEngine {
     private let inbox: Inbox
     private let identity = Locked<pthread_t?>(nil)
     private let isOver = DispatchSemaphore(value: 0)
 
-    /// Starts to serve what connects to the listener, whose descriptor it takes over unless it throws.
+    /// Starts to serve connections to the listener, whose descriptor it owns unless this throws.
     init(serving state: ServerState, listener: Int32) throws(TestServerError) {
         let epoll = try Sockets.makeEpoll()
         let event: Int32

@@ -1,14 +1,14 @@
 import ConvoySupport
 import Foundation
 
-/// Messages from other threads to the server's, with one wake-up for all that are posted before it takes them.
+/// Messages from other threads to the server's thread, with one wake-up for all messages posted before it takes them.
 final class Inbox: Sendable {
     enum Message: Sendable {
         /// A handler's answer to a request of a connection.
         case answer(connection: UInt64, exchange: UInt64, TestServer.Response)
         /// A gate has been opened.
         case proceed(connection: UInt64, exchange: UInt64)
-        /// Wake a caller that waits for a change, at this time on the monotonic clock.
+        /// Wake a caller that waits for a change, at a time on the monotonic clock.
         case expire(waiter: UInt64, at: UInt64)
         /// Close every connection.
         case dropConnections
@@ -53,7 +53,7 @@ final class Inbox: Sendable {
         }
     }
 
-    /// Closes it: the messages in it, and later ones, are dropped.
+    /// Closes the inbox, and drops the messages in it and later ones.
     func close() {
         let dropped = state.withLock { state in
             if state.event >= 0 { Glibc.close(state.event) }

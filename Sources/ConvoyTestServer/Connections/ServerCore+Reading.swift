@@ -9,7 +9,7 @@ extension ServerCore {
         advance(connection)
     }
 
-    /// Reads what has arrived. False when the connection is lost.
+    /// Reads what has arrived. False if the connection is lost.
     private func receive(_ connection: ClientConnection) -> Bool {
         // A few rounds at most, so that one fast upload does not keep the others waiting.
         for _ in 0..<8 {
@@ -31,7 +31,7 @@ extension ServerCore {
         return true
     }
 
-    /// Goes on as far as is possible without the socket, a timer, a gate or a handler.
+    /// Continues as far as possible without waiting for the socket, a timer, a gate or a handler.
     func advance(_ connection: ClientConnection) {
         while true {
             switch connection.phase {
@@ -49,7 +49,7 @@ extension ServerCore {
             case .writing:
                 guard write(connection) else { return updateInterest(connection) }
             case .pausing:
-                // Nothing is on its way, so an end of the client's side can only mean that it has gone.
+                // Nothing is being sent, so if the client has closed its side, it has gone.
                 if connection.peerHasClosed { return close(connection) }
                 return updateInterest(connection)
             case .draining:
@@ -98,7 +98,7 @@ extension ServerCore {
         }
     }
 
-    /// A request is complete: it is recorded and answered.
+    /// Records and answers a complete request.
     private func received(_ trailers: TestServer.Headers, _ connection: ClientConnection) {
         guard let head = connection.head else { return }
         let request = connection.recorded(head, trailers: trailers, now: now)

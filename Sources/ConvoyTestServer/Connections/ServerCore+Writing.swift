@@ -11,10 +11,11 @@ extension ServerCore {
         connection.phase = .writing
     }
 
-    /// Sends what the socket takes. True when the phase has changed and there may be more to do at once, false when
-    /// the socket has to be waited for.
+    /// Sends what the socket accepts. True if the phase has changed, so that there may be more to do at once; false if
+    /// the socket must be waited for.
     func write(_ connection: ClientConnection) -> Bool {
-        // A bound on one turn keeps a fast client of a large body from starving the others; epoll comes back at once.
+        // The budget keeps a fast client of a large body from starving the others; epoll reports the socket again at
+        // once.
         var budget = 1 << 21
         while budget > 0 {
             if connection.hasOutput {
@@ -32,14 +33,14 @@ extension ServerCore {
                 close(connection)
                 return true
             }
-            // Head and first bytes of the body leave in one segment when nothing parts them.
+            // The head and the first bytes of the body are sent in one segment if possible.
             if case .more = step, connection.output.count - connection.outputStart < 1 << 16 { continue }
             connection.pendingStep = step
         }
         return false
     }
 
-    /// Acts on a step of the writer. True when the phase has changed.
+    /// Acts on a step of the writer. True if the phase has changed.
     private func perform(_ step: ResponseWriter.Step, _ connection: ClientConnection) -> Bool {
         switch step {
         case .more: return false
@@ -48,7 +49,7 @@ extension ServerCore {
             wake(connection, at: deadline)
         case .hold(let gate):
             connection.phase = .pausing
-            // A wake-up of an earlier pause must not open this one.
+            // The wake-up of an earlier pause must not end this one.
             cancelWake(connection)
             let inbox = inbox, id = connection.id, exchange = connection.exchange
             gate.whenOpen { inbox.post(.proceed(connection: id, exchange: exchange)) }
@@ -58,7 +59,7 @@ extension ServerCore {
         case .close: finish(connection, keepsAlive: false)
         case .finished: finish(connection, keepsAlive: connection.writer?.keepsAlive ?? false)
         case .reset:
-            // RST throws away what the client's system has not acknowledged: "after n bytes" would not be kept.
+            // RST discards bytes that the client's system has not acknowledged, which would break "after n bytes".
             if Sockets.unacknowledgedBytes(connection.descriptor) > 0, connection.resetAttempts < 2000 {
                 connection.resetAttempts += 1
                 connection.pendingStep = .reset
@@ -72,7 +73,7 @@ extension ServerCore {
         return true
     }
 
-    /// The response is over: on to the next request, or the end of the connection.
+    /// Ends the response, and continues with the next request or the end of the connection.
     private func finish(_ connection: ClientConnection, keepsAlive: Bool) {
         let readToEnd = !connection.parser.isInsideRequest
         completed(connection)
@@ -99,7 +100,7 @@ extension ServerCore {
         }
     }
 
-    /// Sends what is to be sent, as far as the socket takes it. False when the connection is lost.
+    /// Sends the output, as far as the socket accepts it. False if the connection is lost.
     func flush(_ connection: ClientConnection) -> Bool {
         while connection.hasOutput {
             let count = connection.output.withUnsafeBytes { bytes in

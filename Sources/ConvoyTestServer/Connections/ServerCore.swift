@@ -4,7 +4,7 @@ import Foundation
 
 /// The server's thread: one epoll loop for the listener, every connection, their timers and the inbox.
 ///
-/// No other thread touches it, and no user's code runs on it.
+/// Only this thread uses it, and no user code runs on it.
 final class ServerCore {
     let state: ServerState
     let inbox: Inbox
@@ -12,7 +12,7 @@ final class ServerCore {
     private let epoll: Int32
     private var connections: [UInt64: ClientConnection] = [:]
     private var timers = TimerHeap()
-    /// Ends a rest of the listener.
+    /// Watches the listener again after a pause.
     private lazy var listenerTimer = RunLoopTimer { [unowned self] in watchListener(for: EPOLLIN.rawValue) }
     private var lastConnection: UInt64 = 0
     private var isStopping = false
@@ -22,7 +22,7 @@ final class ServerCore {
     private static let listenerToken = UInt64.max
     private static let inboxToken = UInt64.max - 1
 
-    /// Takes over the descriptors, except that of the inbox.
+    /// Takes ownership of the descriptors, except for the inbox's.
     init(state: ServerState, inbox: Inbox, listener: Int32, epoll: Int32, event: Int32) {
         self.state = state
         self.inbox = inbox
@@ -53,7 +53,7 @@ final class ServerCore {
         guard let earliest = timers.nextDeadline else { return -1 }
         let current = MonotonicClock.now
         guard earliest > current else { return 0 }
-        // Rounded up: waking a fraction of a millisecond early would turn the rest into a busy loop.
+        // Rounded up: waking a fraction of a millisecond early would cause a busy loop.
         return Int32(min((earliest - current + 999_999) / 1_000_000, 3_600_000))
     }
 
@@ -116,7 +116,8 @@ final class ServerCore {
         }
     }
 
-    /// Out of descriptors: the waiting connection would wake the loop without end, so the listener rests a moment.
+    /// Stops accepting for a moment, as there are no descriptors left, and the waiting connection would wake the loop
+    /// endlessly.
     private func pauseAccepting() {
         watchListener(for: 0)
         timers.schedule(listenerTimer, at: now + 20_000_000)
@@ -128,7 +129,7 @@ final class ServerCore {
 
     // MARK: Timers
 
-    /// Wakes a connection at this time, and at no time that was set for it before.
+    /// Wakes a connection at a time, which replaces an earlier one.
     func wake(_ connection: ClientConnection, at deadline: MonotonicTime) {
         let timer =
             connection.timer
@@ -139,7 +140,7 @@ final class ServerCore {
         timers.schedule(timer, at: deadline)
     }
 
-    /// Does not wake a connection at the time that was set for it.
+    /// Cancels the wake-up of a connection.
     func cancelWake(_ connection: ClientConnection) {
         if let timer = connection.timer { timers.cancel(timer) }
     }
@@ -156,7 +157,7 @@ final class ServerCore {
 
     // MARK: Connections
 
-    /// Watches for what the phase needs, and for nothing that would wake the loop needlessly.
+    /// Watches only the events that the phase needs.
     func updateInterest(_ connection: ClientConnection) {
         guard connection.phase != .closed else { return }
         var events: UInt32 = 0
@@ -171,7 +172,7 @@ final class ServerCore {
         Sockets.watch(epoll, EPOLL_CTL_MOD, connection.descriptor, events: events, token: connection.id)
     }
 
-    /// Closes a connection, whatever it was doing. With `resetting`, by RST.
+    /// Closes a connection in any phase. With `resetting`, by RST.
     func close(_ connection: ClientConnection, resetting: Bool = false) {
         guard connection.phase != .closed else { return }
         let unfinished = connection.head.map { connection.recorded($0, trailers: [:], now: now) }

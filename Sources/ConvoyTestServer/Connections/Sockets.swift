@@ -1,7 +1,7 @@
 import CEpoll
 import Foundation
 
-/// Descriptors: the system calls of the server, without any state.
+/// The system calls of the server, without any state.
 enum Sockets {
     /// A listening socket on 127.0.0.1; port 0 takes a free one.
     static func listen(port: UInt16, backlog: Int32) throws(TestServerError) -> (descriptor: Int32, port: UInt16) {
@@ -26,7 +26,7 @@ enum Sockets {
         }
     }
 
-    /// The next waiting connection, ready for use; or the reason why there is none.
+    /// The next waiting connection, ready for use; or the error code if there is none.
     static func accept(_ listener: Int32) -> (descriptor: Int32, code: Int32) {
         let descriptor = accept4(listener, nil, nil, kind(SOCK_NONBLOCK) | kind(SOCK_CLOEXEC))
         guard descriptor >= 0 else { return (-1, errno) }
@@ -46,7 +46,7 @@ enum Sockets {
         return descriptor
     }
 
-    /// Adds, changes or removes (events nil) what is watched.
+    /// Adds or changes a watched descriptor.
     @discardableResult
     static func watch(_ epoll: Int32, _ operation: Int32, _ descriptor: Int32, events: UInt32, token: UInt64) -> Bool {
         var event = epoll_event()

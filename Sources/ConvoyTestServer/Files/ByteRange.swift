@@ -4,10 +4,10 @@ import ConvoySupport
 enum ByteRange: Equatable {
     /// From the first offset to the last, or to the end.
     case from(Int, last: Int?)
-    /// So many bytes at the end.
+    /// This many bytes at the end.
     case suffix(Int)
 
-    /// What a Range field asks for: nil when it must be ignored, because it is not a single byte range.
+    /// Parses a Range field; nil if it must be ignored, because it is not a single byte range.
     static func single(_ field: String) -> ByteRange? {
         guard let equals = field.firstIndex(of: "="), HTTPSyntax.trimmed(field[..<equals]).lowercased() == "bytes" else {
             return nil
@@ -24,7 +24,7 @@ enum ByteRange: Equatable {
         return .from(start, last: end)
     }
 
-    /// The offsets that are meant in a representation of this length; nil when there are none (416).
+    /// The offsets in a representation of this length; nil if there are none (416).
     func resolved(in length: Int) -> Range<Int>? {
         switch self {
         case .from(let first, let last):
@@ -36,7 +36,7 @@ enum ByteRange: Equatable {
         }
     }
 
-    /// A number too large for this machine is as good as the largest.
+    /// A number that is too large counts as the largest.
     private static func number(_ digits: Substring) -> Int? {
         guard !digits.isEmpty, digits.utf8.allSatisfy(ASCII.isDigit) else { return nil }
         return Int(digits) ?? .max

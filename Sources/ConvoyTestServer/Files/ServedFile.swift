@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// Bytes under a path, with their validators, as a static file server would answer them.
+/// Bytes with validators, served like a static file.
 struct ServedFile: Sendable {
     var content: TestServer.Response.Body
     var contentType: String
@@ -9,7 +9,7 @@ struct ServedFile: Sendable {
     var lastModified: Date?
     var ranges: TestServer.RangeBehaviour
 
-    /// RFC 9110 section 13.2.2: the order in which preconditions are evaluated.
+    /// The response to a request, with preconditions evaluated in the order of RFC 9110 section 13.2.2.
     func response(to request: RecordedRequest) -> TestServer.Response {
         guard request.method == "GET" || request.method == "HEAD" else {
             return .status(405, headers: ["Allow": "GET, HEAD"])
@@ -75,12 +75,12 @@ struct ServedFile: Sendable {
         return response
     }
 
-    /// To the whole second, as it is on the wire.
+    /// Rounded down to the second, as on the wire.
     private var modified: Date? {
         lastModified.map { Date(timeIntervalSince1970: $0.timeIntervalSince1970.rounded(.down)) }
     }
 
-    /// RFC 9110 section 13.1.5: a strong comparison, or exactly the date.
+    /// Whether an If-Range condition holds (RFC 9110 section 13.1.5): a strong comparison, or exactly the date.
     private func ifRangeHolds(_ condition: String?) -> Bool {
         guard let condition else { return true }
         if condition.hasPrefix("\"") || condition.hasPrefix("W/") {

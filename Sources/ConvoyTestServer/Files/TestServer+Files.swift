@@ -2,18 +2,18 @@ import Foundation
 
 extension TestServer {
     /// Serves bytes as a static file: GET and HEAD, ETag and Last-Modified, conditional requests (RFC 9110 section 13)
-    /// and single byte ranges (section 14). More than one range gives the whole file with 200.
+    /// and single byte ranges (section 14). A request for several ranges gives the whole file with 200.
     ///
     /// Serving again under the same path replaces the file, so that it can change between two requests.
     ///
     /// - Parameters:
     ///   - data: The file.
     ///   - path: The path, or a prefix that ends in "*".
-    ///   - etag: The entity tag as it is on the wire, quotes and "W/" included.
+    ///   - etag: The entity tag as on the wire, including quotes and "W/".
     ///   - lastModified: Sent, and compared, in whole seconds.
     ///   - ranges: How a Range field is answered.
-    ///   - adjust: Called on a handler thread with the request and the response, which it may change: to let the first
-    ///     transfer break off and the resumed one go through, for instance.
+    ///   - adjust: Called on a handler thread with the request and the response, which it may change, for example to
+    ///     break off the first transfer and let the resumed one succeed.
     public func serve(
         _ data: Data, at path: String, type: String = "application/octet-stream", etag: String? = nil,
         lastModified: Date? = nil, ranges: RangeBehaviour = .honoured,
@@ -24,7 +24,8 @@ extension TestServer {
         serve(file, at: path, adjust)
     }
 
-    /// Serves a file of `count` bytes of `PatternBytes` which are made while they are sent: many GiB cost no memory.
+    /// Serves a file of `count` bytes of `PatternBytes`, which are generated while they are sent: many GiB take no
+    /// memory.
     public func servePattern(
         count: Int, at path: String, etag: String? = nil, lastModified: Date? = nil,
         ranges: RangeBehaviour = .honoured, adjust: (@Sendable (RecordedRequest, Response) -> Response)? = nil

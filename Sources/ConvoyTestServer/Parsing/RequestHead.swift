@@ -2,7 +2,7 @@ import ConvoySupport
 
 /// A request line and a header section, checked against RFC 9112.
 struct RequestHead {
-    /// How the end of the request's body is marked.
+    /// How the end of the request's body is determined.
     enum BodyFraming: Equatable {
         case none
         case length(Int)
@@ -19,8 +19,8 @@ struct RequestHead {
 
     var isHTTP10: Bool { version == "HTTP/1.0" }
 
-    /// The path of the target, and its query if it has one. Of an absolute target (RFC 9112 section 3.2.2) the
-    /// scheme and the authority are left out.
+    /// The path of the target, and its query if it has one. The scheme and authority of an absolute target (RFC 9112
+    /// section 3.2.2) are omitted.
     var pathAndQuery: (path: String, query: String?) {
         var rest = Substring(target)
         if !target.hasPrefix("/"), let scheme = target.firstRange(ofASCII: "://") {
@@ -33,7 +33,7 @@ struct RequestHead {
     }
 }
 
-/// Why a request was refused: the status that is answered, and a sentence.
+/// Why a request was refused: the status of the answer, and a sentence.
 struct RequestFailure: Error, Equatable {
     var status: Int
     var reason: String
@@ -45,7 +45,7 @@ struct RequestFailure: Error, Equatable {
 }
 
 extension RequestHead {
-    /// Reads the lines of a head. Each is without its CRLF; the first is the request line.
+    /// Parses the lines of a head, without their CRLF. The first is the request line.
     init(lines: [UnsafeRawBufferPointer]) throws(RequestFailure) {
         guard let first = lines.first else { throw RequestFailure(400, "empty request") }
         let words = first.split(separator: 0x20, omittingEmptySubsequences: false)
@@ -86,7 +86,7 @@ extension RequestHead {
         return headers
     }
 
-    /// RFC 9112 section 6.3. Everything that two readers could understand in two ways is refused.
+    /// RFC 9112 section 6.3. Everything ambiguous is refused.
     private static func framing(_ headers: TestServer.Headers) throws(RequestFailure) -> BodyFraming {
         let encodings = headers.tokens("Transfer-Encoding")
         let lengths = Set(headers.tokens("Content-Length"))
@@ -104,7 +104,7 @@ extension RequestHead {
 }
 
 extension String {
-    /// Where this ASCII text begins and ends; the standard library's search is in a module of its own.
+    /// The range of an ASCII text. (The standard library's search is in a separate module.)
     fileprivate func firstRange(ofASCII text: String) -> Range<String.Index>? {
         var start = utf8.startIndex
         while start != utf8.endIndex {

@@ -1,22 +1,22 @@
 import ConvoySupport
 import Foundation
 
-/// Finds requests in a stream of bytes: a plain value that does no I/O and keeps no bytes.
+/// Parses requests from a stream of bytes: a plain value that does no I/O and keeps no bytes.
 ///
-/// It is handed the bytes that have arrived and are not consumed, and returns how many of them it has used up. No
+/// It is given the bytes that have arrived and are not consumed, and returns how many of them it has consumed. No
 /// sequence of bytes can make it trap.
 struct RequestParser {
-    /// What was found.
+    /// The result of a step.
     enum Event {
-        /// Nothing until more bytes come.
+        /// Nothing, until more bytes come.
         case needsMore
         /// A complete head.
         case head(RequestHead)
-        /// Bytes of the body: a part of those that were handed in.
+        /// Bytes of the body: a range of the given ones.
         case body(Range<Int>)
         /// The end of the request, with the trailer fields of a chunked body. The next bytes are another request.
         case end(trailers: TestServer.Headers)
-        /// This is not a request that can be answered. The parser must not be asked again.
+        /// This is not a valid request. The parser must not be called again.
         case failed(RequestFailure)
     }
 
@@ -24,10 +24,10 @@ struct RequestParser {
         case head, length(Int), chunkSize, chunk(Int), chunkEnd, trailers, end
     }
 
-    /// Bytes that a head, a chunk size line or a trailer section may have.
+    /// The maximum size in bytes of a head, a chunk size line or a trailer section.
     let limit: Int
     private var state = State.head
-    /// How far the bytes at hand have been searched for the end of a head, so that a slow head costs no more than a fast one.
+    /// How far the bytes have been searched for the end of a head, so that a slow head costs no more than a fast one.
     private var searched = 0
     private var lineStarts: [Int] = [0]
 
@@ -41,7 +41,7 @@ struct RequestParser {
         return true
     }
 
-    /// Reads on. `consumed` of the bytes are used up and must not be handed in again.
+    /// Continues parsing. `consumed` bytes must not be passed in again.
     mutating func next(_ bytes: UnsafeRawBufferPointer) -> (consumed: Int, event: Event) {
         do throws(RequestFailure) {
             switch state {
@@ -95,7 +95,7 @@ struct RequestParser {
         return (end, .head(head))
     }
 
-    /// The lines up to an empty one and the offset behind that, or nil when it has not come.
+    /// The lines up to an empty one, and the offset after that; nil if it has not come yet.
     private mutating func section(
         _ bytes: UnsafeRawBufferPointer
     ) throws(RequestFailure) -> (lines: [UnsafeRawBufferPointer], end: Int)? {

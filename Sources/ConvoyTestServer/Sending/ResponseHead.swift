@@ -1,8 +1,8 @@
 import ConvoySupport
 
-/// A response head ready to be sent, and what it decides about the body and the connection.
+/// A response head ready to be sent, and what follows from it for the body and the connection.
 struct ResponseHead {
-    /// How the body is put on the wire.
+    /// How the body is framed.
     enum Encoding {
         case identity
         case chunked
@@ -67,7 +67,7 @@ struct ResponseHead {
         }
     }
 
-    /// HTTP/1.0 knows no chunks (RFC 9112 section 7.1): the body then ends with the connection.
+    /// HTTP/1.0 has no chunks (RFC 9112 section 7.1): the body then ends with the connection.
     private static func resolve(_ response: TestServer.Response, isHTTP10: Bool) -> TestServer.Response.Framing {
         guard isHTTP10 else { return response.framing }
         if response.framing == .chunked { return .closeDelimited }

@@ -1,26 +1,25 @@
 import ConvoySupport
 import Foundation
 
-/// Turns a response into bytes, pauses and an end: a plain value that does no I/O and knows no clock but the one it
-/// is handed.
+/// Turns a response into bytes, pauses and an end: a plain value that does no I/O and is passed the time.
 ///
-/// The caller sends everything that `fill` has appended before it acts on the step that came with it.
+/// The caller sends everything that `fill` has appended before it acts on the returned step.
 struct ResponseWriter {
     /// What to do after the bytes have been sent.
     enum Step {
-        /// Ask again.
+        /// Call again.
         case more
-        /// Ask again at this time, in nanoseconds.
+        /// Call again at this time, in nanoseconds.
         case wait(until: UInt64)
-        /// Ask again when the gate is open.
+        /// Call again when the gate is open.
         case hold(TestServer.Gate)
         /// The response is complete.
         case finished
-        /// Close the connection in order: the response was cut off, or there is none.
+        /// Close the connection normally: the response is cut off, or there is none.
         case close
         /// Reset the connection.
         case reset
-        /// Never ask again; leave the connection open.
+        /// Never call again, and leave the connection open.
         case stall
     }
 
@@ -28,7 +27,7 @@ struct ResponseWriter {
         case headDelay, headGate, head, bodyDelay, body, trailers, done
     }
 
-    /// Whether another request may follow on the connection once `finished` has been given.
+    /// Whether another request may follow on the connection after `finished`.
     let keepsAlive: Bool
 
     private let effects: TestServer.Effects
@@ -41,7 +40,7 @@ struct ResponseWriter {
     private var pausedAtBodyGate = false
     private var paceStart: UInt64?
     private var pauseUntil: UInt64?
-    /// Bytes that the chunk which is being sent still lacks.
+    /// The bytes left of the current chunk.
     private var chunkRest = 0
 
     init(_ response: TestServer.Response, method: String, isHTTP10: Bool, clientKeepsAlive: Bool) {
@@ -56,7 +55,7 @@ struct ResponseWriter {
         sendsBody = head.sendsBody
     }
 
-    /// Appends up to about `room` bytes, and returns how to go on. `now` is a monotonic time in nanoseconds.
+    /// Appends up to about `room` bytes, and returns how to continue. `now` is a monotonic time in nanoseconds.
     mutating func fill(_ output: inout [UInt8], room: Int, now: UInt64) -> Step {
         switch phase {
         case .headDelay:
@@ -158,7 +157,7 @@ struct ResponseWriter {
         return body.position >= cutOffset
     }
 
-    /// Bytes until the fault or the gate, where a write has to end.
+    /// The bytes until the fault or the gate, where a write must end.
     private func bytesUntilMark() -> Int {
         var rest = Int.max
         if let cutOffset { rest = min(rest, cutOffset - body.position) }
@@ -166,7 +165,7 @@ struct ResponseWriter {
         return max(0, rest)
     }
 
-    /// What one HTTP chunk holds: a whole part of the body, unless the pace divides it or the part has no natural size.
+    /// The size of an HTTP chunk: a whole part of the body, unless the pace divides it or the part has no natural size.
     private func chunkSize(_ next: Int) -> Int {
         switch effects.pace {
         case .drip, .bandwidth: return next
@@ -174,7 +173,7 @@ struct ResponseWriter {
         }
     }
 
-    /// How many bytes may go now, and when to ask again if none may; nil without a limit.
+    /// How many bytes may be sent now, and when to call again if none may; nil without a limit.
     private mutating func allowance(_ now: UInt64) -> (count: Int, nextTime: UInt64)? {
         switch effects.pace {
         case .drip(let bytes, _):
@@ -183,7 +182,7 @@ struct ResponseWriter {
             let rate = Double(max(1, rate))
             let start = paceStart ?? now
             paceStart = start
-            // A twentieth of a second's worth goes at once, so that a fast limit does not wake the loop per byte.
+            // The bytes of a twentieth of a second are sent at once, so that the loop is not woken for each byte.
             let earned = Double(now &- start) / 1e9 * rate
             let unit = max(1, rate / 20)
             let count = earned + unit - Double(body.position)

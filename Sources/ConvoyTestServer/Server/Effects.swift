@@ -2,21 +2,22 @@ import ConvoySupport
 import Foundation
 
 extension TestServer {
-    /// What a network or a server does to a response on its way: delays, speed, faults.
+    /// The delays, speed and faults of a response.
     public struct Effects: Sendable {
         /// How fast the body is sent.
         public enum Pace: Hashable, Sendable {
-            /// As fast as the client takes it.
+            /// As fast as the client receives it.
             case unlimited
-            /// So many bytes, then a pause of so many seconds, and so on. In a chunked body each is one chunk.
+            /// This many bytes, then a pause of `interval` seconds, and so on. In a chunked body each part is one
+            /// chunk.
             case drip(bytes: Int, interval: TimeInterval)
-            /// A pause of so many seconds between the parts of `Response.Body.chunks`.
+            /// A pause of this many seconds between the parts of `Response.Body.chunks`.
             case betweenChunks(TimeInterval)
-            /// At most so many bytes in a second, evenly.
+            /// At most this many bytes per second, evenly.
             case bandwidth(bytesPerSecond: Int)
         }
 
-        /// How a response fails. Offsets count body bytes, before any framing; of a raw response, raw bytes.
+        /// How a response fails. Offsets count body bytes before framing, or the bytes of a raw response.
         public enum Fault: Hashable, Sendable {
             /// It does not fail.
             case none
@@ -24,13 +25,13 @@ extension TestServer {
             case stallBeforeHead
             /// The connection is reset (TCP RST) in place of a response.
             case resetBeforeHead
-            /// The connection is closed in order in place of a response ("empty reply").
+            /// The connection is closed normally in place of a response ("empty reply").
             case closeBeforeHead
-            /// Nothing is sent after so many bytes; the connection stays open.
+            /// Nothing is sent after this many bytes; the connection stays open.
             case stall(afterBytes: Int)
-            /// The connection is reset (TCP RST) after so many bytes have reached the client's system.
+            /// The connection is reset (TCP RST) after this many bytes have reached the client's system.
             case reset(afterBytes: Int)
-            /// The connection is closed in order after so many bytes, whatever length was announced.
+            /// The connection is closed normally after this many bytes, whatever length was announced.
             case close(afterBytes: Int)
         }
 
@@ -42,7 +43,7 @@ extension TestServer {
         public var headGate: Gate?
         /// The body waits until this is open.
         public var bodyGate: Gate?
-        /// Body bytes that pass before `bodyGate` is asked.
+        /// The body bytes that are sent before waiting for `bodyGate`.
         public var bodyGateOffset = 0
         /// How fast the body is sent.
         public var pace: Pace = .unlimited

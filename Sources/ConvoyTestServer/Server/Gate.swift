@@ -1,12 +1,12 @@
 import ConvoySupport
 
 extension TestServer {
-    /// A barrier that a test opens when it is time, so that nothing has to sleep and hope.
+    /// A barrier that a test opens, so that nothing has to rely on sleeping.
     ///
-    /// Any number of responses may wait at one gate, at the cost of a socket each and no thread. Once open it stays
-    /// open. A gate may be opened from any thread.
+    /// Any number of responses may wait at a gate, without using threads. Once opened, it stays open. A gate can be
+    /// opened from any thread.
     public final class Gate: Sendable {
-        /// What waits; nil once the gate is open.
+        /// The closures to call; nil once the gate is open.
         private let waiting = Locked<[@Sendable () -> Void]?>([])
 
         /// A closed gate.
@@ -15,7 +15,7 @@ extension TestServer {
         /// Whether it has been opened.
         public var isOpen: Bool { waiting.withLock { $0 == nil } }
 
-        /// Lets everything through that waits and everything that comes. Opening twice does nothing more.
+        /// Opens the gate for everything that waits now or later. Opening it again has no effect.
         public func open() {
             let resumed = waiting.withLock { waiting in
                 defer { waiting = nil }

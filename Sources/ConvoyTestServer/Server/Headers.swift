@@ -1,16 +1,16 @@
 import ConvoySupport
 
 extension TestServer {
-    /// Header fields in the order in which they were, or will be, on the wire. Duplicates are kept.
+    /// Header fields in their order on the wire. Duplicates are kept.
     ///
-    /// Names are compared without regard to case (RFC 9110 section 5.1) and sent exactly as they were written.
-    /// Nothing is checked or escaped, so that a test can send what a broken server would send.
+    /// Names are case-insensitive (RFC 9110 section 5.1), and sent exactly as written. Nothing is checked or escaped,
+    /// so that a test can send what a broken server would send.
     public struct Headers: Hashable, Sendable, ExpressibleByDictionaryLiteral, CustomStringConvertible {
         /// One line of a header section.
         public struct Field: Hashable, Sendable {
-            /// The name as it was written.
+            /// The name as written.
             public var name: String
-            /// The value, without the white space around it.
+            /// The value, without surrounding whitespace.
             public var value: String
 
             /// A field of this name and value.
@@ -54,7 +54,7 @@ extension TestServer {
             fields.filter { HTTPSyntax.isSameField($0.name, name) }.map(\.value)
         }
 
-        /// Adds a field after the others, also when there is one of that name already.
+        /// Adds a field after the others, even if there is one with that name already.
         public mutating func add(_ name: String, _ value: String) {
             fields.append(Field(name: name, value: value))
         }

@@ -4,11 +4,12 @@ import Foundation
 public struct RecordedRequest: Sendable {
     /// The method, exactly as sent.
     public var method: String
-    /// The request target, exactly as sent: with the query, and with scheme and host when a client speaks to a proxy.
+    /// The request target, exactly as sent: with the query, and with scheme and host if the client uses the server as a
+    /// proxy.
     public var target: String
-    /// The path of the target, percent-encoding and all. "*" and a CONNECT authority stay as they are.
+    /// The path of the target, still percent-encoded. "*" and the authority of a CONNECT are kept unchanged.
     public var path: String
-    /// What follows the first "?" of the target, percent-encoding and all; nil without a "?".
+    /// The query of the target, still percent-encoded; nil without a "?".
     public var query: String?
     /// "HTTP/1.1" or "HTTP/1.0".
     public var version: String
@@ -16,13 +17,13 @@ public struct RecordedRequest: Sendable {
     public var headers: TestServer.Headers
     /// The trailer fields of a chunked body, in order.
     public var trailers: TestServer.Headers
-    /// The body with its chunked framing taken off; empty when the route has `RouteOptions.discardsBody`.
+    /// The body without chunked framing; empty if the route has `RouteOptions.discardsBody`.
     public var body: Data
-    /// Bytes of the body, also when it was discarded.
+    /// The length of the body in bytes, even if it was discarded.
     public var bodyLength: Int
-    /// The checksum of the body, also when it was discarded. Compare with `BodyChecksum.of(_:)`.
+    /// The checksum of the body, even if it was discarded. Compare it with `BodyChecksum.of(_:)`.
     public var bodyChecksum: BodyChecksum
-    /// Which connection it came on, counted from 1. Two requests of one number shared a kept-alive connection.
+    /// The number of the connection, counted from 1. Requests with the same number used the same kept-alive connection.
     public var connection: Int
     /// When the head was complete.
     public var arrivedAt: Date
@@ -34,7 +35,7 @@ public struct RecordedRequest: Sendable {
     /// The body as text; bytes that are not UTF-8 are replaced.
     public var text: String { String(decoding: body, as: UTF8.self) }
 
-    /// The names and values of the query in order, percent-decoded. A "+" stays a "+".
+    /// The names and values of the query in order, percent-decoded. A "+" is kept.
     public var queryItems: [URLQueryItem] {
         guard let query, !query.isEmpty else { return [] }
         return query.split(separator: "&", omittingEmptySubsequences: true).map { part in

@@ -6,7 +6,7 @@ extension TestServer.Response {
         bytes(Data(text.utf8), type: "text/plain; charset=utf-8", status: status)
     }
 
-    /// A value as JSON. A value that cannot be encoded gives a 500 that says why.
+    /// A value as JSON. If it cannot be encoded, the response is a 500 with the reason.
     public static func json(_ value: some Encodable, status: Int = 200) -> Self {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
@@ -17,7 +17,7 @@ extension TestServer.Response {
         }
     }
 
-    /// JSON that is text already, right or wrong.
+    /// JSON from text, valid or not.
     public static func json(text: String, status: Int = 200) -> Self {
         bytes(Data(text.utf8), type: "application/json", status: status)
     }
@@ -32,12 +32,12 @@ extension TestServer.Response {
         Self(status: status, headers: headers)
     }
 
-    /// A redirect (RFC 9110 section 15.4). The location is sent as it is.
+    /// A redirect (RFC 9110 section 15.4). The location is sent unchanged.
     public static func redirect(to location: String, status: Int = 302) -> Self {
         Self(status: status, headers: ["Location": location])
     }
 
-    /// `count` bytes of `PatternBytes`, made while they are sent: a body of many GiB costs no memory.
+    /// `count` bytes of `PatternBytes`, generated while they are sent: a body of many GiB takes no memory.
     public static func pattern(count: Int, offset: Int = 0) -> Self {
         Self(
             headers: ["Content-Type": "application/octet-stream"],
@@ -58,19 +58,19 @@ extension TestServer.Response {
         chunked(texts.map { Data($0.utf8) }, every: interval, type: type)
     }
 
-    /// A body with a Content-Length that comes in parts of `chunk` bytes, with `interval` seconds between them.
+    /// A body with a Content-Length, sent in parts of `chunk` bytes with `interval` seconds between them.
     public static func drip(_ data: Data, chunk: Int, interval: TimeInterval) -> Self {
         var response = bytes(data)
         response.effects.pace = .drip(bytes: chunk, interval: interval)
         return response
     }
 
-    /// Bytes in place of an HTTP response. The connection is closed after them.
+    /// Raw bytes in place of an HTTP response. The connection is closed after them.
     public static func raw(_ data: Data) -> Self {
         Self(body: .raw(data))
     }
 
-    /// Text in place of an HTTP response. The connection is closed after it.
+    /// Raw text in place of an HTTP response. The connection is closed after it.
     public static func raw(_ text: String) -> Self {
         raw(Data(text.utf8))
     }

@@ -24,12 +24,12 @@ extension TestServer.Response {
         changed { $0.framing = .contentLength(length) }
     }
 
-    /// With the body framed so.
+    /// With the body framed in this way.
     public func framed(_ framing: Framing) -> Self {
         changed { $0.framing = framing }
     }
 
-    /// With these fields after the last chunk. The body becomes chunked.
+    /// With these trailer fields after the last chunk. The body becomes chunked.
     public func trailers(_ trailers: TestServer.Headers) -> Self {
         changed {
             $0.trailers = trailers; $0.framing = .chunked
@@ -46,12 +46,12 @@ extension TestServer.Response {
         changed { $0.closesConnection = true }
     }
 
-    /// With the head so many seconds late.
+    /// With the head sent this many seconds later.
     public func delayed(_ seconds: TimeInterval) -> Self {
         changed { $0.effects.headDelay = seconds }
     }
 
-    /// With the body so many seconds after the head.
+    /// With the body sent this many seconds after the head.
     public func delayedBody(_ seconds: TimeInterval) -> Self {
         changed { $0.effects.bodyDelay = seconds }
     }
@@ -68,23 +68,23 @@ extension TestServer.Response {
         }
     }
 
-    /// With at most so many body bytes in a second.
+    /// With at most this many body bytes per second.
     public func bandwidth(bytesPerSecond: Int) -> Self {
         changed { $0.effects.pace = .bandwidth(bytesPerSecond: bytesPerSecond) }
     }
 
-    /// With this fault. `stalls`, `resets` and `truncated` are short for it.
+    /// With this fault. `stalls`, `resets` and `truncated` are short forms.
     public func failing(_ fault: TestServer.Effects.Fault) -> Self {
         changed { $0.effects.fault = fault }
     }
 
-    /// With nothing sent after so many body bytes; the connection stays open.
+    /// With nothing sent after this many body bytes; the connection stays open.
     public func stalls(afterBytes: Int) -> Self { failing(.stall(afterBytes: afterBytes)) }
 
-    /// With the connection reset (TCP RST) after so many body bytes.
+    /// With the connection reset (TCP RST) after this many body bytes.
     public func resets(afterBytes: Int) -> Self { failing(.reset(afterBytes: afterBytes)) }
 
-    /// With the connection closed in order after so many body bytes, though more were announced.
+    /// With the connection closed normally after this many body bytes, though more were announced.
     public func truncated(afterBytes: Int) -> Self { failing(.close(afterBytes: afterBytes)) }
 
     /// With the connection reset (TCP RST) in place of a response.

@@ -1,32 +1,32 @@
 import Foundation
 
 extension TestServer {
-    /// What the server answers: a head, a body, and what goes wrong on the way, all as plain data.
+    /// A response of the server: a head, a body, and faults, all as plain data.
     ///
     /// Built from one of the makers (`text`, `json`, `bytes`, `pattern`, `chunked`, `drip`, `raw` …) and changed by the
     /// modifiers (`delayed`, `stalls`, `resets` …), each of which returns a changed copy.
     public struct Response: Sendable {
-        /// Where the bytes of a body come from.
+        /// The source of a body's bytes.
         public enum Body: Sendable {
             /// No body.
             case none
             /// These bytes.
             case data(Data)
-            /// These parts, each an HTTP chunk of its own unless `framing` says otherwise.
+            /// These parts, each as one HTTP chunk unless `framing` says otherwise.
             case chunks([Data])
-            /// `count` bytes of `PatternBytes` beginning at `offset`, made while they are sent.
+            /// `count` bytes of `PatternBytes` beginning at `offset`, generated while they are sent.
             case pattern(count: Int, offset: Int)
-            /// These bytes in place of head and body: what is sent need not be HTTP at all.
+            /// These bytes in place of head and body, which need not be HTTP.
             case raw(Data)
         }
 
         /// How the end of the body is marked (RFC 9112 section 6).
         public enum Framing: Hashable, Sendable {
-            /// Content-Length, or chunked for `Body.chunks`. A Content-Length or Transfer-Encoding among `headers`
-            /// takes its place and is sent as it is, with the bytes as they are.
+            /// Content-Length, or chunked for `Body.chunks`. A Content-Length or Transfer-Encoding in `headers`
+            /// replaces it, and is sent unchanged, with the bytes unchanged.
             case automatic
-            /// This Content-Length, right or wrong, also on a status that has no body (204, 304). The bytes are sent
-            /// as they are; when they are not as many, the connection is closed after them.
+            /// This Content-Length, right or wrong, even with a status that has no body (204, 304). The bytes are sent
+            /// unchanged; if their number differs, the connection is closed after them.
             case contentLength(Int)
             /// Chunked (RFC 9112 section 7.1).
             case chunked
@@ -34,11 +34,11 @@ extension TestServer {
             case closeDelimited
         }
 
-        /// The status code. Any number; 100 to 999 are HTTP.
+        /// The status code. Any number; HTTP has 100 to 999.
         public var status: Int
-        /// The reason phrase; nil takes the usual one of the status.
+        /// The reason phrase; nil for the standard one of the status.
         public var reason: String?
-        /// Header fields in order, sent before those that framing adds.
+        /// Header fields in order, sent before those that the framing adds.
         public var headers: Headers
         /// The body.
         public var body: Body
@@ -46,14 +46,14 @@ extension TestServer {
         public var framing: Framing
         /// Fields after the last chunk; sent only when the body is chunked.
         public var trailers: Headers
-        /// Whether the connection is closed after this response, with "Connection: close" announced.
+        /// Whether the connection is closed after this response, announced by "Connection: close".
         public var closesConnection: Bool
-        /// Informational responses (1xx) that go before: only their status, reason and headers are used.
+        /// Informational responses (1xx) that are sent before it: only their status, reason and headers are used.
         public var interim: [Response]
         /// Delays, speed and faults.
         public var effects: Effects
 
-        /// A response. Everything else has its default: automatic framing, kept-alive connection, no effects.
+        /// A response with defaults for everything else: automatic framing, a kept-alive connection, no effects.
         public init(status: Int = 200, reason: String? = nil, headers: Headers = [:], body: Body = .none) {
             self.status = status
             self.reason = reason
@@ -69,7 +69,7 @@ extension TestServer {
 }
 
 extension TestServer.Response.Body {
-    /// Bytes of the body before any framing.
+    /// The size of the body in bytes, before framing.
     public var count: Int {
         switch self {
         case .none: 0

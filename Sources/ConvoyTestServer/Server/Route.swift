@@ -1,16 +1,16 @@
-/// A route as it was found for a request.
+/// The route of a request.
 struct Route: Sendable {
     var action: RouteAction
     var options: TestServer.RouteOptions
 }
 
-/// What is done with a request, and where that runs.
+/// How a request is answered, and on which thread.
 enum RouteAction: Sendable {
     /// On the server's thread.
     case fixed(TestServer.Response)
-    /// On the server's thread: the responses in turn, the last one again and again.
+    /// On the server's thread: the responses in turn, then the last one repeatedly.
     case inTurn(Turns)
-    /// On the server's thread, which must not wait: for what is quick and no user's code.
+    /// On the server's thread, which must not block: only for quick code of the library.
     case computed(@Sendable (RecordedRequest) -> TestServer.Response)
     /// On a handler thread.
     case handler(@Sendable (RecordedRequest) throws -> TestServer.Response)

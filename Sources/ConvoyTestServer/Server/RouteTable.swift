@@ -1,12 +1,12 @@
-/// Which route a method and a path lead to.
+/// Finds the route for a method and a path.
 ///
-/// An exact path comes before a prefix, and a longer prefix before a shorter one; under one path, the method itself
-/// before "any method", and GET answers HEAD when nothing else does.
+/// An exact path takes precedence over a prefix, and a longer prefix over a shorter one; for one path, the method over
+/// "any method", and GET answers HEAD if nothing else does.
 struct RouteTable: Sendable {
-    /// What was found.
+    /// The result of a look-up.
     enum Match {
         case route(Route)
-        /// The path is known, the method is not: these are.
+        /// The path has routes, but only for these other methods.
         case otherMethods([String])
         case none
     }
@@ -32,7 +32,7 @@ struct RouteTable: Sendable {
         }
     }
 
-    /// Removes what was set under this path, for every method.
+    /// Removes the routes of a path for every method.
     mutating func remove(path: String) {
         guard path.hasSuffix("*") else {
             exact[path] = nil

@@ -1,13 +1,13 @@
 import ConvoySupport
 
-/// What serves the connections of a `TestServer`. May be called from any thread.
+/// Serves the connections of a `TestServer`. Can be called from any thread.
 protocol ServerEngine: Sendable {
-    /// Closes the port and every connection, and returns when that is done. Stopping twice does nothing more.
+    /// Closes the port and every connection, and returns when that is done. Stopping again has no effect.
     func stop()
 
-    /// Closes every open connection and goes on listening. Returns before that has happened.
+    /// Closes every open connection and continues listening. Returns before that has happened.
     func dropConnections()
 
-    /// Wakes a caller that waits for a change of the `ServerState`, if nothing has woken it by then.
+    /// Wakes a caller that waits for a change of the `ServerState` at a deadline, unless it was woken before.
     func wake(waiter: UInt64, at deadline: MonotonicTime)
 }

@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// What the server's thread and the server's users share.
+/// The state that the server's thread and its users share.
 final class ServerState: Sendable {
     struct Log: Sendable {
         var requests: [RecordedRequest] = []
@@ -25,7 +25,7 @@ final class ServerState: Sendable {
     // MARK: Routes
 
     func setRoute(_ action: RouteAction, _ options: TestServer.RouteOptions, _ method: String?, _ path: String) {
-        // The replaced table is released outside the lock: a closure in it may own anything.
+        // The replaced table is released outside the lock, as its closures may own any objects.
         let old = routes.withLock { table in
             let old = table
             table.set(Route(action: action, options: options), method: method, path: path)

@@ -1,18 +1,18 @@
 extension TestServer {
     /// Counters of the server at one moment.
     public struct Statistics: Hashable, Sendable {
-        /// Requests that were received to their end.
+        /// Requests that were received completely.
         public var requestCount = 0
-        /// Of those, requests for which there was no route (404, 405).
+        /// Complete requests for which there was no route (404, 405).
         public var unexpectedRequestCount = 0
-        /// Requests whose head is there and whose response has not been handed to the system in full. It goes down a
-        /// moment after the client may have the last byte: wait for it rather than read it.
+        /// Requests whose head has arrived and whose response has not been passed completely to the system. It is
+        /// decremented a moment after the client may have the last byte, so wait for it instead of just reading it.
         public var activeRequestCount = 0
-        /// The most that `activeRequestCount` has been.
+        /// The maximum of `activeRequestCount`.
         public var peakActiveRequestCount = 0
-        /// Responses that were sent to their end, faults such as an announced truncation included.
+        /// Responses that have ended, including those with faults such as a truncation.
         public var responseCount = 0
-        /// Requests that the client gave up: the connection went before the body, or before the response, was complete.
+        /// Requests that the client abandoned: the connection ended before the body or the response was complete.
         public var abandonedRequestCount = 0
         /// Connections whose bytes were refused because they were not a request.
         public var malformedRequestCount = 0
@@ -20,7 +20,7 @@ extension TestServer {
         public var openConnectionCount = 0
         /// Connections that were ever accepted.
         public var totalConnectionCount = 0
-        /// Body bytes of requests received so far, those of unfinished requests included.
+        /// Body bytes received so far, including those of unfinished requests.
         public var receivedBodyBytes = 0
     }
 }

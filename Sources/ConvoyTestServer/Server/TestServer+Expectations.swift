@@ -1,11 +1,11 @@
 extension TestServer {
-    /// Announces that exactly `count` requests will come; checked by `verifyExpectations()`.
+    /// Expects exactly `count` requests; checked by `verifyExpectations()`.
     ///
     /// - Parameters:
     ///   - method: The method, or nil for any.
     ///   - path: The path, or a prefix that ends in "*".
-    ///   - count: How many, exactly. 0 announces that none will come.
-    ///   - condition: What else must hold of a request for it to count. Called by `verifyExpectations()` on its thread.
+    ///   - count: The exact number of requests; 0 expects none.
+    ///   - condition: A further condition for a request to count. Called by `verifyExpectations()` on its thread.
     public func expect(
         _ method: String?, _ path: String, count: Int = 1,
         where condition: (@Sendable (RecordedRequest) -> Bool)? = nil
@@ -13,14 +13,14 @@ extension TestServer {
         state.add(Expectation(method: method, path: path, count: count, condition: condition))
     }
 
-    /// Announces that exactly `count` requests of a path will come, whatever their method.
+    /// Expects exactly `count` requests for a path, with any method.
     public func expect(
         _ path: String, count: Int = 1, where condition: (@Sendable (RecordedRequest) -> Bool)? = nil
     ) {
         expect(nil, path, count: count, where: condition)
     }
 
-    /// What was announced and did not come so, and what came without a route: a sentence each. Empty when all is well.
+    /// A sentence for each expectation that is not met, and for each request without a route. Empty if all is well.
     public var unmetExpectations: [String] {
         let (requests, unexpected) = state.read { ($0.requests, $0.unexpected) }
         var sentences: [String] = []
@@ -36,7 +36,7 @@ extension TestServer {
         return sentences
     }
 
-    /// Throws `TestServerError.unmetExpectations` with every difference between what was announced and what came.
+    /// Throws `TestServerError.unmetExpectations` if there are any `unmetExpectations`.
     public func verifyExpectations() throws(TestServerError) {
         let sentences = unmetExpectations
         guard sentences.isEmpty else { throw .unmetExpectations(sentences) }

@@ -2,22 +2,21 @@ import ConvoySupport
 import Foundation
 
 extension TestServer {
-    /// The requests received to their end, in the order in which they were complete. A request is here before its
-    /// response is sent.
+    /// The complete requests, in the order of completion. A request is recorded before its response is sent.
     public var requests: [RecordedRequest] { state.read { $0.requests } }
 
-    /// The requests of a path and, unless nil, a method.
+    /// The requests for a path and, unless nil, with a method.
     public func requests(_ method: String?, _ path: String) -> [RecordedRequest] {
         requests.filter { $0.path == path && (method == nil || $0.method == method) }
     }
 
-    /// The requests of a path, whatever their method.
+    /// The requests for a path, with any method.
     public func requests(_ path: String) -> [RecordedRequest] { requests(nil, path) }
 
-    /// The requests for which there was no route, among `requests` as well.
+    /// The requests for which there was no route. They are in `requests` too.
     public var unexpectedRequests: [RecordedRequest] { state.read { $0.unexpected } }
 
-    /// The requests whose connection ended before their body was complete; not among `requests`.
+    /// The requests whose connection ended before their body was complete. They are not in `requests`.
     public var incompleteRequests: [RecordedRequest] { state.read { $0.incomplete } }
 
     /// All counters at one moment.
@@ -32,10 +31,10 @@ extension TestServer {
     /// Requests that are being answered. See `Statistics.activeRequestCount`.
     public var activeRequestCount: Int { statistics.activeRequestCount }
 
-    /// The most requests that were being answered at one moment.
+    /// The maximum number of requests that were being answered at the same time.
     public var peakActiveRequestCount: Int { statistics.peakActiveRequestCount }
 
-    /// Forgets the recorded requests. Counters and expectations stay.
+    /// Removes the recorded requests. Counters and expectations are kept.
     public func forgetRequests() {
         state.update { log in
             log.requests = []
@@ -44,13 +43,14 @@ extension TestServer {
         }
     }
 
-    /// Blocks this thread until the counters are as wanted.
+    /// Blocks this thread until the counters meet a condition.
     ///
     /// - Parameters:
-    ///   - timeout: Seconds until it gives up.
-    ///   - condition: Asked on this thread, at once and after every change.
-    /// - Returns: The counters that were as wanted.
-    /// - Throws: `TestServerError.timedOut`, or `.stopped` when the server has been stopped and nothing more can change.
+    ///   - timeout: How many seconds to wait.
+    ///   - condition: Called on this thread, at once and after every change.
+    /// - Returns: The counters that met the condition.
+    /// - Throws: `TestServerError.timedOut`, or `.stopped` if the server has been stopped, so that nothing can change
+    ///   any more.
     @available(*, noasync, message: "use the async form")
     @discardableResult
     public func wait(
@@ -71,8 +71,8 @@ extension TestServer {
         }
     }
 
-    /// Suspends until the counters are as wanted. As `wait(timeout:until:)`; a cancelled task gives up at once with
-    /// `CancellationError`.
+    /// Suspends until the counters meet a condition. Like the blocking form; if the task is cancelled, it throws
+    /// `CancellationError` at once.
     @discardableResult
     public func wait(
         timeout: TimeInterval = 10, until condition: @Sendable (Statistics) -> Bool
@@ -89,7 +89,7 @@ extension TestServer {
         }
     }
 
-    /// Blocks this thread until so many requests have been received, and returns all that there are.
+    /// Blocks this thread until `count` requests have been received, and returns all requests.
     @available(*, noasync, message: "use the async form")
     @discardableResult
     public func waitForRequests(count: Int, timeout: TimeInterval = 10) throws(TestServerError) -> [RecordedRequest] {
@@ -97,7 +97,7 @@ extension TestServer {
         return requests
     }
 
-    /// Suspends until so many requests have been received, and returns all that there are.
+    /// Suspends until `count` requests have been received, and returns all requests.
     @discardableResult
     public func waitForRequests(count: Int, timeout: TimeInterval = 10) async throws -> [RecordedRequest] {
         try await wait(timeout: timeout) { $0.requestCount >= count }

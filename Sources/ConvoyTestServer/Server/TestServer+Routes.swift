@@ -1,14 +1,14 @@
 import Foundation
 
 extension TestServer {
-    /// Answers a path with the same response every time, on the server's own thread.
+    /// Answers a path with the same response every time, on the server's thread.
     ///
     /// - Parameters:
     ///   - method: The method, or nil for any. GET answers HEAD as well, without the body.
-    ///   - path: The path as it is on the wire, without the query. "/files/*" is every path that begins with "/files/".
-    ///   - options: How the body of the request is dealt with.
+    ///   - path: The path as on the wire, without the query. "/files/*" matches every path that begins with "/files/".
+    ///   - options: How the body of the request is treated.
     ///
-    /// Setting a route of the same method and path again replaces it, also while requests are under way.
+    /// Setting a route for the same method and path again replaces it, even while there are requests.
     public func route(_ method: String?, _ path: String, options: RouteOptions = [], _ response: Response) {
         state.setRoute(.fixed(response), options, method, path)
     }
@@ -20,9 +20,9 @@ extension TestServer {
 
     /// Answers a path by calling a closure for each request.
     ///
-    /// The closure runs on a thread of its own while it runs, never on the server's, so that it may take its time and
-    /// block; 512 can do so at once. To hold more than that, hold their responses with a `Gate`. An error that is
-    /// thrown gives a 500 that says which.
+    /// The closure runs on a handler thread, never on the server's, so it may block; up to 512 run at the same time. To
+    /// hold back more requests than that, hold their responses with a `Gate`. If it throws, the response is a 500 with
+    /// the error.
     public func route(
         _ method: String?, _ path: String, options: RouteOptions = [],
         handler: @escaping @Sendable (RecordedRequest) throws -> Response
@@ -30,8 +30,8 @@ extension TestServer {
         state.setRoute(.handler(handler), options, method, path)
     }
 
-    /// Answers a path by calling an async closure in a task of its own for each request, which prefers the handler
-    /// threads to Swift's pool: a test that blocks the pool does not keep it from running. An error gives a 500.
+    /// Answers a path by calling an async closure for each request, in a task that runs on the handler threads, so that
+    /// a test that blocks Swift's pool does not stop it. If it throws, the response is a 500.
     public func route(
         _ method: String?, _ path: String, options: RouteOptions = [],
         handler: @escaping @Sendable (RecordedRequest) async throws -> Response
@@ -39,17 +39,17 @@ extension TestServer {
         state.setRoute(.asyncHandler(handler), options, method, path)
     }
 
-    /// Takes away the routes of a path, whatever their method. What is asked for there afterwards gives a 404.
+    /// Removes the routes of a path, for all methods. Later requests for it get a 404.
     public func removeRoute(_ path: String) {
         state.removeRoute(path)
     }
 
-    /// Answers a path with a redirect (RFC 9110 section 15.4). `location` is sent as it is; a path is enough.
+    /// Answers a path with a redirect (RFC 9110 section 15.4). `location` is sent unchanged, and may be just a path.
     public func redirect(_ path: String, to location: String, status: Int = 302) {
         route(path, .redirect(to: location, status: status))
     }
 
-    /// Answers every method at a path with what was received, as the JSON of `EchoedRequest`.
+    /// Answers every request for a path with the request itself, as the JSON of `EchoedRequest`.
     public func echo(at path: String) {
         state.setRoute(.handler { .json(EchoedRequest($0)) }, [], nil, path)
     }

@@ -12,18 +12,18 @@ import Foundation
 /// #expect(server.requests.map(\.path) == ["/hello"])
 /// ```
 ///
-/// One thread serves any number of connections; no user's code runs on it. Everything here may be called from any
-/// thread. A server is stopped by `stop()`, and when its last reference is gone.
+/// One thread serves any number of connections; no user code runs on it. All members can be used from any thread. A
+/// server is stopped by `stop()`, or when its last reference is released.
 public final class TestServer: Sendable {
-    /// What can be set when a server is made.
+    /// The settings of a server.
     public struct Configuration: Sendable {
         /// The port, or 0 for a free one.
         public var port: UInt16 = 0
-        /// Bytes that the head of a request may have; a longer one gets 431, or 414.
+        /// The maximum size of a request's head in bytes; a longer one gets 431, or 414.
         public var maximumHeadSize = 64 * 1024
         /// How many requests are kept in `requests`; later ones are only counted. 0 for benchmarks.
         public var recordingLimit = Int.max
-        /// Connections that may wait to be accepted; the system has a limit of its own.
+        /// How many connections may wait to be accepted; the system has a limit too.
         public var backlog: Int32 = 4096
 
         /// The defaults.
@@ -35,7 +35,7 @@ public final class TestServer: Sendable {
     let state: ServerState
     let engine: any ServerEngine
 
-    /// A server whose connections are served already.
+    /// A server that uses a running engine.
     init(port: UInt16, state: ServerState, engine: any ServerEngine) {
         self.port = port
         self.state = state
@@ -49,16 +49,16 @@ public final class TestServer: Sendable {
     /// "http://127.0.0.1:PORT".
     public var url: URL { url("") }
 
-    /// The URL of a path, which may have a query. Characters that a URL cannot have are percent-encoded; what is
-    /// encoded already stays as it is.
+    /// The URL of a path, which may have a query. Characters that are not allowed in a URL are percent-encoded;
+    /// existing encodings are kept.
     public func url(_ path: String) -> URL {
         URLReference.url("http://127.0.0.1:\(port)\(path)") ?? URL(fileURLWithPath: "/")
     }
 
     /// Closes the port and every connection, ends the thread and releases all routes. Requests stay readable.
     ///
-    /// It returns when all of that is done. Stopping twice does nothing more. A handler that is still running goes on;
-    /// its response is thrown away.
+    /// Returns when all of that is done. Stopping again has no effect. A handler that is still running continues; its
+    /// response is discarded.
     public func stop() {
         engine.stop()
         state.handlers.close()
@@ -66,8 +66,8 @@ public final class TestServer: Sendable {
         if !state.read({ $0.isStopped }) { state.update { $0.isStopped = true } }
     }
 
-    /// Closes every open connection, kept-alive ones and those in the middle of a response, and goes on listening.
-    /// It returns before that has happened.
+    /// Closes every open connection, idle or in the middle of a response, and continues listening. Returns before that
+    /// has happened.
     public func dropConnections() {
         engine.dropConnections()
     }

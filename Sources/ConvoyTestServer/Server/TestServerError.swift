@@ -1,14 +1,15 @@
 import ConvoySupport
 
-/// What can go wrong when a `TestServer` is started or asked.
+/// The errors of a `TestServer`.
 public enum TestServerError: Error, Hashable, Sendable, CustomStringConvertible {
     /// A system call failed: its name, and its `errno`.
     case system(call: String, code: Int32)
-    /// The wait timed out. The text says what the server had seen by then.
+    /// The wait timed out. The text has the counters at that time.
     case timedOut(String)
-    /// The server was stopped while something was waited for.
+    /// The server was stopped during a wait.
     case stopped
-    /// What `TestServer.expect(_:_:count:where:)` announced and what came differ: one sentence for each difference.
+    /// The requests differ from those that `TestServer.expect(_:_:count:where:)` expected: one sentence for each
+    /// difference.
     case unmetExpectations([String])
 
     public var description: String {

@@ -1,6 +1,6 @@
 import ConvoySupport
 
-/// Responses that are given one after the other.
+/// Responses that are given in turn; the last one is repeated.
 final class Turns: Sendable {
     private let responses: [TestServer.Response]
     private let next = Locked(0)

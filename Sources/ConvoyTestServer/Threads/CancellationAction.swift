@@ -1,6 +1,6 @@
 import ConvoySupport
 
-/// An action that runs when it is cancelled, whether it is set before or after.
+/// An action that runs on cancellation, whether it is set before or after that.
 final class CancellationAction: Sendable {
     private struct State {
         var action: (@Sendable () -> Void)?
@@ -9,7 +9,7 @@ final class CancellationAction: Sendable {
 
     private let state = Locked(State())
 
-    /// Keeps the action, or runs it at once if it has been cancelled already.
+    /// Sets the action, or runs it at once if it has already been cancelled.
     func set(_ action: @escaping @Sendable () -> Void) {
         let isCancelled = state.withLock { state in
             if !state.isCancelled { state.action = action }

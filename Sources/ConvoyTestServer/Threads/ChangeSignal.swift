@@ -1,9 +1,9 @@
 import ConvoySupport
 
-/// Wakes callers that wait for a change, at the price of a lock when there are none.
+/// Wakes callers that wait for a change. Without waiters, it costs only a lock.
 ///
-/// A waiter reads the generation, checks its condition, and then registers for the generation which it has read: a
-/// change in between is thus never missed.
+/// A waiter reads the generation, checks its condition, and then registers for that generation, so that a change in
+/// between is never missed.
 final class ChangeSignal: Sendable {
     private struct State {
         var generation: UInt64 = 0
@@ -25,7 +25,8 @@ final class ChangeSignal: Sendable {
         for wake in waiters.values { wake() }
     }
 
-    /// Registers a waiter, which is called once; nil when the generation is over already, and it is not called then.
+    /// Registers a waiter, which is called once. Returns nil, without registering it, if the generation is already
+    /// over.
     func register(after generation: UInt64, _ wake: @escaping @Sendable () -> Void) -> UInt64? {
         state.withLock { state in
             guard state.generation == generation else { return nil }
@@ -35,7 +36,7 @@ final class ChangeSignal: Sendable {
         }
     }
 
-    /// Takes a waiter back and calls it, if it has not been called.
+    /// Removes a waiter and calls it, if it has not been called.
     func fire(_ waiter: UInt64) {
         let wake = state.withLock { $0.waiters.removeValue(forKey: waiter) }
         wake?()

@@ -1,10 +1,10 @@
 import ConvoySupport
 import Foundation
 
-/// Threads for the closures of routes, as many as are running at once and no more than 512.
+/// Threads for the closures of routes: as many as there are running closures, up to 512.
 ///
-/// Neither Dispatch nor Swift's concurrency pool will do: both have a few threads only, which a test that blocks takes
-/// away from the handler that it waits for.
+/// Neither Dispatch nor Swift's concurrency pool is suitable: both have only a few threads, which blocking tests would
+/// take away from the handlers that they wait for.
 final class HandlerPool: TaskExecutor {
     private struct State {
         var jobs: [@Sendable () -> Void] = []
@@ -24,7 +24,7 @@ final class HandlerPool: TaskExecutor {
     private let state = ContendedLock(State())
     private let work = DispatchSemaphore(value: 0)
 
-    /// Runs a closure on one of the threads, beginning a new one when all are busy.
+    /// Runs a closure on one of the threads, starting a new one if all are busy.
     func perform(_ job: @escaping @Sendable () -> Void) {
         let needsThread = state.withLock { state in
             state.jobs.append(job)
@@ -47,7 +47,7 @@ final class HandlerPool: TaskExecutor {
         perform { [self] in job.runSynchronously(on: asUnownedTaskExecutor()) }
     }
 
-    /// Lets the threads end once they have done what is waiting. What comes later begins a thread for itself.
+    /// Lets the threads end when all waiting closures are done. Later closures start new threads.
     func close() {
         let threads = state.withLock { state in
             state.isClosed = true
@@ -79,7 +79,7 @@ final class HandlerPool: TaskExecutor {
             case .run(let job):
                 job()
                 let ends = state.withLock { state in
-                    // Its signal of the end may have been taken by another thread meanwhile.
+                    // Another thread may have consumed this one's signal to end.
                     if state.isClosed, state.firstJob == state.jobs.count {
                         state.threads -= 1
                         return true
