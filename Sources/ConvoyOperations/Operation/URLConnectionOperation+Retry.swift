@@ -121,18 +121,21 @@ extension URLConnectionOperation {
     /// An operation's error, with why it was not tried again.
     func explained(_ error: any Error) -> any Error {
         guard let refusal = retryRefusal else { return error }
-        func explain(_ userInfo: [String: Any]) -> [String: Any] {
-            var userInfo = userInfo
-            userInfo[URLError.retryRefusalKey] = refusal
-            let reason = userInfo[NSLocalizedFailureReasonErrorKey]
-            userInfo[NSLocalizedFailureReasonErrorKey] = reason ?? "The request was not tried again: \(refusal)."
-            return userInfo
+        let sentence = "The request was not tried again: \(refusal)."
+        func reason(_ userInfo: [String: Any]) -> String {
+            (userInfo[NSLocalizedFailureReasonErrorKey] as? String).map { "\($0) \(sentence)" } ?? sentence
         }
-        if let error = error as? URLError { return URLError(error.code, userInfo: explain(error.userInfo)) }
+        if let error = error as? URLError {
+            var userInfo = error.userInfo
+            userInfo[URLError.retryRefusalKey] = refusal
+            userInfo[NSLocalizedFailureReasonErrorKey] = reason(userInfo)
+            return URLError(error.code, describedBy: userInfo)
+        }
         // Another type of a user's, or of a serializer's, is left as it is.
         guard type(of: error) is NSError.Type else { return error }
         let error = error as NSError
-        return NSError(domain: error.domain, code: error.code, userInfo: explain(error.userInfo))
+        return error.adding(refusal, for: URLError.retryRefusalKey)
+            .adding(reason(error.userInfo), for: NSLocalizedFailureReasonErrorKey)
     }
 
     /// Counts one more retry at once, and returns how many retries there had been; nil if there were enough in a row.
