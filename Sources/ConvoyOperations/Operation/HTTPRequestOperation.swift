@@ -52,7 +52,33 @@ open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
         setFinalHandlers { ($0.success, $0.failure) = (success, failure) }
     }
 
+    /// Validates and parses the response, before the operation finishes: what it returns becomes `responseObject`, what
+    /// it throws `error`. Asks `responseSerializer`, unless overridden; `super` does.
+    ///
+    /// ```swift
+    /// final class UserOperation: HTTPRequestOperation, @unchecked Sendable {
+    ///     override func responseObject(for response: HTTPURLResponse?, data: Data?) throws -> Any? {
+    ///         guard let data = try super.responseObject(for: response, data: data) as? Data else { return nil }
+    ///         return try JSONDecoder().decode(User.self, from: data)
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// Called on a concurrent queue of the library's own, which it may block for a while, once for each response that
+    /// counts; not after a failure of the transfer.
+    ///
+    /// - Parameters:
+    ///   - response: nil where the transport has brought none.
+    ///   - data: the body; nil if it went to `outputStream`, or if the request was a HEAD.
+    open func responseObject(for response: HTTPURLResponse?, data: Data?) throws -> Any? {
+        try responseSerializer.responseObject(for: response, data: data)
+    }
+
     package override var serializesResponse: Bool { true }
+    package override var serializesPlainly: Bool { type(of: self) == HTTPRequestOperation.self }
+    package override func makeResponseObject(for response: HTTPURLResponse?, data: Data?) throws -> Any? {
+        try responseObject(for: response, data: data)
+    }
 }
 
 extension HTTPRequestOperation {

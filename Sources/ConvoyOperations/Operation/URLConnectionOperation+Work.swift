@@ -200,7 +200,7 @@ extension URLConnectionOperation {
         case none
         /// The results are stored.
         case complete
-        case process(any URLResponseSerialization, isHead: Bool)
+        case process(isHead: Bool)
     }
 
     /// Whether decoding the response is left to the task that awaits the operation, which saves a thread hop and making
@@ -215,7 +215,8 @@ extension URLConnectionOperation {
     func conclude(_ number: Lifecycle.TryNumber, data: Data?, head: ResponseHead?, error: (any Error)?) {
         if let error { return conclude(number, head: head, error: error) }
         let parses = serializesResponse
-        let isLeftToTask = isLeftToTask(head, data)
+        let isPlain = serializesPlainly
+        let isLeftToTask = isPlain && isLeftToTask(head, data)
         let (conclusion, output) = core.withLock { core -> (Conclusion, StreamBox?) in
             guard core.workSlot.conclude(number) else { return (.none, nil) }
             core.data = data
@@ -225,19 +226,18 @@ extension URLConnectionOperation {
             guard parses, !isLeftToTask else { return (.complete, output) }
             let isHead = data?.isEmpty != false && core.request.method == "HEAD"
             let facts = core.common.values.serializer
-            // The common case needs no thread hop and no `HTTPURLResponse`.
-            guard let head, let plain = facts.plain, plain.acceptsWithoutHeaders(statusCode: head.statusCode) else {
-                return (.process(facts.serializer, isHead: isHead), output)
-            }
+            // The common case costs no hop and no Foundation response.
+            guard isPlain, let head, let plain = facts.plain, plain.acceptsWithoutHeaders(statusCode: head.statusCode)
+            else { return (.process(isHead: isHead), output) }
             core.object = ObjectBox(object: isHead ? nil : data)
             return (.complete, output)
         }
         switch conclusion {
         case .none: return
         case .complete: complete(number, output)
-        case .process(let serializer, let isHead):
+        case .process(let isHead):
             CompletionOutbox.post(to: OperationQueues.processing) { [self] in
-                process(number, data: isHead ? nil : data, head: head, with: serializer, output: output)
+                process(number, data: isHead ? nil : data, head: head, output: output)
             }
         }
     }
@@ -269,13 +269,10 @@ extension URLConnectionOperation {
         handle(.workCompleted(number))
     }
 
-    /// Validates and parses the response. On the processing queue, as the serializer may be the user's.
-    private func process(
-        _ number: Lifecycle.TryNumber, data: Data?, head: ResponseHead?, with serializer: any URLResponseSerialization,
-        output: StreamBox?
-    ) {
+    /// Validates and parses the response. On the processing queue: the serializer, or the subclass, may be a user's.
+    private func process(_ number: Lifecycle.TryNumber, data: Data?, head: ResponseHead?, output: StreamBox?) {
         do {
-            let object = ObjectBox(object: try serializer.responseObject(for: head?.urlResponse, data: data))
+            let object = ObjectBox(object: try makeResponseObject(for: head?.urlResponse, data: data))
             core.withLock { $0.object = object }
             return complete(number, output)
         } catch {

@@ -214,11 +214,11 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     // MARK: Copying
 
-    /// A new operation for the same request, to try again. It has the same settings and handlers, except for the
-    /// completion handlers and the output stream.
+    /// As `makeCopy()`, untyped.
     public final func copy(with zone: NSZone? = nil) -> Any { makeCopy() }
 
-    /// Like `copy()`, but typed.
+    /// A new operation of the same class for the same request, with the same settings and handlers but for the completion
+    /// handlers and the output stream: for trying again. A subclass copies its own properties in `copySettings(to:)`.
     public final func makeCopy() -> Self {
         let copy = Self(request: request)
         let (common, presetFailure, handlers) = core.withLock { ($0.common, $0.presetFailure, $0.rareHandlers?.copy) }
@@ -230,8 +230,20 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         if handlers != nil { copy.onlookers.insert(.progress) }
         // Nobody awaits the copy's value.
         if common.values.awaitedValue != nil { copy.change { $0.awaitedValue = nil } }
+        copySettings(to: copy)
         return copy
     }
+
+    /// Copies the stored properties of a subclass to a new operation of its class, which has all settings of the
+    /// library's already. Called by `makeCopy()`. Override it together with each stored property, and call `super`.
+    ///
+    /// ```swift
+    /// override func copySettings(to copy: URLConnectionOperation) {
+    ///     super.copySettings(to: copy)
+    ///     (copy as? UserOperation)?.cacheKey = cacheKey
+    /// }
+    /// ```
+    open func copySettings(to copy: URLConnectionOperation) {}
 
     open override var description: String {
         "<\(type(of: self)): \(Unmanaged.passUnretained(self).toOpaque()), state: \(state), cancelled: \(isCancelled), "
@@ -248,4 +260,10 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     /// Whether a response serializer validates and parses the response.
     package var serializesResponse: Bool { false }
+
+    /// Whether the response serializer does that alone, with no subclass of a user's.
+    package var serializesPlainly: Bool { false }
+
+    /// Lets the response be validated and parsed, by a subclass of a user's too.
+    package func makeResponseObject(for response: HTTPURLResponse?, data: Data?) throws -> Any? { nil }
 }
