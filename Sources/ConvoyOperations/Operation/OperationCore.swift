@@ -122,6 +122,18 @@ struct OperationCore {
 
     var observationCenter: ObservationCenter?
     var progressReport: ProgressReport?
+    var keptProgress: KeptProgress?
+
+    /// The operation has finished. Returns the transfer, whose progress is kept where the body does not tell it.
+    mutating func takeTransfer() -> OperationTransfer? {
+        guard let transfer = transfer.take() else { return nil }
+        var progress = transfer.progress
+        if progress.bytesSent > 0 || progress.bytesReceived != Int64(data?.count ?? 0) {
+            if error == nil { progress.bytesExpectedToReceive = progress.bytesReceived }
+            keptProgress = KeptProgress(progress)
+        }
+        return transfer
+    }
 
     init(_ request: TransferRequest, _ common: CommonSettings) {
         self.request = request

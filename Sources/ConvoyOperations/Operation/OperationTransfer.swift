@@ -2,6 +2,7 @@ import ConvoySerialization
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
+import Synchronization
 
 /// The transfer of an operation's body, across its pauses: keeps the sink, requests the rest after a pause, and checks
 /// the answer.
@@ -36,6 +37,12 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     /// How to end the try once the sink is no longer busy.
     @exclusivity(unchecked) private var endsAfterSink: (() -> Void)?
 
+    // The numbers of `progress`, which any thread may read; -1 for one that is not known.
+    private let bytesReceived = Atomic<Int64>(0)
+    private let bytesExpectedToReceive = Atomic<Int64>(-1)
+    private let bytesSent = Atomic<Int64>(0)
+    private let bytesExpectedToSend = Atomic<Int64>(-1)
+
     private enum AfterCancel {
         case askForWhole
         case succeed
@@ -48,7 +55,18 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
 
     var isInMemory: Bool { stream == nil }
 
-    /// How many bytes of the body have been stored so far.
+    /// How far it is. Any thread.
+    var progress: TransferProgress {
+        func known(_ number: Int64) -> Int64? { number < 0 ? nil : number }
+        var progress = TransferProgress()
+        progress.bytesReceived = bytesReceived.load(ordering: .relaxed)
+        progress.bytesExpectedToReceive = known(bytesExpectedToReceive.load(ordering: .relaxed))
+        progress.bytesSent = bytesSent.load(ordering: .relaxed)
+        progress.bytesExpectedToSend = known(bytesExpectedToSend.load(ordering: .relaxed))
+        return progress
+    }
+
+    /// How many bytes of the body are kept so far.
     private var offset: Int64 { stream?.offset ?? memory.count }
 
     // MARK: Beginning a try
@@ -124,6 +142,10 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         guard let operation = operation(for: connection), afterCancel == nil else { return connection.cancel() }
         // One that asks to be left alone closes the gate, too: it says for how long.
         if operation.reportsAnswer, response.statusCode != 429, response.statusCode != 503 { operation.hostDidAnswer() }
+        defer {
+            bytesReceived.store(setAside?.count ?? offset, ordering: .relaxed)
+            bytesExpectedToReceive.store(expectedTotal ?? -1, ordering: .relaxed)
+        }
         switch resumption?.evaluate(response) ?? .startOver {
         case .append(let whole):
             total = whole
@@ -180,6 +202,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
                 memory.append(data)
             }
         }
+        bytesReceived.store(received, ordering: .relaxed)
         guard operation.onlookers.contains(.progress) else { return }
         operation.progressReport.noteDownload(
             Int64(data.count), total: received, expected: expectedTotal, of: operation)
@@ -188,7 +211,10 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     func connection(
         _ connection: any Connection, didSendBodyData count: Int, total: Int64, totalExpected: Int64?
     ) {
-        guard let operation = operation(for: connection), operation.onlookers.contains(.progress) else { return }
+        guard let operation = operation(for: connection) else { return }
+        bytesSent.store(total, ordering: .relaxed)
+        bytesExpectedToSend.store(totalExpected ?? -1, ordering: .relaxed)
+        guard operation.onlookers.contains(.progress) else { return }
         operation.progressReport.noteUpload(Int64(count), total: total, expected: totalExpected, of: operation)
     }
 

@@ -19,21 +19,31 @@ final class ProgressReport: Sendable {
         var upload = Flow()
         var progress: Progress?
         var isProgressWaiting = false
+        /// Who follows the progress as a sequence.
+        var followers: [Int: Continuation] = [:]
+        var nextKey = 0
     }
 
     private let state = Locked(State())
     private let hasProgress = Atomic<Bool>(false)
+    private let hasFollowers = Atomic<Bool>(false)
+
+    deinit {
+        // Of an operation that never finished.
+        for continuation in state.withLock({ $0.followers }).values { continuation.finish() }
+    }
 
     func noteDownload(_ bytes: Int64, total: Int64, expected: Int64?, of operation: URLConnectionOperation) {
         if let handler = operation.downloadProgressHandler {
             note(\.download, bytes, total, expected, handler, operation)
         }
         if hasProgress.load(ordering: .acquiring) { move(to: total, of: expected) }
+        tellFollowers(of: operation)
     }
 
     func noteUpload(_ bytes: Int64, total: Int64, expected: Int64?, of operation: URLConnectionOperation) {
-        guard let handler = operation.uploadProgressHandler else { return }
-        note(\.upload, bytes, total, expected, handler, operation)
+        if let handler = operation.uploadProgressHandler { note(\.upload, bytes, total, expected, handler, operation) }
+        tellFollowers(of: operation)
     }
 
     private func note(
@@ -57,6 +67,47 @@ final class ProgressReport: Sendable {
                 return state[keyPath: flow]
             }
             handler(news.bytes, news.total, news.expected)
+        }
+    }
+
+    // MARK: Sequences
+
+    typealias Continuation = AsyncStream<TransferProgress>.Continuation
+
+    /// Lets a sequence hear of the progress from now on until the end.
+    func follow(_ operation: URLConnectionOperation, with continuation: Continuation) {
+        // Before anything newer.
+        continuation.yield(operation.transferProgress)
+        let key = state.withLock { state in
+            state.nextKey += 1
+            state.followers[state.nextKey] = continuation
+            return state.nextKey
+        }
+        hasFollowers.store(true, ordering: .sequentiallyConsistent)
+        continuation.onTermination = { [weak self] _ in
+            let left = self?.state.withLock { $0.followers.removeValue(forKey: key) }
+            withExtendedLifetime(left) {}
+        }
+        // The end sees the follower, or is seen here.
+        if operation.core.withLock({ $0.isFinished }) { endSequences(of: operation) }
+    }
+
+    private func tellFollowers(of operation: URLConnectionOperation) {
+        guard hasFollowers.load(ordering: .acquiring) else { return }
+        let progress = operation.transferProgress
+        for continuation in state.withLock({ $0.followers }).values { continuation.yield(progress) }
+    }
+
+    private func endSequences(of operation: URLConnectionOperation) {
+        guard hasFollowers.load(ordering: .sequentiallyConsistent) else { return }
+        let followers = state.withLock { state in
+            defer { state.followers = [:] }
+            return state.followers
+        }
+        let progress = operation.transferProgress
+        for continuation in followers.values {
+            continuation.yield(progress)
+            continuation.finish()
         }
     }
 
@@ -98,6 +149,7 @@ final class ProgressReport: Sendable {
 
     /// Completes the `Progress` of an operation that has finished with success, and releases its handlers in any case.
     func finish(of operation: URLConnectionOperation) {
+        endSequences(of: operation)
         guard hasProgress.load(ordering: .acquiring) else { return }
         let isSuccess = operation.error == nil
         OperationQueues.progress.async { [self] in

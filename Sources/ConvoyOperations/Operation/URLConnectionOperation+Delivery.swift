@@ -33,7 +33,7 @@ extension URLConnectionOperation: HandoverTask {
             core.enterCompletionGroup()
             core.isFinished = true
             return (
-                core.transfer.take(), core.common.values.completionQueue, core.beginHandover(),
+                core.takeTransfer(), core.common.values.completionQueue, core.beginHandover(),
                 core.common.values.postsNotifications
             )
         }

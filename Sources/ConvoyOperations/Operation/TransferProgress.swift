@@ -1,0 +1,67 @@
+/// How far an operation's transfer is: a snapshot.
+public struct TransferProgress: Sendable, Hashable {
+    /// Bytes of the response's body that have arrived; after a pause, those that were kept are among them.
+    public var bytesReceived: Int64 = 0
+    /// How many there will be; nil as long as nobody knows: before the head of the response, and for a body without a
+    /// length or with an encoding. After a success, as many as there were.
+    public var bytesExpectedToReceive: Int64?
+    /// Bytes of the request's body that have gone out, in the try that is under way or was the last.
+    public var bytesSent: Int64 = 0
+    /// How many there are; nil before the first has gone out, and for a body without a length.
+    public var bytesExpectedToSend: Int64?
+
+    /// The share of the bytes that are expected, both ways, from 0 to 1; nil as long as none is known to be expected. It
+    /// goes back when the head of a response to an upload announces a body, or when a transfer starts over.
+    public var fractionCompleted: Double? {
+        guard bytesExpectedToReceive != nil || bytesExpectedToSend != nil else { return nil }
+        var (done, expected) = (0.0, 0.0)
+        for case (let bytes, let total?) in [(bytesReceived, bytesExpectedToReceive), (bytesSent, bytesExpectedToSend)] {
+            done += Double(bytes)
+            expected += Double(total)
+        }
+        return expected > 0 ? min(1, done / expected) : 1
+    }
+
+    /// Nothing has moved yet.
+    init() {}
+}
+
+/// The progress of the transfer, as values.
+extension URLConnectionOperation {
+    /// How far the transfer is: at any time, before its start and after its end too, and from any thread.
+    public final var transferProgress: TransferProgress {
+        core.withLock { core in
+            if let transfer = core.transfer { return transfer.progress }
+            if let kept = core.keptProgress { return kept.progress }
+            var progress = TransferProgress()
+            if core.isFinished, let count = core.data?.count {
+                progress.bytesReceived = Int64(count)
+                progress.bytesExpectedToReceive = Int64(count)
+            }
+            return progress
+        }
+    }
+
+    /// The progress of the transfer as it moves: first as it is now, last as it was when the operation finished; then the
+    /// sequence ends. To be iterated over once; each reading of the property makes a new one.
+    ///
+    /// ```swift
+    /// for await progress in operation.transferProgressUpdates { print(progress.fractionCompleted ?? 0) }
+    /// ```
+    ///
+    /// Whoever reads more slowly than bytes come gets the newest, and not those in between.
+    public final var transferProgressUpdates: AsyncStream<TransferProgress> {
+        let (stream, continuation) = AsyncStream.makeStream(
+            of: TransferProgress.self, bufferingPolicy: .bufferingNewest(1))
+        onlookers.insert(.progress)
+        progressReport.follow(self, with: continuation)
+        return stream
+    }
+}
+
+/// The progress of an operation that has finished, where its results do not tell. Few operations have one.
+final class KeptProgress: Sendable {
+    let progress: TransferProgress
+
+    init(_ progress: TransferProgress) { self.progress = progress }
+}
