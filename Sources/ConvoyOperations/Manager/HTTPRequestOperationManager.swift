@@ -52,6 +52,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         queue.maxConcurrentOperationCountPerHost = Self.defaultMaxConcurrentOperationCountPerHost
         var common = CommonSettings.Values()
         common.serializer = SerializerFacts(JSONResponseSerializer())
+        common.addsUserAgent = false
         common.baseHost = self.baseURL.flatMap { HostKey.of($0) }
         common.completionQueue = completionQueue
         common.configuration = configuration

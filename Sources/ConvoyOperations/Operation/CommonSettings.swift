@@ -21,6 +21,9 @@ final class CommonSettings: @unchecked Sendable {
         var idleTimeout: TimeInterval?
         var timeoutIntervalForResource: TimeInterval?
         var coalesces = false
+        /// Whether requests that have no `User-Agent` get the standard one. Not those of a manager: its serializer names
+        /// one, unless that was taken away.
+        var addsUserAgent = true
         var maximumBodySize = 256 << 20
         var responseStringEncoding: String.Encoding?
         /// Set if the body of a plainly acceptable response is left to the awaiting task.

@@ -116,9 +116,11 @@ extension URLConnectionOperation {
             // Before anything is opened, so that a stopped try leaves the output unchanged.
             if core.workSlot.endIfStopped(number) { return nil }
             let carrier = core.openCarrier()
+            var configuration = core.common.values.configuration
+            configuration.addsUserAgent = core.common.values.addsUserAgent
             return TryWork(
-                transfer: core.openTransfer(over: carrier), carrier: carrier, request: core.requestWithTimeout,
-                configuration: core.common.values.configuration, memoryLimit: core.memoryLimit(whenParsed: parses))
+                transfer: core.openTransfer(over: carrier), carrier: carrier, request: core.request,
+                configuration: configuration, memoryLimit: core.memoryLimit(whenParsed: parses))
         }
         guard let work else { return handle(.workStopped(number)) }
         if work.transfer.beginsAtOnce {

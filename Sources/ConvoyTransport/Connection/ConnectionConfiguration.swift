@@ -29,8 +29,11 @@ public struct ConnectionConfiguration: Sendable, Hashable {
 
     package var uploadThrottle: UploadThrottle?
 
-    /// The size of libcurl's receive buffer in bytes. It is allocated and freed for each transfer, which is cheap only
-    /// if it is small; large files arrive faster with a larger one.
+    /// Whether a request that has no `User-Agent` gets the standard one.
+    package var addsUserAgent = false
+
+    /// How many bytes libcurl receives at once. It allocates and frees them with each transfer, at little cost only
+    /// where they are few; a large file comes faster through more.
     package var receiveBufferSize = 32 << 10
 
     /// A configuration with defaults for all other settings.

@@ -147,7 +147,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         }
         guard let address = request.address else { throw URLError(.badURL, url: nil, "The request has no URL.") }
         if case .foundation(let request) = request { try RequestRules.check(request, address) }
-        let header = try multi.header(of: request)
+        let header = try multi.header(of: request, addingUserAgent: configuration.addsUserAgent)
         guard let handle = self.handle ?? multi.takeHandle(), handle.renew() else {
             throw URLError(.cannotLoadFromNetwork, url: request.url, "There is no memory for a transfer.")
         }

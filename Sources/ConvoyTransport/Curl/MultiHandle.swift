@@ -108,15 +108,16 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         idle.popLast() ?? EasyHandle(sockets: sockets)
     }
 
-    /// The header of a request. It is reused if the fields are those of the last request.
-    func header(of request: TransferRequest) throws(URLError) -> RequestHeader {
+    /// The header of a request: one that was made before, where the fields are those of the last request.
+    func header(of request: TransferRequest, addingUserAgent: Bool) throws(URLError) -> RequestHeader {
         switch request {
         case .prepared(let request): return request.header
         case .foundation(let request):
             let source = RequestHeader.Source(
                 fields: request.allHTTPHeaderFields ?? [:],
                 hasBody: request.httpBodyStream != nil || !(request.httpBody?.isEmpty ?? true),
-                isStreamed: request.httpBodyStream != nil, forbidsReuse: request.cachePolicy.forbidsReuse)
+                isStreamed: request.httpBodyStream != nil, forbidsReuse: request.cachePolicy.forbidsReuse,
+                addsUserAgent: addingUserAgent)
             if let lastHeader, lastHeader.source == source { return lastHeader }
             let header = try RequestHeader(source, url: request.url)
             lastHeader = header

@@ -15,6 +15,8 @@ package final class RequestHeader: @unchecked Sendable {
         var isStreamed = false
         /// Whether caches must not answer with a stored response.
         var forbidsReuse = false
+        /// Whether the standard `User-Agent` is sent, unless the fields have one.
+        var addsUserAgent = false
     }
 
     let source: Source
@@ -41,6 +43,7 @@ package final class RequestHeader: @unchecked Sendable {
     init(_ source: Source, url: URL?) throws(URLError) {
         self.source = source
         var setsCacheControl = false
+        var setsUserAgent = false
         for (name, value) in source.fields {
             guard HTTPSyntax.isToken(name) else {
                 throw URLError(
@@ -66,6 +69,7 @@ package final class RequestHeader: @unchecked Sendable {
             case .acceptEncoding: setsAcceptEncoding = true
             case .expect: setsExpect = true
             case .cacheControl: setsCacheControl = true
+            case .userAgent: setsUserAgent = true
             case nil: break
             }
             try Self.append(Self.line(name, value), to: &lines)
@@ -76,6 +80,7 @@ package final class RequestHeader: @unchecked Sendable {
             // The byte positions of a range refer to the body as sent, so it must not be encoded.
             try Self.append(asksForRange ? "Accept-Encoding: identity" : Self.acceptedEncodings, to: &lines)
         }
+        if source.addsUserAgent, !setsUserAgent { try Self.append("User-Agent: \(UserAgent.standard)", to: &lines) }
         if source.forbidsReuse, !setsCacheControl {
             try Self.append("Cache-Control: no-cache", to: &lines)
             try Self.append("Pragma: no-cache", to: &lines)
@@ -103,6 +108,7 @@ package final class RequestHeader: @unchecked Sendable {
     /// The fields that matter here. Most names can be told apart by length alone.
     private enum KnownField {
         case contentLength, transferEncoding, proxyAuthorization, range, acceptEncoding, expect, cacheControl
+        case userAgent
 
         init?(_ name: String) {
             func isName(_ other: String) -> Bool { ASCII.equalIgnoringCase(name.utf8, other.utf8) }
@@ -113,6 +119,7 @@ package final class RequestHeader: @unchecked Sendable {
             case 5 where isName("range"): self = .range
             case 15 where isName("accept-encoding"): self = .acceptEncoding
             case 6 where isName("expect"): self = .expect
+            case 10 where isName("user-agent"): self = .userAgent
             case 6 where isName("pragma"), 13 where isName("cache-control"): self = .cacheControl
             default: return nil
             }

@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 import FoundationNetworking
 import Testing
@@ -25,7 +26,7 @@ import Testing
         let serializer = HTTPRequestSerializer()
         #expect(try field("Accept-Language", serializer) == DefaultHeaders.acceptLanguage(Locale.preferredLanguages))
         let agent = try #require(try field("User-Agent", serializer))
-        #expect(agent == DefaultHeaders.userAgent)
+        #expect(agent == UserAgent.standard)
         #expect(agent.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7F })
         #expect(try field("Accept", serializer) == nil)
         #expect(try field("Accept-Encoding", serializer) == nil)
@@ -33,9 +34,9 @@ import Testing
 
     @Test func `a program's name is made fit for a header`() {
         #expect(
-            DefaultHeaders.userAgent(name: "My Äpp", version: "2.1", system: "Debian GNU/Linux 12 (bookworm)")
+            UserAgent.text(name: "My Äpp", version: "2.1", system: "Debian GNU/Linux 12 (bookworm)")
                 == "My_pp/2.1 (Linux; Debian GNU/Linux 12 bookworm)")
-        #expect(DefaultHeaders.userAgent(name: "日本", version: "", system: "x\r\ny") == "Convoy/1.0 (Linux; xy)")
+        #expect(UserAgent.text(name: "日本", version: "", system: "x\r\ny") == "Convoy/1.0 (Linux; xy)")
     }
 
     @Test func `headers are set, read, replaced and removed without regard to case`() throws {
@@ -57,7 +58,7 @@ import Testing
         request.setValue("request", forHTTPHeaderField: "x-test")
         let result = try serializer.request(bySerializing: request, with: nil)
         #expect(result.value(forHTTPHeaderField: "X-Test") == "request")
-        #expect(result.value(forHTTPHeaderField: "User-Agent") == DefaultHeaders.userAgent)
+        #expect(result.value(forHTTPHeaderField: "User-Agent") == UserAgent.standard)
     }
 
     @Test func `headers for one request win, and nil removes`() throws {
