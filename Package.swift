@@ -75,6 +75,18 @@ let package = Package(
             name: "ConvoyTool", dependencies: ["CEpoll", "Convoy", "ConvoySupport", "ConvoyTestServer"],
             swiftSettings: swiftSettings),
 
+        // Programs to read. The tests run them; nobody else needs them.
+        .executableTarget(
+            name: "ExampleReadme", dependencies: ["Convoy"], path: "Sources/Examples/Readme",
+            swiftSettings: swiftSettings),
+        .executableTarget(
+            name: "ExampleSync", dependencies: ["Convoy"], path: "Sources/Examples/Sync", swiftSettings: swiftSettings),
+        .executableTarget(
+            name: "ExampleService", dependencies: ["Convoy"], path: "Sources/Examples/Service",
+            swiftSettings: swiftSettings),
+        .executableTarget(
+            name: "ExamplePort", dependencies: ["Convoy"], path: "Sources/Examples/Port", swiftSettings: swiftSettings),
+
         // Makes the bodies that the decoder's tests decode. In the same Debian package as CBrotli.
         .systemLibrary(
             name: "CBrotliEncoder", path: "Tests/CBrotliEncoder", pkgConfig: "libbrotlienc",
@@ -119,6 +131,13 @@ let package = Package(
         .testTarget(
             name: "ConvoyToolTests",
             dependencies: ["ConvoyTool", "Convoy", "ConvoyTestServer", "ConvoyTestSupport"],
+            swiftSettings: swiftSettings),
+        .testTarget(
+            name: "ExampleTests",
+            dependencies: [
+                "Convoy", "ConvoyTestServer", "ConvoyTestSupport", "ExampleReadme", "ExampleSync", "ExampleService",
+                "ExamplePort",
+            ],
             swiftSettings: swiftSettings),
     ]
 )

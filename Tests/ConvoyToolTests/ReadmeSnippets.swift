@@ -79,7 +79,7 @@ private func queue(_ manager: HTTPRequestOperationManager) {
 private func retry(_ manager: HTTPRequestOperationManager) {
     // README: retry
     manager.retryPolicy = RetryPolicy(maximumRetryCount: 5)
-    manager.timeoutIntervalForResource = 120
+    manager.totalTimeout = 120
     manager.coalescesIdenticalRequests = true
     // README: end
 }

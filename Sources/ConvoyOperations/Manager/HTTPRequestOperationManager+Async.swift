@@ -3,8 +3,8 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The HTTP verbs with async/await. Cancelling the task cancels the operation. They use neither `completionQueue` nor
-/// the main queue.
+/// The verbs, in the form with async/await. Cancelling the task cancels the operation. No queue of the caller's, and
+/// not the main queue, is needed for them to go on.
 ///
 /// With a type, the response becomes a value of it: `Data` and `String` of any content type, ``JSON`` of any shape, and
 /// everything else as JSON by the manager's `decoder`. Status codes, content types and limits are those of the manager's
@@ -17,52 +17,54 @@ extension HTTPRequestOperationManager {
     /// The value of the response to a GET. Its parameters are its query.
     public nonisolated(nonsending) final func get<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
-        timeout: Timeout? = nil, as type: Value.Type = Value.self
+        timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil, as type: Value.Type = Value.self
     ) async throws -> Value {
-        try await value(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout))
+        try await value(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), progress)
     }
 
     /// The value of the response to a GET with parameters of any type that can be encoded.
     public nonisolated(nonsending) final func get<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, headers: [String: String?] = [:],
-        timeout: Timeout? = nil, as type: Value.Type = Value.self
+        timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil, as type: Value.Type = Value.self
     ) async throws -> Value {
-        try await value(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout))
+        try await value(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), progress)
     }
 
     /// The finished operation of a GET. Its parameters are its query.
     @discardableResult
     public nonisolated(nonsending) final func get(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
-        timeout: Timeout? = nil
+        timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil
     ) async throws -> HTTPRequestOperation {
-        try await response(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout))
+        try await response(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), progress)
     }
 
     /// The finished operation of a GET with parameters of any type that can be encoded.
     @discardableResult
     public nonisolated(nonsending) final func get(
         _ url: some URLConvertible, parameters: some Encodable, headers: [String: String?] = [:],
-        timeout: Timeout? = nil
+        timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil
     ) async throws -> HTTPRequestOperation {
-        try await response(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout))
+        try await response(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), progress)
     }
 
     /// The value of the response to a POST. Its parameters are its body, as the request serializer writes it; `body`
     /// is sent as JSON in their place.
     public nonisolated(nonsending) final func post<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, as type: Value.Type = Value.self
+        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        as type: Value.Type = Value.self
     ) async throws -> Value {
-        try await value(ManagerCall(.post, url.urlString, parameters, body, headers, timeout))
+        try await value(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// The value of the response to a POST with parameters of any type that can be encoded.
     public nonisolated(nonsending) final func post<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, as type: Value.Type = Value.self
+        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        as type: Value.Type = Value.self
     ) async throws -> Value {
-        try await value(ManagerCall(.post, url.urlString, parameters, body, headers, timeout))
+        try await value(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// The finished operation of a POST. Its parameters are its body, as the request serializer writes it; `body` is
@@ -70,35 +72,37 @@ extension HTTPRequestOperationManager {
     @discardableResult
     public nonisolated(nonsending) final func post(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil
+        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil
     ) async throws -> HTTPRequestOperation {
-        try await response(ManagerCall(.post, url.urlString, parameters, body, headers, timeout))
+        try await response(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// The finished operation of a POST with parameters of any type that can be encoded.
     @discardableResult
     public nonisolated(nonsending) final func post(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil
+        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil
     ) async throws -> HTTPRequestOperation {
-        try await response(ManagerCall(.post, url.urlString, parameters, body, headers, timeout))
+        try await response(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// The value of the response to a PUT. Its parameters are its body, as the request serializer writes it; `body`
     /// is sent as JSON in their place.
     public nonisolated(nonsending) final func put<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, as type: Value.Type = Value.self
+        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        as type: Value.Type = Value.self
     ) async throws -> Value {
-        try await value(ManagerCall(.put, url.urlString, parameters, body, headers, timeout))
+        try await value(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// The value of the response to a PUT with parameters of any type that can be encoded.
     public nonisolated(nonsending) final func put<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, as type: Value.Type = Value.self
+        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        as type: Value.Type = Value.self
     ) async throws -> Value {
-        try await value(ManagerCall(.put, url.urlString, parameters, body, headers, timeout))
+        try await value(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// The finished operation of a PUT. Its parameters are its body, as the request serializer writes it; `body` is
@@ -106,35 +110,37 @@ extension HTTPRequestOperationManager {
     @discardableResult
     public nonisolated(nonsending) final func put(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil
+        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil
     ) async throws -> HTTPRequestOperation {
-        try await response(ManagerCall(.put, url.urlString, parameters, body, headers, timeout))
+        try await response(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// The finished operation of a PUT with parameters of any type that can be encoded.
     @discardableResult
     public nonisolated(nonsending) final func put(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil
+        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil
     ) async throws -> HTTPRequestOperation {
-        try await response(ManagerCall(.put, url.urlString, parameters, body, headers, timeout))
+        try await response(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// The value of the response to a PATCH (RFC 5789). Its parameters are its body, as the request serializer writes
     /// it; `body` is sent as JSON in their place.
     public nonisolated(nonsending) final func patch<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, as type: Value.Type = Value.self
+        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        as type: Value.Type = Value.self
     ) async throws -> Value {
-        try await value(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout))
+        try await value(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// The value of the response to a PATCH (RFC 5789) with parameters of any type that can be encoded.
     public nonisolated(nonsending) final func patch<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, as type: Value.Type = Value.self
+        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        as type: Value.Type = Value.self
     ) async throws -> Value {
-        try await value(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout))
+        try await value(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// The finished operation of a PATCH (RFC 5789). Its parameters are its body, as the request serializer writes
@@ -142,52 +148,54 @@ extension HTTPRequestOperationManager {
     @discardableResult
     public nonisolated(nonsending) final func patch(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil
+        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil
     ) async throws -> HTTPRequestOperation {
-        try await response(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout))
+        try await response(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// The finished operation of a PATCH (RFC 5789) with parameters of any type that can be encoded.
     @discardableResult
     public nonisolated(nonsending) final func patch(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil
+        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil
     ) async throws -> HTTPRequestOperation {
-        try await response(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout))
+        try await response(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// The value of the response to a DELETE. Its parameters are its query; `body` is sent as JSON.
     public nonisolated(nonsending) final func delete<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, as type: Value.Type = Value.self
+        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        as type: Value.Type = Value.self
     ) async throws -> Value {
-        try await value(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout))
+        try await value(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// The value of the response to a DELETE with parameters of any type that can be encoded.
     public nonisolated(nonsending) final func delete<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, as type: Value.Type = Value.self
+        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        as type: Value.Type = Value.self
     ) async throws -> Value {
-        try await value(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout))
+        try await value(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// The finished operation of a DELETE. Its parameters are its query; `body` is sent as JSON.
     @discardableResult
     public nonisolated(nonsending) final func delete(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil
+        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil
     ) async throws -> HTTPRequestOperation {
-        try await response(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout))
+        try await response(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// The finished operation of a DELETE with parameters of any type that can be encoded.
     @discardableResult
     public nonisolated(nonsending) final func delete(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil
+        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil
     ) async throws -> HTTPRequestOperation {
-        try await response(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout))
+        try await response(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// The finished operation of a HEAD, with the head of the response: there is nothing to decode.
@@ -196,7 +204,7 @@ extension HTTPRequestOperationManager {
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
         timeout: Timeout? = nil
     ) async throws -> HTTPRequestOperation {
-        try await response(ManagerCall(.head, url.urlString, parameters, nil, headers, timeout))
+        try await response(ManagerCall(.head, url.urlString, parameters, nil, headers, timeout), nil)
     }
 
     /// The finished operation of a HEAD with parameters of any type that can be encoded.
@@ -205,24 +213,26 @@ extension HTTPRequestOperationManager {
         _ url: some URLConvertible, parameters: some Encodable, headers: [String: String?] = [:],
         timeout: Timeout? = nil
     ) async throws -> HTTPRequestOperation {
-        try await response(ManagerCall(.head, url.urlString, parameters, nil, headers, timeout))
+        try await response(ManagerCall(.head, url.urlString, parameters, nil, headers, timeout), nil)
     }
 
     /// The value of the response to a request of any method.
     public nonisolated(nonsending) final func value<Value: Decodable & Sendable>(
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: [String: Any?]? = nil,
         body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, as type: Value.Type = Value.self
+        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        as type: Value.Type = Value.self
     ) async throws -> Value {
-        try await value(ManagerCall(method, url.urlString, parameters, body, headers, timeout))
+        try await value(ManagerCall(method, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// The value of the response to a request of any method with parameters of any type that can be encoded.
     public nonisolated(nonsending) final func value<Value: Decodable & Sendable>(
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, as type: Value.Type = Value.self
+        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        as type: Value.Type = Value.self
     ) async throws -> Value {
-        try await value(ManagerCall(method, url.urlString, parameters, body, headers, timeout))
+        try await value(ManagerCall(method, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// The finished operation of a request of any method.
@@ -230,31 +240,31 @@ extension HTTPRequestOperationManager {
     public nonisolated(nonsending) final func response(
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: [String: Any?]? = nil,
         body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil
+        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil
     ) async throws -> HTTPRequestOperation {
-        try await response(ManagerCall(method, url.urlString, parameters, body, headers, timeout))
+        try await response(ManagerCall(method, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     /// The finished operation of a request of any method with parameters of any type that can be encoded.
     @discardableResult
     public nonisolated(nonsending) final func response(
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil
+        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil
     ) async throws -> HTTPRequestOperation {
-        try await response(ManagerCall(method, url.urlString, parameters, body, headers, timeout))
+        try await response(ManagerCall(method, url.urlString, parameters, body, headers, timeout), progress)
     }
 
     private nonisolated(nonsending) func value<Value: Decodable & Sendable>(
-        _ call: ManagerCall
+        _ call: ManagerCall, _ progress: TransferProgress.Handler?
     ) async throws -> Value {
-        let operation = try makeOperation(call, awaiting: Value.self)
+        let operation = try makeOperation(call, awaiting: Value.self).reporting(to: progress)
         return try await enqueue(operation).decodedValue(as: Value.self)
     }
 
     private nonisolated(nonsending) func response(
-        _ call: ManagerCall
+        _ call: ManagerCall, _ progress: TransferProgress.Handler?
     ) async throws -> HTTPRequestOperation {
-        let operation = try makeOperation(call)
+        let operation = try makeOperation(call).reporting(to: progress)
         try await enqueue(operation).finished()
         return operation
     }

@@ -19,18 +19,18 @@ extension HTTPRequestOperationManager {
     @discardableResult
     public final func get(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
-        timeout: Timeout? = nil, success: Success?, failure: Failure? = nil
+        timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil, success: Success?, failure: Failure? = nil
     ) -> HTTPRequestOperation {
-        perform(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), success, failure)
+        perform(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), progress, success, failure)
     }
 
     /// A GET with parameters of any type that can be encoded.
     @discardableResult
     public final func get(
         _ url: some URLConvertible, parameters: some Encodable, headers: [String: String?] = [:],
-        timeout: Timeout? = nil, success: Success?, failure: Failure? = nil
+        timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil, success: Success?, failure: Failure? = nil
     ) -> HTTPRequestOperation {
-        perform(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), success, failure)
+        perform(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), progress, success, failure)
     }
 
     /// A POST. Its parameters are its body, as the request serializer writes it; `body` is sent as JSON in their
@@ -38,18 +38,20 @@ extension HTTPRequestOperationManager {
     @discardableResult
     public final func post(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, success: Success?, failure: Failure? = nil
+        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        success: Success?, failure: Failure? = nil
     ) -> HTTPRequestOperation {
-        perform(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), success, failure)
+        perform(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), progress, success, failure)
     }
 
     /// A POST with parameters of any type that can be encoded.
     @discardableResult
     public final func post(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, success: Success?, failure: Failure? = nil
+        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        success: Success?, failure: Failure? = nil
     ) -> HTTPRequestOperation {
-        perform(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), success, failure)
+        perform(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), progress, success, failure)
     }
 
     /// A PUT. Its parameters are its body, as the request serializer writes it; `body` is sent as JSON in their
@@ -57,18 +59,20 @@ extension HTTPRequestOperationManager {
     @discardableResult
     public final func put(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, success: Success?, failure: Failure? = nil
+        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        success: Success?, failure: Failure? = nil
     ) -> HTTPRequestOperation {
-        perform(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), success, failure)
+        perform(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), progress, success, failure)
     }
 
     /// A PUT with parameters of any type that can be encoded.
     @discardableResult
     public final func put(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, success: Success?, failure: Failure? = nil
+        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        success: Success?, failure: Failure? = nil
     ) -> HTTPRequestOperation {
-        perform(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), success, failure)
+        perform(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), progress, success, failure)
     }
 
     /// A PATCH (RFC 5789). Its parameters are its body, as the request serializer writes it; `body` is sent as JSON
@@ -76,36 +80,40 @@ extension HTTPRequestOperationManager {
     @discardableResult
     public final func patch(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, success: Success?, failure: Failure? = nil
+        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        success: Success?, failure: Failure? = nil
     ) -> HTTPRequestOperation {
-        perform(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), success, failure)
+        perform(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), progress, success, failure)
     }
 
     /// A PATCH (RFC 5789) with parameters of any type that can be encoded.
     @discardableResult
     public final func patch(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, success: Success?, failure: Failure? = nil
+        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        success: Success?, failure: Failure? = nil
     ) -> HTTPRequestOperation {
-        perform(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), success, failure)
+        perform(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), progress, success, failure)
     }
 
     /// A DELETE. Its parameters are its query; `body` is sent as JSON.
     @discardableResult
     public final func delete(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, success: Success?, failure: Failure? = nil
+        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        success: Success?, failure: Failure? = nil
     ) -> HTTPRequestOperation {
-        perform(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), success, failure)
+        perform(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), progress, success, failure)
     }
 
     /// A DELETE with parameters of any type that can be encoded.
     @discardableResult
     public final func delete(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, success: Success?, failure: Failure? = nil
+        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        success: Success?, failure: Failure? = nil
     ) -> HTTPRequestOperation {
-        perform(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), success, failure)
+        perform(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), progress, success, failure)
     }
 
     /// A HEAD. Its parameters are its query; there is no object for `success`.
@@ -116,7 +124,7 @@ extension HTTPRequestOperationManager {
     ) -> HTTPRequestOperation {
         let withObject: Success? = success.map { success in { @Sendable operation, _ in success(operation) } }
         return perform(
-            ManagerCall(.head, url.urlString, parameters, nil, headers, timeout), withObject, failure)
+            ManagerCall(.head, url.urlString, parameters, nil, headers, timeout), nil, withObject, failure)
     }
 
     /// A HEAD with parameters of any type that can be encoded.
@@ -127,25 +135,26 @@ extension HTTPRequestOperationManager {
     ) -> HTTPRequestOperation {
         let withObject: Success? = success.map { success in { @Sendable operation, _ in success(operation) } }
         return perform(
-            ManagerCall(.head, url.urlString, parameters, nil, headers, timeout), withObject, failure)
+            ManagerCall(.head, url.urlString, parameters, nil, headers, timeout), nil, withObject, failure)
     }
 
     /// A POST of a form with parts (RFC 7578). `constructingBody` runs before this returns.
     @discardableResult
     public final func post(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
-        timeout: Timeout? = nil, constructingBody: (inout MultipartFormData) throws -> Void, success: Success?,
+        timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        constructingBody: (inout MultipartFormData) throws -> Void, success: Success?,
         failure: Failure? = nil
     ) -> HTTPRequestOperation {
         enqueue(success, failure) {
             let call = ManagerCall(.post, url.urlString, parameters, nil, headers, timeout)
-            return try makeMultipartOperation(call, constructingBody)
+            return try makeMultipartOperation(call, constructingBody).reporting(to: progress)
         }
     }
 
     private func perform(
-        _ call: ManagerCall, _ success: Success?, _ failure: Failure?
+        _ call: ManagerCall, _ progress: TransferProgress.Handler?, _ success: Success?, _ failure: Failure?
     ) -> HTTPRequestOperation {
-        enqueue(success, failure) { try makeOperation(call) }
+        enqueue(success, failure) { try makeOperation(call).reporting(to: progress) }
     }
 }

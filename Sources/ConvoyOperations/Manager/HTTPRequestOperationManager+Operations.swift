@@ -83,7 +83,7 @@ struct ManagerCall {
         guard let timeout else { return }
         operation.change { values in
             if let idle = timeout.idle { values.idleTimeout = idle }
-            if let total = timeout.total { values.timeoutIntervalForResource = total }
+            if let total = timeout.total { values.totalTimeout = total }
         }
     }
 }

@@ -13,18 +13,20 @@ extension HTTPRequestOperationManager {
     @discardableResult
     public final func get<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
-        timeout: Timeout? = nil, as type: Value.Type, completion: @escaping ResultHandler<Value>
+        timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil, as type: Value.Type,
+        completion: @escaping ResultHandler<Value>
     ) -> HTTPRequestOperation {
-        perform(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), type, completion)
+        perform(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), progress, type, completion)
     }
 
     /// A GET with parameters of any type that can be encoded, whose response becomes a value.
     @discardableResult
     public final func get<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, headers: [String: String?] = [:],
-        timeout: Timeout? = nil, as type: Value.Type, completion: @escaping ResultHandler<Value>
+        timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil, as type: Value.Type,
+        completion: @escaping ResultHandler<Value>
     ) -> HTTPRequestOperation {
-        perform(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), type, completion)
+        perform(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), progress, type, completion)
     }
 
     /// A POST, whose response becomes a value. Its parameters are its body, as the request serializer writes it;
@@ -32,20 +34,20 @@ extension HTTPRequestOperationManager {
     @discardableResult
     public final func post<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, as type: Value.Type,
-        completion: @escaping ResultHandler<Value>
+        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        as type: Value.Type, completion: @escaping ResultHandler<Value>
     ) -> HTTPRequestOperation {
-        perform(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), type, completion)
+        perform(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), progress, type, completion)
     }
 
     /// A POST with parameters of any type that can be encoded, whose response becomes a value.
     @discardableResult
     public final func post<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, as type: Value.Type,
-        completion: @escaping ResultHandler<Value>
+        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        as type: Value.Type, completion: @escaping ResultHandler<Value>
     ) -> HTTPRequestOperation {
-        perform(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), type, completion)
+        perform(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), progress, type, completion)
     }
 
     /// A PUT, whose response becomes a value. Its parameters are its body, as the request serializer writes it;
@@ -53,20 +55,20 @@ extension HTTPRequestOperationManager {
     @discardableResult
     public final func put<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, as type: Value.Type,
-        completion: @escaping ResultHandler<Value>
+        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        as type: Value.Type, completion: @escaping ResultHandler<Value>
     ) -> HTTPRequestOperation {
-        perform(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), type, completion)
+        perform(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), progress, type, completion)
     }
 
     /// A PUT with parameters of any type that can be encoded, whose response becomes a value.
     @discardableResult
     public final func put<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, as type: Value.Type,
-        completion: @escaping ResultHandler<Value>
+        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        as type: Value.Type, completion: @escaping ResultHandler<Value>
     ) -> HTTPRequestOperation {
-        perform(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), type, completion)
+        perform(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), progress, type, completion)
     }
 
     /// A PATCH (RFC 5789), whose response becomes a value. Its parameters are its body, as the request serializer
@@ -74,44 +76,45 @@ extension HTTPRequestOperationManager {
     @discardableResult
     public final func patch<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, as type: Value.Type,
-        completion: @escaping ResultHandler<Value>
+        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        as type: Value.Type, completion: @escaping ResultHandler<Value>
     ) -> HTTPRequestOperation {
-        perform(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), type, completion)
+        perform(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), progress, type, completion)
     }
 
     /// A PATCH (RFC 5789) with parameters of any type that can be encoded, whose response becomes a value.
     @discardableResult
     public final func patch<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, as type: Value.Type,
-        completion: @escaping ResultHandler<Value>
+        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        as type: Value.Type, completion: @escaping ResultHandler<Value>
     ) -> HTTPRequestOperation {
-        perform(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), type, completion)
+        perform(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), progress, type, completion)
     }
 
     /// A DELETE, whose response becomes a value. Its parameters are its query; `body` is sent as JSON.
     @discardableResult
     public final func delete<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, as type: Value.Type,
-        completion: @escaping ResultHandler<Value>
+        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        as type: Value.Type, completion: @escaping ResultHandler<Value>
     ) -> HTTPRequestOperation {
-        perform(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), type, completion)
+        perform(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), progress, type, completion)
     }
 
     /// A DELETE with parameters of any type that can be encoded, whose response becomes a value.
     @discardableResult
     public final func delete<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil, as type: Value.Type,
-        completion: @escaping ResultHandler<Value>
+        headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
+        as type: Value.Type, completion: @escaping ResultHandler<Value>
     ) -> HTTPRequestOperation {
-        perform(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), type, completion)
+        perform(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), progress, type, completion)
     }
 
     private func perform<Value: Decodable & Sendable>(
-        _ call: ManagerCall, _ type: Value.Type, _ completion: @escaping ResultHandler<Value>
+        _ call: ManagerCall, _ progress: TransferProgress.Handler?, _ type: Value.Type,
+        _ completion: @escaping ResultHandler<Value>
     ) -> HTTPRequestOperation {
         let success: Success = { operation, object in
             completion(Result { try operation.value(of: object) })
@@ -121,7 +124,7 @@ extension HTTPRequestOperationManager {
             setAwaited(type, of: operation)
             // Its handler wants it decoded.
             operation.change { $0.awaitedValue = nil }
-            return operation
+            return operation.reporting(to: progress)
         }
     }
 }

@@ -19,9 +19,11 @@ extension HTTPRequestOperationManager {
     @discardableResult
     public nonisolated(nonsending) final func download(
         _ url: some URLConvertible, to file: URL, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
-        timeout: Timeout? = nil
+        timeout: Timeout? = nil,
+        progress: TransferProgress.Handler? = nil
     ) async throws -> HTTPRequestOperation {
         let operation = try makeDownload(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), to: file)
+            .reporting(to: progress)
         try await enqueue(operation).finished()
         return operation
     }
@@ -30,11 +32,12 @@ extension HTTPRequestOperationManager {
     @discardableResult
     public final func download(
         _ url: some URLConvertible, to file: URL, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
-        timeout: Timeout? = nil, success: Success?, failure: Failure? = nil
+        timeout: Timeout? = nil,
+        progress: TransferProgress.Handler? = nil, success: Success?, failure: Failure? = nil
     ) -> HTTPRequestOperation {
         enqueue(success, failure) {
             let call = ManagerCall(.get, url.urlString, parameters, nil, headers, timeout)
-            return try makeDownload(call, to: file)
+            return try makeDownload(call, to: file).reporting(to: progress)
         }
     }
 
@@ -58,10 +61,11 @@ extension HTTPRequestOperationManager {
     public nonisolated(nonsending) final func upload<Value: Decodable & Sendable>(
         _ url: some URLConvertible, method: HTTPMethod = .post, fromFile file: URL,
         parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,
+        progress: TransferProgress.Handler? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
         let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
-        let operation = try makeOperation(call, body: .file(file))
+        let operation = try makeOperation(call, body: .file(file)).reporting(to: progress)
         setAwaited(type, of: operation)
         return try await enqueue(operation).decodedValue(as: type)
     }
@@ -70,10 +74,11 @@ extension HTTPRequestOperationManager {
     @discardableResult
     public nonisolated(nonsending) final func upload(
         _ url: some URLConvertible, method: HTTPMethod = .post, fromFile file: URL,
-        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil
+        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,
+        progress: TransferProgress.Handler? = nil
     ) async throws -> HTTPRequestOperation {
         let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
-        let operation = try makeOperation(call, body: .file(file))
+        let operation = try makeOperation(call, body: .file(file)).reporting(to: progress)
         try await enqueue(operation).finished()
         return operation
     }
@@ -83,10 +88,11 @@ extension HTTPRequestOperationManager {
     public nonisolated(nonsending) final func upload<Value: Decodable & Sendable>(
         _ url: some URLConvertible, method: HTTPMethod = .post, from data: Data,
         parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,
+        progress: TransferProgress.Handler? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
         let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
-        let operation = try makeOperation(call, body: .data(data, contentType: MIMEType.unknown))
+        let operation = try makeOperation(call, body: .data(data, contentType: MIMEType.unknown)).reporting(to: progress)
         setAwaited(type, of: operation)
         return try await enqueue(operation).decodedValue(as: type)
     }
@@ -95,10 +101,11 @@ extension HTTPRequestOperationManager {
     @discardableResult
     public nonisolated(nonsending) final func upload(
         _ url: some URLConvertible, method: HTTPMethod = .post, from data: Data,
-        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil
+        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,
+        progress: TransferProgress.Handler? = nil
     ) async throws -> HTTPRequestOperation {
         let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
-        let operation = try makeOperation(call, body: .data(data, contentType: MIMEType.unknown))
+        let operation = try makeOperation(call, body: .data(data, contentType: MIMEType.unknown)).reporting(to: progress)
         try await enqueue(operation).finished()
         return operation
     }
@@ -109,10 +116,11 @@ extension HTTPRequestOperationManager {
     public nonisolated(nonsending) final func upload<Value: Decodable & Sendable>(
         _ url: some URLConvertible, method: HTTPMethod = .post, from stream: InputStream, length: Int64,
         parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,
+        progress: TransferProgress.Handler? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
         let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
-        let operation = try makeOperation(call, body: .stream(stream, length: length))
+        let operation = try makeOperation(call, body: .stream(stream, length: length)).reporting(to: progress)
         setAwaited(type, of: operation)
         return try await enqueue(operation).decodedValue(as: type)
     }
@@ -121,10 +129,11 @@ extension HTTPRequestOperationManager {
     @discardableResult
     public nonisolated(nonsending) final func upload(
         _ url: some URLConvertible, method: HTTPMethod = .post, from stream: InputStream, length: Int64,
-        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil
+        parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,
+        progress: TransferProgress.Handler? = nil
     ) async throws -> HTTPRequestOperation {
         let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
-        let operation = try makeOperation(call, body: .stream(stream, length: length))
+        let operation = try makeOperation(call, body: .stream(stream, length: length)).reporting(to: progress)
         try await enqueue(operation).finished()
         return operation
     }
@@ -135,11 +144,12 @@ extension HTTPRequestOperationManager {
     /// and is called before anything is sent.
     public nonisolated(nonsending) final func post<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
-        timeout: Timeout? = nil, as type: Value.Type = Value.self,
+        timeout: Timeout? = nil,
+        progress: TransferProgress.Handler? = nil, as type: Value.Type = Value.self,
         constructingBody: (inout MultipartFormData) throws -> Void
     ) async throws -> Value {
         let call = ManagerCall(.post, url.urlString, parameters, nil, headers, timeout)
-        let operation = try makeMultipartOperation(call, constructingBody)
+        let operation = try makeMultipartOperation(call, constructingBody).reporting(to: progress)
         setAwaited(type, of: operation)
         return try await enqueue(operation).decodedValue(as: type)
     }
@@ -149,10 +159,11 @@ extension HTTPRequestOperationManager {
     @discardableResult
     public nonisolated(nonsending) final func post(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
-        timeout: Timeout? = nil, constructingBody: (inout MultipartFormData) throws -> Void
+        timeout: Timeout? = nil,
+        progress: TransferProgress.Handler? = nil, constructingBody: (inout MultipartFormData) throws -> Void
     ) async throws -> HTTPRequestOperation {
         let call = ManagerCall(.post, url.urlString, parameters, nil, headers, timeout)
-        let operation = try makeMultipartOperation(call, constructingBody)
+        let operation = try makeMultipartOperation(call, constructingBody).reporting(to: progress)
         try await enqueue(operation).finished()
         return operation
     }

@@ -82,10 +82,10 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     }
 
     /// How many seconds each operation may take in all, retries and pauses included. No limit, unless set. See
-    /// `URLConnectionOperation.timeoutIntervalForResource`.
-    public final var timeoutIntervalForResource: TimeInterval? {
-        get { settings.withLock { $0.common.timeoutIntervalForResource } }
-        set { change { $0.timeoutIntervalForResource = newValue } }
+    /// `URLConnectionOperation.totalTimeout`.
+    public final var totalTimeout: TimeInterval? {
+        get { settings.withLock { $0.common.totalTimeout } }
+        set { change { $0.totalTimeout = newValue } }
     }
 
     /// Whether operations may share one transfer with identical GETs that are in flight. False by default.

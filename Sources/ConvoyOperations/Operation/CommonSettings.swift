@@ -19,7 +19,7 @@ final class CommonSettings: @unchecked Sendable {
         var retryPolicy: RetryPolicy?
         /// How long a transfer may be without a byte, if that is not for the request to say.
         var idleTimeout: TimeInterval?
-        var timeoutIntervalForResource: TimeInterval?
+        var totalTimeout: TimeInterval?
         var coalesces = false
         /// Whether requests that have no `User-Agent` get the standard one. Not those of a manager: its serializer names
         /// one, unless that was taken away.

@@ -65,3 +65,21 @@ final class KeptProgress: Sendable {
 
     init(_ progress: TransferProgress) { self.progress = progress }
 }
+
+extension TransferProgress {
+    /// Called with how far the transfer is, each time when bytes have moved and the queue of the operation's handlers has
+    /// time for it.
+    public typealias Handler = @Sendable (TransferProgress) -> Void
+}
+
+extension HTTPRequestOperation {
+    /// The operation itself, whose progress in both directions goes to a handler from now on, if there is one.
+    final func reporting(to handler: TransferProgress.Handler?) -> Self {
+        guard let handler else { return self }
+        let tell: ProgressHandler = { [weak self] _, _, _ in
+            if let progress = self?.transferProgress { handler(progress) }
+        }
+        (downloadProgressHandler, uploadProgressHandler) = (tell, tell)
+        return self
+    }
+}

@@ -119,7 +119,7 @@ extension URLConnectionOperation {
             var configuration = core.common.values.configuration
             configuration.addsUserAgent = core.common.values.addsUserAgent
             return TryWork(
-                transfer: core.openTransfer(over: carrier), carrier: carrier, request: core.request,
+                transfer: core.openTransfer(over: carrier), carrier: carrier, request: core.requestWithTimeout,
                 configuration: configuration, memoryLimit: core.memoryLimit(whenParsed: parses))
         }
         guard let work else { return handle(.workStopped(number)) }

@@ -12,7 +12,7 @@ import Synchronization
 /// transitions. All members can be used from any thread.
 ///
 /// The request, the output stream and the connection's settings are read when a try begins; the transport and
-/// `timeoutIntervalForResource` when the first one begins. Handlers and their queue are read when they are called.
+/// `totalTimeout` when the first one begins. Handlers and their queue are read when they are called.
 ///
 /// `completionBlock` and all handlers run on `completionQueue`, or on the main queue if that is nil, and inside
 /// `completionGroup`. When they have run, the operation holds no closure any more.

@@ -14,7 +14,7 @@ import Testing
         let operation = HTTPRequestOperation(
             request: URLRequest(url: URL(fileURLWithPath: "/simulated")), transport: network, clock: clock)
         operation.completionQueue = testQueue
-        operation.timeoutIntervalForResource = seconds
+        operation.totalTimeout = seconds
         return operation
     }
 
@@ -169,18 +169,18 @@ import Testing
 
     @Test func `a manager gives it to its operations and a copy keeps it`() throws {
         let manager = HTTPRequestOperationManager()
-        #expect(manager.timeoutIntervalForResource == nil)
-        manager.timeoutIntervalForResource = 12.5
+        #expect(manager.totalTimeout == nil)
+        manager.totalTimeout = 12.5
         let operation = manager.makeOperation(request: URLRequest(url: URL(fileURLWithPath: "/")))
-        #expect(operation.timeoutIntervalForResource == 12.5)
-        #expect(operation.makeCopy().timeoutIntervalForResource == 12.5)
+        #expect(operation.totalTimeout == 12.5)
+        #expect(operation.makeCopy().totalTimeout == 12.5)
     }
 
     @Test func `on a real server that stalls`() throws {
         let server = try TestServer()
         server.route("GET", "/stalls", .pattern(count: 1 << 20).stalls(afterBytes: 4096))
         let probe = Probe(server.url("/stalls"))
-        probe.operation.timeoutIntervalForResource = 0.3
+        probe.operation.totalTimeout = 0.3
         probe.operation.start()
         #expect(probe.outcome() == ["failure \(URLError.timedOut.rawValue)", "completion"])
     }

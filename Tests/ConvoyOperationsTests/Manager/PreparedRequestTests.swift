@@ -63,15 +63,15 @@ import Testing
         var serializer = HTTPRequestSerializer()
         serializer.setValue("later", forHTTPHeaderField: "X-Later")
         manager.requestSerializer = serializer
-        manager.timeoutIntervalForResource = 50
+        manager.totalTimeout = 50
         let operation = try await manager.response(.get, "plain")
         #expect(server.requests.last?.headers["X-Later"] == "later")
-        #expect(operation.timeoutIntervalForResource == 50)
+        #expect(operation.totalTimeout == 50)
         // What is set for one operation is not set for the others.
-        operation.timeoutIntervalForResource = 3
+        operation.totalTimeout = 3
         operation.userInfo = ["key": 1]
         let other = try await manager.response(.get, "plain")
-        #expect(other.timeoutIntervalForResource == 50 && other.userInfo.isEmpty)
+        #expect(other.totalTimeout == 50 && other.userInfo.isEmpty)
     }
 
     @Test func `a header that cannot be sent is an error each time`() async throws {

@@ -84,6 +84,7 @@ struct NginxConfiguration {
                     add_header X-Request-Length $request_length;
                     proxy_pass http://127.0.0.1:\(port)/empty;
                 }
+                location /list/ { alias \(directory.path)/files/; autoindex on; autoindex_format json; }
                 location /gzip/ { alias \(directory.path)/files/; gzip on; gzip_min_length 0; gzip_types *; }
                 \(dav)
                 \(forwarding)

@@ -12,14 +12,14 @@ extension URLConnectionOperation {
     /// When the time is over, the operation finishes with `URLError.timedOut`, at once or when its transfer has
     /// stopped. It is not cancelled, and its dependents run. Setting this after the time has begun to run has no
     /// effect.
-    public final var timeoutIntervalForResource: TimeInterval? {
-        get { core.withLock { $0.common.values.timeoutIntervalForResource } }
-        set { change { $0.timeoutIntervalForResource = newValue } }
+    public final var totalTimeout: TimeInterval? {
+        get { core.withLock { $0.common.values.totalTimeout } }
+        set { change { $0.totalTimeout = newValue } }
     }
 
     /// Starts the time limit for the whole operation, if it has one. Only the first call counts.
     package final func beginResourceTimeout() {
-        let (interval, clock) = core.withLock { ($0.common.values.timeoutIntervalForResource, $0.common.values.clock) }
+        let (interval, clock) = core.withLock { ($0.common.values.totalTimeout, $0.common.values.clock) }
         guard let interval, interval > 0, interval.isFinite else { return }
         let deadline = Nanoseconds.deadline(interval, after: clock.now)
         guard resourceDeadline.compareExchange(expected: 0, desired: deadline, ordering: .relaxed).exchanged
@@ -42,6 +42,6 @@ extension URLConnectionOperation {
     var resourceTimeoutError: URLError {
         URLError(
             .timedOut, url: request.url,
-            "The operation has not finished within the time that it may take in all (timeoutIntervalForResource).")
+            "The operation has not finished within the time that it may take in all (totalTimeout).")
     }
 }
