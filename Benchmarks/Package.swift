@@ -11,7 +11,7 @@ let package = Package(
     products: [.executable(name: "convoy-bench", targets: ["ConvoyBench"])],
     dependencies: [.package(name: "Convoy", path: "..")],
     targets: [
-        // What everything is measured against: libcurl and epoll, with nothing around them.
+        // The limit that everything is compared with: plain libcurl and epoll.
         .target(
             name: "CLimit", cSettings: [.treatAllWarnings(as: .error)],
             linkerSettings: [.linkedLibrary("curl")]),

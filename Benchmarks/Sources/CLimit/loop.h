@@ -6,7 +6,7 @@
 typedef struct {
     CURLM *multi;
     int epoll;
-    // On the monotonic clock, in nanoseconds; 0 when there is none.
+    // The deadline on the monotonic clock, in nanoseconds; 0 if there is none.
     uint64_t deadline;
     int is_due;
 } limit_loop;

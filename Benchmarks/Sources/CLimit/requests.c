@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// One transfer at a time, with the body as its user would have it: in memory.
+// The state of one transfer, with its body in memory, as a user would have it.
 typedef struct {
     CURL *easy;
     long received;
@@ -30,20 +30,20 @@ static CURL *make_handle(const limit_plan *plan, slot *s) {
     if (plan->authority) curl_easy_setopt(easy, CURLOPT_CAINFO, plan->authority);
     if (plan->http2) {
         curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
-        // Rather wait for the one connection than open another.
+        // Wait for the one connection instead of opening another.
         curl_easy_setopt(easy, CURLOPT_PIPEWAIT, 1L);
     }
     return easy;
 }
 
-// Whether a finished transfer was right.
+// Whether a finished transfer has the expected result.
 static int is_right(const limit_plan *plan, CURL *easy, const slot *s, CURLcode code) {
     long status = 0;
     curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
     return code == CURLE_OK && status == 200 && s->received == plan->expected_bytes;
 }
 
-// Makes so many requests on the slots; returns how many failed.
+// Makes `count` requests on the slots; returns how many failed.
 static long make_requests(limit_loop *loop, const limit_plan *plan, slot *slots, long count) {
     long started = 0, finished = 0, failed = 0;
     for (int i = 0; i < plan->in_flight && started < count; i++, started++) {
@@ -98,7 +98,7 @@ int limit_transfers(const limit_plan *plan, limit_result *result) {
     curl_global_init(CURL_GLOBAL_ALL);
     limit_loop loop;
     if (limit_loop_open(&loop)) return -1;
-    // The same, one handle for each: what a transfer costs is what grows from here.
+    // The same, with one handle for each: memory that grows from here is the cost of the transfers.
     slot warm = {0};
     limit_plan one = *plan;
     one.in_flight = 1;

@@ -15,8 +15,8 @@ static int answer(int client, const char *text) {
     return send(client, text, strlen(text), MSG_NOSIGNAL) < 0 ? -1 : 0;
 }
 
-// Takes one request: its head into `head`, `used` bytes of which have come already. Returns -1 when the connection is
-// over.
+// Receives one request: its head into `head`, of which `used` bytes have already come. Returns -1 at the end of the
+// connection.
 static int take_request(int client, char *head, size_t size, size_t *used) {
     char *end;
     head[*used] = 0;
@@ -37,7 +37,7 @@ static int take_request(int client, char *head, size_t size, size_t *used) {
     memmove(head, end + taken, behind - taken);
     *used = behind - taken;
     while (left > 0) {
-        // MSG_TRUNC: TCP drops the bytes where they are.
+        // With MSG_TRUNC, TCP discards the bytes without copying them.
         ssize_t count = recv(client, 0, left < 1 << 20 ? (size_t)left : 1 << 20, MSG_TRUNC);
         if (count <= 0) return -1;
         left -= count;

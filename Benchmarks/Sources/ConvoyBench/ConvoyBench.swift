@@ -1,7 +1,7 @@
 import CLimit
 import Foundation
 
-/// Measures Convoy beside the limit and its peers, and says whether it keeps what it promises.
+/// Measures Convoy, the limit and its peers, and reports whether Convoy reaches its targets.
 @main
 struct ConvoyBench {
     static func main() {
@@ -24,7 +24,7 @@ struct ConvoyBench {
     private static func bench(_ options: Options) throws {
         let server = try BenchServer(isQuick: options.isQuick)
         defer { server.stop() }
-        // What is in memory file systems stays there until somebody removes it.
+        // Files in memory file systems stay there until they are removed.
         let signals = [SIGINT, SIGTERM, SIGHUP, SIGPIPE].map { number in
             signal(number, SIG_IGN)
             let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
@@ -49,7 +49,7 @@ struct ConvoyBench {
             let results = try runner.run(benchCase)
             report.write(benchCase, results)
             failures += results.failures
-            // Into a file or a pipe, too, case by case.
+            // So that output to a file or a pipe also appears case by case.
             fflush(nil)
         }
         if failures > 0 { throw BenchError("\(failures) run(s) failed") }

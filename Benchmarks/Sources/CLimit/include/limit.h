@@ -1,23 +1,23 @@
-// The limit: what a program gets that uses libcurl and the kernel directly, in C, for exactly one purpose.
+// The limit: the speed of a C program that uses libcurl and the kernel directly, for exactly one purpose.
 #pragma once
 #include <stdint.h>
 
-// What a run of transfers is to do.
+// The parameters of a run of transfers.
 typedef struct {
     const char *url;
     // A file of certificates to trust, or NULL.
     const char *authority;
-    // How many requests are made and not measured, and then how many are measured.
+    // How many requests are made for warming up, and how many are measured.
     long warm_up;
     long requests;
     int in_flight;
     // Every transfer on one HTTP/2 connection.
     int http2;
-    // What each response must have, or it counts as failed.
+    // What each response must have; otherwise it counts as failed.
     long expected_bytes;
 } limit_plan;
 
-// What came of it.
+// The result.
 typedef struct {
     double seconds;
     double cpu_seconds;
@@ -26,52 +26,51 @@ typedef struct {
     long grown_kilobytes;
 } limit_result;
 
-// Requests one after the other on `in_flight` easy handles, which are used again and again. Returns 0, or -1 when
-// it could not be set up.
+// Makes requests on `in_flight` easy handles, which are reused. Returns 0, or -1 if it could not be set up.
 int limit_requests(const limit_plan *plan, limit_result *result);
 
 // `requests` transfers at once, each on a handle of its own, until all are complete.
 int limit_transfers(const limit_plan *plan, limit_result *result);
 
 // A thread that waits in epoll_wait for an eventfd, with `idle_count` further descriptors watched. Each round wakes it
-// and waits until it has answered through `reply`. Writes the nanoseconds of each round into `nanoseconds`.
+// and waits for its answer through `reply`. Writes the nanoseconds of each round into `nanoseconds`.
 int limit_wake(const int *idle, int idle_count, int reply, int rounds, uint32_t *nanoseconds);
 
-// Keeps this thread, and the threads that it starts from now on, on one core.
+// Pins this thread, and the threads that it starts from now on, to one core.
 int limit_stay_on_one_core(void);
 
 // A listening socket on 127.0.0.1 whose connections are accepted and never answered. Returns the port, or -1.
 int limit_silent_server(void);
 // How many connections it has accepted.
 int limit_silent_connections(void);
-// `count` connections to it. Returns 0, or -1.
+// Opens `count` connections to it. Returns 0, or -1.
 int limit_connect(int port, int count, int *descriptors);
 
-// Wakes whoever waits for the eventfd `descriptor`.
+// Signals the eventfd `descriptor`.
 void limit_signal(int descriptor);
 // Waits for the eventfd `descriptor`.
 void limit_wait(int descriptor);
 int limit_eventfd(void);
 
-// A server on 127.0.0.1 that takes requests with a Content-Length, throws their bodies away without copying them, and
+// A server on 127.0.0.1 that takes requests with a Content-Length, discards their bodies without copying them, and
 // answers 204. Returns the port, or -1.
 int limit_sink_server(void);
 
-// Whether two files have the same bytes: 1, or 0 if not, or if one cannot be read.
+// Whether two files are equal: 1, or 0 if not, or if one cannot be read.
 int limit_same_files(const char *one, const char *other);
 
-// Ends this process together with the thread that started it.
+// Makes this process end when the thread that started it ends.
 void limit_die_with_parent(void);
 
 // User and system time of this process with all its threads, in seconds.
 double limit_cpu_seconds(void);
 // The monotonic clock.
 uint64_t limit_nanoseconds(void);
-// A value of /proc/self/status in kB: "VmRSS" or "VmHWM"; -1 where there is none.
+// A value of /proc/self/status in kB: "VmRSS" or "VmHWM"; -1 if there is none.
 long limit_memory(const char *key);
 // The same of another process.
 long limit_memory_of(int process, const char *key);
-// The bytes that are allocated at the moment, by the thread that allocated first.
+// The bytes that are currently allocated, in all arenas.
 long limit_allocated_bytes(void);
-// Lets VmHWM start anew from VmRSS.
+// Resets VmHWM to VmRSS.
 void limit_reset_peak(void);

@@ -72,7 +72,7 @@ private struct FileTransfer {
         return try measure { try run(operation, manager) }
     }
 
-    /// A manager that has made a request, so that what is made once is there.
+    /// A manager that has already made a request, so that things that are made once exist.
     private func manager(_ url: URL) -> HTTPRequestOperationManager {
         let manager = HTTPRequestOperationManager(baseURL: url)
         manager.responseSerializer = HTTPResponseSerializer()
@@ -132,7 +132,7 @@ private struct FileTransfer {
         try curl(["-T", context.largeFile.path, context.sinkURL.absoluteString])
     }
 
-    /// By curl's own clock, which does not count its start.
+    /// By curl's own clock, which excludes its start-up.
     private func curl(_ arguments: [String]) throws -> Sample {
         let run = try External.whole(
             "curl", ["-q", "-s", "-S", "-f", "-w", "%{time_total}"] + arguments, context: context)

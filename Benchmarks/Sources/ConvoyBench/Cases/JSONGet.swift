@@ -34,7 +34,7 @@ extension Case {
     }()
 }
 
-/// A subject's figure divided by what receiving and decoding cost without Convoy; of the medians over the rounds.
+/// A subject's figure divided by the cost of receiving and decoding without Convoy, from the medians over the rounds.
 private func ratioToParts(
     _ results: Results, _ trial: String, _ subject: String, by figure: (Sample) -> Double?
 ) -> Double? {
@@ -45,7 +45,7 @@ private func ratioToParts(
 }
 
 extension Sample {
-    /// Microseconds for each of so many requests.
+    /// Microseconds per request.
     static func time(_ requests: Int, _ cost: Cost) -> Sample {
         Sample(
             cost.seconds * 1e6 / Double(requests), cpuMicroseconds: cost.cpuSeconds * 1e6 / Double(requests))

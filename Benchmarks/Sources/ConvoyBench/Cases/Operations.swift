@@ -20,8 +20,8 @@ extension Case {
                 }
                 trials.append(Trial(name: name, unit: "us/operation", limit: nil, subjects: subjects))
             }
-            // By the time of the processor, as what else runs on the machine is in the time that passes. Foundation's
-            // independent operation is the measure for every shape: of what waits, its cost has no bound.
+            // By CPU time, as elapsed time includes other load on the machine. Foundation's independent operation is
+            // the reference for every shape, as the cost of its waiting operations is unbounded.
             for (name, free) in zip(names, counts.map(OperationShape.free.trialName)) {
                 bars.append(
                     .atMost(0.7, "of the CPU time of Foundation's independent operation (\(name))") {
@@ -41,18 +41,18 @@ extension Case {
 
 /// How the operations depend on each other.
 private enum OperationShape: String, CaseIterable, Sendable {
-    /// Not at all.
+    /// They are independent.
     case free
-    /// Each on the one before.
+    /// Each depends on the previous one.
     case chain
-    /// One on all others.
+    /// One depends on all others.
     case fanIn = "fan-in"
-    /// A tenth of them, beside the others, on one that comes last.
+    /// A tenth of them depend on one that comes last; the others are independent.
     case blocked
 
     func trialName(_ count: Int) -> String { "operations-\(rawValue)-\(count / 1000)k" }
 
-    /// How many Foundation's queue can be given; it takes quadratic time for what waits. nil for none.
+    /// How many operations Foundation's queue gets, as waiting ones take it quadratic time. nil for none.
     func foundationCount(_ count: Int) -> Int? {
         switch self {
         case .free: count
@@ -63,7 +63,7 @@ private enum OperationShape: String, CaseIterable, Sendable {
     }
 }
 
-/// So many operations of a shape, until 100,000 have been run.
+/// Runs this many operations of a shape, repeatedly until 100,000 have been run.
 private struct OperationRun {
     let shape: OperationShape
     let count: Int
@@ -86,7 +86,7 @@ private struct OperationRun {
     private typealias Maker = (@escaping @Sendable () -> Void) -> Operation
 
     private func measure(_ makeQueue: () -> OperationQueue, _ make: Maker) -> Sample {
-        // The first time, the memory is fetched from the system.
+        // The first time, memory is requested from the system.
         once(makeQueue(), make)
         let cost = Cost { for _ in 0..<repeats { once(makeQueue(), make) } }
         let total = Double(count * repeats)

@@ -5,7 +5,7 @@ import FoundationNetworking
 import Synchronization
 
 extension Case {
-    /// How soon a transfer stops, and goes on.
+    /// How soon a transfer stops, and continues.
     static let pause = Case(
         name: "pause", summary: "a download in full flow, paused and resumed, into a stream that looks at the clock",
         trials: [
@@ -73,7 +73,7 @@ private struct PauseRun {
 private final class WriteStamps: Sendable {
     let bytes = Atomic<Int64>(0)
     let last = Atomic<UInt64>(0)
-    /// Of the first write since it was 0.
+    /// The time of the first write since this was set to 0.
     let first = Atomic<UInt64>(0)
 
     func note(_ count: Int) {
@@ -84,7 +84,7 @@ private final class WriteStamps: Sendable {
     }
 }
 
-/// Forgets the bytes, and remembers when they came.
+/// Discards the bytes, and records when they came.
 private final class StampingStream: OutputStream, RewindableOutputStream {
     private let stamps: WriteStamps
     private var status = Stream.Status.notOpen

@@ -3,7 +3,7 @@ import Foundation
 import FoundationNetworking
 
 extension Case {
-    /// Serializers without a network, beside the encoder or parser that does the work alone.
+    /// Serializers without a network, compared with the bare encoder or parser.
     static let serialize: Case = {
         let requests = [
             Trial("form", encoder: { try FormRequest().encode($0) }, convoy: { try FormRequest().throughConvoy($0) }),
@@ -59,13 +59,13 @@ extension Trial {
     }
 }
 
-/// Does something many times over, of which each gives so many bytes or elements. The sample is CPU time: one thread
-/// does all of it and waits for nothing.
+/// Repeats some work, which each time yields this many bytes or elements. The sample is CPU time, as one thread does
+/// all the work without waiting.
 private func measure(_ context: Context, count full: Int, _ once: () throws -> Int) throws -> Sample {
     let count = context.count(full)
     let expected = try once()
     guard expected > 0 else { throw BenchError("nothing came of it") }
-    // What is made once, such as tables and the default headers, is there afterwards.
+    // Warms up: things that are made once, such as tables and the default headers, exist afterwards.
     for _ in 0..<max(1, count / 10) { _ = try once() }
     var total = 0
     let cost = try Cost { for _ in 0..<count { total += try once() } }
@@ -114,7 +114,7 @@ private struct JSONRequest {
         try measure(context, count: 20_000) { try JSONEncoder().encode(document).count }
     }
 
-    /// `JSONSerialization` alone, of a tree that is there.
+    /// `JSONSerialization` alone, with an existing tree.
     func throughJSONSerialization(_ context: Context) throws -> Sample {
         let tree = try JSONSerialization.jsonObject(with: Data(JSONDocument.text.utf8))
         return try measure(context, count: 5_000) {
@@ -122,7 +122,7 @@ private struct JSONRequest {
         }
     }
 
-    /// The serializer, of a tree that is there.
+    /// The serializer, with an existing tree.
     func throughConvoy(_ context: Context) throws -> Sample {
         let serializer = JSONRequestSerializer()
         let (url, parameters) = (try url(), try Parameters(encoding: document))
@@ -131,7 +131,7 @@ private struct JSONRequest {
         }
     }
 
-    /// The serializer, of the value that `JSONEncoder` is given.
+    /// The serializer, with the same value as `JSONEncoder`.
     func throughConvoyAsEncodable(_ context: Context) throws -> Sample {
         let serializer = JSONRequestSerializer()
         let url = try url()
@@ -147,7 +147,7 @@ private struct MultipartRequest {
     let file = Data(repeating: 0x73, count: 20_000)
     let fields = ["one": "first", "two": "second", "three": "third", "four": "fourth"]
 
-    /// The bytes of such a body, put together by hand.
+    /// The bytes of such a body, assembled by hand.
     func encode(_ context: Context) throws -> Sample {
         let names = fields.keys.sorted()
         return try measure(context, count: 50_000) {

@@ -4,7 +4,7 @@ import Foundation
 import FoundationNetworking
 
 extension Case {
-    /// Memory.
+    /// The memory of slow transfers.
     static let transfers: Case = {
         let plan = RequestPlan(path: "slow", fullCount: 5_000, inFlight: 1, expectedBytes: 8 << 10)
         let trial = Trial(
@@ -28,7 +28,7 @@ extension Case {
 
     private static func slowTransfers(_ plan: RequestPlan, _ context: Context) throws -> Sample {
         let requests = ConvoyRequests(plan, context)
-        // A manager's own queue runs 64 for a host.
+        // A manager's own queue runs only 64 per host.
         requests.manager.operationQueue = RequestOperationQueue()
         try BenchError.check(failed: requests.enqueueAll(1), of: 1)
         let count = plan.requests(context)

@@ -3,7 +3,7 @@ import Convoy
 import Foundation
 
 extension Case {
-    /// Memory of what has not begun.
+    /// The memory of requests that have not begun.
     static let waiting: Case = {
         let trial = Trial(
             name: "waiting", unit: "bytes/operation", limit: nil,

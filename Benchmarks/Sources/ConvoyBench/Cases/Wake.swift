@@ -4,7 +4,7 @@ import Foundation
 import FoundationNetworking
 
 extension Case {
-    /// From another thread to the network thread and back.
+    /// A round trip from another thread to the network thread and back.
     static let wake: Case = {
         let counts = [0, 1_000, 4_000]
         let trials = counts.map { count in
@@ -24,7 +24,7 @@ extension Case {
     }()
 }
 
-/// One process that plays ping-pong between its main thread and a loop that watches many sockets that stay silent.
+/// A ping-pong between the main thread of a process and a loop that watches many idle sockets.
 private struct Wake {
     let idle: Int
     let rounds: Int
@@ -33,8 +33,8 @@ private struct Wake {
     init(idle: Int, _ context: Context) throws {
         self.idle = idle
         rounds = context.count(50_000)
-        // Whether two threads share a core or an idle one has to be woken is the scheduler's lottery, and makes ten
-        // times the difference of anything that is measured here.
+        // Whether the two threads share a core, or an idle one must be woken, is up to the scheduler, and has ten times
+        // the effect of anything that is measured here. So both run on one core.
         guard limit_stay_on_one_core() == 0 else { throw BenchError("sched_setaffinity: errno \(errno)") }
         port = limit_silent_server()
         guard port > 0 else { throw BenchError("no silent server: errno \(errno)") }
@@ -55,7 +55,7 @@ private struct Wake {
     func throughConvoy() throws -> Sample {
         guard let url = URL(string: "http://127.0.0.1:\(port)/") else { throw BenchError("bad URL") }
         let manager = HTTPRequestOperationManager(baseURL: url)
-        // A manager's own queue runs 64 for a host.
+        // A manager's own queue runs only 64 per host.
         manager.operationQueue = RequestOperationQueue()
         for _ in 0..<idle { manager.get("silence", success: nil) }
         try waitForConnections()
@@ -72,7 +72,7 @@ private struct Wake {
         return sample(nanoseconds, cpuSeconds: limit_cpu_seconds() - cpu)
     }
 
-    /// Until all are there, and the loop that has made them has gone to sleep.
+    /// Waits until all connections are open, and the loop that made them has gone to sleep.
     private func waitForConnections() throws {
         let deadline = DispatchTime.now() + 30
         while limit_silent_connections() < Int32(idle) {

@@ -1,6 +1,6 @@
 import Foundation
 
-/// What a subject's process is told.
+/// The input of a subject's process.
 struct Context: Codable, Sendable {
     /// The server, over plain HTTP.
     var url: URL
@@ -8,22 +8,22 @@ struct Context: Codable, Sendable {
     var secureURL: URL
     /// The certificate to trust there, in PEM.
     var certificateAuthority: URL
-    /// A server that takes any PUT and throws the body away.
+    /// A server that accepts any PUT and discards the body.
     var sinkURL: URL
     /// The large file that the server serves as `/large`.
     var largeFile: URL
-    /// A directory for what a subject writes, in the same file system as `largeFile`.
+    /// A directory for files that a subject writes, in the same file system as `largeFile`.
     var scratch: URL
-    /// Whether the run is only to show that everything works.
+    /// Whether the run only checks that everything works.
     var isQuick: Bool
 
-    /// How many to do: fewer in a quick run.
+    /// The number of repetitions: fewer in a quick run.
     func count(_ full: Int) -> Int { isQuick ? max(min(full, 50), full / 50) : full }
 }
 
-/// Who is measured. Each run of it has a process of its own.
+/// A program or library that is measured. Each run has a process of its own.
 struct Subject: Sendable {
-    /// As it stands in the report.
+    /// Its name in the report.
     let name: String
     /// The program that it needs; nil for none.
     let program: String?
@@ -40,33 +40,33 @@ struct Subject: Sendable {
     var isAvailable: Bool { program.map { External.find($0) != nil } ?? true }
 }
 
-/// Subjects that do the same work, one after the other in each round.
+/// Subjects that do the same work, one after another in each round.
 struct Trial: Sendable {
-    /// "small-get", or "wake-1000" where a case has several.
+    /// "small-get", or "wake-1000" if a case has several trials.
     let name: String
-    /// Of the samples' values.
+    /// The unit of the samples' values.
     let unit: String
     /// The subject that the others are compared with; nil for none.
     let limit: String?
     let subjects: [Subject]
 
-    /// What the trials of the package call the plain C loop.
+    /// The name of the plain C loop in all trials.
     static let cLoop = "limit"
-    /// What they call what is measured here.
+    /// The name of Convoy in all trials.
     static let convoy = "convoy"
 }
 
-/// One line of the table: trials, and what their figures have to be.
+/// One line of the table: trials, and the targets for their figures.
 struct Case: Sendable {
     let name: String
-    /// What is done, in a line.
+    /// A description in one line.
     let summary: String
     let trials: [Trial]
     let bars: [Bar]
     /// Whether `Context.largeFile` must be there.
     var needsLargeFile = false
 
-    /// All that there are, in the order of the table.
+    /// All cases, in the order of the table.
     static let all: [Case] = [
         .smallGet, .smallGetOne, .smallGetHTTP2, .wake, .jsonGet, .serialize, .download, .upload, .operations, .waiting,
         .transfers, .pause,
@@ -76,7 +76,7 @@ struct Case: Sendable {
     static func trial(_ name: String) -> Trial? { all.lazy.flatMap(\.trials).first { $0.name == name } }
 }
 
-/// A figure that is to be reached.
+/// A target for a figure.
 struct Bar: Sendable {
     enum Direction: Sendable { case atLeast, atMost }
 
@@ -110,7 +110,7 @@ struct Results: Sendable {
     /// How many runs failed.
     var failures: Int { samples.values.joined().reduce(0) { $0 + $1.value.filter { $0 == nil }.count } }
 
-    /// Of the runs that did not fail.
+    /// The samples of the runs that did not fail.
     func samples(_ trial: String, _ subject: String) -> [Sample] {
         samples[trial]?[subject]?.compactMap(\.self) ?? []
     }
@@ -125,8 +125,8 @@ struct Results: Sendable {
         median(trial, subject) { $0.details[name] }
     }
 
-    /// The median, over the rounds, of one subject's figure divided by another's of the same round: what else the
-    /// machine does in a round slows both.
+    /// The median, over the rounds, of one subject's figure divided by another's of the same round, as other load on
+    /// the machine slows both.
     func ratio(
         _ trial: String, _ subject: String = Trial.convoy, to other: String = Trial.cLoop,
         by figure: (Sample) -> Double? = \.value
@@ -139,7 +139,7 @@ struct Results: Sendable {
         combined(samples[trial]?[Trial.convoy], samples[otherTrial]?[other], figure) { $1 > 0 ? $0 / $1 : nil }
     }
 
-    /// The median, over the rounds, of Convoy's value less another's, the C loop's if nothing else is said.
+    /// The median, over the rounds, of Convoy's value minus another's, by default the C loop's.
     func excess(_ trial: String, over other: String = Trial.cLoop) -> Double? {
         combined(samples[trial]?[Trial.convoy], samples[trial]?[other], \.value) { $0 - $1 }
     }

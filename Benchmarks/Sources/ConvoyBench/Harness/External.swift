@@ -15,7 +15,7 @@ enum External {
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().appendingPathComponent("Scripts")
 
-    /// What a script says about itself, as one JSON object.
+    /// The sample that a script prints, as one JSON object.
     struct ScriptReport: Decodable {
         var seconds: Double
         var cpuSeconds: Double
@@ -54,9 +54,9 @@ enum External {
         return program
     }
 
-    /// Runs a program that does not measure itself: its time on the clock from start to end, its CPU time, and its
-    /// memory as seen every few milliseconds while it ran. (What the kernel reports at its end is not less than what
-    /// this process held when it started it.)
+    /// Runs a program that does not measure itself, and returns its elapsed time, its CPU time, and its memory, sampled
+    /// every few milliseconds. (The peak that the kernel reports at its end is at least the memory that this process
+    /// had when it started it.)
     static func whole(
         _ program: String, _ arguments: [String], context: Context
     ) throws -> (cost: Cost, peakKilobytes: Int, output: String) {

@@ -24,7 +24,7 @@ struct Options {
             .joined(separator: "\n"))
         """
 
-    /// - Throws: `BenchError` with what is wrong.
+    /// - Throws: `BenchError` with the mistake.
     init(_ arguments: [String]) throws {
         var named: [Case] = []
         var rest = arguments[...]

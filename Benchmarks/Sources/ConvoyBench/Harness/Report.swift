@@ -1,9 +1,9 @@
 import Foundation
 
-/// Writes what came of a case.
+/// Writes the results of a case.
 struct Report {
     let printsJSON: Bool
-    /// A quick run proves nothing about the bars.
+    /// A quick run is too short to check the targets.
     let judges: Bool
 
     // MARK: Tables
@@ -61,7 +61,7 @@ struct Report {
         }.joined(separator: "  ")
     }
 
-    /// Three digits that count, or all before the point.
+    /// Three significant digits, or all before the point.
     static func number(_ value: Double) -> String {
         let digits = value == 0 || abs(value) >= 100 ? 0 : abs(value) >= 10 ? 1 : abs(value) >= 1 ? 2 : 3
         return String(format: "%.\(digits)f", value)
@@ -125,14 +125,14 @@ struct Report {
         print(String(decoding: data, as: UTF8.self))
     }
 
-    // MARK: Beside the report
+    // MARK: Messages
 
-    /// Something that is to be known and is no figure: to the standard error.
+    /// Writes a note on standard error.
     static func note(_ text: String) {
         FileHandle.standardError.write(Data("\(isTerminal ? "\r\u{1B}[K" : "")\(text)\n".utf8))
     }
 
-    /// What has been done last, on a terminal only; nil clears the line.
+    /// Shows the progress, on a terminal only; nil clears the line.
     static func progress(_ text: String?) {
         guard isTerminal else { return }
         FileHandle.standardError.write(Data("\r\u{1B}[K\(text ?? "")".utf8))

@@ -1,7 +1,7 @@
 import ConvoyTestSupport
 import Foundation
 
-/// Runs cases: each subject in a process of its own, in turn, round after round.
+/// Runs cases: in each round every subject in turn, each in a process of its own.
 struct Runner {
     let options: Options
     let server: BenchServer
@@ -15,7 +15,7 @@ struct Runner {
         var results = Results()
         for round in 1...options.rounds {
             for trial in benchCase.trials {
-                // Each round begins with another one, so that none always follows the same.
+                // Each round begins with another subject, so that the order varies.
                 for subject in trial.subjects.rotated(by: round) where isWanted(subject) {
                     let sample: Sample?
                     do {
@@ -50,7 +50,7 @@ struct Runner {
         return try JSONDecoder().decode(Sample.self, from: result.output)
     }
 
-    /// The other end: runs the subject that the arguments name, and writes its sample to the standard output.
+    /// The subject's process: runs the subject that the arguments name, and writes its sample to standard output.
     static func runSubject(_ arguments: [String]) throws {
         guard arguments.count == 3, let trial = Case.trial(arguments[0]),
             let subject = trial.subjects.first(where: { $0.name == arguments[1] })

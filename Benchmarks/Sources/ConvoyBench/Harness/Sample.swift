@@ -1,15 +1,15 @@
 import CLimit
 import Foundation
 
-/// What one run of a subject found.
+/// The result of one run of a subject.
 struct Sample: Codable, Sendable {
     /// In the unit of its trial.
     var value: Double
-    /// User and system time of all threads, for each request.
+    /// User and system time of all threads, per request.
     var cpuMicroseconds: Double?
-    /// The most resident memory there was, in kB.
+    /// The peak of resident memory, in kB.
     var peakKilobytes: Int
-    /// Further figures, by a name that says the unit.
+    /// Further figures, by names that include the unit.
     var details: [String: Double] = [:]
 
     /// - Parameter peakKilobytes: this process's own, unless the work was done by another.
@@ -20,7 +20,7 @@ struct Sample: Codable, Sendable {
         self.details = details
     }
 
-    /// Requests a second, of so many requests.
+    /// Requests per second, for a number of requests.
     static func rate(_ requests: Int, _ cost: Cost, peakKilobytes: Int? = nil) -> Sample {
         Sample(
             Double(requests) / cost.seconds, cpuMicroseconds: cost.cpuSeconds * 1e6 / Double(requests),
@@ -28,9 +28,9 @@ struct Sample: Codable, Sendable {
     }
 }
 
-/// What some work took.
+/// The time that some work took.
 struct Cost: Sendable {
-    /// On the clock.
+    /// Elapsed time.
     var seconds: Double
     /// User and system time of all threads of this process.
     var cpuSeconds: Double
@@ -40,7 +40,7 @@ struct Cost: Sendable {
         self.cpuSeconds = cpuSeconds
     }
 
-    /// Does the work, and looks at the clocks before and after.
+    /// Does the work, and reads the clocks before and after.
     init(of work: () throws -> Void) rethrows {
         let cpu = limit_cpu_seconds()
         let start = limit_nanoseconds()
@@ -50,20 +50,20 @@ struct Cost: Sendable {
     }
 }
 
-/// A subject could not do what it was there for.
+/// The failure of a subject.
 struct BenchError: Error, CustomStringConvertible {
     let description: String
 
     init(_ description: String) { self.description = description }
 
-    /// - Throws: when requests have failed: a rate of failures is worth nothing.
+    /// - Throws: if requests have failed, as a rate of failures is meaningless.
     static func check(failed: Int, of count: Int) throws {
         guard failed == 0 else { throw BenchError("\(failed) of \(count) requests failed") }
     }
 }
 
 extension Sequence where Element == Double {
-    /// The middle one, or the mean of the two in the middle; nil for none.
+    /// The median; nil for no values.
     var median: Double? {
         let sorted = self.sorted()
         guard !sorted.isEmpty else { return nil }

@@ -2,7 +2,7 @@ import CLimit
 import ConvoyTestSupport
 import Foundation
 
-/// What the cases need: an nginx with one worker on free loopback ports, a server that takes uploads, and files.
+/// The environment of the cases: an nginx with one worker on free loopback ports, a server for uploads, and files.
 ///
 /// | path | what |
 /// |---|---|
@@ -13,19 +13,20 @@ import Foundation
 final class BenchServer: Sendable {
     private let directory: TemporaryDirectory
     private let nginx: ChildProcess
-    /// What the subjects are told.
+    /// The context for the subjects.
     let context: Context
 
-    /// Where the large file and what is written lies: memory if there is enough, so that no disk is measured.
+    /// The directory for the large file and for written files: in memory if there is enough, so that no disk is
+    /// measured.
     let fileSystem: String
 
-    /// Starts all of it, and returns when it answers.
+    /// Starts everything, and returns when it answers.
     ///
-    /// - Throws: `ProcessError`, with the line that installs what is missing.
+    /// - Throws: `ProcessError`, with the command that installs what is missing.
     init(isQuick: Bool) throws {
         let hasMemory = access("/dev/shm", W_OK) == 0 && Self.freeBytes("/dev/shm") > 3 << 30
         fileSystem = hasMemory ? "/dev/shm" : FileManager.default.temporaryDirectory.path
-        // The temporary directory follows the environment.
+        // The temporary directory can be set by the environment.
         setenv("TMPDIR", fileSystem, 1)
         directory = try TemporaryDirectory(prefix: "convoy-bench")
         let certificates = try TestCertificates(in: directory.url)
@@ -77,7 +78,7 @@ final class BenchServer: Sendable {
         directory.remove()
     }
 
-    /// Fills the large file, if that has not been done: 1 GiB that repeats nowhere within 64 KiB.
+    /// Fills the large file once: 1 GiB without repetitions within 64 KiB.
     func makeLargeFile() throws {
         let size = context.isQuick ? 32 << 20 : 1 << 30
         let path = context.largeFile.path

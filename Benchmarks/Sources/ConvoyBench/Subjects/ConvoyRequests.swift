@@ -4,7 +4,7 @@ import FoundationNetworking
 import Synchronization
 
 extension Subject {
-    /// Convoy with all requests enqueued at once, in a queue that lets so many run at a time.
+    /// Convoy with all requests enqueued at once, in a queue with a limit.
     static func convoy(_ plan: RequestPlan, named name: String = Trial.convoy) -> Subject {
         Subject(name) { context in
             try ConvoyRequests(plan, context).measure { requests, count in
@@ -14,7 +14,8 @@ extension Subject {
         }
     }
 
-    /// Convoy with each request enqueued by the completion handler of one before, so many in flight.
+    /// Convoy with each request enqueued by the completion handler of an earlier one, and a number of requests in
+    /// flight.
     static func convoyFed(_ plan: RequestPlan, named name: String = Trial.convoy) -> Subject {
         Subject(name) { context in
             try ConvoyRequests(plan, context).measure { requests, count in requests.feed(count) }
@@ -22,7 +23,7 @@ extension Subject {
     }
 }
 
-/// GETs through a manager, its queue and the plain response serializer, with a completion handler each.
+/// GETs through a manager, its queue and the plain response serializer, with a completion handler for each request.
 final class ConvoyRequests: Sendable {
     let manager: HTTPRequestOperationManager
     private let plan: RequestPlan

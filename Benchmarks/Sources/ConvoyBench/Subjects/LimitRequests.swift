@@ -14,7 +14,7 @@ extension Subject {
 
 /// Hands a plan to the C loop.
 enum LimitLoop {
-    /// - Throws: `BenchError` when it could not run, or a request failed.
+    /// - Throws: `BenchError` if it could not run, or a request failed.
     static func run(
         _ plan: RequestPlan, _ context: Context,
         _ loop: (UnsafePointer<limit_plan>, UnsafeMutablePointer<limit_result>) -> Int32

@@ -8,10 +8,10 @@ struct RequestPlan: Sendable {
     var usesHTTP2 = false
     var expectedBytes: Int
 
-    /// How many are measured.
+    /// The number of measured requests.
     func requests(_ context: Context) -> Int { context.count(fullCount) }
 
-    /// How many are made before: they open the connections.
+    /// The number of requests before that, which open the connections.
     func warmUp(_ context: Context) -> Int { max(inFlight * 2, 100) }
 
     func url(_ context: Context) -> URL { base(context).appendingPathComponent(path) }
