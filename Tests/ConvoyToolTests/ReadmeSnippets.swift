@@ -101,7 +101,7 @@ private func behaviours(_ download: (URL) throws -> (Data, Int)) throws {
     for behaviour in ServerBehaviour.allCases where !behaviour.isUndetectable {
         let resource = server.route("/\(behaviour)", behaving: behaviour, size: 100_000, seed: 7)
         do {
-            // Yours: it breaks off in the middle and resumes, and gives up where nothing comes.
+            // Your client: it breaks off in the middle and resumes, and gives up if nothing comes.
             let (body, status) = try download(server.url(resource.path))
             #expect(resource.accepts(body, status: status), "\(behaviour)")
         } catch {
