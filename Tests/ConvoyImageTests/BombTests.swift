@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyImage
 
-/// Images beyond the limits are errors before there is memory for them.
+/// Images beyond the limits are errors before memory for them is allocated.
 @Suite(.serialized) struct BombTests {
     @Test func `A bomb in any format is an error, and memory stays flat`() throws {
         let bombs: [ImageFormat: Data] = [
@@ -134,7 +134,7 @@ import Testing
         round(100)
         let before = ProcessMeters.residentKilobytes
         round(300)
-        // 2,400 images and as many failures, of which each would be 160 kB for the largest.
+        // 2,400 images and as many failures; leaking the largest would cost 160 kB each.
         #expect(ProcessMeters.residentKilobytes - before < 2048)
     }
 }
@@ -165,7 +165,7 @@ extension BombTests {
         #expect(failure(tiff(width: 1, height: 1, samples: 1 << 31, depth: 1 << 31)) != nil)
     }
 
-    /// So many zeros, compressed as zlib does: blocks with fixed codes that repeat 258 bytes at a time.
+    /// This many zeros, compressed as by zlib: blocks with fixed codes that repeat 258 bytes at a time.
     private func deflated(_ count: Int) throws -> Data {
         var output = Data([0x78, 0x9C])
         var bits: UInt64 = 0

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyImage
 
-/// Bodies that are cut short or damaged: an error, never a crash.
+/// Truncated or damaged bodies: an error, never a crash.
 @Suite struct DamageTests {
     @Test(arguments: ImageFormat.allCases)
     func `A body that is cut short at any length is an error`(format: ImageFormat) throws {
@@ -14,7 +14,7 @@ import Testing
         for length in 1..<body.count {
             let part = body.prefix(length)
             do {
-                // What is cut can be a last newline, or a note behind the pixels.
+                // The cut part can be a last newline, or a comment after the pixels.
                 let image = try #require(try decode(part))
                 #expect(image == whole && length >= body.count - 3 && format == .xbm, "\(format), \(length) bytes")
             } catch let error as NSError {
@@ -26,7 +26,7 @@ import Testing
     @Test(arguments: ImageFormat.allCases)
     func `A header that lies is an error or an image of its size, wherever the body is cut`(format: ImageFormat) throws {
         let body = try #require(try Samples.all()[format])
-        // TIFF has its header behind the pixels.
+        // TIFF has its directory after the pixels.
         let header = format == .tiff ? body.indices.suffix(120) : body.indices.prefix(80)
         for place in header {
             for lie: UInt8 in [0, 1, 0x7F, 0x80, 0xFF] {
@@ -91,7 +91,7 @@ import Testing
         for round in 0..<12_000 {
             var body: Data
             if round % 10 == 0 {
-                // A known start, so that more than the first bytes are read.
+                // A valid start, so that more than the first bytes are read.
                 body = seeds[Int(generator.next() % UInt64(seeds.count))].prefix(Int(generator.next() % 40))
                 body += generator.data(count: Int(generator.next() % 400))
             } else {

@@ -6,14 +6,14 @@ import Testing
 
 @testable import ConvoyImage
 
-/// The size that a body's layout tells is the one that the loader finds in what it gets.
+/// The size in a body's layout is the one that the loader finds in its input.
 @Suite struct LoaderSizeTests {
     struct Size: Equatable {
         var width: Int
         var height: Int
     }
 
-    /// The size that a loader finds, before it decodes anything; nil where it finds none. An XBM it has to decode.
+    /// The size that a loader finds before it decodes anything; nil if it finds none. It has to decode an XBM for that.
     private func loaderSize(_ type: ImageFormat, _ pieces: [Data]) throws -> Size? {
         let loader = try #require(gdk_pixbuf_loader_new_with_type(type.rawValue, nil))
         defer { convoy_loader_unref(loader) }
@@ -41,7 +41,7 @@ import Testing
         return size
     }
 
-    /// The size that the layout of a body tells, and the one that the loader finds in what it would get.
+    /// The size in the layout of a body, and the one that the loader finds in its input.
     private func sizes(_ body: Data) throws -> (ours: Size, loader: Size?)? {
         let found = body.withUnsafeBytes { bytes -> (ImageLayout, [Data])? in
             let limits = ImageLimits(maximumPixelCount: 4_000_000)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoySupport
 
-/// Files that are written beside their place, with calls of the system that fail.
+/// Partial files, with failing system calls.
 @Suite struct FileWriterTests {
     let directory: TemporaryDirectory
 
@@ -211,7 +211,7 @@ import Testing
                 }
             }
             #expect(text(at: path) == "old", "\(name)")
-            // Whoever holds the lock of a partial file removes it.
+            // The holder of the lock removes a partial file.
             #expect(names == (name == "lock" ? ["file", "file.part"] : ["file"]), "\(name)")
         }
     }

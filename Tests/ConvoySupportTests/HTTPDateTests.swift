@@ -33,7 +33,7 @@ struct HTTPDateTests {
         "Sun, 06 Nov 1994 24:49:37 GMT", "Sun, 06 Nov 1994 25:00:00 GMT", "Sun, 06 Nov 1994 08:60:37 GMT",
         "Sun, 06 Nov 1994 08:49:61 GMT", "Sun, 06 13 1994 08:49:37 GMT", "Sun, 06 Foo 1994 08:49:37 GMT",
         "Monday, 29-Feb-94 08:49:37 GMT", "Sun Feb 30 08:49:37 1996",
-        // Years that are not of the form's digits, and numbers at the ends of what a machine can count.
+        // Years with a wrong number of digits, and numbers at the limits of machine words.
         "Sun, 06 Nov 94 08:49:37 GMTx", "Sun, 06 Nov 199 08:49:37 GMT", "Sun, 06 Nov 19940 08:49:37 GMT",
         "Sun, 06 Nov -9223372036854775808 08:49:37 GMT", "Sun, 06 Nov 9223372036854775807 08:49:37 GMT",
         "Sun, 06 Nov -1 08:49:37 GMT", "Sun, 06 Nov +994 08:49:37 GMT", "Sun, -6 Nov 1994 08:49:37 GMT",
@@ -66,7 +66,7 @@ struct HTTPDateTests {
     }
 
     @Test(arguments: [
-        // Today, year, year that is meant. In 2026 the limit is the same day of 2076.
+        // Today, the two digits, and the expected year. In 2026 the limit is the same day of 2076.
         (2026, "94", 1994), (2026, "26", 2026), (2026, "75", 2075), (2026, "76", 1976), (2026, "77", 1977),
         (2060, "05", 2105), (2060, "11", 2011), (1999, "48", 2048), (1999, "49", 1949), (2000, "00", 2000),
     ])

@@ -8,7 +8,7 @@ import Testing
         let environment = ["TMPDIR": scratch.url.path, "http_proxy": "http://127.0.0.1:1"]
         let result = try await ToolProcess.run(["demo"], in: scratch.url, environment: environment)
         #expect(result.status == 0, "\(result.output)\(result.errors)")
-        // By its own clock: this test may have to wait for others before it hears of the end.
+        // By its own clock, as this test may notice the end late.
         let last = try #require(result.output.split(separator: "\n").last?.split(separator: " "))
         #expect(try #require(last.dropLast().last.flatMap { Double($0) }) < 20, "\(last)")
         for part in ["A chain", "A batch", "A download", "bytes=", "SHA-256", "All checks passed"] {

@@ -2,7 +2,7 @@ import ConvoyTestServer
 import Foundation
 import Testing
 
-/// Where `convoy run` writes: below the output directory, into files that are nobody's, and known before it sends.
+/// Where `convoy run` writes: only below the output directory, never over other files, and checked before it sends.
 @Suite(.serialized) struct OutputPathTests {
     let server: TestServer
     let scratch: Scratch

@@ -17,7 +17,7 @@ import Testing
 
     private var held: String { server.url("/held").absoluteString }
 
-    /// Stops a job once there is a file `go`, and lets it go on when it has stopped.
+    /// Stops a job once there is a file `go`, and continues it when it has stopped.
     private func stopped(by signal: String) -> String {
         """
         \(ToolProcess.shellWait(for: "[ -e go ]"))
@@ -30,7 +30,7 @@ import Testing
 
     @Test func `Ctrl-C ends a loop of the shell`() async throws {
         server.route("/quick", .text("x"))
-        // A group of its own gets the signal, as that in the foreground of a terminal does.
+        // The job's process group gets the signal, like a foreground group of a terminal.
         let command = """
             set -m
             bash -c "for url in \(held) '\(server.url("/quick"))'; do $convoy get \\$url; echo status \\$?; done" & pid=$!
@@ -84,7 +84,7 @@ import Testing
 
     @Test func `a program whose output nobody reads can be stopped and ended`() async throws {
         server.route("/*", .text("x"))
-        // More lines than a pipe has room for.
+        // More lines than fit in a pipe.
         let requests = (0..<200).map { #"{"id":"\#($0)","url":"\#(String(repeating: "x", count: 1000))"}"# }
         try scratch.write(
             #"{"baseURL": "\#(server.url.absoluteString)", "requests": [\#(requests.joined(separator: ","))]}"#, to: "m.json"

@@ -5,8 +5,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// The lifecycle and the slot of its work, with every action held back for as long as one likes: all orders, by
-/// walking through all states that can be reached.
+/// The lifecycle and its work slot, with actions delayed arbitrarily: all orders, by exploring all reachable states.
 @Suite struct LateActionModelTests {
     private final class NoConnection: Connection {
         let originalRequest = URLRequest(url: URL(fileURLWithPath: "/"))
@@ -17,7 +16,7 @@ import Testing
     }
     private static let connection = NoConnection()
 
-    /// What may happen to the work that is really going on: the try in the slot.
+    /// The events that may happen to the try in the slot.
     private enum Work: Hashable {
         case none, preparing, connected, cancelled
     }
@@ -54,7 +53,7 @@ import Testing
     private func handle(_ event: Lifecycle.Event, _ world: inout World) {
         let action = world.life.handle(event)
         if action != .nothing { world.pending.append(action) }
-        // Their order decides nothing.
+        // Their order does not matter.
         world.pending.sort { "\($0)" < "\($1)" }
     }
 
@@ -136,7 +135,7 @@ import Testing
                 }
             }
             frontier = next
-            // Left alone, with somebody who resumes and starts, each of them arrives.
+            // From each of them the operation finishes, if it is resumed and started.
             for world in frontier { expectItArrives(world) }
         }
         #expect(seen.count > 10_000)

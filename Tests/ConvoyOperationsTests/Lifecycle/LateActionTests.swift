@@ -7,8 +7,8 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Promise 1 with real threads: between a change of an operation's life and what the change asks for, another thread
-/// makes a change of its own and does what that one asks for.
+/// Promise 1 with real threads: between a change of an operation's lifecycle and its action, another thread makes
+/// another change and carries out its action.
 @Suite struct LateActionTests {
     enum Event: CaseIterable, Sendable {
         case start, pause, resume, cancel, ends, fails, isCancelledUnasked, retryDue, expire
@@ -91,7 +91,7 @@ import Testing
             }
         }
 
-        /// What anybody would do who wants it to end; then, what the promise says.
+        /// Does everything needed to end the operation, then checks the promise.
         func expectItArrivesOnce(_ story: String) {
             operation.interrupt(nil)
             network.serve()

@@ -10,7 +10,7 @@ import Testing
 /// Operations on a real server, each paused, resumed and cancelled by six threads at once, with twenty observers, and
 /// with the step between a change and its action widened at random.
 ///
-/// `CONVOY_STRESS_SECONDS` says how long; 2 unless set. Run it under `swift test --sanitize=thread` too.
+/// `CONVOY_STRESS_SECONDS` sets the duration, by default 2. Run it under `swift test --sanitize=thread` too.
 @Suite struct LifecycleStormTests {
     private final class Subject: Sendable {
         let operation: InterruptedOperation

@@ -4,10 +4,10 @@ import Testing
 
 /// The state machine under every sequence of its events, up to a length.
 ///
-/// What can follow depends on the lifecycle and on how much work is under way, so sequences that lead to the same of
-/// both are walked on from once.
+/// What can follow depends only on the lifecycle and the running work, so sequences that lead to the same state of both
+/// are continued once.
 @Suite struct LifecycleTests {
-    /// All that decides how a sequence can go on, and all that a promise has been kept so far.
+    /// Everything that determines how a sequence can continue, and how far the promises were kept.
     private struct Point: Hashable {
         var life = Lifecycle()
         var works = 0

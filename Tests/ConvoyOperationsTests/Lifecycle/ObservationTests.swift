@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Promise 4: every change is told, in order, once, the last one too; then the observers are let go of.
+/// Promise 4: every change is reported once, in order, including the last; then the observers are released.
 @Suite struct ObservationTests {
     private final class Told: Sendable {
         private let changes = Locked<[[OperationState]]>([])

@@ -5,9 +5,9 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// A queue of Foundation's takes the answer of `isReady` and stores it later. What changes in between must not be lost.
+/// A Foundation queue evaluates `isReady` and stores the answer later. Changes in between must not be lost.
 @Suite struct ReadinessTests {
-    /// Lets something happen between its answer and the storing of the answer, once.
+    /// Runs a closure once, between its answer and the storing of the answer.
     private final class ChangingOperation: HTTPRequestOperation, @unchecked Sendable {
         private struct Stored { let call: @Sendable () -> Void }
         private let change = Locked<Stored?>(nil)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// The time that a whole operation may take ends it in every state, and not as cancelled.
+/// The time limit for the whole operation ends it in every state, but not as cancelled.
 @Suite struct ResourceTimeoutTests {
     private let network = ThreadedTransport()
     private let clock = ManualClock()

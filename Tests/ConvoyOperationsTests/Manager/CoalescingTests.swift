@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Identical GETs in flight are one transfer, when asked.
+/// Identical GETs in flight share one transfer, if that is enabled.
 @Suite struct CoalescingTests {
     let server: TestServer
     let gate = TestServer.Gate()

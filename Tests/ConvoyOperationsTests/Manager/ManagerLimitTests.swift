@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// How many requests a manager lets run at a time when nobody has said anything.
+/// The default limits of a manager.
 @Suite struct ManagerLimitTests {
     @Test func `a burst of thousands to one host uses no more than a few connections and succeeds`() async throws {
         let server = try TestServer()

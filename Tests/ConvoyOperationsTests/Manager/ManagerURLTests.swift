@@ -5,7 +5,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// What a manager asks for when it is given a string: that resource, and none of another host.
+/// A manager requests exactly the resource that a string names, and never another host.
 @Suite struct ManagerURLTests {
     let server: TestServer
     let manager: HTTPRequestOperationManager

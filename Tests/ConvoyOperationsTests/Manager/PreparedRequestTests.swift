@@ -6,9 +6,9 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// A plain GET is prepared once for all, and a plain JSON body is decoded by the task that awaits it: neither shows.
+/// A plain GET is prepared once, and a plain JSON body is decoded by the awaiting task: neither has visible effects.
 @Suite struct PreparedRequestTests {
-    /// Makes its operations of Foundation's requests, as every subclass may.
+    /// Makes its operations from Foundation's requests, as a subclass may.
     private final class OtherManager: HTTPRequestOperationManager, @unchecked Sendable {}
 
     struct User: Codable, Equatable, Sendable { var name: String }

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Numbers and dates of a server, however great: none of them ends the program, and none is believed.
+/// Numbers and dates from a server, however large: none crashes the program, and none is trusted.
 @Suite struct WireNumberTests {
     static let years = ["-9223372036854775808", "9223372036854775807", "99999999999999999999", "-1", "10000", "0"]
     static let content = PatternBytes.data(count: 200_000)
@@ -95,7 +95,7 @@ import Testing
     }
 }
 
-/// Lengths and ranges at the end of what can be counted.
+/// Lengths and ranges at the limits of integers.
 @Suite struct WireLengthTests {
     static let content = PatternBytes.data(count: 200_000)
     let server: TestServer

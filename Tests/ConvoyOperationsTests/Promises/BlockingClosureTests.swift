@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Closures of a user's that block hold up nobody but their own operation.
+/// A user's blocking closures delay only their own operation.
 @Suite struct BlockingClosureTests {
     let server: TestServer
     let queue = RequestOperationQueue()
@@ -16,7 +16,7 @@ import Testing
         server.redirect("/moved", to: "/quick")
     }
 
-    /// As many as no pool of libdispatch's has threads.
+    /// More than the threads in libdispatch's pools.
     @Test func `three hundred preparations that wait for each other all run`() {
         let meeting = Meeting(of: 300)
         queue.maxConcurrentOperationCount = 300

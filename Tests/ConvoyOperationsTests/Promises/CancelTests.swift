@@ -56,7 +56,7 @@ import Testing
         queue.addOperation(probe.operation)
         let ran = dependent(on: probe.operation)
         probe.operation.cancel()
-        // Convoy's queue starts it at once; to Foundation's it belongs until that does.
+        // Convoy's queue starts it at once; in Foundation's it waits for its turn.
         #expect(probe.operation.isFinished == (kind == .convoy))
         queue.isSuspended = false
         expectCancelled(probe, ran)

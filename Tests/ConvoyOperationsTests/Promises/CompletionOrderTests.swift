@@ -118,7 +118,7 @@ import Testing
         #expect(record.wait() == Array(0..<40))
     }
 
-    /// Who has seen an operation finish, and ends another one then, hears of them in this order.
+    /// If code that sees an operation finish then ends another one, their handlers run in this order.
     @Test func `what ends after an operation has finished is told after it`() throws {
         for _ in 0..<200 {
             let record = Record(expecting: 2)
@@ -173,10 +173,9 @@ import Testing
         try eventually(timeout: 20, "the queue to be let go of") { left == nil }
     }
 
-    // MARK: What else hears of the end
+    // MARK: Others that are told of the end
 
-    /// The handlers may run while the queue still takes its leave of the operation. Who waits for the handlers, waits
-    /// for both.
+    /// The handlers may run while the queue is still removing the operation. Waiting for the handlers waits for both.
     @Test func `who waits for the handlers finds the operation gone from its queue`() throws {
         for round in 0..<300 {
             let group = DispatchGroup()

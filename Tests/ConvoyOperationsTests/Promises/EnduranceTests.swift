@@ -8,9 +8,9 @@ import XCTest
 
 @testable import ConvoyOperations
 
-/// What is counted over the whole process: in XCTest, whose tests run one after the other.
+/// Counts over the whole process; in XCTest, whose tests run one at a time.
 final class EnduranceTests: XCTestCase {
-    /// Promise 8: nothing is left of an operation that has finished, and of no closure that it held.
+    /// Promise 8: nothing is left of a finished operation, or of its closures.
     func testTenThousandOperationsLeaveNothingBehind() throws {
         final class Token: Sendable {
             static let count = Atomic<Int>(0)
@@ -41,7 +41,7 @@ final class EnduranceTests: XCTestCase {
         server.route("GET", "/broken", .text("x").resetBeforeHead())
         server.redirect("/moved", to: "/quick")
         let group = DispatchGroup()
-        // It is there for ever from its first use.
+        // It exists forever after its first use.
         let _: Bool = NetworkThread.shared.perform {}
         let descriptors = ProcessMeters.openDescriptors
         do {
@@ -105,7 +105,7 @@ final class EnduranceTests: XCTestCase {
         static func release() { box.withLock { $0 = nil } }
     }
 
-    /// Nothing but handlers that ask for it waits on the main queue.
+    /// Only handlers on the main queue wait for it.
     func testTheWholeFlowWorksWhileTheMainThreadIsBlocked() throws {
         XCTAssertTrue(Thread.isMainThread)
         let server = try TestServer()

@@ -7,8 +7,7 @@ import XCTest
 
 @testable import ConvoyOperations
 
-/// What grows with the number of requests is nothing. Counted over the whole process: in XCTest, whose tests run one
-/// after the other.
+/// Nothing grows with the number of requests. Counts over the whole process; in XCTest, whose tests run one at a time.
 final class GrowthTests: XCTestCase {
     private enum Kind: CaseIterable {
         case plain, observed, redirected, missing, broken, refused, paused, cancelled, cancelledLater, intoFile, retried

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Limits that hold unless they are raised, and what a slow body costs others: nothing.
+/// The default limits hold, and a slow body does not affect others.
 @Suite struct LimitTests {
     let server: TestServer
     let manager: HTTPRequestOperationManager
@@ -33,7 +33,7 @@ import Testing
         #expect(
             (announced.error as? URLError)?.userInfo[URLResponseSerializationErrorKey.limit] as? ResponseLimitExceeded
                 == .bodySize)
-        // And one that does not say how long it is.
+        // And one without a length.
         server.route("GET", "/endless", .pattern(count: 10_000_000_000).framed(.chunked))
         let silent = try manager.makeOperation(.get, "endless")
         silent.responseSerializer = HTTPResponseSerializer()
@@ -84,7 +84,7 @@ import Testing
         #expect(raised.responseData?.count == 64 << 20)
     }
 
-    /// By the program of that name: nothing of ours.
+    /// Made by the gzip program, not by our code.
     private func gzip(_ data: Data) throws -> Data {
         let result = try ProcessRunner.run("/bin/gzip", ["-9", "-c"], input: data)
         return result.output

@@ -8,7 +8,7 @@ import Testing
 @testable import ConvoyOperations
 
 /// Cancelling an operation that nobody has started marks it, as in Foundation; it finishes, as cancelled, when it is
-/// started. So nothing that has finished is ever added to a queue of Foundation's, which ends the program.
+/// started. So no finished operation is ever added to a Foundation queue, which would crash the program.
 @Suite struct UnstartedCancelTests {
     private let network = ThreadedTransport()
 

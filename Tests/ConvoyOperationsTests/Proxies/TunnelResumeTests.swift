@@ -9,8 +9,8 @@ import XCTest
 
 @testable import ConvoyOperations
 
-/// Pausing and resuming, retrying, and files, where a proxy stands in between. In XCTest, whose tests run one after the
-/// other: the environment, which names the proxy, is every test's.
+/// Pausing and resuming, retries, and files, through a proxy. In XCTest, whose tests run one at a time, as they share
+/// the environment, which names the proxy.
 final class TunnelResumeTests: XCTestCase {
     private static let size = 2_000_000
 

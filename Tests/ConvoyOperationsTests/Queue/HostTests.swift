@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// What one host does must not be felt by another, with real requests to real servers.
+/// One host must not affect another, with real requests to real servers.
 @Suite struct HostTests {
     let slowServer: TestServer
     let fastServer: TestServer

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// What holds for Foundation's queue and for Convoy's alike: each test runs with both.
+/// The contract that Foundation's queue and Convoy's share: each test runs with both.
 @Suite(.serialized)
 struct OperationQueueContractTests {
     @Test(arguments: QueueKind.allCases, OperationKind.allCases)

@@ -6,9 +6,9 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// A cancelled operation finishes at once, whatever the queue holds the others back with.
+/// A cancelled operation finishes at once, whatever holds back the others in the queue.
 struct QueueCancelTests {
-    /// What can hold an operation back that is ready.
+    /// What can hold back a ready operation.
     enum Obstacle: String, CaseIterable, Sendable, CustomTestStringConvertible {
         case limit, limitOfZero, limitOfTheHost, barrier, suspension, dependency, pause
         var testDescription: String { rawValue }
@@ -79,7 +79,7 @@ struct QueueCancelTests {
         // It has a slot, and waits for the one thread.
         queue.addOperation(cancelled)
         cancelled.cancel()
-        // What overrides start() is started nowhere but there.
+        // An operation that overrides start() is started only on the dispatch queue.
         #expect(cancelled.isFinished == isBlock)
         door.open()
         #expect(drains(queue))
@@ -203,7 +203,7 @@ struct QueueCancelTests {
         slotless.cancel()
         #expect(returns { waiting.waitUntilFinished() })
         #expect(returns { early.waitUntilFinished() })
-        // Of this one Foundation tells nobody; it gets its slot like the others.
+        // Foundation does not report the cancellation of this one; it gets its slot like the others.
         #expect(!slotless.isFinished)
         queue.isSuspended = false
         running.finish()
@@ -274,7 +274,7 @@ struct QueueCancelTests {
         let task = await waitingTask()
         task.cancel()
         await #expect(throws: URLError.self) { try await task.value }
-        // Nothing has moved: it was not a slot that it waited for.
+        // No slot was freed, so it did not wait for one.
         #expect(queue.queuedOperationCount == 3)
         #expect(server.requests.count == 3)
         for task in stalled { task.cancel() }

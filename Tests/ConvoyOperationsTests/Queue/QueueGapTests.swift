@@ -5,10 +5,10 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// A queue takes an operation in by several steps: the operation learns of the queue, is asked what the queue has to
-/// know, and is put where the answers say. What happens to it in between must not be lost.
+/// A queue adds an operation in several steps: it sets itself as the operation's scheduler, reads the operation's
+/// properties, and inserts it by these. Changes in between must not be lost.
 struct QueueGapTests {
-    /// Lets something happen once, when it has answered a question for the given time.
+    /// Runs a closure once, after a property has been read for the given time.
     private final class InterruptedOperation: AskedTestOperation, @unchecked Sendable {
         private struct Plan {
             let question: QueueQuestion
@@ -43,7 +43,7 @@ struct QueueGapTests {
         let operation = InterruptedOperation(host: "a")
         operation.on(question, time: time) { $0.cancel() }
         queue.addOperation(operation)
-        // Where the question is asked less often, nothing has happened.
+        // If the property is read less often, nothing has happened.
         if operation.isCancelled {
             #expect(operation.isFinished && operation.timesFinished == 1)
             #expect(queue.queuedOperationCount == 0)
@@ -62,7 +62,7 @@ struct QueueGapTests {
         queue.addOperation(first)
         (second as? InterruptedOperation)?.on(question, time: time) { $0.queuePriority = .veryHigh }
         queue.addOperation(second)
-        // To ask may be what makes it so.
+        // Reading it may trigger the change.
         _ = second.queuePriority
         let isUrgent = second.queuePriority == .veryHigh
         queue.isSuspended = false

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// What a closed gate holds back, for how long, and who hears of it. In simulated time.
+/// What a closed gate holds back, for how long, and which operations are told. In simulated time.
 struct QueueGateTests {
     let clock = ManualClock()
     let queue: RequestOperationQueue

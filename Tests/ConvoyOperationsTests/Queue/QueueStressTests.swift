@@ -11,7 +11,7 @@ import Testing
 struct QueueStressTests {
     private static let seconds = ProcessInfo.processInfo.environment["CONVOY_STRESS_SECONDS"].flatMap(Double.init) ?? 3
 
-    /// Takes its time with its answers, so that much happens before the queue has them.
+    /// Answers slowly, so that much can happen before the queue gets the answers.
     private final class HesitatingOperation: AskedTestOperation, @unchecked Sendable {
         override func didAnswer(_ question: QueueQuestion) {
             switch UInt8.random(in: 0...255) {
@@ -105,7 +105,7 @@ struct QueueStressTests {
             }
         }
 
-        /// Lets everything come to its end.
+        /// Lets everything finish.
         func settle() -> Bool {
             queue.isSuspended = false
             return eventually {

@@ -40,7 +40,7 @@ final class Log: Sendable {
     func add(_ line: String) { lines.withLock { $0.append(line) } }
 }
 
-/// How many are inside at a time, and how many ever were.
+/// Counts how many are inside now, and the maximum.
 final class Gauge: Sendable {
     private let state = Locked((now: 0, most: 0, total: 0))
     var now: Int { state.withLock { $0.now } }
@@ -59,7 +59,7 @@ final class Gauge: Sendable {
     func forgetMost() { state.withLock { $0.most = $0.now } }
 }
 
-/// A door that threads wait at until it is opened.
+/// A gate that threads wait at until it is opened.
 final class Door: Sendable {
     private let semaphore = DispatchSemaphore(value: 0)
     func open() { semaphore.signal() }
@@ -74,7 +74,7 @@ final class Door: Sendable {
 /// Seconds after which a test counts as hung.
 let patience = 60.0
 
-/// Runs something that may hang on a thread of its own. False if it hung.
+/// Runs something that may hang on a separate thread. False if it hung.
 func returns(_ body: @escaping @Sendable () -> Void) -> Bool {
     let door = Door()
     Thread {
@@ -88,7 +88,7 @@ func drains(_ queue: OperationQueue) -> Bool {
     returns { queue.waitUntilAllOperationsAreFinished() }
 }
 
-/// Waits until something is so. For what has no notification; false if it never is.
+/// Polls a condition that has no notification. False if it never holds.
 func eventually(_ condition: () -> Bool) -> Bool {
     (try? ConvoyTestSupport.eventually(timeout: patience, "it", condition)) != nil
 }
@@ -122,7 +122,7 @@ final class ForeignAsyncOperation: Operation, @unchecked Sendable {
     }
 }
 
-/// A request operation in miniature: starts in line, goes on elsewhere, can be paused and resumed.
+/// A minimal request operation: it starts inline, continues elsewhere, and can be paused and resumed.
 class PausableTestOperation: ScheduledOperation, PausableOperation, @unchecked Sendable {
     enum Phase: Int { case ready, executing, paused, finished }
 
@@ -209,13 +209,14 @@ class PausableTestOperation: ScheduledOperation, PausableOperation, @unchecked S
     }
 }
 
-/// What a queue asks an operation, one after the other, while it holds no lock.
+/// The properties of an operation that a queue reads, one after another, while it holds no lock.
 enum QueueQuestion: String, CaseIterable, Sendable, CustomTestStringConvertible {
     case joined, isReady, endsWithoutWork, priority, quality, isDirect, host, gate, isFinished
     var testDescription: String { rawValue }
 }
 
-/// A pausable operation that does something when it is asked, between its finding the answer and the queue's having it.
+/// A pausable operation that runs a closure when a property is read, after its value is determined and before the queue
+/// gets it.
 class AskedTestOperation: PausableTestOperation, @unchecked Sendable {
     func didAnswer(_ question: QueueQuestion) {}
 

@@ -9,7 +9,7 @@ import Testing
 
 /// Requests under everything that eight threads can do to them at once.
 ///
-/// `CONVOY_STRESS_SECONDS` says how long; run it under `swift test --sanitize=thread` too.
+/// `CONVOY_STRESS_SECONDS` sets the duration; run it under `swift test --sanitize=thread` too.
 @Suite struct RequestStressTests {
     private final class Tally: Sendable {
         let enqueued = Atomic<Int>(0)
@@ -44,7 +44,7 @@ import Testing
                 var random = seeded
                 var mine: [Counted] = []
                 while Date() < deadline {
-                    // No faster than they can be worked off.
+                    // No faster than they can be processed.
                     if mine.count < 40 {
                         let path = paths[Int.random(in: 0..<4, using: &random)]
                         let operation = Counted(request: URLRequest(url: server.url(path)))

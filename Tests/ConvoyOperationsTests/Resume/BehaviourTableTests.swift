@@ -11,12 +11,12 @@ import Testing
 @Suite struct BehaviourTableTests {
     private static let size = 100_000
 
-    /// Downloads the resource with one pause, and tells what came of it; nil for wrong bytes.
+    /// Downloads the resource with one pause, and returns the outcome; nil for wrong bytes.
     private func outcome(
         of behaviour: ServerBehaviour, from server: TestServer, by nginx: Nginx? = nil
     ) throws -> (outcome: ResumeOutcome?, detail: String) {
         let held = Guarded<Int?>(nil), gate = TestServer.Gate()
-        // The first body stops in its middle, so that the pause is there and nowhere else.
+        // The first body stops in the middle, so that the pause comes there.
         let resource = server.route("/\(behaviour)", behaving: behaviour, size: Self.size, seed: 2) { _, response in
             let half = response.body.count / 2
             let isFirst = held.withLock { held in

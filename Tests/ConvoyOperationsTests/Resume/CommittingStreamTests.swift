@@ -5,7 +5,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Streams that hold the body back until the response is accepted: what they do then belongs to the operation.
+/// Streams that keep the body provisional until the response is accepted: the commit is part of the operation.
 @Suite struct CommittingStreamTests {
     let server: TestServer
 
@@ -80,7 +80,7 @@ import Testing
     }
 }
 
-/// Notes what it is asked for, each run of the same call once. `write` is left out.
+/// Records its calls, except `write`; a run of the same call is recorded once.
 private final class CommittingStream: OutputStream, CommittingOutputStream {
     private struct State {
         var calls: [String] = []

@@ -1,7 +1,7 @@
 import ConvoyOperations
 import Foundation
 
-/// A user's stream that takes its time, takes less than it is offered, and cannot start over.
+/// A user's stream that is slow, accepts less than it is offered, and cannot start over.
 class SlowStream: OutputStream {
     private struct State {
         var data = Data()
@@ -19,7 +19,7 @@ class SlowStream: OutputStream {
         super.init(toMemory: ())
     }
 
-    /// Foundation demands it.
+    /// Required by Foundation.
     required init(toMemory: ()) {
         delay = 0
         super.init(toMemory: ())

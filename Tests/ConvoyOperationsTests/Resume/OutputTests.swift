@@ -9,7 +9,7 @@ import Testing
 @testable import ConvoyOperations
 @testable import ConvoyTransport
 
-/// Where a body goes: files that are left alone until there is something for them, and streams that take their time.
+/// Where a body goes: files that are unchanged until there is something to write, and slow streams.
 @Suite struct OutputTests {
     let server: TestServer
     let directory: TemporaryDirectory
@@ -229,7 +229,7 @@ import Testing
             operation.completionQueue = testQueue
             return operation
         }
-        // All but the first are started when the one before has finished, which is on the network thread.
+        // All but the first are started when the previous one has finished, on the network thread.
         queue.addOperations(operations, waitUntilFinished: true)
         #expect(operations.allSatisfy { $0.error == nil })
         #expect(operations.count { $0.thread.withLock { $0 } == "Convoy.Network" } == 0)
@@ -248,7 +248,7 @@ import Testing
     }
 }
 
-/// A stream of the user's that blocks a little in each call, and notes where it was called.
+/// A user's stream that blocks a little in each call, and records the calling thread.
 private final class SlowOutputStream: OutputStream, RewindableOutputStream {
     private struct State {
         var written = Data()
@@ -303,7 +303,7 @@ private final class SlowOutputStream: OutputStream, RewindableOutputStream {
     }
 }
 
-/// An operation of the user's that notes where it is started.
+/// A user's operation that records the thread on which it is started.
 private final class WatchedOperation: HTTPRequestOperation, @unchecked Sendable {
     let thread = Mutex("")
 
@@ -314,7 +314,7 @@ private final class WatchedOperation: HTTPRequestOperation, @unchecked Sendable 
     }
 }
 
-/// A serializer of the user's that notes where it is asked.
+/// A user's serializer that records the thread on which it is called.
 private struct WatchedSerializer: HTTPResponseSerialization {
     static let threads = Mutex<Set<String>>([])
 

@@ -2,7 +2,7 @@ import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 
-/// A download with everything that is done to it: the same for the same seed and number.
+/// A download with everything that is done to it, determined by the seed and the number.
 struct ResumeCase: Sendable, CustomStringConvertible {
     enum Kind: String, CaseIterable, Sendable {
         /// `HTTPRequestOperation` as it is.
@@ -49,7 +49,7 @@ struct ResumeCase: Sendable, CustomStringConvertible {
         self.seed = seed
         self.number = number
         behaviour = behaviours[number % max(1, behaviours.count)]
-        // Drawn also where it cannot be, so that the rest of the case is the same on every machine.
+        // Drawn even if it is not possible, so that the rest of the case is the same on every machine.
         let drawsHTTP2 = Int.random(in: 0..<3, using: &random) == 0
         usesHTTP2 = sharesHTTP2 && drawsHTTP2 && behaviour.passesNginx
         size = Self.pick([0, 1, 2, 700, 5_000, 60_000, 150_000, 400_000], &random)
@@ -88,7 +88,7 @@ struct ResumeCase: Sendable, CustomStringConvertible {
 
     /// Whether an error, other than of a cancel, is a mistake of the client's.
     var mustSucceed: Bool {
-        // Where no length is told, a pause behind the last byte leads to the whole once more.
+        // Without a length, a pause after the last byte leads to fetching the whole body again.
         let isOfUnknownLength = behaviour == .misleadingTrailers || behaviour == .honestInChunks
         let isAppended = behaviour.outcomes == [.appended] && !isOfUnknownLength
         guard sink.canForget || isAppended else { return false }

@@ -6,7 +6,8 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Whatever a server does, and whatever is done to an operation meanwhile: the right bytes or an error, once.
+/// Whatever a server does, and whatever happens to an operation meanwhile, it ends once, with the right bytes or an
+/// error.
 ///
 /// Every case is made from a seed that is printed. `CONVOY_SEED` repeats a run, `CONVOY_RESUME` one case of it.
 /// `CONVOY_RESUMES` says how many cases there are (2,000), `CONVOY_BEHAVIOURS` takes only those behaviours.
@@ -69,7 +70,7 @@ import Testing
                         defer { next += 1 }
                         return next
                     }
-                    // Where everything hangs, a few are enough to tell.
+                    // If everything hangs, a few cases are enough to show it.
                     let hung = results.withLock { $0.count { $0.verdict.fault == .hung } }
                     guard index < cases.count, hung < width else { return threads.leave() }
                     let run = ResumeRun(cases[index], on: ground, handlers: handlers)

@@ -1,7 +1,7 @@
 import ConvoyTestServer
 import Foundation
 
-/// What became of the cases of a run, by behaviour.
+/// The results of the cases of a run, by behaviour.
 struct ResumeReport: CustomStringConvertible {
     private struct Row {
         var runs = 0

@@ -14,7 +14,7 @@ struct ResumeGround: Sendable {
     let thread: NetworkThread
 }
 
-/// One case, run and judged. Blocks the thread that it is run on.
+/// One case, run and checked. Blocks its thread.
 final class ResumeRun: @unchecked Sendable {
     enum Fault: String, CaseIterable, Sendable {
         case wrongBytes = "WRONG BYTES"
@@ -32,7 +32,7 @@ final class ResumeRun: @unchecked Sendable {
         var detail = ""
     }
 
-    /// Seconds after which an operation counts as lost. It has nothing to wait for that takes one.
+    /// Seconds after which an operation counts as lost. Nothing that it waits for takes a second.
     private static let deadline = 40.0
 
     let test: ResumeCase
@@ -112,7 +112,7 @@ final class ResumeRun: @unchecked Sendable {
         return hasEnded ? judge() : verdict(.hung, "\(operation)")
     }
 
-    /// Whether it was told of the end more often, since it was judged.
+    /// Whether more ends were reported since it was checked.
     var lateFault: Fault? { tally.isBeyondOnce ? .toldNotOnce : nil }
 
     // MARK: Driving it
@@ -159,10 +159,10 @@ final class ResumeRun: @unchecked Sendable {
         }
     }
 
-    // MARK: Judging it
+    // MARK: Checking it
 
     private func judge() -> Verdict {
-        // What is told on other queues than the handlers' may come a moment later.
+        // Reports on other queues than the handlers' may come a moment later.
         guard eventually({ tally.isOnce }) else { return verdict(.toldNotOnce, "\(tally)") }
         guard eventually({ sink.isBalanced }) else { return verdict(.streamNotClosed) }
         if test.usesHTTP2, let response = operation.response,
@@ -198,7 +198,7 @@ final class ResumeRun: @unchecked Sendable {
     }
 }
 
-/// How often an end was told, and where.
+/// How often an end was reported, and where.
 final class ResumeTally: Sendable, CustomStringConvertible {
     struct Counts: Sendable {
         var outcomes = 0

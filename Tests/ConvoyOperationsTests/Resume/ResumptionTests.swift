@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// What the answer to a range means for the bytes that are there.
+/// What the answer to a range means for the received bytes.
 @Suite struct ResumptionTests {
     static let place = "http://127.0.0.1/file"
 

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// What one 503 means for other requests to the same host. Real answers, in simulated time.
+/// The effect of a 503 on other requests to the same host. Real responses, in simulated time.
 @Suite struct GateTests {
     let server: TestServer
     let clock = ManualClock()
@@ -28,7 +28,7 @@ import Testing
         return probe
     }
 
-    /// A policy with a budget of its own, and no delay beside that of the response.
+    /// A policy with its own budget, and no delay besides that of the response.
     private func policy(gate: TimeInterval? = nil) -> RetryPolicy {
         var policy = RetryPolicy()
         policy.initialDelay = 0

@@ -2,7 +2,7 @@ import ConvoySupport
 
 @testable import ConvoyOperations
 
-/// What a `retryHandler` has heard, in order.
+/// The events that a `retryHandler` received, in order.
 final class RetryEvents: Sendable {
     private let events = Locked<[RetryEvent]>([])
     func add(_ event: RetryEvent) { events.withLock { $0.append(event) } }

@@ -8,7 +8,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// Trying again: what is repeated, when, how often, and what it costs others.
+/// Retries: what is retried, when, how often, and the effect on others.
 @Suite struct RetryTests {
     let server: TestServer
     let queue = RequestOperationQueue()

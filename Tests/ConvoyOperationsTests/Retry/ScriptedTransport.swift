@@ -5,7 +5,7 @@ import FoundationNetworking
 
 @testable import ConvoyOperations
 
-/// A network whose connections end as a script says, one after the other.
+/// A transport whose connections end in turn as a script says.
 final class ScriptedTransport: Transport {
     enum End { case unsent, lost, refused, answer }
 
@@ -24,7 +24,7 @@ final class ScriptedTransport: Transport {
     /// Lets a block run, once, just before the next connection ends.
     func beforeTheEnd(_ block: @escaping @Sendable () -> Void) { state.withLock { $0.beforeTheEnd = block } }
 
-    /// What was asked for, in turn.
+    /// The requests, in order.
     var paths: [String] { state.withLock { $0.paths } }
     var bodies: [Data] { state.withLock { $0.bodies } }
 

@@ -14,7 +14,7 @@ import Testing
 
     init() throws { url = try #require(URL(string: "http://example.com/x")) }
 
-    /// A request over a script, what became of it, and what its handler heard.
+    /// A request over a scripted transport, its result, and the events of its handler.
     private final class Attempt: Sendable {
         let transport: ScriptedTransport
         let operation: HTTPRequestOperation
@@ -120,7 +120,7 @@ import Testing
         #expect(again.operation.error == nil && again.transport.bodies == Array(repeating: Data("again".utf8), count: 3))
     }
 
-    /// A body that can be had again.
+    /// A replayable body.
     private final class Again: InputStream, ReplayableBodyStream {
         private let data: Data
         private var stream: InputStream
@@ -160,7 +160,7 @@ import Testing
             let isOver = Signal()
             attempt.transport.beforeTheEnd {
                 if isPaused { operation.pause() } else { operation.cancel() }
-                // Behind all that the pause or the failure leads to.
+                // After everything that follows from the pause or the failure.
                 attempt.transport.perform { isOver.fire() }
             }
             operation.start()

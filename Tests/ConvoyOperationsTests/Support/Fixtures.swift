@@ -10,7 +10,7 @@ import Testing
 /// A queue for completion handlers, so that no test needs the main queue.
 let testQueue = DispatchQueue(label: "Convoy.Tests")
 
-/// An operation whose handlers run on a queue of the tests', with what it told in a log.
+/// An operation whose handlers run on a queue of the tests and record their calls.
 final class Probe: Sendable {
     let operation: HTTPRequestOperation
     private let log = Mutex<[String]>([])

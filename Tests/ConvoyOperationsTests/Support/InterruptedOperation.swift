@@ -5,12 +5,12 @@ import Synchronization
 
 @testable import ConvoyOperations
 
-/// An operation into whose changes a test can step: after the change, before what it asks for is done.
+/// An operation in which a test can intervene after each change, before its action is carried out.
 final class InterruptedOperation: HTTPRequestOperation, @unchecked Sendable {
     typealias Interruption =
         @Sendable (_ transition: AtomicLifecycle.Transition, _ proceed: @escaping @Sendable () -> Void) -> Void
 
-    /// A closure that is stored as such would be wrapped once more each time that it is read.
+    /// A closure stored directly in a generic type would be wrapped again each time it is read.
     private struct Stored { let call: Interruption }
     private let interruption = Locked<Stored?>(nil)
 
@@ -31,8 +31,8 @@ final class InterruptedOperation: HTTPRequestOperation, @unchecked Sendable {
     private func reallyProceed(after transition: AtomicLifecycle.Transition) { super.proceed(after: transition) }
 }
 
-/// Lets events happen to an operation on threads of their own, and holds back the action of the first change that
-/// each of them makes until it is told to let it go.
+/// Applies events to an operation on separate threads, and holds back the action of the first change that each of them
+/// makes until it is released.
 final class HeldEvents: Sendable {
     private final class Held: Sendable {
         let hasMadeItsChange = Atomic<Bool>(false)

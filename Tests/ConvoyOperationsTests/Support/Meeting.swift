@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// A place where as many threads wait for each other as must be able to block at the same time.
+/// A meeting point for a number of threads that must be able to block at the same time.
 final class Meeting: Sendable {
     private let count: Int
     private let arrived = Locked(0)

@@ -5,14 +5,14 @@ import Synchronization
 
 @testable import ConvoyOperations
 
-/// A network whose every step is taken by the test: nothing happens until it says so.
+/// A simulated network whose every step is taken by the test.
 final class SimulatedTransport: Transport, Sendable {
     struct State {
         var connections: [SimulatedConnection] = []
         var blocks: [@Sendable () -> Void] = []
     }
 
-    /// What the server has; a test may change it at any time.
+    /// The server's resource; a test may change it at any time.
     struct Resource: Sendable {
         var body = Data()
         var tag: String? = "\"v0\""
@@ -41,7 +41,7 @@ final class SimulatedTransport: Transport, Sendable {
     var open: [SimulatedConnection] { state.withLock { $0.connections }.filter(\.isOpen) }
     var connectionCount: Int { state.withLock { $0.connections.count } }
 
-    /// Takes one step somewhere on the network: a waiting block first, else what a connection has to say.
+    /// Takes one step: runs a waiting block, or else the next event of a connection.
     ///
     /// - Returns: false when there is nothing to do.
     func step(pick: (Int) -> Int, fails: Bool = false) -> Bool {

@@ -5,7 +5,7 @@ import FoundationNetworking
 
 @testable import ConvoyOperations
 
-/// A network on a queue of its own, whose transfers end when a test says so, on the thread that says it.
+/// A simulated network on its own queue, whose transfers end when a test says so, on the calling thread.
 final class ThreadedTransport: Transport, Sendable {
     static let body = Data("the body".utf8)
 
@@ -35,7 +35,7 @@ final class ThreadedTransport: Transport, Sendable {
         }
     }
 
-    /// Ends a transfer as if it had been cancelled, which nobody has asked for.
+    /// Ends a transfer as cancelled, though nobody cancelled it.
     func cancelUnasked() {
         queue.sync {
             for connection in state.withLock({ $0.connections }) { connection.finishAsCancelled() }

@@ -1,9 +1,9 @@
-/// References as servers and people write them, and what must be asked for: the same for a `Location` and for a
-/// string that is given to a manager.
+/// References as servers and people write them, and the expected requests: the same for a `Location` and for a string
+/// that is passed to a manager.
 public struct ReferenceCase: Sendable, CustomStringConvertible {
     /// Under `http://HOST/dir/`; `HOST` stands for the server's address.
     public var reference: String
-    /// The request's target as the server receives it; nil where nothing may be asked for.
+    /// The expected request target; nil if nothing may be requested.
     public var target: String?
 
     public var description: String { "\(reference.debugDescription) -> \(target ?? "nothing")" }
@@ -68,7 +68,7 @@ public struct ReferenceCase: Sendable, CustomStringConvertible {
         ReferenceCase("http://u s:p w@HOST/u", "/u"),
     ]
 
-    /// Another reader would go to another host.
+    /// Another parser would choose another host.
     private static let hostile = [
         ReferenceCase("\\\\evil.invalid", "/dir/%5C%5Cevil.invalid"), ReferenceCase("/\\evil.invalid", "/%5Cevil.invalid"),
         ReferenceCase("\\/evil.invalid/x", "/dir/%5C/evil.invalid/x"),

@@ -1,6 +1,6 @@
 import Foundation
 
-/// A small generator of random numbers that gives the same ones for the same seed, so that a failure can be repeated.
+/// A small random number generator with a seed, so that failures can be reproduced.
 public struct SplitMix64: RandomNumberGenerator, Sendable {
     private var state: UInt64
 
@@ -9,14 +9,14 @@ public struct SplitMix64: RandomNumberGenerator, Sendable {
         state = seed
     }
 
-    /// A generator for a test. Its seed is printed, and is the number in `CONVOY_SEED` where there is one.
+    /// A generator for a test. Its seed is printed; it can be set by `CONVOY_SEED`.
     public static func printingSeed(of test: String = #function) -> SplitMix64 {
         let seed = ProcessInfo.processInfo.environment["CONVOY_SEED"].flatMap { UInt64($0) } ?? .random(in: 0...0xFFFF_FFFF)
         print("\(test): CONVOY_SEED=\(seed)")
         return SplitMix64(seed: seed)
     }
 
-    /// Another generator, of a seed from this one: for another thread.
+    /// Another generator for another thread, with a seed from this one.
     public mutating func fork() -> SplitMix64 { SplitMix64(seed: next()) }
 
     public mutating func next() -> UInt64 {
@@ -27,7 +27,7 @@ public struct SplitMix64: RandomNumberGenerator, Sendable {
         return z ^ (z &>> 31)
     }
 
-    /// So many random bytes.
+    /// This many random bytes.
     public mutating func data(count: Int) -> Data {
         var bytes = [UInt64]()
         bytes.reserveCapacity(count / 8 + 1)

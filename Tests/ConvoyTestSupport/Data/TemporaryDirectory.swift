@@ -1,6 +1,6 @@
 import Foundation
 
-/// A fresh directory that is removed, with all that is in it, when it is let go of.
+/// A new directory that is removed with its contents when this object is released.
 public final class TemporaryDirectory: Sendable {
     /// The directory.
     public let url: URL

@@ -1,16 +1,16 @@
 import CEpoll
 import Foundation
 
-/// What this process holds at this moment.
+/// The resources that this process uses now.
 public enum ProcessMeters {
     /// Open file descriptors.
     public static var openDescriptors: Int {
-        // The listing itself has one open.
+        // The listing itself has one descriptor open.
         let names = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []
         return max(0, names.count - 1)
     }
 
-    /// What each open descriptor leads to, for the message of a test that found too many.
+    /// The target of each open descriptor, for the message of a test that found too many.
     public static var descriptorTargets: [String] {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []
         return names.compactMap { name in
@@ -21,10 +21,10 @@ public enum ProcessMeters {
     /// Resident memory in kB (VmRSS).
     public static var residentKilobytes: Int { status("VmRSS:") }
 
-    /// The most resident memory there has been, in kB (VmHWM).
+    /// The peak of resident memory, in kB (VmHWM).
     public static var peakResidentKilobytes: Int { status("VmHWM:") }
 
-    /// Lets the peak start anew from what is resident now. False where the kernel does not allow it.
+    /// Resets the peak to the current resident memory. False if the kernel does not allow it.
     public static func resetPeak() -> Bool {
         let file = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC)
         guard file >= 0 else { return false }
@@ -32,12 +32,11 @@ public enum ProcessMeters {
         return write(file, "5", 1) == 1
     }
 
-    /// Bytes that are allocated and not freed. Unlike resident memory it does not grow because free memory is in
-    /// pieces; unlike a count of objects it has everybody's buffers and tables in it. 0 under a sanitizer, which has an
-    /// allocator of its own.
+    /// The number of allocated bytes. Unlike resident memory, it does not grow by fragmentation; unlike a count of
+    /// objects, it includes all buffers and tables. 0 under a sanitizer, which has its own allocator.
     public static var allocatedBytes: Int { cepoll_bytes_in_use() }
 
-    /// Whether the address sanitizer holds on to what is freed, so that resident memory says nothing.
+    /// Whether the address sanitizer keeps freed memory, so that resident memory is meaningless.
     public static let holdsOnToFreedMemory = dlsym(nil, "__asan_init") != nil
 
     /// Threads.

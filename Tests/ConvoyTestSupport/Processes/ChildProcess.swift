@@ -5,11 +5,11 @@ import Synchronization
 /// A program that runs beside the tests until it is stopped.
 ///
 /// It has a process group of its own, and in it a guard: a shell that reads from a pipe whose other end only this process
-/// holds, and kills the group when that end is gone. The guard is there before the program begins, so that a crashed test
-/// run leaves nothing behind, whenever it crashes. (The kernel's own parent-death signal would not do: it is sent when
-/// the *thread* ends that started the program.)
+/// holds, and kills the group when that end is gone. The guard is started before the program, so that a test run that
+/// crashes at any time leaves nothing behind. (The kernel's own parent-death signal would not do: it is sent when the
+/// *thread* ends that started the program.)
 public final class ChildProcess: Sendable {
-    /// The process id, which is that of its group as well.
+    /// The process id, which is also that of its group.
     public let id: pid_t
     /// The file with everything that it wrote to its standard output and error.
     public let log: URL
@@ -24,7 +24,7 @@ public final class ChildProcess: Sendable {
     /// Starts a program.
     ///
     /// - Parameters:
-    ///   - program: A path, or a name that is looked for.
+    ///   - program: A path, or a name to look up.
     ///   - arguments: Its arguments.
     ///   - environment: Variables that are added to those of this process.
     ///   - directory: Its working directory.
@@ -43,8 +43,8 @@ public final class ChildProcess: Sendable {
         let pipe = try Spawn.pipe()
         defer { close(pipe.reading) }
         let all = ProcessInfo.processInfo.environment.merging(environment) { $1 }
-        // The guard waits for the end of the pipe, deaf to the signal that asks the program to end; the program does not
-        // get the pipe.
+        // The guard waits for the end of the pipe, and ignores the signal that asks the program to end; the program
+        // does not get the pipe.
         let number = 3 + descriptors.count
         let script =
             "( trap '' TERM INT HUP; read -r line; kill -s KILL -- -$$ ) <&\(number) & exec \(number)<&-; exec \"$@\""
@@ -65,7 +65,7 @@ public final class ChildProcess: Sendable {
         stop()
     }
 
-    /// Whether it has not ended.
+    /// Whether it is still running.
     public var isRunning: Bool { exitStatus == nil }
 
     /// The exit status, or 128 and the number of a signal; nil while it runs.
@@ -84,8 +84,8 @@ public final class ChildProcess: Sendable {
         (try? Data(contentsOf: log)).map { String(decoding: $0, as: UTF8.self) } ?? ""
     }
 
-    /// Ends it, and every process of its group: asks with SIGTERM, and kills what is there after `grace` seconds. It
-    /// returns when the program has ended. Stopping twice does nothing more.
+    /// Ends it, and every process of its group: sends SIGTERM, and kills those that are left after `grace` seconds.
+    /// Returns when the program has ended. Stopping again has no effect.
     public func stop(grace: TimeInterval = 2) {
         let isFirst = state.withLock { !exchangeReleased(&$0) }
         guard isFirst else { return }
@@ -93,16 +93,16 @@ public final class ChildProcess: Sendable {
             kill(-id, SIGTERM)
             waitForExit(grace)
         }
-        // As long as the guard is there, the number of the group cannot be given to anybody else.
+        // As long as the guard exists, the number of the group cannot be reused.
         kill(-id, SIGKILL)
         while isRunning { waitForExit(1) }
         close(lifeline)
         if exitDescriptor >= 0 { close(exitDescriptor) }
     }
 
-    /// Waits until it is ready for its work, which `condition` finds out: asked every few milliseconds.
+    /// Waits until it is ready, by polling `condition` every few milliseconds.
     ///
-    /// - Returns: false when it has ended, or was not ready in so many seconds.
+    /// - Returns: false if it has ended, or was not ready in time.
     func becomesReady(within seconds: TimeInterval, _ condition: () -> Bool) -> Bool {
         let deadline = DispatchTime.now() + seconds
         while DispatchTime.now() < deadline, isRunning {
@@ -119,7 +119,7 @@ public final class ChildProcess: Sendable {
     }
 
     private func waitForExit(_ seconds: TimeInterval) {
-        // Where the system has no descriptor for a process, `poll` only lets the time pass.
+        // If the system has no descriptors for processes, `poll` only waits.
         var watched = pollfd(fd: exitDescriptor, events: Int16(POLLIN), revents: 0)
         poll(&watched, 1, Int32((exitDescriptor >= 0 ? seconds : min(seconds, 0.02)) * 1000))
     }

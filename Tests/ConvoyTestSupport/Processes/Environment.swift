@@ -1,7 +1,7 @@
 import Foundation
 
-/// Variables of this process's environment, for as long as a closure runs. The environment is every thread's: only for
-/// tests that have the process to themselves.
+/// Sets variables of this process's environment while a closure runs. All threads share the environment, so this is
+/// only for tests that run alone in their process.
 public func withEnvironment<Result>(_ variables: [String: String], _ body: () throws -> Result) rethrows -> Result {
     let before = variables.keys.map { name in (name, getenv(name).map { String(cString: $0) }) }
     for (name, value) in variables { setenv(name, value, 1) }

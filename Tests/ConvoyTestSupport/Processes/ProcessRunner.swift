@@ -3,10 +3,10 @@ import Foundation
 
 /// Runs a program to its end and keeps what it wrote.
 ///
-/// The calling thread does the work and is blocked meanwhile; no other thread and no queue is used. Output of any size
-/// is taken as it comes, so that neither side can wait for the other.
+/// The calling thread does all the work and is blocked meanwhile; no other thread or queue is used. Output of any size
+/// is read as it comes, so that there is no deadlock.
 public enum ProcessRunner {
-    /// What a program left behind.
+    /// The result of a program.
     public struct Result: Sendable {
         /// The exit status, or 128 and the number of the signal that ended it.
         public var status: Int32
@@ -14,7 +14,7 @@ public enum ProcessRunner {
         public var output: Data
         /// What it wrote to its standard error.
         public var errors: Data
-        /// Whether it was killed because its time was over.
+        /// Whether it was killed after the timeout.
         public var timedOut: Bool
         /// The standard output as text.
         public var text: String { String(decoding: output, as: UTF8.self) }
@@ -25,7 +25,7 @@ public enum ProcessRunner {
     /// Runs a program.
     ///
     /// - Parameters:
-    ///   - program: A path, or a name that is looked for.
+    ///   - program: A path, or a name to look up.
     ///   - arguments: Its arguments.
     ///   - input: Its standard input.
     ///   - environment: Variables that are added to those of this process.
@@ -59,7 +59,7 @@ public enum ProcessRunner {
         return collect(pid, out.reading, err.reading, timeout)
     }
 
-    /// A file rather than a pipe: a program that does not read its input cannot stop us, nor send us SIGPIPE.
+    /// A file, not a pipe, so that a program that does not read its input cannot block this one or cause SIGPIPE.
     private static func inputFile(_ input: Data) throws -> Int32 {
         guard !input.isEmpty else {
             let null = open("/dev/null", O_RDONLY | O_CLOEXEC)
@@ -109,7 +109,7 @@ public enum ProcessRunner {
     private static func take(_ descriptor: Int32, into data: inout Data) -> Bool {
         var bytes = [UInt8](repeating: 0, count: 1 << 16)
         let count = read(descriptor, &bytes, bytes.count)
-        // A slice of an array would be taken byte by byte, which a debug build feels.
+        // A slice of an array would be copied byte by byte, which is slow in a debug build.
         if count > 0 { bytes.withUnsafeBytes { data.append(contentsOf: UnsafeRawBufferPointer(rebasing: $0[..<count])) } }
         return count > 0 || (count < 0 && errno == EINTR)
     }

@@ -2,8 +2,8 @@ import CEpoll
 import Foundation
 import Synchronization
 
-/// A name server that takes queries and answers none, and a place where it is the only one there is: a mount and a
-/// network namespace of their own, for one child process (namespaces(7)).
+/// A name server that never answers, and a mount and a network namespace for one child process, in which it is the only
+/// name server (namespaces(7)).
 public final class SilentNameServer: Sendable {
     private let descriptor: Int32
     private let count = Mutex(0)
@@ -15,7 +15,7 @@ public final class SilentNameServer: Sendable {
         (try? ProcessRunner.run("unshare", $0 + ["mount", "--bind", "/dev/null", "/etc/resolv.conf"]))?.status == 0
     }
 
-    /// Whether there can be such a place here.
+    /// Whether such namespaces are possible here.
     public static var isPossible: Bool { unshare != nil }
     /// For the reason of a skipped test.
     public static let hint = "unshare and mount, and the right to make namespaces: CAP_SYS_ADMIN, or user namespaces"
@@ -30,7 +30,7 @@ public final class SilentNameServer: Sendable {
         let directory = try TemporaryDirectory(prefix: "convoy-names")
         let resolver = try directory.write(
             Data("nameserver 127.0.0.1\noptions timeout:\(retryInterval) attempts:2\n".utf8), to: "resolv.conf")
-        // Nothing but DNS: a system's own service would be asked by a socket that is in no network.
+        // Only DNS: the system's own service would be asked through a socket outside the network namespace.
         let order = try directory.write(Data("hosts: dns\n".utf8), to: "nsswitch.conf")
         let script = """
             mount --bind "$1" /etc/resolv.conf && mount --bind "$2" /etc/nsswitch.conf && shift 2 && exec "$@"
@@ -42,7 +42,7 @@ public final class SilentNameServer: Sendable {
 
     // MARK: Inside
 
-    /// Brings the loopback interface up and begins to swallow queries.
+    /// Brings the loopback interface up and starts to receive queries.
     public init() throws {
         let descriptor = socket(AF_INET, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw ProcessError.system("socket", errno) }
@@ -73,6 +73,6 @@ public final class SilentNameServer: Sendable {
 
     private func note() { count.withLock { $0 += 1 } }
 
-    /// How many queries have come.
+    /// The number of received queries.
     public var queries: Int { count.withLock { $0 } }
 }

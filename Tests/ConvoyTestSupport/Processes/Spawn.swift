@@ -1,13 +1,13 @@
 import CEpoll
 import Foundation
 
-/// Starting a program was not possible.
+/// The error when a program could not be run.
 public enum ProcessError: Error, CustomStringConvertible, Equatable {
-    /// There is no such program on the PATH or in the usual directories; the text tells how to get it.
+    /// There is no such program on the PATH or in the usual directories; the text says how to install it.
     case notInstalled(String)
     /// A system call failed: its name, and its `errno`.
     case system(String, Int32)
-    /// The program ended, or did not become ready, when it had to run: what it wrote.
+    /// The program ended or did not become ready; the text is its output.
     case didNotStart(String)
 
     public var description: String {
@@ -21,7 +21,7 @@ public enum ProcessError: Error, CustomStringConvertible, Equatable {
 
 /// Finding and starting programs.
 enum Spawn {
-    /// The path of a program; also looks where Debian keeps servers, which is not on everybody's PATH.
+    /// The path of a program. Also searches Debian's directory for servers, which may not be on the PATH.
     static func find(_ name: String) -> String? {
         if name.contains("/") { return access(name, X_OK) == 0 ? name : nil }
         let path = ProcessInfo.processInfo.environment["PATH"] ?? ""
@@ -29,15 +29,15 @@ enum Spawn {
         return directories.map { "\($0)/\(name)" }.first { access($0, X_OK) == 0 }
     }
 
-    /// Starts a program in a process group of its own, with these descriptors as its 0, 1, 2 and so on, and all signals
-    /// as they are by default. Returns its process id, which is that of its group as well.
+    /// Starts a program in its own process group, with these descriptors as its 0, 1, 2 and so on, and default signal
+    /// handling. Returns its process id, which is also that of its group.
     static func start(
         _ path: String, _ arguments: [String], environment: [String: String], directory: String?, descriptors: [Int32]
     ) throws -> pid_t {
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
-        // Lifted above the numbers that are being filled: one of them may be among those that are still to be copied.
+        // Moved above the target numbers first, as a target may be a descriptor that is still to be copied.
         var lifted: [Int32] = []
         defer { for descriptor in lifted { close(descriptor) } }
         for (number, descriptor) in descriptors.enumerated() {
@@ -76,7 +76,7 @@ enum Spawn {
         return (ends[0], ends[1])
     }
 
-    /// The exit status as a shell tells it: 128 and the number for a signal.
+    /// The exit status as in a shell: 128 plus the number of a signal.
     static func status(_ raw: Int32) -> Int32 {
         let signal = raw & 0x7F
         return signal == 0 ? (raw >> 8) & 0xFF : 128 + signal

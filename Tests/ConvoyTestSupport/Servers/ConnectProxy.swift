@@ -2,25 +2,25 @@ import CEpoll
 import Foundation
 import Synchronization
 
-/// A proxy on 127.0.0.1 that answers CONNECT (RFC 9110, section 9.3.6) as it is told, honestly or not.
+/// A proxy on 127.0.0.1 that answers CONNECT (RFC 9110, section 9.3.6) as a test tells it to, right or wrong.
 ///
-/// Each connection has a thread of its own, which ends with it. Whoever makes a proxy stops it.
+/// Each connection has a thread of its own, which ends with it. The maker of a proxy must stop it.
 public final class ConnectProxy: Sendable {
-    /// What a connection gets.
+    /// How a connection is answered.
     public enum Behaviour: Sendable {
-        /// These bytes, when the head of the request has come, and the end of the connection.
+        /// These bytes, after the head of the request, and the end of the connection.
         case says(String)
-        /// These bytes, and then neither more nor the end.
+        /// These bytes, and then nothing, with the connection open.
         case fallsSilent(after: String)
-        /// The first bytes, and the others again and again, until the client goes away.
+        /// The first bytes, then the others repeatedly, until the client disconnects.
         case saysForever(String, String)
-        /// These bytes, and from then on a tunnel to this port of 127.0.0.1, whatever host was asked for.
+        /// These bytes, then a tunnel to this port of 127.0.0.1, whatever host was requested.
         case tunnels(to: UInt16, saying: String = ConnectProxy.established)
-        /// Every byte goes to another proxy on this port and back: only to hold it up, or to cut it short.
+        /// All bytes are forwarded to another proxy on this port and back, so that they can be delayed or cut.
         case passes(to: UInt16)
     }
 
-    /// What an honest proxy answers to CONNECT.
+    /// An honest proxy's answer to CONNECT.
     public static let established = "HTTP/1.1 200 Connection established\r\n\r\n"
 
     private struct State {
@@ -43,7 +43,7 @@ public final class ConnectProxy: Sendable {
 
     /// Starts it. It accepts connections when this returns.
     ///
-    /// - Parameter behaviours: What one connection after the other gets; all that come later get the last.
+    /// - Parameter behaviours: The behaviours for successive connections; the last one is repeated.
     public init(_ behaviours: Behaviour...) throws {
         (listener, port) = try LoopbackPort.listener()
         address = "http://127.0.0.1:\(port)"
@@ -63,19 +63,19 @@ public final class ConnectProxy: Sendable {
 
     deinit { endAll() }
 
-    /// The heads of the requests that have come, each as it was sent. Those that were passed on are not among them.
+    /// The heads of the received requests, as sent, without those that were forwarded.
     public var heads: [String] { state.withLock { $0.heads } }
 
-    /// How many bytes all tunnels together have carried to the client.
+    /// How many bytes all tunnels together have sent to the client.
     public var passedBytes: Int { state.withLock { $0.passedBytes } }
 
-    /// Lets no more than so many bytes of each tunnel's answers through until `release()`.
+    /// Holds back each tunnel's answers after this many bytes, until `release()`.
     public func hold(afterBytes count: Int) { state.withLock { $0.holdsAfter = count } }
 
-    /// Lets everything through, for the tunnels that wait too.
+    /// Lets everything through, including what is held back.
     public func release() { state.withLock { $0.holdsAfter = .max } }
 
-    /// Closes each tunnel after so many bytes of its answers; nil for never.
+    /// Closes each tunnel after this many bytes of its answers; nil for never.
     public func cut(afterBytes count: Int?) { state.withLock { $0.cutsAfter = count ?? .max } }
 
     /// Ends all connections, and returns when no thread is left.
@@ -90,7 +90,7 @@ public final class ConnectProxy: Sendable {
             for descriptor in state.open { shutdown(descriptor, Int32(SHUT_RDWR)) }
             return !state.isStopped
         }
-        // Wakes the thread that accepts, which closes it.
+        // Wakes the accepting thread, which closes the socket.
         if isFirst { shutdown(listener, Int32(SHUT_RDWR)) }
     }
 
@@ -129,7 +129,7 @@ public final class ConnectProxy: Sendable {
         case .says(let text):
             _ = send(text, to: client)
             shutdown(client, Int32(SHUT_WR))
-            // To the client's end: closing with bytes unread would reset what was said.
+            // Read until the client closes: closing with unread bytes would reset the connection and lose the answer.
             waitForEnd(client)
         case .fallsSilent(let text):
             _ = send(text, to: client)
@@ -146,7 +146,7 @@ public final class ConnectProxy: Sendable {
 
     private func readHead(_ client: Int32) -> String? {
         var head: [UInt8] = []
-        // One at a time: what follows the head belongs to the tunnel.
+        // Byte by byte, as what follows the head belongs to the tunnel.
         var byte: UInt8 = 0
         while head.count < 64 << 10 {
             let count = recv(client, &byte, 1, 0)
@@ -194,7 +194,7 @@ public final class ConnectProxy: Sendable {
             return !state.isStopped
         }
         guard isOpen else { return }
-        // Only out of `stop`'s reach: the client object closes it.
+        // Only removed from `stop`'s list: the client object closes it.
         defer { state.withLock { _ = $0.open.remove(descriptor) } }
         var passed = 0
         var bytes = [UInt8](repeating: 0, count: 16 << 10)

@@ -31,7 +31,7 @@ public final class Httpbin: Sendable {
     public init() throws {
         guard let python = Self.python else { throw ProcessError.notInstalled(Self.installHint) }
         directory = try TemporaryDirectory(prefix: "convoy-httpbin")
-        // The socket is ours and handed over, so that the port cannot be lost to another program in between.
+        // The socket is opened here and passed on, so that no other program can take the port in between.
         let (listener, port) = try LoopbackPort.listener()
         defer { close(listener) }
         process = try ChildProcess(

@@ -11,7 +11,7 @@ import Synchronization
 /// | `/json` | 1,024 bytes of JSON |
 /// | `/empty` | 204 |
 /// | `/moved` | 302 to `/small` |
-/// | `/credentials` | `[Authorization][Proxy-Authorization]` as they came in the request |
+/// | `/credentials` | `[Authorization][Proxy-Authorization]` as received |
 /// | `/upload` | reads a body of any size and method to its end, throws it away, answers 204 |
 /// | `/dav/NAME` | WebDAV PUT and DELETE into `uploads`, if the nginx has the module (`hasDAV`) |
 /// | `/forward/PATH` | `/PATH` of another server on this machine, unbuffered; the client's protocol as `X-Server-Protocol` |
@@ -47,7 +47,7 @@ public final class Nginx: Sendable {
     /// The directory that PUT writes to.
     public var uploads: URL { directory.file("dav") }
 
-    /// Whether there is an nginx to be started, and what to do otherwise.
+    /// Whether nginx is installed.
     public static var isInstalled: Bool { Spawn.find("nginx") != nil }
     /// For the reason of a skipped test.
     public static let installHint = "nginx. Debian, Ubuntu: apt-get install nginx"
@@ -86,7 +86,7 @@ public final class Nginx: Sendable {
             }
             process.stop(grace: 0.2)
             lastOutput = process.output + ((try? String(contentsOf: error, encoding: .utf8)) ?? "")
-            // Anything but a port that was taken will not get better.
+            // Only a port that was in use is worth another attempt.
             guard lastOutput.contains("Address already in use") else { break }
         }
         throw ProcessError.didNotStart("nginx: \(lastOutput)")
@@ -145,7 +145,7 @@ public final class Nginx: Sendable {
         let isOver = process.becomesReady(within: 10) {
             let answer = try? RawClient(port: port, timeout: 1).exchange("GET", "/.instance")
             if answer?.text == token { return true }
-            // nginx tries five times before it gives up; the port of another program is not worth that.
+            // nginx would try five times to bind a port that another program uses.
             let messages = (try? String(contentsOf: error, encoding: .utf8)) ?? ""
             isTaken = messages.contains("Address already in use")
             return isTaken

@@ -9,7 +9,7 @@ struct NginxConfiguration {
     var hasDAV: Bool
     /// The port of the server behind `/forward/`.
     var forwardedPort: UInt16?
-    /// What tells our server from another one that was quicker to take the port.
+    /// Distinguishes our server from another one that took the port first.
     var token: String
 
     /// 1,024 bytes of JSON.
@@ -65,7 +65,7 @@ struct NginxConfiguration {
     private var locations: String {
         let dav =
             hasDAV ? "location /dav/ { root \(directory.path); dav_methods PUT DELETE MKCOL; create_full_put_path on; }" : ""
-        // nginx answers "return" before it has read the body; by way of the proxy the body is read to its end first.
+        // "return" answers before the body has been read; through the proxy the body is read completely first.
         return """
             root \(directory.path)/files;
                 location = /.instance { return 200 "\(token)"; }
@@ -91,7 +91,7 @@ struct NginxConfiguration {
             """
     }
 
-    /// Nothing is buffered or kept: what the server behind does to a response, the client sees.
+    /// Nothing is buffered or cached, so the client sees what the server behind does to a response.
     private var forwarding: String {
         guard let forwardedPort else { return "" }
         return """

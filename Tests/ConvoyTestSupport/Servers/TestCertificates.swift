@@ -1,7 +1,7 @@
 import Foundation
 
-/// A small certificate authority that is made for one run by openssl, with a certificate for the server on this
-/// machine and one for a client. Everything is valid for two days and worth nothing elsewhere.
+/// A small certificate authority that openssl makes for one run, with a certificate for the server on this machine and
+/// one for a client. All of them are valid for two days, and only for these tests.
 public struct TestCertificates: Sendable {
     /// The certificate of the authority, in PEM.
     public let certificateAuthority: URL
@@ -24,7 +24,7 @@ public struct TestCertificates: Sendable {
         serverKey = file("server.key")
         clientCertificate = file("client.pem")
         clientKey = file("client.key")
-        // A configuration of our own: the system's adds extensions that differ from one distribution to the next.
+        // With a separate configuration, as the system's adds extensions that differ between distributions.
         try Data(Self.configuration.utf8).write(to: file("openssl.cnf"))
         try Self.request("Convoy Test CA", "authority", file("ca.key"), certificateAuthority, nil, directory)
         let authority = (certificateAuthority, file("ca.key"))

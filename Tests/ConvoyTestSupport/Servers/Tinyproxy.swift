@@ -10,14 +10,14 @@ public final class Tinyproxy: Sendable {
     public let process: ChildProcess
     private let directory: TemporaryDirectory
 
-    /// Whether there is a tinyproxy to be started, and what to do otherwise.
+    /// Whether tinyproxy is installed.
     public static var isInstalled: Bool { Spawn.find("tinyproxy") != nil }
     /// For the reason of a skipped test.
     public static let installHint = "tinyproxy. Debian, Ubuntu: apt-get install tinyproxy"
 
     /// Starts it and returns when it accepts connections.
     ///
-    /// - Parameter connectPorts: The ports that CONNECT may lead to; all others are refused with 403.
+    /// - Parameter connectPorts: The ports that CONNECT may use; all others are refused with 403.
     /// - Throws: `ProcessError`: `.notInstalled` with the line that installs it, `.didNotStart` with its messages.
     public init(connectPorts: [UInt16]) throws {
         guard let path = Spawn.find("tinyproxy") else { throw ProcessError.notInstalled(Self.installHint) }
@@ -35,7 +35,7 @@ public final class Tinyproxy: Sendable {
             let process = try ChildProcess(
                 path, ["-d", "-c", directory.file("tinyproxy.conf").path], directory: directory.url,
                 log: directory.file("output-\(attempt).log"))
-            // It says so itself, in its log: another program may have been quicker to take the port.
+            // Its log says so: another program may have taken the port first.
             let isReady = process.becomesReady(within: 10) {
                 (try? String(contentsOf: log, encoding: .utf8))?.contains("Accepting connections") == true
             }

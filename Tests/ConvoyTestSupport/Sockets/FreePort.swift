@@ -3,16 +3,16 @@ import Foundation
 
 /// Ports on 127.0.0.1.
 public enum LoopbackPort {
-    /// A port that nobody listened on a moment ago. Another process may take it first: whoever starts a server there
-    /// has to be ready to try the next.
+    /// A port that was free a moment ago. Another process may take it first, so a server that is started there must be
+    /// ready to try another one.
     public static func free() throws -> UInt16 {
         let (descriptor, port) = try listener(backlog: 0)
         close(descriptor)
         return port
     }
 
-    /// A listening socket on a free port, to be handed to a server, so that nobody can take the port in between. The
-    /// caller closes it.
+    /// A listening socket on a free port, to be passed to a server, so that no other process can take the port in
+    /// between. The caller closes it.
     public static func listener(backlog: Int32 = 1024) throws -> (descriptor: Int32, port: UInt16) {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw RawClient.Failure.system("socket", errno) }

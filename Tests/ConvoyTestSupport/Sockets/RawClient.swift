@@ -1,7 +1,7 @@
 import CEpoll
 import Foundation
 
-/// A TCP connection to 127.0.0.1 that says exactly what it is told to, for what no well-behaved client can send.
+/// A TCP connection to 127.0.0.1 that sends exactly the given bytes, for requests that no well-behaved client can send.
 ///
 /// Every call blocks its thread, for `timeout` seconds at most. Not for use from more than one thread at once.
 public final class RawClient {
@@ -9,25 +9,25 @@ public final class RawClient {
     public enum Failure: Error, Equatable {
         /// The call and its `errno`.
         case system(String, Int32)
-        /// Nothing came for as long as the timeout.
+        /// Nothing was received within the timeout.
         case timedOut
         /// The connection was reset by the other side.
         case reset
-        /// The other side closed where more had to come.
+        /// The other side closed the connection too early.
         case closed
-        /// What came is not the HTTP that was waited for.
+        /// The received bytes are not the expected HTTP.
         case notHTTP(String)
     }
 
-    /// A response taken apart.
+    /// A parsed response.
     public struct Response: Equatable {
         /// The status line without its end.
         public var statusLine = ""
-        /// The number in it; 0 when there is none.
+        /// The status code; 0 if there is none.
         public var status = 0
         /// Names in lower case, in order.
         public var headers: [(name: String, value: String)] = []
-        /// The body with its framing taken off.
+        /// The body without its framing.
         public var body = Data()
         /// The body as text.
         public var text: String { String(decoding: body, as: UTF8.self) }
@@ -43,7 +43,7 @@ public final class RawClient {
         }
     }
 
-    /// The descriptor; closed by `close()` or by letting go.
+    /// The descriptor; closed by `close()` or when this is released.
     public private(set) var descriptor: Int32
     private var buffer = Data()
 
@@ -84,7 +84,7 @@ public final class RawClient {
         descriptor = -1
     }
 
-    /// Tells the other side that nothing more will be sent.
+    /// Closes the sending side of the connection.
     public func finishSending() {
         shutdown(descriptor, Int32(SHUT_WR))
     }
@@ -133,7 +133,7 @@ public final class RawClient {
         return buffer
     }
 
-    /// Exactly so many bytes.
+    /// Exactly this many bytes.
     public func read(_ count: Int) throws -> Data {
         while buffer.count < count { guard try fill() else { throw Failure.closed } }
         return take(count)

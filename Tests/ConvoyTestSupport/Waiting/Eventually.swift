@@ -2,7 +2,7 @@ import Foundation
 
 /// Something did not happen in time. Thrown out of a test, it fails the test.
 public struct TimeoutError: Error, CustomStringConvertible {
-    /// What had been waited for, and where.
+    /// What the test waited for, and where.
     public let description: String
 
     init(_ what: String, _ timeout: TimeInterval, _ file: StaticString, _ line: UInt) {
@@ -10,13 +10,13 @@ public struct TimeoutError: Error, CustomStringConvertible {
     }
 }
 
-/// Asks again and again until the condition holds. Only for what nothing signals; it asks every two milliseconds and
+/// Polls a condition until it holds. Only for conditions that nothing signals; it polls every two milliseconds and
 /// blocks its thread.
 ///
 /// - Parameters:
-///   - timeout: Seconds until it gives up.
-///   - what: What is waited for, for the message.
-/// - Throws: `TimeoutError`, or what the condition throws.
+///   - timeout: How many seconds to wait.
+///   - what: What the test waits for, for the message.
+/// - Throws: `TimeoutError`, or the condition's error.
 public func eventually(
     timeout: TimeInterval = 10, _ what: @autoclosure () -> String = "a condition", file: StaticString = #fileID,
     line: UInt = #line, _ condition: () throws -> Bool
@@ -28,7 +28,7 @@ public func eventually(
     }
 }
 
-/// As ``eventually(timeout:_:file:line:_:)``, for a task: it is the task that waits, and not its thread.
+/// Like ``eventually(timeout:_:file:line:_:)``, but suspends the task instead of blocking its thread.
 public func waitUntil(
     timeout: TimeInterval = 30, _ what: @autoclosure () -> String = "a condition", file: StaticString = #fileID,
     line: UInt = #line, isolation: isolated (any Actor)? = #isolation, _ condition: () async throws -> Bool
@@ -41,7 +41,7 @@ public func waitUntil(
 }
 
 extension DispatchSemaphore {
-    /// Waits at most so many seconds and blocks its thread meanwhile. Throws `TimeoutError`.
+    /// Blocks the thread for at most this many seconds. Throws `TimeoutError`.
     @available(*, noasync)
     public func waitOrThrow(
         timeout: TimeInterval = 10, _ what: @autoclosure () -> String = "a signal", file: StaticString = #fileID,

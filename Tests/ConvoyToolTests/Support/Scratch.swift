@@ -2,7 +2,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// A directory for one test, gone with its owner.
+/// A directory for one test, which is removed when this is released.
 final class Scratch: Sendable {
     let url: URL
 

@@ -3,9 +3,9 @@ import Foundation
 import Synchronization
 import Testing
 
-/// The program `convoy` as a process of its own, as a user runs it.
+/// The program `convoy` as a child process, as a user runs it.
 final class ToolProcess: Sendable {
-    /// What a run has left.
+    /// The result of a run.
     struct Result: Sendable {
         var status: Int32
         var output: String
@@ -33,7 +33,7 @@ final class ToolProcess: Sendable {
     private let directory: URL
     private let ending = Ending()
 
-    /// The executable, which the package manager puts beside the tests; nil, with a reason recorded, where it is not.
+    /// The executable, which the package manager puts next to the tests; nil, with a recorded issue, if it is missing.
     static func executable() throws -> URL {
         let tests = URL(fileURLWithPath: try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
         let tool = tests.deletingLastPathComponent().appendingPathComponent("convoy")
@@ -73,7 +73,7 @@ final class ToolProcess: Sendable {
             try self.init("/bin/bash", ["-c", command], directory, input, environment)
             return
         }
-        // `script` is the terminal; what is written to it goes to its own output.
+        // `script` provides the terminal; what is written to it goes to the output of `script`.
         let script = "stty cols \(columns) rows 24; \(command)"
         try self.init("/usr/bin/script", ["-qec", script, "/dev/null"], directory, input, environment)
     }
@@ -121,7 +121,8 @@ final class ToolProcess: Sendable {
         ).finished()
     }
 
-    /// What a shell waits with, for half a minute at most: a test that was ended leaves no shell behind for long.
+    /// A loop with which a shell waits, for half a minute at most, so that an aborted test leaves no shell behind for
+    /// long.
     static func shellWait(for condition: String) -> String {
         "for n in {1..1500}; do \(condition) && break; sleep 0.02; done"
     }
@@ -129,8 +130,7 @@ final class ToolProcess: Sendable {
     /// Runs a command as a job of a shell, in a process group of its own, while the shell does something else with it by
     /// its `$pid`. The shell ends with the job's status.
     ///
-    /// Where a job is stopped, the status that bash's own `wait` returns may be that of the stop, and `wait -f` may find
-    /// no such process.
+    /// If a job is stopped, bash's `wait` may return the status of the stop, and `wait -f` may find no such process.
     static func shell(job command: String, meanwhile: String) -> String {
         """
         set -m
@@ -146,7 +146,7 @@ final class ToolProcess: Sendable {
         try await ToolProcess(command: command, in: directory, columns: columns).finished()
     }
 
-    /// Waits until the program has written this to its standard output, behind another text if one is given.
+    /// Waits until the program has written a text to its standard output, after another text if one is given.
     func waitForOutput(_ text: String, behind earlier: String? = nil) async throws {
         try await waitUntil("\(text.debugDescription) in the output") {
             var output = try String(decoding: Data(contentsOf: file("output")), as: UTF8.self)[...]
@@ -177,7 +177,7 @@ final class ToolProcess: Sendable {
     private func file(_ name: String) -> URL { directory.appendingPathComponent(name) }
 }
 
-/// The end of a process, for one who waits.
+/// The end of a process, which can be awaited.
 private final class Ending: Sendable {
     private enum State {
         case running
