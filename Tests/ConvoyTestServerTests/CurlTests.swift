@@ -5,7 +5,7 @@ import Testing
 
 private let curlIsInstalled = FileManager.default.isExecutableFile(atPath: "/usr/bin/curl")
 
-/// A client that was written by somebody else. Skipped, with the reason, where there is no curl.
+/// A client that is not ours. Skipped, with the reason, if there is no curl.
 @Suite(.enabled(if: curlIsInstalled, "there is no /usr/bin/curl here"))
 struct CurlTests {
     private func curl(_ arguments: String...) throws -> ProcessRunner.Result {

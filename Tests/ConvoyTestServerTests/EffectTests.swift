@@ -5,7 +5,7 @@ import Testing
 
 final class EffectTests {
     private let data = PatternBytes.data(count: 5000)
-    /// A server that nobody holds is stopped.
+    /// A released server is stopped.
     private var servers: [TestServer] = []
 
     private func client(_ response: TestServer.Response) throws -> (TestServer, RawClient) {

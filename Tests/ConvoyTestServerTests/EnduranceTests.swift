@@ -3,7 +3,7 @@ import ConvoyTestSupport
 import Foundation
 import Testing
 
-/// One after the other: they count the descriptors and the memory of the process.
+/// Serialized, as they count the descriptors and the memory of the process.
 @Suite(.serialized)
 struct EnduranceTests {
     @Test func `holds 1,000 slow connections at once and answers another one meanwhile`() throws {
@@ -57,7 +57,7 @@ struct EnduranceTests {
     @Test func `stops in the middle of transfers, delays, stalls, gates and handlers, and leaves no descriptor behind`()
         throws
     {
-        // Whatever the process opens once and keeps is opened here.
+        // Everything that the process opens only once is opened here.
         try TestServer().stop()
         let before = ProcessMeters.openDescriptors
         for _ in 0..<5 {
@@ -103,7 +103,7 @@ struct EnduranceTests {
             #expect(try RawClient(port: port).exchange("GET", "/self").text == "\(port)")
             server.stop()
         }
-        // The thread of the handler lets go of it a moment after the response.
+        // The handler's thread releases it a moment after the response.
         try eventually("the server to go") { weakly == nil }
         let free: UInt16
         do { free = try TestServer().port }

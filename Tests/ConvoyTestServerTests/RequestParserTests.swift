@@ -8,7 +8,7 @@ import Testing
 struct Malformed: Sendable, CustomTestStringConvertible {
     let text: String
     let status: Int
-    // Escaped, so that a log of the tests stays one line for each.
+    // Escaped, so that each takes one line in the log.
     var testDescription: String { text.debugDescription }
 
     init(_ text: String, _ status: Int) {
@@ -18,7 +18,7 @@ struct Malformed: Sendable, CustomTestStringConvertible {
 }
 
 struct RequestParserTests {
-    /// All events of these bytes, handed in so many at a time, in words.
+    /// All events of these bytes, passed in pieces of a given size, as text.
     private func parse(_ text: String, step: Int = .max, limit: Int = 1000) -> [String] {
         parse(Array(text.utf8), step: step, limit: limit)
     }

@@ -7,7 +7,7 @@ import Testing
 
 /// The threads for calls that may block.
 @Suite struct BlockingWorkersTests {
-    /// Counts those of a kind that there are.
+    /// Counts the existing objects of a kind.
     private final class Token: Sendable {
         private let count: Counter
         init(_ count: Counter) {
@@ -42,7 +42,7 @@ import Testing
         let counter = Counter()
         let steps = DispatchSemaphore(value: 0)
         let most = Mutex(0)
-        // Each has the next two behind it, so that the list is never empty until the end.
+        // Each adds the next two, so that the list is not empty until the end.
         @Sendable func add(_ left: Int) {
             let token = Token(counter)
             workers.perform {
@@ -57,9 +57,9 @@ import Testing
         #expect(most.withLock { $0 } < 10)
     }
 
-    // MARK: Where the system makes no thread
+    // MARK: If the system makes no thread
 
-    /// Makes so many threads and then no more, until it is allowed to again.
+    /// Makes this many threads and then no more, until it is allowed to again.
     private final class Threads: Sendable {
         let left: Mutex<Int>
         init(_ count: Int) { left = Mutex(count) }
@@ -101,7 +101,7 @@ import Testing
         }
         #expect(begun.wait(timeout: .now() + 100) == .success)
         threads.left.withLock { $0 = 100 }
-        // The first ends, and whoever takes the second starts a thread for the third.
+        // The first ends, and the thread that takes the second starts one for the third.
         goOn.signal()
         for _ in 0..<2 { #expect(begun.wait(timeout: .now() + 100) == .success) }
         for _ in 0..<2 { goOn.signal() }
@@ -110,14 +110,14 @@ import Testing
     @Test func `a thread that the system refuses is an error`() {
         final class Flag: Sendable { let isSet = Atomic<Bool>(false) }
         let flag = Flag()
-        // More stack than there is address space.
+        // A stack larger than the address space.
         let failure = #expect(throws: RunLoopError.self) {
             try SystemThread.start(name: "Convoy.Test", stackSize: 1 << 50) { flag.isSet.store(true, ordering: .relaxed) }
         }
         #expect(failure?.call == "pthread_create" && !flag.isSet.load(ordering: .relaxed))
     }
 
-    // MARK: How many
+    // MARK: Number
 
     @Test func `many short calls take few threads`() {
         let made = Counter()

@@ -3,7 +3,7 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
-/// A delegate that keeps all that it hears, and a way to wait for the end.
+/// A delegate that records all calls, and can wait for the end.
 final class Collector: URLConnectionDelegate {
     enum End: Sendable {
         case finished
@@ -63,7 +63,7 @@ final class Collector: URLConnectionDelegate {
         ended.signal()
     }
 
-    /// All that was heard, once the transfer has ended; nil if it did not.
+    /// All recorded calls, once the transfer has ended; nil if it did not.
     func wait(within seconds: Double = 100) -> Heard? {
         guard ended.wait(timeout: .now() + seconds) == .success else { return nil }
         return heard.withLock { $0 }
@@ -87,7 +87,7 @@ extension Collector.Heard {
     var text: String { String(decoding: body, as: UTF8.self) }
 }
 
-/// Loads a request and returns what was heard of it; nil if it did not end.
+/// Loads a request and returns the recorded calls; nil if it did not end.
 func load(
     _ request: URLRequest, configuration: ConnectionConfiguration = ConnectionConfiguration(),
     thread: NetworkThread = .shared, delegate: Collector = Collector()

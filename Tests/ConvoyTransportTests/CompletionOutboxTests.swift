@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// In which order blocks of many threads run on a queue.
+/// The order in which blocks of many threads run on a queue.
 @Suite struct CompletionOutboxTests {
     private final class Log: Sendable {
         private let entries = Locked<[Int]>([])
@@ -22,14 +22,14 @@ import Testing
             if count == expected { done.signal() }
         }
 
-        /// What was noted, once all of it was.
+        /// The record, once it is complete.
         func wait() -> [Int]? {
             guard done.wait(timeout: .now() + 100) == .success else { return nil }
             return entries.withLock { $0 }
         }
     }
 
-    /// A loop on a thread of its own.
+    /// A loop on its own thread.
     private final class Running: Sendable {
         let loop: NetworkRunLoop
         private let ended = DispatchSemaphore(value: 0)
@@ -70,7 +70,7 @@ import Testing
                 CompletionOutbox.post(to: queue) { log.note(number) }
                 posted.signal()
             }
-            // Every fourth comes from a thread that has no turns.
+            // Every fourth block comes from a thread without turns.
             if number % 4 == 3 { post() } else { loops[number % 4].loop.perform(post) }
             #expect(wait(posted))
         }
@@ -130,7 +130,7 @@ import Testing
             }
             #expect(wait(posted))
             CompletionOutbox.post(to: .main) { log.note(1) }
-            // The turn goes on, so only the second can have woken the queue for both.
+            // The turn has not ended, so only the second can have woken the queue for both.
             #expect(log.wait() == [0, 1])
             isOver.signal()
         }
@@ -145,7 +145,7 @@ import Testing
         #expect(log.wait() == Array(0..<500))
     }
 
-    // MARK: Beside other work of the queue
+    // MARK: Other work of the queue
 
     @Test func `a block does not come before what the queue was given before it`() throws {
         let queue = DispatchQueue(label: "Convoy.Tests.Serial")
@@ -182,7 +182,7 @@ import Testing
         running.stop()
     }
 
-    // MARK: Width
+    // MARK: Concurrent queues
 
     @Test func `a block that waits holds up no other on a concurrent queue`() throws {
         let queue = DispatchQueue(label: "Convoy.Tests.Wide", attributes: .concurrent)

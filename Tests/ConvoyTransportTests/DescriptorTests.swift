@@ -31,7 +31,7 @@ struct DescriptorTests {
         #expect(try #require(load(request, thread: thread)).isFinished)
     }
 
-    /// Calls `body` while the process may open only so many more descriptors.
+    /// Calls `body` while the process may open only this many more descriptors.
     private func withDescriptors<Result>(_ count: Int, _ body: () throws -> Result) throws -> Result {
         var old = rlimit()
         try #require(getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &old) == 0)

@@ -38,7 +38,7 @@ import Testing
                 next.httpBodyStream = InputStream(data: Data("again".utf8))
                 let replaced = next
                 gate.signal()
-                // When the reading is over, and the network thread has heard of it.
+                // When the reading is over, and the network thread has been told.
                 _ = isRead.wait(timeout: .now() + 30)
                 DispatchQueue.global().async { thread.perform { thread.perform { decide(replaced) } } }
             })
@@ -61,7 +61,7 @@ import Testing
     }
 }
 
-/// A body whose first byte is there when a gate opens.
+/// A body whose first byte is available when a gate opens.
 private final class GatedStream: InputStream {
     let gate = DispatchSemaphore(value: 0)
     let isRead = DispatchSemaphore(value: 0)

@@ -6,10 +6,10 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// A transfer whose bytes nobody takes for the moment.
+/// A transfer whose bytes are held back.
 @Suite(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)"))
 struct HeldBackTests {
-    /// With the end of the body among what waits in libcurl, at last.
+    /// Finally with the end of the body among the bytes that wait in libcurl.
     @Test(arguments: [true, false])
     func `a transfer that is held back after each block holds up nobody, and is whole in the end`(usesHTTP2: Bool) throws {
         let nginx = try Nginx()

@@ -6,7 +6,8 @@ import Testing
     private var lingering = Lingering()
     private var now: UInt64 = 1_000_000_000
 
-    /// Something is handed over, and something comes back after so many nanoseconds. How long the loop would have looked.
+    /// Hands something over and gets an answer after a delay in nanoseconds. Returns how long the loop would have
+    /// polled.
     private mutating func exchange(taking time: UInt64) -> UInt64 {
         lingering.begin(at: now)
         var looked: UInt64 = 0

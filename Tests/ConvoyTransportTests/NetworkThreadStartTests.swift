@@ -7,8 +7,8 @@ import XCTest
 
 @testable import ConvoyTransport
 
-/// A network thread that the system has no descriptor for. In XCTest, whose tests run one after the other: the limit
-/// is the whole process's.
+/// A network thread for which the system has no descriptors. In XCTest, whose tests run one at a time, as the limit
+/// applies to the whole process.
 final class NetworkThreadStartTests: XCTestCase {
     /// Runs a body while the process can open nothing.
     private func withoutDescriptors<Result>(_ body: () throws -> Result) throws -> Result {
@@ -49,7 +49,7 @@ final class NetworkThreadStartTests: XCTestCase {
     }
 
     func testWithoutAThreadAConnectionFailsAndNothingIsKept() throws {
-        // More stack than there is address space.
+        // A stack larger than the address space.
         let thread = NetworkThread(poller: .best, stackSize: 1 << 50)
         let request = URLRequest(url: try XCTUnwrap(URL(string: "http://127.0.0.1:1/")))
         let descriptors = ProcessMeters.openDescriptors

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Against a server that nobody here wrote.
+/// Tests with a server that is not ours.
 @Suite(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)"))
 struct NginxTests {
     let nginx: Nginx
@@ -75,7 +75,7 @@ struct NginxTests {
         }
     }
 
-    /// libcurl 7.88 keeps what a paused transfer has not taken where another transfer is on its connection.
+    /// libcurl 7.88 keeps the bytes that a paused transfer has not taken if another transfer uses its connection.
     @Test func `what a cancelled transfer held back is not given to the next`() throws {
         let (old, new) = (Data(repeating: 0x41, count: 300_000), Data(repeating: 0x42, count: 300_000))
         _ = try nginx.add(old, as: "old.bin")
@@ -100,7 +100,7 @@ struct NginxTests {
             let cancelled = Collector(onData: holding)
             let first = connect("old.bin", cancelled)
             try begun.waitOrThrow()
-            // On the same connection: when this is there, more of the other is too.
+            // On the same connection: when this has arrived, more of the other has too.
             let between = Collector()
             _ = connect("text.txt", between)
             #expect(try #require(between.wait()).body == text)

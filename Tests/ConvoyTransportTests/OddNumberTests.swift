@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Times that a user has chosen and that are none.
+/// Invalid times chosen by the user.
 @Suite struct OddNumberTests {
     let server: TestServer
 

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Redirects are followed by us, and what is secret stays with its origin.
+/// Convoy follows redirects, and secrets are sent only to their origin.
 @Suite struct RedirectTests {
     let server: TestServer
     let other: TestServer

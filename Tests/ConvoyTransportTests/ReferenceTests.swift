@@ -8,14 +8,14 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Where a `Location` leads: what is sent is what it says, and nobody is asked whom it does not name.
+/// Where a `Location` leads: the request is for exactly that URL, and never goes to another host.
 @Suite struct ReferenceTests {
     let server: TestServer
     var host: String { "127.0.0.1:\(server.port)" }
 
     init() throws { server = try TestServer() }
 
-    /// What is requested after a redirect from `/dir/?start`, with the error that there was instead.
+    /// The request after a redirect from `/dir/?start`, or the error.
     private func follow(_ location: [UInt8]) throws -> (target: String?, error: URLError?) {
         var response = Data("HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: ".utf8)
         response += location + Data("\r\n\r\n".utf8)
@@ -61,7 +61,7 @@ import Testing
 
     // MARK: libcurl
 
-    /// The host that libcurl would ask; nil for a URL that it refuses.
+    /// The host to which libcurl would connect; nil for a URL that it refuses.
     private func hostOfCurl(_ url: String) -> String? {
         let handle = curl_url()
         defer { curl_url_cleanup(handle) }
@@ -94,7 +94,7 @@ import Testing
         for _ in 0..<5_000 {
             let reference = (0..<Int.random(in: 1...8, using: &random))
                 .map { _ in pieces.randomElement(using: &random) ?? "" }.joined()
-            // What libcurl refuses is asked of nobody.
+            // URLs that libcurl refuses are not requested.
             guard let url = URLReference.url(reference, relativeTo: base), let scheme = url.scheme?.lowercased(),
                 ["http", "https"].contains(scheme), let host = hostOfCurl(url.absoluteString)
             else { continue }
@@ -128,7 +128,7 @@ import Testing
             Suite.self, from: Data(contentsOf: directory.appendingPathComponent("wpt-fetch.json")))
         for given in suite.escape.cases {
             let bytes = given.location.unicodeScalars.map { UInt8(truncatingIfNeeded: $0.value) }
-            // Browsers leave a % that encodes nothing as it is. Then servers reject it or guess.
+            // Browsers keep a % that encodes nothing. Servers then reject it or guess.
             let expected = given.urlEndsWith.split(separator: "%%", omittingEmptySubsequences: false).joined(
                 separator: "%25%")
             let (target, error) = try follow(bytes)

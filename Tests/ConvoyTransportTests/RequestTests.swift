@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// What a request says arrives at the server as it was said, or is refused before a byte of it is sent.
+/// A request arrives at the server exactly as given, or is refused before a byte of it is sent.
 @Suite struct RequestTests {
     let server: TestServer
 
@@ -37,7 +37,7 @@ import Testing
     }
 
     @Test func `a handle that served one kind of request serves the next`() throws {
-        // One handle at a time goes through all of these.
+        // The same handle is used for all of these.
         for method in ["POST", "GET", "HEAD", "PUT", "GET", "DELETE", "POST", "HEAD", "GET"] {
             var request = URLRequest(url: server.url("/echo"))
             request.httpMethod = method

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// What happens to a request whose kept connection turns out to be dead.
+/// What happens to a request whose kept-alive connection turns out to be closed.
 @Suite struct ResendTests {
     let server: TestServer
     let thread = NetworkThread()

@@ -10,7 +10,7 @@ import Testing
 
 /// The run loop, with each of its pollers.
 @Suite struct RunLoopTests {
-    /// A loop on a thread of its own.
+    /// A loop on its own thread.
     private final class Running: Sendable {
         let loop: NetworkRunLoop
         private let ended = DispatchSemaphore(value: 0)
@@ -66,7 +66,7 @@ import Testing
                     if number == 199 { done.signal() }
                 }
                 loop.schedule(timer, at: now + UInt64(number) * 100_000)
-                // Moved to the same place again, and some taken back.
+                // Moved to the same time again, and some cancelled.
                 loop.schedule(timer, at: now + 1_000_000_000)
                 loop.schedule(timer, at: now + UInt64(number) * 100_000)
                 if number % 10 == 3 { cancelled.append(timer) }
@@ -136,7 +136,7 @@ import Testing
                     calls.withLock { $0 += 1 }
                     try? loop.unwatch(descriptor)
                     close(descriptor)
-                    // Whatever else this turn and the next would report of it comes before that.
+                    // Further reports of this turn and the next would come before that.
                     loop.perform { loop.perform { ended.signal() } }
                 }
                 try? loop.watch(readEnd, for: .readable, handler: reader)
@@ -202,7 +202,7 @@ import Testing
         #expect(running.stop())
     }
 
-    /// A signal ends the system's wait early, and nothing more.
+    /// A signal only ends the system's wait early.
     @Test(arguments: PollerKind.allCases)
     func `a signal does not end the loop nor lose an event`(kind: PollerKind) throws {
         signal(SIGUSR2) { _ in }

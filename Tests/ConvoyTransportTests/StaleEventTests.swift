@@ -4,7 +4,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// What a poller has reported of a descriptor counts for that descriptor, and not for the next of the same number.
+/// An event of a descriptor is not reported for a later one with the same number.
 @Suite struct StaleEventTests {
     private final class Handler: FileEventHandler {
         let handle: (Int32, FileEvents) -> Void
@@ -30,9 +30,9 @@ import Testing
 
     /// What a handler does to another descriptor that is ready in the same batch.
     enum Change: CaseIterable {
-        /// No longer watches it, and gives its number to a quiet socket.
+        /// Stops watching it, and reuses its number for an idle socket.
         case unwatchedAndReplaced
-        /// The same, and whoever closed it has told nobody.
+        /// The same, but it is closed without unwatching it.
         case replaced
         /// Watches it for something else.
         case changed
@@ -97,7 +97,7 @@ import Testing
             loop,
             [
                 {}, {}, { wrongAtFirst = wrong.count },
-                // What the number stands for now is heard.
+                // Events of the current descriptor are reported.
                 { #expect(write(quiet.far, "x", 1) == 1) }, {}, {},
             ])
         #expect(first.count == 1)

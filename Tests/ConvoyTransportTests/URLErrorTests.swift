@@ -4,7 +4,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Every result of libcurl is a `URLError` with a code that says something, the URL and libcurl's words.
+/// Every result of libcurl becomes a `URLError` with a meaningful code, the URL and libcurl's message.
 @Suite struct URLErrorTests {
     private let url = URL(string: "http://example.com/")
 

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// What the wire says is judged: only a whole final head and a whole body are a response.
+/// Responses are checked: only a complete final head and a complete body are a success.
 @Suite struct WireTests {
     let server: TestServer
 
@@ -36,7 +36,7 @@ import Testing
         let whole = Array(text.utf8)
         for count in 0..<whole.count {
             let heard = try heard(.raw(Data(whole[..<count])))
-            // Without the last line end of the last chunk nothing is missing that anybody could use.
+            // If only the last line end of the last chunk is missing, no content is missing.
             if count >= whole.count - 2, text.hasSuffix("0\r\n\r\n") { continue }
             #expect(heard.error?.code == .networkConnectionLost, "cut at \(count): \(heard)")
             #expect(heard.ends.count == 1)
@@ -147,7 +147,7 @@ import Testing
     func `a transfer coding that nobody asked for is an error`(coding: String) throws {
         let heard = try heard(
             .raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: \(coding)\r\n\r\n2\r\nok\r\n0\r\n\r\n"))
-        // The other one where libcurl says so itself, as 8.14 does.
+        // The other one if libcurl detects it itself, as 8.14 does.
         let codes: [URLError.Code?] = [.badServerResponse, .cannotDecodeContentData]
         #expect(codes.contains(heard.error?.code))
         #expect(heard.body.isEmpty)

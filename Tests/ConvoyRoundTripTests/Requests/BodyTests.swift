@@ -5,11 +5,11 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Bodies with parts, and bodies from streams, as a server that nobody here wrote reads them.
+/// Multipart bodies and bodies from streams, as parsed by a server that is not ours.
 @Suite(.needsHttpbin) struct BodyTests {
     let manager: HTTPRequestOperationManager
     let directory: TemporaryDirectory
-    /// Bytes that are no text, of which some look like a boundary.
+    /// Bytes that are not text, some of which look like a boundary.
     let bytes: Data = {
         var random = SplitMix64(seed: 7)
         return random.data(count: 300_000) + Data("\r\n--Boundary+0123456789ABCDEF--\r\n".utf8) + Data([0xFF, 0])
@@ -44,7 +44,7 @@ import Testing
         #expect(echo.file("blob") == bytes)
         #expect(echo.files?["blob"]?.hasPrefix("data:application/octet-stream;base64,") == true)
         #expect(echo.files?.count == 2 && echo.data == "")
-        // What was announced is what was framed, or the server would have waited for more.
+        // The announced length is right, or the server would have waited for more.
         #expect(echo.header("Content-Length") == operation.request.value(forHTTPHeaderField: "Content-Length"))
         #expect(echo.header("Transfer-Encoding") == nil)
     }

@@ -87,7 +87,7 @@ import Testing
         manager.requestSerializer = serializer
         let answer: Answer = try await manager.get("basic-auth/ada/p:%C3%A4%20ss")
         #expect(answer.authenticated && answer.user == "ada")
-        // This one says 404 and not 401 when they are wrong.
+        // This path answers 404, not 401, if they are wrong.
         let hidden: Answer = try await manager.get("hidden-basic-auth/ada/p:%C3%A4%20ss")
         #expect(hidden.authenticated)
         let (refused, error) = try await manager.failure(.get, "basic-auth/ada/other")

@@ -6,7 +6,7 @@ import FoundationNetworking
 import FoundationXML
 import Testing
 
-/// What responses of a server that nobody here wrote become.
+/// The parsed responses of a server that is not ours.
 @Suite(.needsHttpbin) struct ContentTests {
     let manager: HTTPRequestOperationManager
 
@@ -28,7 +28,7 @@ import Testing
         let operation = try await manager.response(.get, "encoding/utf8")
         let text = try #require(operation.responseObject as? String)
         let file = try Shared.template("UTF-8-demo.txt")
-        // The server leaves out the last line break.
+        // The server omits the last line break.
         #expect(Data(text.utf8) == file.dropLast() && text.contains("STARGΛ̊TE SG-1"))
         #expect(operation.responseString == text)
         #expect(operation.response?.textEncodingName?.lowercased() == "utf-8")

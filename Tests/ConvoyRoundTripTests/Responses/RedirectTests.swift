@@ -6,7 +6,7 @@ import FoundationNetworking
 import Synchronization
 import Testing
 
-/// Redirects and cookies of a server that nobody here wrote.
+/// Redirects and cookies of a server that is not ours.
 @Suite(.needsHttpbin) struct RedirectTests {
     let manager: HTTPRequestOperationManager
 

@@ -5,13 +5,13 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Status codes, errors and redirects of a server that nobody here wrote.
+/// Status codes, errors and redirects of a server that is not ours.
 @Suite(.needsHttpbin) struct StatusTests {
     let manager: HTTPRequestOperationManager
 
     init() throws { manager = try Shared.manager() }
 
-    // A 206 that nobody asked for is an error.
+    // A 206 without a range request is an error.
     @Test(arguments: [200, 201, 202, 203, 204, 205, 226, 299])
     func `every success is one`(status: Int) async throws {
         let operation = try await manager.response(.get, "status/\(status)")

@@ -6,7 +6,7 @@ import FoundationNetworking
 import Synchronization
 import Testing
 
-/// Responses that take their time, and parts of responses.
+/// Slow responses, and parts of responses.
 @Suite(.needsHttpbin) struct StreamTests {
     let manager: HTTPRequestOperationManager
 
@@ -22,7 +22,7 @@ import Testing
         let lines = try text.split(separator: "\n").map { try JSONDecoder().decode(Line.self, from: Data($0.utf8)) }
         #expect(lines.map(\.id) == Array(0..<20))
         #expect(operation.response?.value(forHTTPHeaderField: "Transfer-Encoding") == "chunked")
-        // As one document it is none.
+        // As one document it is invalid.
         #expect(try await manager.failure(.get, "stream/2").error != nil)
     }
 

@@ -1,10 +1,10 @@
 import Foundation
 
-/// What `/anything` and its like say of the request that they got.
+/// The description of a request by `/anything` and similar paths.
 struct Echo: Decodable, Sendable {
-    /// Of the query.
+    /// The query items.
     var args: [String: JSON]
-    /// The body, where it is no form; bytes that are no text as a `data:` URL.
+    /// The body, if it is not a form; as a `data:` URL if it is not text.
     var data: String?
     var files: [String: String]?
     var form: [String: JSON]?
@@ -14,7 +14,7 @@ struct Echo: Decodable, Sendable {
     var method: String?
     var url: String
 
-    /// A header field, its name compared without regard to case.
+    /// A header field. Names are case-insensitive.
     func header(_ name: String) -> String? {
         headers.first { $0.key.lowercased() == name.lowercased() }?.value
     }

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// What a progress handler was told last.
+/// The last values that a progress handler received.
 final class LastProgress: Sendable {
     private let state = Mutex<(total: Int64, expected: Int64?)>((0, nil))
 

@@ -5,18 +5,18 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// The one httpbin of this run: it takes a second to start, and keeps nothing from one request to the next.
+/// The shared httpbin of this run: it takes a second to start, and is stateless.
 enum Shared {
     private static let server = Result {
         let server = try Httpbin()
-        // Nothing lets go of what is shared: its directory would stay behind.
+        // A shared object is never released, so its directory would stay behind.
         atexit { try? Shared.httpbin().stop() }
         return server
     }
 
     static func httpbin() throws -> Httpbin { try server.get() }
 
-    /// A manager of httpbin's, whose handlers need no main queue.
+    /// A manager for httpbin, whose handlers do not use the main queue.
     static func manager() throws -> HTTPRequestOperationManager {
         let manager = HTTPRequestOperationManager(baseURL: try httpbin().url)
         manager.completionQueue = DispatchQueue(label: "Convoy.RoundTrips")
@@ -39,7 +39,7 @@ extension Trait where Self == ConditionTrait {
 }
 
 extension HTTPRequestOperationManager {
-    /// A request whose body is raw, and the finished operation; `responseSerializer` makes its object.
+    /// Sends a request with a raw body, and returns the finished operation; `responseSerializer` makes its object.
     func send(
         _ method: HTTPMethod, _ path: String, body: Data? = nil, headers: [String: String?] = [:],
         _ change: (HTTPRequestOperation) throws -> Void = { _ in }
@@ -53,7 +53,7 @@ extension HTTPRequestOperationManager {
         return operation
     }
 
-    /// As `response`, with the error as a value, for what is meant to fail.
+    /// Like `response`, but returns the error, for requests that should fail.
     func failure(
         _ method: HTTPMethod, _ path: String, parameters: Parameters? = nil, headers: [String: String?] = [:],
         _ change: (HTTPRequestOperation) throws -> Void = { _ in }
@@ -69,7 +69,7 @@ extension HTTPRequestOperationManager {
     }
 }
 
-/// What a clock says that never goes back.
+/// The time on the monotonic clock.
 func secondsSince(_ start: DispatchTime) -> Double {
     Double(DispatchTime.now().uptimeNanoseconds - start.uptimeNanoseconds) / 1e9
 }

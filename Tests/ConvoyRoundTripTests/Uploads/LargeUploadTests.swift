@@ -6,7 +6,7 @@ import Foundation
 import FoundationNetworking
 import XCTest
 
-/// A form of 2 GiB from a disk. In XCTest, whose tests run one after the other: resident memory is the process's.
+/// A form of 2 GiB from a disk. In XCTest, whose tests run one at a time, as resident memory is that of the process.
 final class LargeUploadTests: XCTestCase {
     func testAFormOfTwoGibibytesIsSentInConstantMemory() async throws {
         try XCTSkipUnless(Nginx.isInstalled, "needs \(Nginx.installHint)")
@@ -18,7 +18,7 @@ final class LargeUploadTests: XCTestCase {
         let manager = HTTPRequestOperationManager(baseURL: nginx.url)
         manager.responseSerializer = HTTPResponseSerializer()
         manager.completionQueue = DispatchQueue(label: "Convoy.RoundTrips.Large")
-        // What is made once, a thread or a buffer, is there afterwards.
+        // Warms up: things that are made once, such as threads and buffers, exist afterwards.
         let small = try manager.makeMultipartOperation("upload") { form in
             form.appendPart(fileData: Data(count: 1_000), name: "file", fileName: "file", mimeType: "text/plain")
         }
@@ -76,7 +76,7 @@ final class LargeUploadTests: XCTestCase {
         }
     }
 
-    /// A file of so many bytes that takes no room on the disk.
+    /// A file of this many bytes that takes no space on the disk.
     private func sparseFile(of size: Int, in directory: TemporaryDirectory) throws -> URL {
         let url = try directory.write(Data(), to: "large.bin")
         let handle = try FileHandle(forWritingTo: url)

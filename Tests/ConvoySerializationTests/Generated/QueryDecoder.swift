@@ -2,7 +2,7 @@ import Foundation
 
 @testable import ConvoySerialization
 
-/// Reads a query string back, knowing nothing of the code that wrote it.
+/// Decodes a query string, independently of the code that encoded it.
 struct QueryDecoder {
     enum Step: Hashable {
         case key(String)
@@ -12,13 +12,13 @@ struct QueryDecoder {
 
     struct Field {
         var path: [Step]
-        /// Nil where there was no `=`.
+        /// Nil if there was no `=`.
         var value: String?
     }
 
     let nesting: QueryStringStyle.Nesting
 
-    /// Nil for what is no such query.
+    /// Nil for an invalid query.
     func fields(_ query: String) -> [Field]? {
         if query.isEmpty { return [] }
         var fields: [Field] = []
@@ -71,7 +71,7 @@ struct QueryDecoder {
         return steps
     }
 
-    /// Nil where a byte stands that should have been escaped, or an escape is not one.
+    /// Nil if a byte should have been escaped, or an escape is invalid.
     static func unescape(_ text: Substring.UTF8View) -> String? {
         var bytes: [UInt8] = []
         var rest = text[...]

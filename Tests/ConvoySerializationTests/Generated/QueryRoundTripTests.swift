@@ -4,14 +4,14 @@ import Testing
 
 @testable import ConvoySerialization
 
-/// 100,000 trees: each query decodes to the paths and values of the tree that went in.
+/// 100,000 trees: each query decodes to the paths and values of its tree.
 @Suite struct QueryRoundTripTests {
     private struct Leaf {
         var path: [QueryDecoder.Step]
         var value: Parameter
     }
 
-    /// The scalars of a tree with their paths as a style can tell them.
+    /// The scalars of a tree with their paths, as far as a style preserves them.
     private func leaves(
         _ value: Parameter, _ path: [QueryDecoder.Step], _ style: QueryStringStyle, _ into: inout [Leaf]
     ) {

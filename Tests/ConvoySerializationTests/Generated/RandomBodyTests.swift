@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoySerialization
 
-/// More than 100,000 random bodies: each is an object, nothing, or an error of a known domain, and never a crash.
+/// More than 100,000 random bodies: each gives an object, nothing, or an error of a known domain, and never a crash.
 @Suite struct RandomBodyTests {
     private struct Bodies {
         var generator: SplitMix64
@@ -104,7 +104,7 @@ import Testing
         case let parser as XMLParser:
             let reader = Reader()
             parser.delegate = reader
-            // What libxml2 only warns of: another version than 1.0, an unknown language, a relative name of a namespace.
+            // libxml2 only warns of these: a version other than 1.0, an unknown language, a relative namespace name.
             let warnings = [nil, 97, 98, 100]
             return withExtendedLifetime(reader) {
                 parser.parse() && warnings.contains((parser.parserError as NSError?)?.code)

@@ -85,7 +85,7 @@ struct RandomEncodable: Encodable {
     }
 }
 
-/// Makes them, the same for the same seed.
+/// Makes random encodables, determined by the seed.
 struct RandomEncodables {
     var generator: SplitMix64
 
@@ -116,8 +116,8 @@ struct RandomEncodables {
         (0..<number(0..<4)).map { _ in action(depth) }
     }
 
-    /// Steps that `JSONEncoder` does not end the program for: a key that has got a container or an encoder gets no
-    /// more than another container of its kind.
+    /// Steps for which `JSONEncoder` does not crash: a key that has a container or an encoder only gets another
+    /// container of the same kind.
     private mutating func steps(_ depth: Int) -> [(key: String, action: RandomEncodable.Action)] {
         var steps: [(key: String, action: RandomEncodable.Action)] = []
         var hasSuper = false
@@ -131,7 +131,7 @@ struct RandomEncodables {
             let again = number(0..<3)
             switch action {
             case .nestedKeyed where again > 0:
-                // Keys of their own, since they land in the same object.
+                // With separate keys, as they go into the same object.
                 let more = self.steps(depth + 1).map { (key: "more \($0.key)", action: $0.action) }
                 let safe = more.filter { if case .superEncoder(_, named: false) = $0.action { false } else { true } }
                 steps.append(("k\(index)", .nestedKeyed(safe)))

@@ -3,7 +3,7 @@ import Foundation
 
 @testable import ConvoySerialization
 
-/// Random trees of parameters, the same for the same seed.
+/// Random trees of parameters, determined by the seed.
 struct RandomParameters {
     var generator: SplitMix64
     var allowsSets = true

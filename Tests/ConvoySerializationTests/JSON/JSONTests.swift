@@ -65,7 +65,7 @@ import Testing
         for (one, other) in [
             ("1", "1.0000000000000000000001"), ("1", #""1""#), ("1", "true"), ("0", "false"), ("null", "false"),
             ("[1,2]", "[2,1]"), (#"{"a":1}"#, #"{"a":1,"b":1}"#), (#"{"a":1}"#, #"{"b":1}"#), ("{}", "[]"),
-            // The same letter for `String`, and other code points.
+            // Equal as `String`, but with other code points.
             ("\"\u{E9}\"", "\"e\u{301}\""), ("{\"\u{E9}\":1}", "{\"e\u{301}\":1}"),
         ] {
             #expect(try parse(one) != parse(other), "\(one), \(other)")
@@ -125,7 +125,7 @@ import Testing
             }
             let foundation = try? JSONSerialization.jsonObject(with: Data(broken), options: .fragmentsAllowed)
             if foundation == nil {
-                // Foundation refuses numbers that it cannot hold; they are sound.
+                // Foundation refuses numbers that it cannot represent; they are valid.
                 if let read = try? JSON(parsing: Data(broken)) {
                     let again = try JSON(parsing: bytesOf(read))
                     #expect(again == read, "seed \(seed), round \(round)")
@@ -133,7 +133,7 @@ import Testing
                     #expect(hasGreatNumber(read), "seed \(seed), round \(round): \(text)")
                 }
             } else if let error = failure({ try JSON(parsing: Data(broken)) }) {
-                // What Foundation lets pass, and is no JSON all the same.
+                // Foundation accepts these, but they are not JSON.
                 let reason = (error as? JSONSyntaxError)?.reason ?? ""
                 let known = [
                     "expected a value", "expected a key in quotes", "duplicate key", "unpaired surrogate",

@@ -126,7 +126,7 @@ import Testing
     }
 }
 
-/// A stream of a user's whose `read` returns more than the buffer has room for.
+/// A user's stream whose `read` returns more than the size of the buffer.
 private final class BoastfulStream: InputStream {
     override var streamStatus: Stream.Status { .open }
     override var hasBytesAvailable: Bool { true }

@@ -161,7 +161,7 @@ import Testing
         let directory = try TemporaryDirectory()
         let file = try directory.write(Data(), to: "f")
         let handle = try FileHandle(forWritingTo: file)
-        // Sparse: a GiB that takes no room on the disk.
+        // Sparse: a GiB that takes no space on the disk.
         try handle.truncate(atOffset: 1 << 30)
         try handle.close()
         let stream = try stream { try $0.appendPart(fileURL: file, name: "f") }
@@ -177,7 +177,7 @@ import Testing
         }
         #expect(stream.streamError == nil)
         #expect(total == stream.contentLength)
-        // Other tests run beside this one, so there is room for theirs; the file is more than ten times that.
+        // The margin allows for tests that run at the same time; the file is more than ten times as large.
         #expect(residentMemory() - before < 96 << 20)
     }
 

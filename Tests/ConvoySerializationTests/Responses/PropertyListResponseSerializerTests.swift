@@ -98,7 +98,7 @@ import Testing
         let list = binary([root, [0x09], shared], aliasesOfLast: count - 1, referenceSize: 3)
         let start = ContinuousClock.now
         #expect(limit(failure { try parse(list) }) == .expansion)
-        // 10,000,000,000 looks take minutes.
+        // Following 10,000,000,000 references takes minutes.
         #expect(ContinuousClock.now - start < .seconds(10))
     }
 

@@ -160,7 +160,7 @@ import Testing
         let directory = try TemporaryDirectory()
         let pipe = directory.file("pipe").path
         try #require(mkfifo(pipe, 0o600) == 0)
-        // Whoever opened the pipe to read it would wait for a writer.
+        // Opening the pipe for reading would block until there is a writer.
         for body in [
             "<!DOCTYPE a SYSTEM 'file://\(pipe)'><a/>", "<!DOCTYPE a PUBLIC 'x' '\(pipe)'><a/>",
             "<?xml-stylesheet href='file://\(pipe)'?><a xmlns:xi='http://www.w3.org/2001/XInclude'><xi:include href='\(pipe)'/></a>",

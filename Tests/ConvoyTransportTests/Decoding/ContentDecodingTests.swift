@@ -5,7 +5,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// The decoded bytes are those that were encoded, however they come and however they are taken.
+/// The decoded bytes are those that were encoded, however they arrive and however they are consumed.
 @Suite struct ContentDecodingTests {
     private static let small = pageLike(300, seed: 1)
     private static let large = pageLike(700_000, seed: 2)
@@ -64,7 +64,7 @@ import Testing
         #expect(probe.output == events.flatMap { $0 })
     }
 
-    // MARK: Taking
+    // MARK: Consuming
 
     @Test(arguments: EncodedForm.allCases)
     func `A taker who wants one block at a time gets one for each call, and all of them`(form: EncodedForm) throws {
@@ -172,7 +172,7 @@ import Testing
         let wrong = Atomic<Int>(0)
         DispatchQueue.concurrentPerform(iterations: 400) { round in
             let index = round % bodies.count
-            // Some stop in the middle, and leave their state so.
+            // Some stop in the middle, with an unfinished state.
             let isCut = round % 3 == 0
             let body = isCut ? Array(bodies[index].dropLast(20)) : bodies[index]
             let probe = try? DecoderProbe([.zstd])

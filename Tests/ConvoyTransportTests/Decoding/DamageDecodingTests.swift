@@ -4,7 +4,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// A body that is damaged, or is not what the head says, is an error and never a crash.
+/// A body that is damaged, or not encoded as the head says, is an error and never a crash.
 @Suite struct DamageDecodingTests {
     private static let text = pageLike(500, seed: 6)
 
@@ -153,7 +153,7 @@ import Testing
         #expect(isCorrupt(try Encoders.zstd(Self.text) + [0, 0, 0, 0], .zstd))
     }
 
-    // MARK: What is something else
+    // MARK: Other formats
 
     @Test func `A body that is not encoded as the head says is an error`() {
         let bodies = ["{\"id\": 1, \"name\": \"Ada\"}", "<!DOCTYPE html><html></html>", "hello, world, and all in it"]
@@ -169,7 +169,7 @@ import Testing
         #expect(isCorrupt([0x78, 0xBB, 1, 2, 3, 4, 5, 6], .deflate, "dictionary"))
     }
 
-    // Only with a library that was built to read them can this fail.
+    // This can only fail with a library that was built to read them.
     @Test(arguments: [0x22, 0x24, 0x25, 0x26, 0x27, 0x1E] as [UInt8])
     func `zstd's formats from before its standard are errors`(first: UInt8) {
         #expect(isCorrupt([first, 0xB5, 0x2F, 0xFD] + Array(repeating: 0, count: 32), .zstd, "Unknown frame"))

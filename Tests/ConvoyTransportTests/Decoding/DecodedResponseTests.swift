@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// Encoded bodies as responses: what the delegate hears, and when it is an error.
+/// Encoded bodies as responses: what the delegate gets, and what is an error.
 @Suite struct DecodedResponseTests {
     let server: TestServer
     let text = Array(String(repeating: "All work and no play makes Jack a dull boy.\n", count: 400).utf8)
@@ -103,7 +103,7 @@ import Testing
         let zeros = [UInt8](repeating: 7, count: 3 << 20)
         let isOpen = Mutex(true)
         let delegate = Collector(onData: { connection in
-            // One block at a time, each asked for from another thread.
+            // One block at a time, each requested from another thread.
             connection.suspendReceiving()
             isOpen.withLock { $0 = false }
             DispatchQueue.global().async {

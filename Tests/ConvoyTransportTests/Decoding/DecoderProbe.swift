@@ -2,7 +2,7 @@ import ConvoyTestSupport
 
 @testable import ConvoyTransport
 
-/// A decoder with a sink that gathers what comes, and takes no more after a block when told so.
+/// A decoder with a sink that collects the bytes, and can refuse more after each block.
 final class DecoderProbe {
     let decoder: ContentDecoder
     private(set) var output: [UInt8] = []
@@ -39,7 +39,7 @@ final class DecoderProbe {
         return output
     }
 
-    /// What `finish` would say now.
+    /// The result of `finish` now.
     var failureAtFinish: DecodingFailure? {
         do throws(DecodingFailure) {
             try decoder.finish()

@@ -1,6 +1,6 @@
 @testable import ConvoyTransport
 
-/// The forms in which a server may send a body: each coding, what its format allows beside the usual, and stacks.
+/// The forms in which a server may send a body: each coding, unusual variants of its format, and stacks.
 enum EncodedForm: CaseIterable {
     case gzip, gzipMembers, gzipNamed, gzipStored
     case zlib, bareDeflate
@@ -21,7 +21,7 @@ enum EncodedForm: CaseIterable {
         }
     }
 
-    /// The encoded bytes, in parts after each of which the body may end as far as anybody can tell.
+    /// The encoded bytes, in parts. After each of them, the body may look complete.
     func parts(_ bytes: [UInt8]) throws -> [[UInt8]] {
         let half = bytes.count / 2
         switch self {

@@ -70,7 +70,7 @@ import Testing
         }
     }
 
-    /// What other tests allocate at the same time counts as well, so the least of some attempts is what decoding takes.
+    /// Allocations of other tests at the same time count too, so the minimum of several attempts is taken.
     private func expectGrowth(below limit: Int, of bomb: Bomb, decode: () throws -> Void) throws {
         var least = Int.max
         for _ in 0..<20 where least >= limit {
@@ -125,7 +125,7 @@ import Testing
     }
 
     @Test func `The limit counts what has been used, not what has come`() throws {
-        // A megabyte that does not compress, behind a bomb: it would raise the limit for the bomb by 250 MB.
+        // An incompressible megabyte after a bomb: it would raise the limit for the bomb by 250 MB.
         let ballast = Array(SplitMix64.bytes(1 << 20, seed: 9))
         let body = try Encoders.gzip([UInt8](repeating: 0, count: 32 << 20)) + Encoders.gzip(ballast)
         let failure = decodingFailure { () throws(DecodingFailure) in

@@ -6,7 +6,7 @@ import Testing
 @testable import ConvoyTransport
 
 extension Encoders {
-    /// The encoded form of each piece of a body, as a server sends it that flushes after each: an event stream does.
+    /// The encoded form of each piece of a body, from a server that flushes after each, as for an event stream.
     static func flushing(_ pieces: [[UInt8]], _ coding: ContentCoding) throws -> [[UInt8]] {
         switch coding {
         case .gzip: try flushingDeflate(pieces, windowBits: 31)

@@ -6,7 +6,7 @@ import Testing
 
 /// Valid bodies with random damage, and noise, from a printed seed.
 ///
-/// 5,000 bodies; `CONVOY_DECODING_ROUNDS` asks for another number, and `CONVOY_DECODING_SEED` for a seed once printed.
+/// 5,000 bodies; `CONVOY_DECODING_ROUNDS` sets another number, and `CONVOY_DECODING_SEED` a printed seed.
 @Suite struct RandomDamageDecodingTests {
     private static func number(_ name: String) -> UInt64? {
         ProcessInfo.processInfo.environment[name].flatMap { UInt64($0) }
@@ -54,7 +54,7 @@ import Testing
             let size = Int.random(in: 1...50, using: &generator)
             let whole = outcome(damaged, sample.form.codings, pieceSize: .max)
             let pieces = outcome(damaged, sample.form.codings, pieceSize: size)
-            // Of several things that are wrong, either may be found first.
+            // If several things are wrong, either may be found first.
             let areEqual = whole == pieces || !whole.isSuccess && !pieces.isSuccess
             #expect(areEqual, "round \(round), \(sample.form), pieces of \(size), seed \(Self.seed)")
             if whole.isSuccess { successes += 1 }
@@ -68,7 +68,7 @@ import Testing
         for form in [EncodedForm.gzip, .gzipStored, .zlib, .gzipInBrotli, .gzipInGzip] {
             let text = pageLike(2_000, seed: generator.next())
             let body = try form.encode(text)
-            // Without its header, zlib's format is bare data, which has no checksum.
+            // Without its header, zlib's format looks like raw data, which has no checksum.
             for index in body.indices.dropFirst(form == .zlib ? 2 : 0) {
                 var damaged = body
                 damaged[index] ^= UInt8.random(in: 1...255, using: &generator)

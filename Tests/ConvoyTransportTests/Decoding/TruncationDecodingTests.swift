@@ -2,9 +2,9 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// A body that was cut off never passes for a whole one.
+/// A truncated body is never taken for a complete one.
 @Suite struct TruncationDecodingTests {
-    /// How many bytes of a body can be all of it.
+    /// The lengths at which a prefix of a body is a complete body.
     private func completeCounts(_ form: EncodedForm, _ text: [UInt8]) throws -> Set<Int> {
         var count = 0
         var counts: Set = [0]

@@ -6,15 +6,15 @@ import XCTest
 
 @testable import ConvoyTransport
 
-/// A name server that never answers holds up the transfers that ask it, and no other. In XCTest, whose tests can be run
-/// one by one: each test runs itself again in a child process, where that name server is the system's only one.
+/// A name server that never answers delays only the transfers that need it. In XCTest, whose tests can be run one by
+/// one: each test runs itself again in a child process, in which that name server is the only one.
 final class SilentNameServerTests: XCTestCase {
     /// Set in the child process.
     private static let mark = "CONVOY_TEST_IN_NAMESPACE"
-    /// Seconds until the resolver asks again. It gives up after twice that; whoever waits for it gets there later.
+    /// Seconds until the resolver asks again. It gives up after twice that time.
     private static let retryInterval = 15
 
-    /// Runs the body where the name server is silent, in a child process that runs only this test.
+    /// Runs the body with the silent name server, in a child process that runs only this test.
     private func withSilentNameServer(_ body: (SilentNameServer) throws -> Void, name: String = #function) throws {
         if ProcessInfo.processInfo.environment[Self.mark] != nil { return try body(SilentNameServer()) }
         guard SilentNameServer.isPossible else { throw XCTSkip("needs \(SilentNameServer.hint)") }

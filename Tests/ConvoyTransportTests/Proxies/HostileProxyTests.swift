@@ -6,10 +6,11 @@ import XCTest
 
 @testable import ConvoyTransport
 
-/// A proxy is asked for a tunnel (RFC 9110, section 9.3.6) and says something else. Whatever it says in plain text, it is
-/// never the answer of the https origin. In XCTest, whose tests run one after the other: the environment is every test's.
+/// A proxy is asked for a tunnel (RFC 9110, section 9.3.6) and sends something else. Whatever it sends in plain text is
+/// never taken for the response of the https origin. In XCTest, whose tests run one at a time, as they share the
+/// environment.
 final class HostileProxyTests: XCTestCase {
-    /// What is said where a tunnel was asked for. All but the last are told by a client that judges CONNECT's status.
+    /// The answers to the request for a tunnel. A client that checks CONNECT's status detects all but the last.
     private static func lies(_ evil: URL) -> [(name: String, answer: ConnectProxy.Behaviour)] {
         func full(_ status: String, _ fields: String = "") -> ConnectProxy.Behaviour {
             .says("HTTP/1.1 \(status)\r\n\(fields)Content-Length: 6\r\n\r\nforged")
@@ -52,7 +53,7 @@ final class HostileProxyTests: XCTestCase {
 
     private let bank = URL(string: "https://bank.invalid/secret")
 
-    /// Asks through the proxy, with connections of its own.
+    /// Sends a request through the proxy, with separate connections.
     private func ask(_ request: URLRequest, through proxy: ConnectProxy) throws -> Collector.Heard {
         try withEnvironment(["https_proxy": proxy.address]) { try XCTUnwrap(load(request, thread: NetworkThread())) }
     }
@@ -135,7 +136,7 @@ final class HostileProxyTests: XCTestCase {
         ])
     }
 
-    /// libcurl reads the body of a 407 one byte at a time until there is none, and comes back only then.
+    /// libcurl reads the body of a 407 byte by byte to its end, and returns only then.
     func testARefusalWhoseBodyHasNoEndIsAnErrorAndHoldsUpNobody() throws {
         let refusal = "HTTP/1.1 407 Proxy Authentication Required\r\n"
         try expectErrorThatHoldsUpNobody([
@@ -150,7 +151,7 @@ final class HostileProxyTests: XCTestCase {
         let url = try XCTUnwrap(bank)
         for (name, behaviour) in endless {
             let proxy = try ConnectProxy(behaviour)
-            // It ends what may have got stuck.
+            // It ends connections that may be stuck.
             defer { proxy.stop() }
             let thread = NetworkThread()
             let collector = Collector()

@@ -4,8 +4,8 @@ import Foundation
 import FoundationNetworking
 import XCTest
 
-/// Proxies as the environment names them. In XCTest, whose tests run one after the other in a process of their own:
-/// the environment is every test's.
+/// Proxies from the environment. In XCTest, whose tests run one at a time in a separate process, as they share the
+/// environment.
 final class ProxyTests: XCTestCase {
     func testAProxyFromTheEnvironmentIsUsed() throws {
         let server = try TestServer()

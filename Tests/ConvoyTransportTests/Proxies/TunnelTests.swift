@@ -6,10 +6,10 @@ import XCTest
 
 @testable import ConvoyTransport
 
-/// An https origin through a tunnel: what comes is the origin's, whatever the proxy's own answer looks like. In XCTest,
-/// whose tests run one after the other: the environment is every test's.
+/// An https origin through a tunnel: the response is the origin's, whatever the proxy's own answer looks like. In
+/// XCTest, whose tests run one at a time, as they share the environment.
 final class TunnelTests: XCTestCase {
-    /// Fields that would mean something in a response, in an answer that is not one (RFC 9110, section 9.3.6).
+    /// Fields that would be significant in a response, in an answer that is not one (RFC 9110, section 9.3.6).
     private static let misleading = """
         HTTP/1.1 200 OK\r
         ETag: "proxy"\r
@@ -36,7 +36,7 @@ final class TunnelTests: XCTestCase {
 
     private let text = Data(String(repeating: "All work and no play makes Jack a dull boy.\n", count: 5_000).utf8)
 
-    /// One honest way to the server after the other: a real proxy, where there is one, and a few that are odd.
+    /// The honest ways to the server: a real proxy, if there is one, and a few odd ones.
     private func forEachTunnel(
         _ body: (_ name: String, _ nginx: Nginx, _ load: (URLRequest) throws -> Collector.Heard) throws -> Void
     ) throws {
@@ -170,7 +170,7 @@ final class TunnelTests: XCTestCase {
         }
     }
 
-    /// An interim answer to CONNECT is odd; a client may give up, but it may not be misled.
+    /// An interim answer to CONNECT is odd; a client may give up, but must not be misled.
     func testAnInterimAnswerBeforeATunnelIsNotTheResponse() throws {
         guard Nginx.isInstalled else { throw XCTSkip("needs \(Nginx.installHint)") }
         let nginx = try Nginx()
@@ -189,7 +189,7 @@ final class TunnelTests: XCTestCase {
 
     func testARealProxysRefusalIsAFailure() throws {
         guard Tinyproxy.isInstalled else { throw XCTSkip("needs \(Tinyproxy.installHint)") }
-        // To a port that it does not allow, and to one where nobody is.
+        // To a port that it does not allow, and to one where nobody listens.
         let port = try LoopbackPort.free()
         for allowed in [port == 65535 ? 1 : port + 1, port] {
             let proxy = try Tinyproxy(connectPorts: [allowed])
