@@ -60,7 +60,7 @@ import Testing
     }
 
     @Test(arguments: ImageFormat.allCases)
-    func `A decoder that finds another size than the layout told is stopped before it allocates`(
+    func `A decoder that finds another size than the layout's is stopped before it allocates`(
         format: ImageFormat
     ) throws {
         let body = try #require(try Samples.all()[format])
@@ -160,7 +160,7 @@ extension BombTests {
         return data + Data(count: 4)
     }
 
-    @Test func `A TIFF whose numbers have a product that cannot be counted is an error`() throws {
+    @Test func `A TIFF whose numbers have an overflowing product is an error`() throws {
         #expect(failure(tiff(width: 1, height: 1, samples: .max, depth: .max)) != nil)
         #expect(failure(tiff(width: 1, height: 1, samples: 1 << 31, depth: 1 << 31)) != nil)
     }

@@ -24,7 +24,7 @@ import Testing
     }
 
     @Test(arguments: ImageFormat.allCases)
-    func `A header that lies is an error or an image of its size, wherever the body is cut`(format: ImageFormat) throws {
+    func `A false header is an error or an image of its size, wherever the body is truncated`(format: ImageFormat) throws {
         let body = try #require(try Samples.all()[format])
         // TIFF has its directory after the pixels.
         let header = format == .tiff ? body.indices.suffix(120) : body.indices.prefix(80)
@@ -45,7 +45,7 @@ import Testing
         }
     }
 
-    @Test func `Pixels that are cut short inside of a sound file are an error`() throws {
+    @Test func `Truncated pixels inside a valid file are an error`() throws {
         // A PNG of 5 x 3 whose compressed data ends well after one row, and a BMP whose rows are fewer than it says.
         var row = Data([0]) + Samples.pixels(height: 1)
         var sums: (UInt32, UInt32) = (1, 0)

@@ -77,7 +77,7 @@ import Testing
         }
     }
 
-    @Test func `A photograph is turned as it was held, unless that is not wanted`() throws {
+    @Test func `A photograph is rotated by its orientation, unless that is disabled`() throws {
         let body = try exifOriented(6)
         var serializer = ImageResponseSerializer()
         let turned = try #require(try decode(body, serializer))
@@ -87,7 +87,7 @@ import Testing
         #expect(plain.width == 16 && plain.height == 8)
     }
 
-    @Test func `Equal images are equal, and a changed copy leaves the other as it is`() throws {
+    @Test func `Equal images are equal, and changing a copy does not change the other`() throws {
         let body = try Samples.saved("bmp")
         let first = try #require(try decode(body))
         let second = try #require(try decode(body))

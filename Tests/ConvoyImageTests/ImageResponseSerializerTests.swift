@@ -40,7 +40,7 @@ import Testing
         #expect((error?.userInfo[NSUnderlyingErrorKey] as? NSError)?.code == NSURLErrorBadServerResponse)
     }
 
-    @Test func `No body, an empty one, a single space, 204 and 205 are nothing`() throws {
+    @Test func `No body, an empty one, a single space, 204 and 205 give no object`() throws {
         let serializer = ImageResponseSerializer()
         #expect(try serializer.responseObject(for: response(), data: nil) == nil)
         #expect(try serializer.responseObject(for: response(), data: Data()) == nil)
@@ -57,7 +57,7 @@ import Testing
         #expect(limit(failure(Samples.gif, serializer)) == .bodySize)
     }
 
-    @Test func `What cannot be decoded is an error with its reason, the response and the body`() throws {
+    @Test func `An undecodable body is an error with its reason, the response and the body`() throws {
         let body = Data("\u{89}PNG is not enough".utf8)
         let error = try #require(failure(body))
         #expect(error.domain == URLResponseSerializationErrorDomain)

@@ -83,7 +83,7 @@ import Testing
     }
 
     @Test(arguments: ImageFormat.allCases)
-    func `The size that a layout tells is the one that the loader finds`(format: ImageFormat) throws {
+    func `The size in a layout is the one that the loader finds`(format: ImageFormat) throws {
         let seed = UInt64.random(in: 0...999_999_999)
         print("LoaderSizeTests: \(format), seed \(seed)")
         var generator = SplitMix64(seed: seed)

@@ -33,7 +33,7 @@ import Testing
         "", " ", "x-no-such", "utf-8//IGNORE", "//TRANSLIT", "koi8-r/", "a b", "kœi8", "koi8-r\0", "\n",
         String(repeating: "x", count: 1_000_000),
     ])
-    func `a name that is none makes no charset`(name: String) {
+    func `an unknown name makes no charset`(name: String) {
         #expect(Charset(named: name) == nil)
     }
 
@@ -47,12 +47,12 @@ import Testing
             ("utf-32le", [0, 0, 0x11, 0]), ("utf-32le", [0, 0xD8, 0, 0]), ("utf-32le", [0x61, 0, 0]),
             ("iso-2022-jp", [0x1B, 0x24, 0x42, 0x24]), ("iso-2022-jp", [0x1B, 0x24]), ("windows-1253", [0xD2]),
         ] as [(String, [UInt8])])
-    func `bytes that do not fit, or end in the middle of a character, are no text`(name: String, bytes: [UInt8]) throws {
+    func `invalid or incomplete bytes cannot be decoded`(name: String, bytes: [UInt8]) throws {
         #expect(try text(name, bytes) == nil)
         #expect(try text(name, [UInt8](repeating: 0x61, count: 4096 * 4) + bytes) == nil)
     }
 
-    @Test func `a long text is read whole, wherever the room for it ends`() throws {
+    @Test func `a long text is decoded completely, wherever the buffer ends`() throws {
         for length in [1, 4095, 4096, 4097, 100_000] {
             let bytes = [UInt8](repeating: 0xC1, count: length)
             #expect(try text("koi8-r", bytes) == String(repeating: "а", count: length))

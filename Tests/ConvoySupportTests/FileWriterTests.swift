@@ -63,7 +63,7 @@ import Testing
         #expect(names == ["file"])
     }
 
-    @Test func `a file that is there meanwhile is not replaced, unless it may be`() throws {
+    @Test func `a file that appears meanwhile is not replaced, unless that is allowed`() throws {
         for replaces in [false, true] {
             let file = writer(replaces: replaces)
             try write("new", to: file)
@@ -81,7 +81,7 @@ import Testing
     }
 
     @Test(arguments: [EINVAL, ENOSYS, ENOTSUP], [0, EPERM, ENOTSUP])
-    func `a file system without renameat2, or hard links as well, gives the name all the same`(
+    func `a commit works without renameat2, and without hard links too`(
         rename: Int32, link: Int32
     ) throws {
         var calls = FileCalls()
@@ -115,7 +115,7 @@ import Testing
         #expect(names == ["file"])
     }
 
-    @Test func `without locks, who is robbed of the partial file's name gives nothing a name`() throws {
+    @Test func `without locks, a writer that has lost its partial file commits nothing`() throws {
         var calls = FileCalls()
         calls.lock = { _ in Self.failing(ENOLCK) }
         let (first, second) = (writer(replaces: true, calls), writer(replaces: true, calls))
@@ -129,7 +129,7 @@ import Testing
         #expect(names == ["file"])
     }
 
-    @Test func `a partial file is its writer's, until it has its name`() throws {
+    @Test func `a partial file belongs to its writer until the commit`() throws {
         let first = writer(replaces: true)
         try write("first", to: first)
         for replaces in [true, false] {
@@ -143,7 +143,7 @@ import Testing
         #expect(names == ["file"])
     }
 
-    @Test func `it is locked while it is closed and gets its name`() throws {
+    @Test func `it stays locked while it is closed and renamed`() throws {
         var calls = FileCalls()
         let others = Mutex<[FileWritingError.Reason?]>([])
         let partial = partial
@@ -165,7 +165,7 @@ import Testing
     }
 
     @Test(arguments: [ENOSPC, EIO, EDQUOT])
-    func `what the system says when the file is closed keeps it from its name`(code: Int32) throws {
+    func `an error when the file is closed prevents the commit`(code: Int32) throws {
         var calls = FileCalls()
         calls.close = { descriptor in
             _ = Glibc.close(descriptor)
@@ -181,7 +181,7 @@ import Testing
         #expect(names == ["file"])
     }
 
-    @Test func `without a descriptor to spare, the file is committed all the same`() throws {
+    @Test func `a file is committed even without a spare descriptor`() throws {
         var calls = FileCalls()
         calls.duplicate = { _ in Self.failing(EMFILE) }
         let file = writer(calls)
@@ -190,7 +190,7 @@ import Testing
         #expect(text(at: path) == "new")
     }
 
-    @Test func `each call that fails leaves nothing behind, and no file of another's is touched`() throws {
+    @Test func `each failing call leaves nothing behind, and changes no other file`() throws {
         let fails: [(String, (inout FileCalls) -> Void)] = [
             ("open", { $0.open = { _, _, _ in Self.failing(EMFILE) } }),
             ("write", { $0.write = { _, _ in Int(Self.failing(ENOSPC)) } }),
@@ -216,7 +216,7 @@ import Testing
         }
     }
 
-    @Test func `a partial file that is a link, a pipe or another file as well is left alone`() throws {
+    @Test func `a partial file that is a link, a pipe or another file's hard link is not used`() throws {
         try put("theirs", at: path + ".theirs")
         for make in [
             { symlink("file.theirs", $0) }, { link($0.replacing(".part", with: ".theirs"), $0) }, { mkfifo($0, 0o600) },

@@ -22,7 +22,7 @@ struct HTTPDateTests {
         "Mon, 06 Nov 1994 08:49:37 GMT", "Sunday, 06 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 08:49:37 UTC",
         "Sun, 06-Nov-1994 08:49:37 GMT", "Sun, 06-Nov-94 08:49:37 GMT", "Sun Nov 06 08:49:37 1994",
     ])
-    func `what servers send beside them and can only mean one time is read`(text: String) {
+    func `other unambiguous forms that servers send are accepted`(text: String) {
         #expect(HTTPDate.parse(text, now: Self.now) == Self.example)
     }
 
@@ -50,7 +50,7 @@ struct HTTPDateTests {
     ]
 
     @Test(arguments: refused)
-    func `what is no date is none`(text: String) {
+    func `invalid dates are refused`(text: String) {
         #expect(HTTPDate.parse(text, now: Self.now) == nil)
     }
 
@@ -70,7 +70,7 @@ struct HTTPDateTests {
         (2026, "94", 1994), (2026, "26", 2026), (2026, "75", 2075), (2026, "76", 1976), (2026, "77", 1977),
         (2060, "05", 2105), (2060, "11", 2011), (1999, "48", 2048), (1999, "49", 1949), (2000, "00", 2000),
     ])
-    func `a year of two digits that would be over fifty years ahead is of the century before`(
+    func `a two-digit year more than fifty years ahead is in the previous century`(
         today: Int64, year: String, meant: Int64
     ) throws {
         let now = try #require(HTTPDate.parse("Sun, 01 Jan \(today) 00:00:00 GMT"))
@@ -86,7 +86,7 @@ struct HTTPDateTests {
         }
     }
 
-    @Test func `what is written is read as the same time, and has the fixed length`() {
+    @Test func `a formatted date parses to the same time, and has a fixed length`() {
         var generator = SplitMix64.printingSeed()
         for _ in 0..<2_000 {
             let seconds = Int64.random(in: -62_167_219_200...253_402_300_799, using: &generator)
@@ -98,7 +98,7 @@ struct HTTPDateTests {
         #expect(HTTPDate.string(.max) == "Fri, 31 Dec 9999 23:59:59 GMT")
     }
 
-    @Test func `every day of four centuries is read as it was written`() {
+    @Test func `every day of four centuries survives a round trip`() {
         for day in Int64(0)..<150_000 {
             let date = Date(timeIntervalSince1970: TimeInterval(day * 86_400 + day % 86_400))
             #expect(HTTPDate.date(HTTPDate.string(date)) == date)

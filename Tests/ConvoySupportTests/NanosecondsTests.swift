@@ -25,7 +25,7 @@ struct NanosecondsTests {
         #expect(Nanoseconds.deadline(.infinity, after: .max - 3) == .max)
     }
 
-    @Test func `times in the wrong order are no time apart`() {
+    @Test func `times in the wrong order have no distance`() {
         #expect(Nanoseconds.seconds(from: 1, to: 500_000_001) == 0.5)
         #expect(Nanoseconds.seconds(from: 2, to: 1) == 0)
         #expect(Nanoseconds.seconds(from: .max, to: 0) == 0)

@@ -16,7 +16,7 @@ import Testing
         #expect(Redaction.url(shown) == shown)
     }
 
-    @Test func `so are the URLs in a text`() {
+    @Test func `the URLs in a text are shown without their passwords`() {
         #expect(
             Redaction.text(#"no "http://a:b@c/", nor <ftp://d:e@f>: g@h // i:j@k"#)
                 == #"no "http://a:***@c/", nor <ftp://d:***@f>: g@h // i:j@k"#)

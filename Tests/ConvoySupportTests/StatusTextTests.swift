@@ -23,7 +23,7 @@ import Testing
         (199, "informational"), (299, "success"), (399, "redirected"), (499, "client error"), (599, "server error"),
         (-1, "server error"), (Int.max, "server error"),
     ])
-    func `a status that nobody names has the words of its class`(_ status: Int, _ text: String) {
+    func `an unknown status has the text of its class`(_ status: Int, _ text: String) {
         #expect(StatusText.localizedString(status) == text)
         #expect(StatusText.reasonPhrase(status).isEmpty)
     }

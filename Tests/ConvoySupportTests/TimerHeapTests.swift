@@ -15,7 +15,7 @@ struct TimerHeapTests {
         #expect(heap.count == 1)
     }
 
-    @Test func `one that is moved or cancelled leaves nothing behind`() {
+    @Test func `a moved or cancelled timer leaves nothing behind`() {
         var heap = TimerHeap()
         let moved = RunLoopTimer {}, cancelled = RunLoopTimer {}, other = RunLoopTimer {}
         heap.schedule(moved, at: 1)

@@ -35,7 +35,7 @@ struct URLReferenceTests {
         #expect(URLReference.url(reference, relativeTo: URL(string: "http://a/b/c/d;p?q"))?.absoluteString == target)
     }
 
-    @Test func `there are 42 of them`() { #expect(Self.examples.count == 42) }
+    @Test func `there are 42 examples`() { #expect(Self.examples.count == 42) }
 
     @Test(arguments: [
         ("http://h", "x", "http://h/x"), ("http://h", "?q", "http://h?q"), ("http://h?z", "x", "http://h/x"),
@@ -52,7 +52,7 @@ struct URLReferenceTests {
     }
 
     @Test(arguments: ["", "x", "/x", "//h/x", "?q", "#f", "1a:b", ":b", "é:x"])
-    func `without a base only what is whole has a URL`(reference: String) {
+    func `without a base only an absolute reference has a URL`(reference: String) {
         #expect(URLReference.url(reference) == nil)
         #expect(URLReference.url(reference, relativeTo: URL(string: "relative/x")) == nil)
     }
@@ -72,7 +72,7 @@ struct URLReferenceTests {
         ("http://0177.0.0.1/", "http://127.0.0.1/"), ("http://１２７.1/", "http://127.0.0.1/"),
         ("http://1.2.3.4.5/", "http://1.2.3.4.5/"), ("http://1.2.3.256/", "http://1.2.3.256/"), ("http://1a/", "http://1a/"),
     ])
-    func `a host is in the form in which it is asked for`(reference: String, target: String) {
+    func `a host is converted to the form in which it is sent`(reference: String, target: String) {
         #expect(URLReference.url(reference)?.absoluteString == target)
     }
 
@@ -89,7 +89,7 @@ struct URLReferenceTests {
         "http://％41.com/", "http://a／evil.com/", "http://a＠b.com/", "http://a：80/", "http://a＃b/", "http://a℀b/",
         "http://⒈.com/", "http:/.//evil/", "http:a/..//evil/", "https:/..//evil/",
     ])
-    func `an authority that two readers could understand in two ways has no URL`(reference: String) {
+    func `an ambiguous authority has no URL`(reference: String) {
         #expect(URLReference.url(reference) == nil)
     }
 

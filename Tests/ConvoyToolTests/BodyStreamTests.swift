@@ -18,7 +18,7 @@ import Testing
         }
     }
 
-    @Test func `what is written after the end makes no file`() {
+    @Test func `writing after the end creates no file`() {
         let stream = stream()
         stream.open()
         stream.close()

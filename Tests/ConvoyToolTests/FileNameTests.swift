@@ -46,7 +46,7 @@ import Testing
         }
     }
 
-    @Test func `a space at the cut goes too`() {
+    @Test func `a space at the cut is removed too`() {
         let name = FileNames.sanitised(String(repeating: "a", count: 239) + " b" + String(repeating: "c", count: 20))
         #expect(name == String(repeating: "a", count: 239))
     }

@@ -28,7 +28,7 @@ import Testing
         #expect(try scratch.data("data.bin") == PatternBytes.data(count: 3_000_000))
     }
 
-    @Test func `JSON tells everything about each download, and people read on standard error`() async throws {
+    @Test func `JSON has everything about each download, and messages go to standard error`() async throws {
         server.route("/a", .pattern(count: 500_000))
         server.route("/b", .text("gone", status: 404))
         let result = try await get("--json", "-o", "new/deep", paths: "/a", "/b")
@@ -50,7 +50,7 @@ import Testing
         #expect(result.outputLines.allSatisfy { $0.hasPrefix(#"{"url":"#) && $0.contains(#""error":"#) })
     }
 
-    @Test func `an error response, a cut body, a reset and a dead port leave no file`() async throws {
+    @Test func `an error response, a truncated body, a reset and a closed port leave no file`() async throws {
         server.route("/missing", .text("gone", status: 404))
         server.route("/cut", .pattern(count: 100_000).truncated(afterBytes: 50_000))
         server.route("/reset", .pattern(count: 100_000).resets(afterBytes: 50_000))
@@ -64,7 +64,7 @@ import Testing
         #expect(result.output.hasPrefix("0 downloaded, 4 failed"))
     }
 
-    @Test func `a body that stalls is given up after the timeout`() async throws {
+    @Test func `a stalled body fails after the timeout`() async throws {
         server.route("/stall", .pattern(count: 100_000).stalls(afterBytes: 10))
         let result = try await get("--timeout", "0.5", paths: "/stall")
         #expect(result.status == 1)
@@ -77,7 +77,7 @@ import Testing
         #expect(try scratch.data("nothing").isEmpty)
     }
 
-    @Test func `two URLs of one name get two files, and the output says so`() async throws {
+    @Test func `two URLs with the same name get two files, and the output says so`() async throws {
         server.route("/a/file.tar.gz", .text("first"))
         server.route("/b/file.tar.gz", .text("second"))
         let result = try await get("--jobs=1", paths: "/a/file.tar.gz", "/b/file.tar.gz")
@@ -88,7 +88,7 @@ import Testing
         #expect(result.output.contains("/b/file.tar.gz goes to file.1.tar.gz"))
     }
 
-    @Test func `a file that exists is left alone, unless it is to be replaced`() async throws {
+    @Test func `an existing file is not changed, unless it is to be replaced`() async throws {
         server.route("/file", .text("new"))
         try scratch.write("old", to: "file")
         let refused = try await get(paths: "/file")
@@ -102,7 +102,7 @@ import Testing
         #expect(scratch.names == ["file"])
     }
 
-    @Test func `a partial file that exists is left alone, unless it is to be replaced`() async throws {
+    @Test func `an existing partial file is not changed, unless it is to be replaced`() async throws {
         server.route("/file", .text("new"))
         try scratch.write("a long old text", to: "file.part")
         let refused = try await get(paths: "/file")
@@ -143,7 +143,7 @@ import Testing
         #expect(scratch.names == ["file"])
     }
 
-    @Test func `headers arrive, also twice of one name`() async throws {
+    @Test func `headers arrive, even if a name is repeated`() async throws {
         server.echo(at: "/echo")
         let result = try await get(
             "-H", "X-One: a b", "--header=X-Two: 1", "-HX-Two:2", "--user-agent", "me/1", paths: "/echo")
@@ -154,14 +154,14 @@ import Testing
         #expect(request.headers["User-Agent"] == "me/1")
     }
 
-    @Test func `cookies of two headers are one list with semicolons`() async throws {
+    @Test func `cookies of two headers are joined with semicolons`() async throws {
         server.echo(at: "/echo")
         let result = try await get("-H", "Cookie: a=1", "-H", "cookie: b=2", paths: "/echo")
         #expect(result.status == 0, "\(result.errors)")
         #expect(server.requests.first?.headers.values(for: "Cookie") == ["a=1; b=2"])
     }
 
-    @Test func `--user-agent takes the place of a header of that name, in any case`() async throws {
+    @Test func `--user-agent replaces a header of that name, ignoring case`() async throws {
         server.echo(at: "/echo")
         let result = try await get("-H", "user-agent: X", "--user-agent", "Y", paths: "/echo")
         #expect(result.status == 0, "\(result.errors)")
@@ -169,7 +169,7 @@ import Testing
     }
 
     @Test(arguments: ["Content-Type", "authorization", "Host", "User-Agent"])
-    func `a header that can be there only once is wrong usage when it is given twice`(_ name: String) async throws {
+    func `repeating a header that is allowed only once is a usage error`(_ name: String) async throws {
         let result = try await get("-H", "\(name): a", "-H", "\(name.uppercased()): b", paths: "/echo")
         #expect(result.status == 2)
         #expect(result.errors.contains("given twice"))
@@ -190,7 +190,7 @@ import Testing
     }
 
     @Test(arguments: ["X: a\r\nY: b", "X: a\r\n", "X\n: a", "X Y: a", ": a", "X: \u{1B}[2J"])
-    func `a header that cannot be sent is wrong usage, and nothing is sent`(_ header: String) async throws {
+    func `a header that cannot be sent is a usage error, and nothing is sent`(_ header: String) async throws {
         server.route("/file", .text("x"))
         let result = try await get("--header", header, paths: "/file")
         #expect(result.status == 2)
@@ -213,7 +213,7 @@ import Testing
         #expect(server.requests.first?.headers["X-Key"] == "secret")
     }
 
-    @Test func `no more are under way than --jobs says`() async throws {
+    @Test func `no more downloads run at a time than --jobs allows`() async throws {
         let paths = (0..<12).map { "/n/\($0)" }
         for path in paths { server.route(path, .text("x").delayed(0.05)) }
         let result = try await ToolProcess.run(
@@ -225,7 +225,7 @@ import Testing
     }
 
     @Test(arguments: [SIGINT, SIGTERM, SIGHUP, SIGQUIT])
-    func `a signal cancels all downloads and removes what they have left`(_ signal: Int32) async throws {
+    func `a signal cancels all downloads and removes their partial files`(_ signal: Int32) async throws {
         let gate = TestServer.Gate()
         server.route("/held/*", .pattern(count: 100_000).heldBody(by: gate, afterBytes: 50_000))
         let urls = (0..<4).map { server.url("/held/\($0)").absoluteString }
@@ -240,7 +240,7 @@ import Testing
         #expect(try result.objects().allSatisfy { $0["error"] as? String == "cancelled" })
     }
 
-    @Test func `nobody's password and no control character is printed`() async throws {
+    @Test func `no password and no control character is printed`() async throws {
         server.route("/secret", .text("no", status: 403))
         server.route("/%1b%5b2Jx%e2%80%aey", .text("x"))
         let secret = server.url("/secret").absoluteString.replacing("http://", with: "http://ada:pa55@")
@@ -270,7 +270,7 @@ import Testing
     @Test(arguments: [
         "/..%2f..%2fup", "/%2e%2e", "/.hidden", "/-rf", "/%00", "/", "/dir/", "/%2E%CC%81bashrc", "/a%CC%81.txt",
     ])
-    func `a name from a URL stays in its directory, in sight`(_ path: String) async throws {
+    func `a name from a URL stays in its directory, and is not hidden`(_ path: String) async throws {
         server.route("/*", .text("x"))
         let result = try await get("-o", "in", paths: path)
         #expect(result.status == 0, "\(result.errors)")
@@ -281,7 +281,7 @@ import Testing
     }
 
     @Test(arguments: ["file", "file.part"])
-    func `what is no file is not replaced, and nothing is sent`(_ name: String) async throws {
+    func `something other than a file is not replaced, and nothing is sent`(_ name: String) async throws {
         server.route("/file", .text("new"))
         try scratch.makeDirectory(name)
         let result = try await get("--force", paths: "/file")
@@ -301,7 +301,7 @@ import Testing
         #expect(scratch.names == ["file.part", "other"])
     }
 
-    @Test func `a file that cannot be written to its end is told in words, and goes`() async throws {
+    @Test func `a file that cannot be written completely is reported and removed`() async throws {
         server.route("/file", .pattern(count: 1_000_000))
         let result = try await ToolProcess.run(
             command: "ulimit -f 100; exec $convoy get '\(server.url("/file"))'", in: scratch.url)
@@ -310,7 +310,7 @@ import Testing
         #expect(scratch.names.isEmpty)
     }
 
-    @Test func `bars are drawn on a terminal, one line each, and go`() async throws {
+    @Test func `progress bars are drawn on a terminal, one line each, and removed at the end`() async throws {
         server.route("/slow/*", .pattern(count: 400_000).bandwidth(bytesPerSecond: 800_000))
         let urls = ["one", "two", "three"].map { server.url("/slow/\($0)").absoluteString }
         let result = try await ToolProcess.run(["get"] + urls, in: scratch.url, columns: 72)
@@ -327,7 +327,7 @@ import Testing
         }
     }
 
-    @Test func `a reader that goes away ends the program in order`() async throws {
+    @Test func `the program ends cleanly if the reader of its output goes away`() async throws {
         let gate = TestServer.Gate()
         server.route("/quick", .text("x"))
         server.route("/held", .pattern(count: 100_000).heldBody(by: gate, afterBytes: 50_000))
@@ -340,7 +340,7 @@ import Testing
         #expect(scratch.names == ["quick"])
     }
 
-    @Test func `when the output cannot be written, that is told, and how many did not finish`() async throws {
+    @Test func `if the output cannot be written, the program reports that, and how many did not finish`() async throws {
         let gate = TestServer.Gate()
         server.route("/quick", .text("x"))
         server.route("/held", .pattern(count: 100_000).heldBody(by: gate, afterBytes: 50_000))
@@ -354,7 +354,7 @@ import Testing
     }
 
     @Test(arguments: ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-    func `a standard stream that is closed is no file and no socket`(_ closed: String) async throws {
+    func `a closed standard stream is not mistaken for a file or a socket`(_ closed: String) async throws {
         let gate = TestServer.Gate()
         server.route("/held", .pattern(count: 100_000).heldBody(by: gate, afterBytes: 50_000))
         let command = """

@@ -21,14 +21,14 @@ import Testing
     }
 
     @Test(arguments: ["o", "d/o", "é", "a b"])
-    func `an output is written, also without a directory of its own`(_ output: String) async throws {
+    func `an output is written, and its directories are created`(_ output: String) async throws {
         let result = try await run(output)
         #expect(result.status == 0, "\(result.errors)")
         #expect(try scratch.text(output) == "new")
     }
 
     @Test(arguments: ["there", "there.part"])
-    func `what is no file is not replaced, and nothing is sent`(_ name: String) async throws {
+    func `something other than a file is not replaced, and nothing is sent`(_ name: String) async throws {
         try scratch.makeDirectory(name)
         let result = try await run("there", "--force")
         #expect(result.status == 1)

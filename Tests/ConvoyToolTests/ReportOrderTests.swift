@@ -27,7 +27,7 @@ import Testing
         #expect(time(5000) < time(500) * 50)
     }
 
-    @Test func `what waits for several is reported once, after the last of them`() {
+    @Test func `an operation with several dependencies is reported once, after the last of them`() {
         let (a, b, c) = (Operation(), Operation(), Operation())
         let order = ReportOrder()
         let reported = Mutex<[String]>([])

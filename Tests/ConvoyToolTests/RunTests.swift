@@ -31,7 +31,7 @@ import Testing
         #expect(result.errors.isEmpty)
     }
 
-    @Test func `what a request says is what is sent`() async throws {
+    @Test func `a request is sent as the manifest says`() async throws {
         server.echo(at: "/v1/echo")
         let result = try await run(
             """
@@ -80,7 +80,7 @@ import Testing
         #expect(!FileManager.default.fileExists(atPath: scratch.url.appendingPathComponent("out/after.bin").path))
     }
 
-    @Test func `a request that depends on one whose file did not get its name is not sent`() async throws {
+    @Test func `a request whose dependency could not write its file is not sent`() async throws {
         let gate = TestServer.Gate()
         server.route("/v1/file", .pattern(count: 100_000).heldBody(by: gate, afterBytes: 1000))
         server.route("DELETE", "/v1/file", .text("gone"))
@@ -112,7 +112,7 @@ import Testing
         #expect(server.requests.count == 1)
     }
 
-    @Test func `a manifest may come out of a pipe that the shell has made`() async throws {
+    @Test func `a manifest can be read from a pipe of the shell`() async throws {
         server.route("/x", .text("x"))
         let manifest = #"{"requests": [{"id": "x", "url": "\#(server.url("/x").absoluteString)"}]}"#
         let result = try await ToolProcess.run(command: "$convoy run <(echo '\(manifest)')", in: scratch.url)
@@ -188,7 +188,7 @@ import Testing
         Mistake(requests: #"{"id":"a\ud800","url":"x"}"#, text: "surrogate"),
         Mistake(requests: #"{"id":01,"url":"x"}"#, text: "invalid number"),
     ])
-    func `a mistake in a manifest is one line with its place, and nothing is sent`(_ mistake: Mistake) async throws {
+    func `a mistake in a manifest is one line with its position, and nothing is sent`(_ mistake: Mistake) async throws {
         server.route("/*", .text("x"))
         let result = try await run(#"{"id":"first","url":"x"},"# + mistake.requests)
         #expect(result.status == 2)
@@ -206,7 +206,7 @@ import Testing
         #"{"requests": [1]}"#, #"{"baseURL": "nowhere", "requests": []}"#, #"{"requests": []} x"#,
         #"{"requests": [{"id": "a", "url": "relative"}]}"#, String(repeating: "[", count: 100_000),
     ])
-    func `what is no manifest is wrong usage`(_ text: String) async throws {
+    func `an invalid manifest is a usage error`(_ text: String) async throws {
         try scratch.write(text, to: "m.json")
         let result = try await ToolProcess.run(["run", "m.json"], in: scratch.url)
         #expect(result.status == 2)
@@ -224,7 +224,7 @@ import Testing
         #expect(try result.objects().compactMap { $0["id"] as? String } == (0..<200).map(String.init))
     }
 
-    @Test func `an output is asked for as it is, like a download, and what is dropped may be encoded`() async throws {
+    @Test func `an output is requested unencoded, like a download, and a discarded body may be encoded`() async throws {
         server.echo(at: "/v1/echo")
         let result = try await run(
             """

@@ -64,7 +64,7 @@ import Testing
         #expect(try await tool.finished().status == 0)
     }
 
-    @Test func `a stopped program gives the terminal back, and draws again when it goes on`() async throws {
+    @Test func `a stopped program restores the terminal, and draws again when it continues`() async throws {
         let command = ToolProcess.shell(job: "$convoy get \(held)", meanwhile: stopped(by: "TSTP"))
         let tool = try ToolProcess(command: command, in: scratch.url, columns: 80)
         try await tool.waitForOutput("\u{1B}[?25l")
@@ -102,7 +102,7 @@ import Testing
         #expect(result.status == 130)
     }
 
-    @Test func `what was stopped in another way draws again when it goes on`() async throws {
+    @Test func `a program that was stopped without notice draws again when it continues`() async throws {
         let command = ToolProcess.shell(job: "$convoy get \(held)", meanwhile: stopped(by: "STOP"))
         let tool = try ToolProcess(command: command, in: scratch.url, columns: 80)
         try await tool.waitForOutput("\u{1B}[?25l")

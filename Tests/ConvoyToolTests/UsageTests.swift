@@ -30,7 +30,7 @@ import Testing
         ["get", "http:///x"], ["get", "http://127.0.0.1:99999/"], ["get", "http://127.0.0.1:1/\n"], ["run"],
         ["run", "a", "b"], ["run", "missing.json"],
     ])
-    func `wrong usage is one line on standard error, and status 2`(_ arguments: [String]) async throws {
+    func `a usage error is one line on standard error, and status 2`(_ arguments: [String]) async throws {
         let scratch = try Scratch()
         let result = try await ToolProcess.run(arguments, in: scratch.url)
         #expect(result.status == 2)

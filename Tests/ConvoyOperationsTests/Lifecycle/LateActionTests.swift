@@ -193,7 +193,7 @@ import Testing
         #expect((scene.operation.error as? URLError)?.code == .networkConnectionLost)
     }
 
-    @Test func `what an old connection still says does not touch the next try`() {
+    @Test func `late callbacks of an old connection do not affect the next try`() {
         let operation = HTTPRequestOperation(request: URLRequest(url: URL(fileURLWithPath: "/")))
         let transfer = OperationTransfer(url: nil, output: nil, transport: ThreadedTransport())
         let network = ThreadedTransport()

@@ -56,7 +56,7 @@ import Testing
         #expect(!operation.observationCenter.isHolding)
     }
 
-    @Test func `what changes nothing does not stand in the way of a change`() {
+    @Test func `events that change nothing do not hide a change`() {
         let operation = operation()
         let told = Told()
         operation.keepObserving(.state, on: queue) { _, change in told.add(change) }
@@ -70,7 +70,7 @@ import Testing
         #expect(told.isChain && told.all.count == 4, "\(told.all)")
     }
 
-    @Test func `observers that come while others are there hear what follows`() {
+    @Test func `observers that are added later are notified of what follows`() {
         let operation = operation()
         let (early, late) = (Told(), Told())
         operation.keepObserving(.state, on: queue) { _, change in early.add(change) }
@@ -86,7 +86,7 @@ import Testing
         #expect(late.all == [[.ready, .paused]])
     }
 
-    @Test func `an observation that has ended hears nothing that was on its way`() {
+    @Test func `an observation that has ended gets no pending notifications`() {
         let operation = operation()
         let told = Told()
         queue.suspend()
@@ -122,7 +122,7 @@ import Testing
         #expect(!operation.observationCenter.isHolding)
     }
 
-    @Test func `a cancel is told once`() {
+    @Test func `a cancel is reported once`() {
         let operation = operation()
         let told = Locked<[Bool]>([])
         let finished = Signal()

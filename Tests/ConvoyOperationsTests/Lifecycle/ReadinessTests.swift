@@ -34,7 +34,7 @@ import Testing
     }
 
     @Test(arguments: QueueKind.allCases, [false, true])
-    func `a resume is not lost that comes while a queue takes the operation in`(kind: QueueKind, isSuspended: Bool) {
+    func `a resume while a queue adds the operation is not lost`(kind: QueueKind, isSuspended: Bool) {
         let queue = kind.make()
         queue.isSuspended = isSuspended
         let operation = operation()
@@ -47,7 +47,7 @@ import Testing
     }
 
     @Test(arguments: QueueKind.allCases)
-    func `a cancel is not lost that comes while a queue takes the paused operation in`(kind: QueueKind) {
+    func `a cancel while a queue adds the paused operation is not lost`(kind: QueueKind) {
         let queue = kind.make()
         let operation = operation()
         operation.pause()
@@ -58,7 +58,7 @@ import Testing
     }
 
     @Test(arguments: QueueKind.allCases)
-    func `the end of a dependency is not lost that comes while a queue takes the operation in`(kind: QueueKind) {
+    func `the end of a dependency while a queue adds the operation is not lost`(kind: QueueKind) {
         let queue = kind.make()
         let operation = operation()
         let dependency = ScheduledBlockOperation {}

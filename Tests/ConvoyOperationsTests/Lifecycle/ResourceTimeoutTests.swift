@@ -135,14 +135,14 @@ import Testing
     }
 
     @Test(arguments: [nil, 0, -1, -.infinity, .infinity, .nan, .signalingNaN] as [TimeInterval?])
-    func `what is no limit sets no timer`(seconds: TimeInterval?) {
+    func `a time limit that is no limit sets no timer`(seconds: TimeInterval?) {
         let operation = operation(seconds)
         operation.start()
         #expect(clock.timerCount == 0)
     }
 
     @Test(arguments: [.leastNonzeroMagnitude, 1e-12, 1e18, 1e300, .greatestFiniteMagnitude] as [TimeInterval])
-    func `any number of seconds does`(seconds: TimeInterval) {
+    func `any positive number of seconds is a limit`(seconds: TimeInterval) {
         let operation = operation(seconds)
         operation.start()
         #expect(clock.timerCount == 1)

@@ -87,7 +87,7 @@ import Testing
         #expect(isWhole(one))
     }
 
-    @Test func `what differs is not shared`() async throws {
+    @Test func `requests that differ are not shared`() async throws {
         gate.open()
         let operations = [try enqueue(), try enqueue(headers: ["X-A": "1"]), try enqueue("data?x=1")]
         for operation in operations { try await operation.finished() }
@@ -132,7 +132,7 @@ import Testing
         }
     }
 
-    @Test func `a failure is everybody's failure`() async throws {
+    @Test func `a failure is delivered to all operations`() async throws {
         server.route("GET", "/broken", .text("x").delayed(0.1).resetBeforeHead())
         let operations = try (0..<5).map { _ in try enqueue("broken") }
         for operation in operations {

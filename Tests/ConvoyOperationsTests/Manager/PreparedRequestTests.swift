@@ -40,7 +40,7 @@ import Testing
         return [HTTPRequestSerializer(), http, JSONRequestSerializer(), json, ranged, PropertyListRequestSerializer()]
     }
 
-    @Test func `it is sent as one that is made each time`() async throws {
+    @Test func `a prepared request is sent like one that is made each time`() async throws {
         for serializer in serializers() {
             var requests: [URLRequest] = []
             for manager in managers {
@@ -57,7 +57,7 @@ import Testing
         }
     }
 
-    @Test func `what is set afterwards counts for the next one`() async throws {
+    @Test func `settings that are changed afterwards apply to the next operation`() async throws {
         let manager = managers[0]
         _ = try await manager.response(.get, "plain")
         var serializer = HTTPRequestSerializer()
@@ -128,7 +128,7 @@ import Testing
         #expect(maybe.awaited == maybe.made)
     }
 
-    @Test func `whoever else asks an awaited operation finds its object`() async throws {
+    @Test func `the object of an awaited operation can be read by others too`() async throws {
         server.route("GET", "/api/value", .json(text: #"{"name": "ada"}"#))
         let manager = managers[0]
         let operation = try manager.makeOperation(

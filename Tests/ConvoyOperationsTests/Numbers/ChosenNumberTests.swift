@@ -42,7 +42,7 @@ import Testing
         }
     }
 
-    @Test func `a negative delay is none`() {
+    @Test func `a negative delay counts as zero`() {
         var policy = RetryPolicy(maximumRetryCount: 1)
         policy.budget = nil
         policy.initialDelay = -5
@@ -95,7 +95,7 @@ import Testing
     }
 
     @Test(arguments: [.max, .max - 1, 1 << 63, 1 << 62, 1 << 62 - 1] as [UInt64])
-    func `a time that is far away is not now`(deadline: UInt64) {
+    func `a distant deadline is not taken for now`(deadline: UInt64) {
         let clock = MonotonicClock()
         let early = Atomic<Int>(0)
         let due = Signal()

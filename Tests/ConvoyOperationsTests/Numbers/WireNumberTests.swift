@@ -31,7 +31,7 @@ import Testing
     }
 
     @Test(arguments: years + ["-9223372036854775808", "-1", "1e400", "NaN", "٣", "", "Sun, 99 Nov 1994 99:99:99 GMT"])
-    func `a Retry-After that says nothing is as if it were not there`(value: String) throws {
+    func `an invalid Retry-After is ignored`(value: String) throws {
         let text = Self.years.contains(value) ? Self.date(value) : value
         #expect(try retrying(text).operation.responseString == "at last")
     }
@@ -43,7 +43,7 @@ import Testing
     }
 
     @Test(arguments: ["9223372036854775807", "99999999999999999999", "Fri, 31 Dec 9999 23:59:59 GMT"])
-    func `who waits for as long as a server likes waits until the cancel`(value: String) throws {
+    func `an operation that waits for a long Retry-After waits until it is cancelled`(value: String) throws {
         server.route("GET", "/x", .status(503).header("Retry-After", value))
         let probe = Probe(server.url("/x"))
         var policy = RetryPolicy(maximumRetryCount: 1)
@@ -79,7 +79,7 @@ import Testing
     }
 
     @Test(arguments: years, ["Date", "Last-Modified"])
-    func `a date that is none validates nothing`(year: String, field: String) throws {
+    func `an invalid date is not a validator`(year: String, field: String) throws {
         let other = field == "Date" ? "Last-Modified" : "Date"
         let sound = field == "Date" ? "Sun, 06 Nov 1994 08:49:37 GMT" : "Mon, 06 Nov 2023 08:49:37 GMT"
         let probe = try pausedDownload([(field, Self.date(year)), (other, sound)])
@@ -88,7 +88,7 @@ import Testing
     }
 
     @Test(arguments: years)
-    func `two dates that are none validate nothing`(year: String) throws {
+    func `two invalid dates are not validators`(year: String) throws {
         let probe = try pausedDownload([("Date", Self.date("9999")), ("Last-Modified", Self.date(year))])
         #expect(probe.operation.responseData == Self.content)
         #expect(server.requests.allSatisfy { $0.headers["Range"] == nil })
@@ -102,7 +102,7 @@ import Testing
     init() throws { server = try TestServer() }
 
     @Test(arguments: [Int.max, .max - 1, 1 << 62], [false, true])
-    func `a body that is announced as longer than any fails and is not made room for`(length: Int, isFile: Bool) throws {
+    func `an enormous announced length fails and reserves no memory`(length: Int, isFile: Bool) throws {
         server.route("GET", "/x", .bytes(Self.content).contentLength(length).closing())
         let directory = try TemporaryDirectory()
         let probe = Probe(server.url("/x"), output: isFile ? FileOutputStream(fileURL: directory.file("x")) : nil)
@@ -114,14 +114,14 @@ import Testing
     }
 
     @Test(arguments: ["9223372036854775808", "18446744073709551616", "99999999999999999999999", "-1", "1e3"])
-    func `a length that is none is a broken response`(length: String) throws {
+    func `an invalid length is a broken response`(length: String) throws {
         server.route("GET", "/x", .raw("HTTP/1.1 200 OK\r\nContent-Length: \(length)\r\n\r\nhello"))
         let probe = Probe(server.url("/x"))
         probe.operation.start()
         #expect(probe.outcome()?.count == 2 && probe.error?.code == .badServerResponse)
     }
 
-    @Test func `a length may have zeros before it`() throws {
+    @Test func `a length may have leading zeros`() throws {
         server.route("GET", "/x", .raw("HTTP/1.1 200 OK\r\nContent-Length: 0000000000000000000000005\r\n\r\nhello"))
         let probe = Probe(server.url("/x"))
         probe.operation.start()

@@ -119,7 +119,7 @@ import Testing
     }
 
     /// If code that sees an operation finish then ends another one, their handlers run in this order.
-    @Test func `what ends after an operation has finished is told after it`() throws {
+    @Test func `the handlers of operations that end because of another one come after its own`() throws {
         for _ in 0..<200 {
             let record = Record(expecting: 2)
             let (first, second) = (operation(0, noting: record), operation(1, noting: record))
@@ -131,7 +131,7 @@ import Testing
         }
     }
 
-    @Test func `a handler that blocks holds up no other on a concurrent queue`() throws {
+    @Test func `a blocking handler does not delay others on a concurrent queue`() throws {
         let concurrent = DispatchQueue(label: "Convoy.Tests.Wide", attributes: .concurrent)
         let meeting = Meeting(of: 3)
         let record = Record(expecting: 3)
@@ -176,7 +176,7 @@ import Testing
     // MARK: Others that are told of the end
 
     /// The handlers may run while the queue is still removing the operation. Waiting for the handlers waits for both.
-    @Test func `who waits for the handlers finds the operation gone from its queue`() throws {
+    @Test func `after the handlers have run the operation is gone from its queue`() throws {
         for round in 0..<300 {
             let group = DispatchGroup()
             let queue = RequestOperationQueue()
@@ -198,7 +198,7 @@ import Testing
         }
     }
 
-    @Test func `a handler may let go of the last reference to its operation`() throws {
+    @Test func `a handler may release the last reference to its operation`() throws {
         for round in 0..<300 {
             let record = Record(expecting: 1)
             let held = Mutex<HTTPRequestOperation?>(nil)

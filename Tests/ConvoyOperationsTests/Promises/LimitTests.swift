@@ -70,7 +70,7 @@ import Testing
         #expect(try Data(contentsOf: directory.file("out")).count == 5_000_000)
     }
 
-    @Test func `a decompression bomb is an error while it goes off`() async throws {
+    @Test func `a decompression bomb is an error while it is being decoded`() async throws {
         let bomb = try gzip(Data(count: 64 << 20))
         #expect(bomb.count < 100_000)
         server.route("GET", "/bomb", .bytes(bomb, type: "text/plain").header("Content-Encoding", "gzip"))
@@ -90,7 +90,7 @@ import Testing
         return result.output
     }
 
-    @Test func `a throttled form takes its time and holds up nobody`() throws {
+    @Test func `a throttled form is slow and delays nothing else`() throws {
         server.route("POST", "/form", .text("taken"))
         server.route("GET", "/quick", .text("quick"))
         let slow = try manager.makeMultipartOperation("form") { form in

@@ -102,7 +102,7 @@ import Testing
         #expect(probe.outcome() == ["failure \(URLError.cannotWriteToFile.rawValue)", "completion"])
     }
 
-    @Test func `a slow stream of a user's holds back its own transfer and no other`() {
+    @Test func `a user's slow stream delays its own transfer and no other`() {
         final class SlowStream: OutputStream {
             let goOn = Signal()
             let writing = Signal()
@@ -136,7 +136,7 @@ import Testing
         #expect(stream.bytes == content)
     }
 
-    @Test func `a stream that is whole only when closed is closed before the operation finishes`() {
+    @Test func `a stream that is complete only when closed is closed before the operation finishes`() {
         final class Buffered: OutputStream {
             private var pending = Data()
             private(set) var whole = Data()
@@ -175,7 +175,7 @@ import Testing
         }
     }
 
-    @Test func `the parsed body of an error response stands beside the error`() {
+    @Test func `the parsed body of an error response is available with the error`() {
         server.route("GET", "/refused", .json(text: #"{"reason": "no"}"#).status(403))
         let probe = Probe(server.url("/refused"))
         probe.operation.responseSerializer = JSONResponseSerializer()
@@ -299,7 +299,7 @@ import Testing
         #expect(server.requests.count == 1)
     }
 
-    @Test func `what prepare throws is the operation's error`() {
+    @Test func `an error that prepare throws is the operation's error`() {
         struct Refusal: Error {}
         let probe = Probe(server.url("/quick"))
         probe.operation.prepare = { _ in throw Refusal() }
@@ -309,7 +309,7 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    @Test func `a dependency's failure cancels where that is asked for`() {
+    @Test func `a dependency's failure cancels if that is set`() {
         server.route("GET", "/broken", .text("x").resetBeforeHead())
         let first = Probe(server.url("/broken"))
         let (strict, lenient) = (Probe(server.url("/quick")), Probe(server.url("/quick")))

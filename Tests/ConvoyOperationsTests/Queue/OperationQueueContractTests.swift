@@ -25,7 +25,7 @@ struct OperationQueueContractTests {
     }
 
     @Test(arguments: QueueKind.allCases, OperationKind.allCases)
-    func `one at a time means in the order of adding`(queueKind: QueueKind, kind: OperationKind) {
+    func `a serial queue runs operations in the order of adding`(queueKind: QueueKind, kind: OperationKind) {
         let queue = queueKind.make()
         queue.maxConcurrentOperationCount = 1
         let log = Log()
@@ -76,7 +76,7 @@ struct OperationQueueContractTests {
     }
 
     @Test(arguments: QueueKind.allCases, OperationKind.allCases)
-    func `a limit of zero starts nothing; a raised one lets go on`(queueKind: QueueKind, kind: OperationKind) {
+    func `a limit of zero starts nothing, and raising it continues`(queueKind: QueueKind, kind: OperationKind) {
         let queue = queueKind.make()
         queue.maxConcurrentOperationCount = 0
         #expect(queue.maxConcurrentOperationCount == 0)
@@ -90,7 +90,7 @@ struct OperationQueueContractTests {
     }
 
     @Test(arguments: QueueKind.allCases, OperationKind.allCases)
-    func `a suspended queue starts nothing, and lets what runs go on`(queueKind: QueueKind, kind: OperationKind) {
+    func `a suspended queue starts nothing, and running operations continue`(queueKind: QueueKind, kind: OperationKind) {
         let queue = queueKind.make()
         let (begun, goOn) = (Door(), Door())
         let first = kind.make {
@@ -156,7 +156,7 @@ struct OperationQueueContractTests {
     }
 
     @Test(arguments: QueueKind.allCases, OperationKind.allCases)
-    func `what depends on a cancelled operation runs`(queueKind: QueueKind, kind: OperationKind) {
+    func `the dependents of a cancelled operation run`(queueKind: QueueKind, kind: OperationKind) {
         let queue = queueKind.make()
         let log = Log()
         let first = kind.make { log.add("first") }
@@ -256,7 +256,7 @@ struct OperationQueueContractTests {
     }
 
     @Test(arguments: QueueKind.allCases)
-    func `a readiness of the operation's own is waited for, without a slot`(queueKind: QueueKind) {
+    func `the queue waits for an operation's own readiness, without using a slot`(queueKind: QueueKind) {
         let queue = queueKind.make()
         queue.maxConcurrentOperationCount = 1
         let picky = ForeignAsyncOperation()

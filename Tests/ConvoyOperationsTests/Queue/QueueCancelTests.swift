@@ -64,7 +64,7 @@ struct QueueCancelTests {
     }
 
     @Test(arguments: [true, false])
-    func `one that starts on the dispatch queue does not wait for a thread`(isBlock: Bool) {
+    func `an operation that starts on the dispatch queue finishes without waiting for a thread`(isBlock: Bool) {
         let queue = RequestOperationQueue()
         let serial = DispatchQueue(label: "one thread")
         queue.underlyingQueue = serial
@@ -126,7 +126,7 @@ struct QueueCancelTests {
         #expect(drains(queue))
     }
 
-    @Test func `one that is cancelled before it is added takes no place in a full queue`() {
+    @Test func `an operation that is cancelled before it is added takes no place in a full queue`() {
         let (queue, running) = queue(with: .limit)
         queue.maximumLength = 1
         queue.overflowPolicy = .dropOldest
@@ -141,7 +141,7 @@ struct QueueCancelTests {
         #expect(drains(queue))
     }
 
-    @Test func `cancelling everything starts nothing, whatever the order of adding, priority and dependence`() {
+    @Test func `cancelling everything starts nothing, whatever the order, priorities and dependencies`() {
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = 2
         let gauge = Gauge()

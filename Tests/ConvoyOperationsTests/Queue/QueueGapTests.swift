@@ -139,7 +139,7 @@ struct QueueGapTests {
     }
 
     @Test(arguments: QueueQuestion.allCases, times)
-    func `one that somebody starts and finishes by hand leaves its slot`(question: QueueQuestion, time: Int) {
+    func `an operation that is started and finished by hand leaves its slot`(question: QueueQuestion, time: Int) {
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = 1
         let operation = InterruptedOperation(host: "a")
@@ -171,7 +171,7 @@ struct QueueGapTests {
         }
     }
 
-    @Test func `a cancelled operation finishes at once though all workers are held up`() {
+    @Test func `a cancelled operation finishes at once though all workers are blocked`() {
         let queue = RequestOperationQueue()
         let goOn = Door()
         for _ in 0..<64 { queue.addOperation { goOn.wait() } }
@@ -248,7 +248,7 @@ struct QueueGapTests {
         #expect(drains(queue))
     }
 
-    @Test func `workers that look for work once more miss none`() {
+    @Test func `workers that check for work once more miss none`() {
         let queue = RequestOperationQueue()
         let count = Atomic<Int>(0)
         for round in 0..<Self.rounds {

@@ -56,7 +56,7 @@ struct QueueGateTests {
     }
 
     @Test(arguments: [[3.0, 1.0], [1.0, 3.0]])
-    func `of two closings in a row the longer one counts, whichever comes first`(deadlines: [Double]) {
+    func `of two closings the longer one counts, whichever comes first`(deadlines: [Double]) {
         for deadline in deadlines { close(until: deadline) }
         let operation = waiting()
         queue.addOperation(operation)
@@ -111,7 +111,7 @@ struct QueueGateTests {
         operation.finish()
     }
 
-    @Test func `a gate that opens in a suspended queue lets go on when the queue does`() {
+    @Test func `operations behind a gate that opens in a suspended queue start when it resumes`() {
         close(until: 1)
         queue.isSuspended = true
         let operations = [waiting(), PausableTestOperation(host: "a")]
@@ -123,7 +123,7 @@ struct QueueGateTests {
         for operation in operations { operation.finish() }
     }
 
-    @Test func `behind an open gate it is first in, first out, whether they wait at closed ones or not`() {
+    @Test func `behind an open gate the order is first in, first out, for all operations`() {
         queue.maxConcurrentOperationCount = 1
         let log = Log()
         let blocker = PausableTestOperation()
@@ -145,7 +145,7 @@ struct QueueGateTests {
         #expect(log.all == expected)
     }
 
-    @Test func `who passes a closed gate leaves the others in their order, and comes before them`() {
+    @Test func `operations that pass a closed gate come before the others, which keep their order`() {
         queue.maxConcurrentOperationCount = 1
         let log = Log()
         close(until: 1)
@@ -275,7 +275,7 @@ struct QueueGateTests {
 
     // MARK: Telling
 
-    @Test func `who waits is told once, until when: those that are there, and those that come`() {
+    @Test func `operations that wait are told once until when, whether they came before or after the closing`() {
         queue.maxConcurrentOperationCount = 1
         let blocker = PausableTestOperation()
         let (there, passing) = (waiting(), PausableTestOperation(host: "a"))
@@ -308,7 +308,7 @@ struct QueueGateTests {
         #expect(drains(queue))
     }
 
-    @Test func `however many wait, each is told, and a cancelled one is not`() {
+    @Test func `every waiting operation is told, however many there are, and a cancelled one is not`() {
         let operations = (0..<1_000).map { number in
             let operation = waiting()
             operation.queuePriority = number % 3 == 0 ? .low : .normal

@@ -104,7 +104,7 @@ struct QueueLengthTests {
         #expect(queue.queuedOperationCount == 0)
     }
 
-    @Test func `lifting the bound lets everybody in`() {
+    @Test func `removing the bound admits all waiters`() {
         let (queue, running) = full(.wait)
         let operations = (0..<10).map { _ in PausableTestOperation() }
         let door = Door()

@@ -123,7 +123,7 @@ struct QueueStressTests {
         #expect(field.gauge.most <= 5)
     }
 
-    @Test func `the same with operations that take their time to answer`() {
+    @Test func `the same with operations that answer slowly`() {
         let field = Field(hesitates: true)
         field.queue.maxConcurrentOperationCount = 5
         run(field) { _, _ in }

@@ -38,7 +38,7 @@ struct RequestOperationQueueTests {
         #expect(gauge.total == 1)
     }
 
-    @Test func `an operation that can start in line does so on the thread that adds it`() {
+    @Test func `an operation that can start inline does so on the thread that adds it`() {
         let queue = RequestOperationQueue()
         let thread = Locked<Thread?>(nil)
         let operation = PausableTestOperation { _ in thread.withLock { $0 = Thread.current } }
@@ -223,7 +223,7 @@ struct RequestOperationQueueTests {
         #expect(drains(queue))
     }
 
-    @Test func `blocked operations do not hold back those that start in line`() {
+    @Test func `blocked operations do not hold back those that start inline`() {
         let queue = RequestOperationQueue()
         let door = Door()
         for _ in 0..<100 { queue.addOperation { door.wait() } }
@@ -234,7 +234,7 @@ struct RequestOperationQueueTests {
         #expect(drains(queue))
     }
 
-    @Test func `a worker that is held up in one operation holds up no other`() {
+    @Test func `a worker that blocks in one operation delays no other`() {
         let queue = RequestOperationQueue()
         let (begun, door) = (Door(), Door())
         queue.addOperation {

@@ -210,7 +210,7 @@ struct ScheduledOperationTests {
         #expect(first == nil)
     }
 
-    @Test func `operations that start in line and finish at once do not nest, however long the chain`() {
+    @Test func `operations that start inline and finish at once do not nest, however long the chain`() {
         let queue = RequestOperationQueue()
         var previous: Operation?
         for _ in 0..<100_000 {

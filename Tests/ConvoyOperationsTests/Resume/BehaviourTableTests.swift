@@ -73,7 +73,7 @@ import Testing
     }
 
     @Test(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)"))
-    func `so it does over HTTP/2`() throws {
+    func `a download that is paused in its middle over HTTP/2 ends as the table says`() throws {
         let server = try TestServer()
         let nginx = try Nginx(forwardingTo: server.port)
         for behaviour in ServerBehaviour.chosen where behaviour.passesNginx {

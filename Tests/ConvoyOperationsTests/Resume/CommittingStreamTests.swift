@@ -49,7 +49,7 @@ import Testing
     }
 
     @Test(arguments: ["/missing", "/cut", "/file"])
-    func `what is not accepted is not committed`(_ path: String) throws {
+    func `a response that is not accepted is not committed`(_ path: String) throws {
         let stream = CommittingStream()
         let probe = Probe(server.url(path), output: stream)
         if path == "/file" { probe.operation.responseSerializer = RefusingSerializer() }

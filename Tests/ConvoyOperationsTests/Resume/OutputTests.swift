@@ -85,7 +85,7 @@ import Testing
         #expect(contents("out") == "out of order")
     }
 
-    @Test func `an operation that does not fails, and its output has the part`() throws {
+    @Test func `an operation that accepts only success fails, and its output has the first part`() throws {
         let probe = try resumeAnsweredWithAnError { _ in }
         #expect(probe.operation.error != nil)
         #expect(probe.operation.responseString == "out of order")
@@ -111,7 +111,7 @@ import Testing
         #expect(probe.operation.responseData == whole)
     }
 
-    @Test func `a file is left alone until there is something for it`() throws {
+    @Test func `a file is not changed until there is something to write`() throws {
         server.route("GET", "/missing", .text("not here", status: 404))
         server.route("GET", "/empty", .bytes(Data()))
         _ = try directory.write(Data("old".utf8), to: "out")
@@ -145,7 +145,7 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    @Test func `a pipe that nobody reads holds up no other transfer, no timeout and no cancel`() throws {
+    @Test func `a pipe that nobody reads delays no other transfer, no timeout and no cancel`() throws {
         server.route("GET", "/big", .pattern(count: 4 << 20))
         server.route("GET", "/fine", .text("fine"))
         let pipe = directory.file("pipe")

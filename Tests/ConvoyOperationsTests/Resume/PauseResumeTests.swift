@@ -160,7 +160,7 @@ import Testing
         #expect(server.requests.map { $0.headers["Range"] } == [nil, "bytes=15-", nil])
     }
 
-    @Test func `without a validator nothing is put together`() throws {
+    @Test func `without a validator nothing is appended`() throws {
         let server = try TestServer()
         server.servePattern(count: Self.size, at: "/file")
         let probe = try download(server.url("/file"), pausingAt: [5_000_000])

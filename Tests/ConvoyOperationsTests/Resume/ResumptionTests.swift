@@ -52,7 +52,7 @@ import Testing
         }
     }
 
-    @Test func `equal to Swift is not equal on the wire`() throws {
+    @Test func `validators are compared by their bytes`() throws {
         let composed = try #require(try resumption([("ETag", "\"\u{E9}\""), ("Content-Length", "1000")]))
         #expect(try composed.evaluate(part("bytes 500-999/1000", [("ETag", "\"e\u{301}\"")])) == .askForWhole)
     }
@@ -66,7 +66,7 @@ import Testing
                 == .askForWhole)
     }
 
-    @Test func `the range and the total of the answer count where the length was not known`() throws {
+    @Test func `the range and the total of the answer count if the length was not known`() throws {
         let unknown = try tagged(length: nil)
         #expect(try unknown.evaluate(part()) == .append(total: 1000))
         for range in [
@@ -100,7 +100,7 @@ import Testing
         #expect(try tagged().evaluate(part(at: Self.place + "#fragment")) == .append(total: 1000))
     }
 
-    @Test func `nothing behind the last byte is complete only where the length is known`() throws {
+    @Test func `a 416 at the end means a complete body only if the length is known`() throws {
         func unsatisfied(_ length: Int) throws -> ResponseHead { try head(416, [("Content-Range", "bytes */\(length)")]) }
         #expect(try tagged(length: 500).evaluate(unsatisfied(500)) == .alreadyComplete)
         #expect(try tagged(length: nil).evaluate(unsatisfied(500)) == .askForWhole)

@@ -58,7 +58,7 @@ import Testing
         #expect(busy.outcome() == Probe.succeeded)
     }
 
-    @Test func `the handler hears that it waits at the gate and until when`() throws {
+    @Test func `the handler is told that the operation waits at the gate and until when`() throws {
         #expect(waitsForItsRetry(probe("/busy", policy())))
         let events = RetryEvents()
         let other = Probe(server.url("/quick"))
@@ -115,7 +115,7 @@ import Testing
 
     private let gate = TestServer.Gate()
 
-    @Test func `who waits at a gate can be cancelled and paused`() throws {
+    @Test func `an operation that waits at a gate can be cancelled and paused`() throws {
         #expect(waitsForItsRetry(probe("/busy", policy())))
         let (cancelled, paused) = (probe("/quick", policy()), probe("/quick", policy()))
         cancelled.operation.cancel()

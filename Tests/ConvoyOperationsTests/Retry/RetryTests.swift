@@ -32,27 +32,27 @@ import Testing
         return probe
     }
 
-    @Test(arguments: [408, 429, 500, 502, 503, 504]) func `a status that may pass is tried again`(status: Int) throws {
+    @Test(arguments: [408, 429, 500, 502, 503, 504]) func `a temporary status is retried`(status: Int) throws {
         server.route("GET", "/x", inTurn: [.status(status), .status(status), .text("at last")])
         let probe = try run("/x", policy())
         #expect(probe.operation.error == nil && probe.operation.responseString == "at last")
         #expect(probe.operation.retryCount == 2 && server.requests.count == 3)
     }
 
-    @Test(arguments: [400, 401, 404, 501, 505]) func `a status that will not pass is not`(status: Int) throws {
+    @Test(arguments: [400, 401, 404, 501, 505]) func `a permanent status is not retried`(status: Int) throws {
         server.route("GET", "/x", .status(status))
         #expect(try run("/x", policy()).operation.error != nil)
         #expect(server.requests.count == 1)
     }
 
-    @Test func `a lost connection is tried again and the last failure is the error`() throws {
+    @Test func `a lost connection is retried and the last failure is the error`() throws {
         server.route("GET", "/x", .text("x").resetBeforeHead())
         let probe = try run("/x", policy(2))
         #expect(probe.error?.code == .networkConnectionLost)
         #expect(server.requests.count == 3)
     }
 
-    @Test func `what is not idempotent is repeated only if nothing was sent`() throws {
+    @Test func `a request that is not idempotent is retried only if nothing was sent`() throws {
         server.route("POST", "/x", .status(503))
         #expect(try run("/x", method: "POST", policy()).operation.retryCount == 0)
         #expect(server.requests.count == 1)
@@ -74,7 +74,7 @@ import Testing
         #expect(events.decisions == [.giveUp(.bodyCannotBeSentAgain)])
     }
 
-    @Test func `the handler hears why`() throws {
+    @Test func `the handler is told the reason`() throws {
         server.route("GET", "/x", .status(502))
         let events = RetryEvents()
         let probe = Probe(server.url("/x"))
@@ -92,7 +92,7 @@ import Testing
         #expect(decisions.last == .giveUp(.tooManyRetries))
     }
 
-    @Test func `Retry-After is the least delay`() throws {
+    @Test func `Retry-After is the minimum delay`() throws {
         server.route("GET", "/x", inTurn: [.status(503).header("Retry-After", "1"), .text("now")])
         let probe = try run("/x", policy())
         #expect(probe.operation.error == nil)
@@ -105,7 +105,7 @@ import Testing
         #expect(try run("/x", policy()).operation.retryCount == 0)
     }
 
-    @Test func `a retried download goes on where it broke off`() throws {
+    @Test func `a retried download continues where it stopped`() throws {
         let content = PatternBytes.data(count: 2_000_000)
         let isFirst = Atomic<Bool>(true)
         server.serve(content, at: "/file", etag: "\"v1\"") { _, response in

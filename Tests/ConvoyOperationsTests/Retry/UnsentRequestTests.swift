@@ -86,7 +86,7 @@ import Testing
         #expect(attempt.decisions.last == .giveUp(.tooManyRetries))
     }
 
-    @Test func `what is not idempotent and was sent is never sent again whatever the policy says`() {
+    @Test func `a request that is not idempotent and was sent is never sent again whatever the policy says`() {
         let attempt = Attempt(url, "POST", [.unsent, .lost], policy: policy(5))
         #expect(attempt.run())
         #expect(attempt.errorCode == .networkConnectionLost && attempt.transport.paths.count == 2)
@@ -139,7 +139,7 @@ import Testing
         }
     }
 
-    @Test func `it keeps its slot and waits for nobody`() throws {
+    @Test func `an immediate retry keeps its slot and does not wait`() throws {
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = 1
         let transport = ScriptedTransport([.unsent, .unsent, .answer, .answer])
@@ -174,7 +174,7 @@ import Testing
         }
     }
 
-    @Test func `a request that a redirect has led on was sent`() throws {
+    @Test func `a redirected request was sent`() throws {
         let server = try TestServer()
         let nobody = try LoopbackPort.free()
         server.redirect("/moved", to: "http://127.0.0.1:\(nobody)/x", status: 307)
