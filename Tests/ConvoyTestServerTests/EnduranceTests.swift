@@ -92,7 +92,7 @@ struct EnduranceTests {
         }
     }
 
-    @Test func `ends when it is let go of, also when a route of its own held it`() throws {
+    @Test func `stops when it is released, even if one of its routes refers to it`() throws {
         weak var weakly: TestServer?
         let port: UInt16
         do {

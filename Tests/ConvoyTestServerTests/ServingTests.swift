@@ -170,7 +170,7 @@ struct ServingTests {
         #expect(server.url("/a b").path == "/a b")
     }
 
-    @Test func `tells that a port is taken`() throws {
+    @Test func `reports that a port is taken`() throws {
         let server = try TestServer()
         var configuration = TestServer.Configuration()
         configuration.port = server.port

@@ -4,7 +4,7 @@ import Testing
 
 /// First in, first out, without growing.
 @Suite struct BacklogTests {
-    @Test func `what goes in comes out in the same order`() {
+    @Test func `elements come out in the order in which they went in`() {
         var backlog = Backlog<Int>()
         var (next, first) = (0, 0)
         // Fills and empties, by other amounts each time.
@@ -27,7 +27,7 @@ import Testing
         #expect(first == next && backlog.isEmpty && backlog.popFirst() == nil)
     }
 
-    @Test func `its storage stays in proportion to what waits`() {
+    @Test func `its storage stays in proportion to its count`() {
         var backlog = Backlog<Int>()
         for number in 0..<100_000 { backlog.append(number) }
         while backlog.count > 2 { _ = backlog.popFirst() }

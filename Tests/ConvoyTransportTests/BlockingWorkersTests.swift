@@ -20,7 +20,7 @@ import Testing
 
     private final class Counter: Sendable { let value = Atomic<Int>(0) }
 
-    @Test func `sixty four calls that block do not hold up the sixty fifth`() {
+    @Test func `sixty-four blocked calls do not delay the sixty-fifth`() {
         let workers = BlockingWorkers.shared
         let (blocked, goOn, ran) = (
             DispatchSemaphore(value: 0), DispatchSemaphore(value: 0), DispatchSemaphore(value: 0)
@@ -37,7 +37,7 @@ import Testing
         for _ in 0..<100 { goOn.signal() }
     }
 
-    @Test func `a call that is over is forgotten though others always wait`() {
+    @Test func `a finished call is released though others always wait`() {
         let workers = BlockingWorkers(limit: 1)
         let counter = Counter()
         let steps = DispatchSemaphore(value: 0)
@@ -74,7 +74,7 @@ import Testing
         }
     }
 
-    @Test func `without further threads the ones that there are do all work`() {
+    @Test func `if no more threads can be made, the existing ones do all the work`() {
         let threads = Threads(2)
         let workers = BlockingWorkers(limit: 100) { try threads.make($0) }
         let ran = DispatchSemaphore(value: 0)
@@ -82,14 +82,14 @@ import Testing
         for _ in 0..<1000 { #expect(ran.wait(timeout: .now() + 100) == .success) }
     }
 
-    @Test func `without any thread nothing is lost`() {
+    @Test func `if no thread can be made, no work is lost`() {
         let workers = BlockingWorkers(limit: 100) { _ in throw RunLoopError(call: "pthread_create", number: EAGAIN) }
         let ran = DispatchSemaphore(value: 0)
         for _ in 0..<1000 { workers.perform { ran.signal() } }
         for _ in 0..<1000 { #expect(ran.wait(timeout: .now() + 100) == .success) }
     }
 
-    @Test func `threads that there can be again are made again`() {
+    @Test func `threads are made again once the system allows it`() {
         let threads = Threads(1)
         let workers = BlockingWorkers(limit: 100) { try threads.make($0) }
         let (begun, goOn) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))

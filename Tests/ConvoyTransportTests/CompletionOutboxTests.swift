@@ -147,7 +147,7 @@ import Testing
 
     // MARK: Other work of the queue
 
-    @Test func `a block does not come before what the queue was given before it`() throws {
+    @Test func `a block does not overtake earlier work of the queue`() throws {
         let queue = DispatchQueue(label: "Convoy.Tests.Serial")
         let log = Log(expecting: 4)
         let (begun, goOn) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
@@ -164,7 +164,7 @@ import Testing
         #expect(log.wait() == [0, 1, 2, 3])
     }
 
-    @Test func `many blocks let other work of the queue have its turn`() throws {
+    @Test func `many blocks do not starve other work of the queue`() throws {
         let queue = DispatchQueue(label: "Convoy.Tests.Serial")
         let running = try Running()
         let log = Log(expecting: 1001)
@@ -184,7 +184,7 @@ import Testing
 
     // MARK: Concurrent queues
 
-    @Test func `a block that waits holds up no other on a concurrent queue`() throws {
+    @Test func `a waiting block delays no other on a concurrent queue`() throws {
         let queue = DispatchQueue(label: "Convoy.Tests.Wide", attributes: .concurrent)
         let running = try Running()
         let log = Log(expecting: 60)
@@ -227,7 +227,7 @@ import Testing
 
     // MARK: Leftovers
 
-    @Test func `nothing is kept of a queue nor of its blocks when they have run`() throws {
+    @Test func `a queue and its blocks are released once they have run`() throws {
         final class Token: Sendable { func use() {} }
         weak var queue: DispatchQueue?
         weak var token: Token?

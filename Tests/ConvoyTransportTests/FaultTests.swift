@@ -38,7 +38,7 @@ import Testing
         try expect(.networkConnectionLost, from: .text("x").resetBeforeHead())
     }
 
-    @Test func `a connection closed without a word`() throws {
+    @Test func `a connection closed without a response`() throws {
         try expect(.networkConnectionLost, from: .text("x").failing(.closeBeforeHead))
     }
 
@@ -50,7 +50,7 @@ import Testing
         try expect(.timedOut, from: .text("x").failing(.stallBeforeHead), timeout: 0.3)
     }
 
-    @Test func `a drip slower than the whole but not than the idle timeout succeeds`() throws {
+    @Test func `a drip that takes longer than the idle timeout in all succeeds`() throws {
         server.route("GET", "/drip", .drip(Data("0123456789".utf8), chunk: 1, interval: 0.1))
         let heard = try #require(load(server.url("/drip"), timeout: 0.5))
         #expect(heard.isFinished && heard.text == "0123456789")
@@ -60,7 +60,7 @@ import Testing
         try expect(.networkConnectionLost, from: .text("short").contentLength(50).closing())
     }
 
-    @Test func `a content length that is no number`() throws {
+    @Test func `a content length that is not a number`() throws {
         try expect(
             .badServerResponse,
             from: .raw("HTTP/1.1 200 OK\r\nContent-Length: many\r\nConnection: close\r\n\r\nbody").closing())
@@ -74,7 +74,7 @@ import Testing
             .badServerResponse, from: .raw("HTTP/1.1 200 OK\r\nContent-Length: 4, 5\r\n\r\nbody!").closing())
     }
 
-    @Test func `the same length twice is no mistake`() throws {
+    @Test func `the same length twice is not an error`() throws {
         server.route("GET", "/twice", .raw("HTTP/1.1 200 OK\r\nContent-Length: 4\r\nContent-Length: 4\r\n\r\nbody"))
         let heard = try #require(load(server.url("/twice")))
         #expect(heard.isFinished && heard.text == "body")
@@ -87,7 +87,7 @@ import Testing
         try expect(.badServerResponse, from: .raw(head + "Content-Length: 0\r\n\r\n").closing())
     }
 
-    @Test func `no HTTP at all`() throws {
+    @Test func `a response that is not HTTP`() throws {
         try expect(.badServerResponse, from: .raw("220 smtp.example.com ESMTP\r\n").closing())
         try expect(.badServerResponse, from: .raw(String(repeating: "\u{0}", count: 100)).closing())
     }
@@ -98,7 +98,7 @@ import Testing
             from: .text("this is not gzip at all").header("Content-Encoding", "gzip"))
     }
 
-    @Test func `nobody listens`() throws {
+    @Test func `a port on which nobody listens`() throws {
         let port = server.port
         server.stop()
         let url = try #require(URL(string: "http://127.0.0.1:\(port)/"))
@@ -111,7 +111,7 @@ import Testing
     }
 
     @Test(arguments: [204, 304])
-    func `a status without a body that announces a length succeeds with nothing`(status: Int) throws {
+    func `a status without a body that announces a length succeeds with no body`(status: Int) throws {
         server.route(
             "GET", "/none", .raw("HTTP/1.1 \(status) None\r\nContent-Length: 50\r\n\r\n"))
         let heard = try #require(load(server.url("/none")))

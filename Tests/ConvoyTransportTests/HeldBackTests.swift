@@ -11,7 +11,7 @@ import Testing
 struct HeldBackTests {
     /// Finally with the end of the body among the bytes that wait in libcurl.
     @Test(arguments: [true, false])
-    func `a transfer that is held back after each block holds up nobody, and is whole in the end`(usesHTTP2: Bool) throws {
+    func `a transfer paused after each block delays no other and arrives whole`(usesHTTP2: Bool) throws {
         let nginx = try Nginx()
         let bytes = PatternBytes.data(count: 3_000_000)
         _ = try nginx.add(bytes, as: "file.bin")

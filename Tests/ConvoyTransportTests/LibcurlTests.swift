@@ -6,7 +6,7 @@ import Testing
 @Suite struct LibcurlTests {
     private static let expected = ProcessInfo.processInfo.environment["CONVOY_EXPECTED_LIBCURL"] ?? ""
 
-    @Test func `the headers are those of the library that is loaded, which is the one that is asked for`() throws {
+    @Test func `the headers and the loaded library are of the version asked for`() throws {
         let info = try #require(convoy_version())
         let version = String(cString: info.pointee.version)
         print("libcurl \(version), \(String(cString: curl_version()))")

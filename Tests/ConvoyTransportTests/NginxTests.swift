@@ -52,7 +52,7 @@ struct NginxTests {
         #expect(heard.heads.first?["content-LENGTH"] == "\(text.count)")
     }
 
-    @Test func `HTTP/1.1 over TLS where HTTP/2 is not wanted`() throws {
+    @Test func `HTTP/1.1 over TLS where HTTP/2 is turned off`() throws {
         let heard = try #require(secure("text.txt", usesHTTP2: false))
         #expect(heard.isFinished && heard.body == text)
         #expect(heard.heads.first?.httpVersion == "HTTP/1.1")
@@ -76,7 +76,7 @@ struct NginxTests {
     }
 
     /// libcurl 7.88 keeps the bytes that a paused transfer has not taken if another transfer uses its connection.
-    @Test func `what a cancelled transfer held back is not given to the next`() throws {
+    @Test func `bytes that a cancelled transfer left unread do not reach the next`() throws {
         let (old, new) = (Data(repeating: 0x41, count: 300_000), Data(repeating: 0x42, count: 300_000))
         _ = try nginx.add(old, as: "old.bin")
         _ = try nginx.add(new, as: "new.bin")

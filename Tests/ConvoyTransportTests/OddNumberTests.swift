@@ -24,7 +24,7 @@ import Testing
     }
 
     @Test(arguments: [1e11, 1e300, .infinity] as [Double])
-    func `a throttle without end holds the upload until it is cancelled`(delay: Double) async throws {
+    func `an infinite throttle pauses the upload until it is cancelled`(delay: Double) async throws {
         let (request, configuration) = upload(delay)
         let delegate = Collector()
         let connection = URLConnection(request: request, configuration: configuration, delegate: delegate)
@@ -39,14 +39,14 @@ import Testing
     }
 
     @Test(arguments: [-.infinity, -1, 0, .nan] as [Double])
-    func `a throttle of no time is none`(delay: Double) throws {
+    func `a throttle that is not a valid time is ignored`(delay: Double) throws {
         let (request, configuration) = upload(delay)
         #expect(load(request, configuration: configuration)?.text == "taken")
         #expect(server.requests.last?.bodyLength == 1_000)
     }
 
     @Test(arguments: [-.infinity, -1, 0, 1e9, 1e11, 1e300, .infinity, .nan] as [Double])
-    func `a timeout that is no time is no limit`(timeout: Double) {
+    func `a timeout that is not a valid time is no limit`(timeout: Double) {
         #expect(load(server.url("/upload"), timeout: timeout)?.isFinished == true)
     }
 }

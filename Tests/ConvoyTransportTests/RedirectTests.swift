@@ -26,7 +26,7 @@ import Testing
         return request
     }
 
-    @Test func `within the origin everything goes along`() throws {
+    @Test func `a redirect within the origin keeps all headers`() throws {
         server.redirect("/a", to: "/echo")
         let heard = try #require(load(secretRequest("/a")))
         #expect(heard.isFinished)
@@ -47,7 +47,7 @@ import Testing
         #expect(last.headers["X-Harmless"] == "secret")
     }
 
-    @Test func `secrets do not come back with the first origin`() throws {
+    @Test func `secrets are not sent again when a redirect returns to the first origin`() throws {
         server.redirect("/a", to: other.url("/b").absoluteString)
         other.redirect("/b", to: server.url("/echo").absoluteString)
         #expect(try #require(load(secretRequest("/a"))).isFinished)
@@ -58,7 +58,7 @@ import Testing
         (301, "POST", "GET"), (302, "POST", "GET"), (303, "POST", "GET"), (303, "PUT", "GET"), (301, "PUT", "PUT"),
         (307, "POST", "POST"), (308, "POST", "POST"), (303, "HEAD", "HEAD"), (302, "GET", "GET"),
     ])
-    func `the method and the body are carried as the status says`(status: Int, method: String, expected: String) throws {
+    func `the status decides if the method and body are kept`(status: Int, method: String, expected: String) throws {
         server.redirect("/a", to: "/echo", status: status)
         var request = URLRequest(url: server.url("/a"))
         request.httpMethod = method

@@ -28,7 +28,7 @@ import Testing
         return (requests.count == 2 ? requests.last?.target : nil, heard.error)
     }
 
-    @Test(arguments: ReferenceCase.all) func `a location leads where it says`(given: ReferenceCase) throws {
+    @Test(arguments: ReferenceCase.all) func `a Location is resolved as the RFC says`(given: ReferenceCase) throws {
         let (target, error) = try follow(Array(given.reference(to: host).utf8))
         #expect(target == given.target)
         #expect((error == nil) == (given.target != nil), "\(String(describing: error))")
@@ -43,7 +43,7 @@ import Testing
         #expect(try follow(location.unicodeScalars.map { UInt8(truncatingIfNeeded: $0.value) }).target == target)
     }
 
-    @Test(arguments: ["#x", "", "?start#é"]) func `a location that leads to itself ends at the limit`(
+    @Test(arguments: ["#x", "", "?start#é"]) func `a redirect to itself ends at the limit`(
         location: String
     ) throws {
         server.route("/dir/", .redirect(to: location))
@@ -52,7 +52,7 @@ import Testing
         #expect(server.requests.allSatisfy { $0.target == "/dir/?start" })
     }
 
-    @Test func `a fragment is inherited as it is`() throws {
+    @Test func `a fragment is inherited unchanged`() throws {
         server.redirect("/a", to: "/b?%20 ")
         server.route("/b", .text("there"))
         let heard = try #require(load(server.url("/a#%20é%")))

@@ -49,7 +49,7 @@ import Testing
         #expect(server.totalConnectionCount == 1)
     }
 
-    @Test func `headers arrive as they are`() throws {
+    @Test func `headers arrive unchanged`() throws {
         var request = URLRequest(url: server.url("/echo"))
         request.allHTTPHeaderFields = ["X-Empty": "", "X-Tab": "a\tb", "X-Name": "é", "User-Agent": "me/1"]
         let received = try echo(request)

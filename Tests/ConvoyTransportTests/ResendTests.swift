@@ -49,7 +49,7 @@ import Testing
         #expect(count("/drop") == 1)
     }
 
-    @Test func `an idempotent request is sent again, as often as it takes over the life of a program`() throws {
+    @Test func `an idempotent request is sent again, any number of times in the life of a program`() throws {
         let drops = Mutex(false)
         server.route("GET", "/flaky") { _ in
             let drop = drops.withLock { drops in
@@ -66,7 +66,7 @@ import Testing
         #expect(count("/flaky") == 40)
     }
 
-    @Test func `an expectation that fails leads to the request without it, and one response`() throws {
+    @Test func `after a 417 the request is sent without Expect, with one response`() throws {
         server.route("POST", "/expect", options: .answersEarly) { request in
             request.headers["Expect"] == nil
                 ? .text("taken") : .raw("HTTP/1.1 417 Expectation Failed\r\nContent-Length: 2\r\n\r\nno")
@@ -92,7 +92,7 @@ import Testing
         #expect(server.requests.isEmpty)
     }
 
-    @Test func `a delegate that is called back from a lifted pause may start another transfer`() throws {
+    @Test func `a delegate that is called while a pause is lifted may start another transfer`() throws {
         server.route("GET", "/big", .pattern(count: 1 << 20))
         let second = Collector()
         let phase = Mutex(0)

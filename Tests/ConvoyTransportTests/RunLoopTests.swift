@@ -79,7 +79,7 @@ import Testing
     }
 
     @Test(arguments: PollerKind.allCases)
-    func `a timer that sets itself again at once keeps nothing from its turn`(kind: PollerKind) throws {
+    func `a timer that sets itself again at once does not starve other work`(kind: PollerKind) throws {
         let running = try Running(kind)
         let loop = running.loop
         let ran = DispatchSemaphore(value: 0)
@@ -150,7 +150,7 @@ import Testing
     }
 
     @Test(arguments: PollerKind.allCases)
-    func `a number that is no descriptor is an error and watches nothing`(kind: PollerKind) throws {
+    func `a number that is not a descriptor is an error and nothing is watched`(kind: PollerKind) throws {
         let running = try Running(kind)
         let loop = running.loop
         let failures = Mutex(0)
@@ -170,7 +170,7 @@ import Testing
         #expect(running.stop())
     }
 
-    @Test func `more ready descriptors than one call reports are all heard`() throws {
+    @Test func `more ready descriptors than one call reports are all handled`() throws {
         let count = 400
         ProcessMeters.raiseDescriptorLimit()
         let running = try Running(.best)
@@ -204,7 +204,7 @@ import Testing
 
     /// A signal only ends the system's wait early.
     @Test(arguments: PollerKind.allCases)
-    func `a signal does not end the loop nor lose an event`(kind: PollerKind) throws {
+    func `a signal neither ends the loop nor loses an event`(kind: PollerKind) throws {
         signal(SIGUSR2) { _ in }
         let running = try Running(kind)
         let loop = running.loop
@@ -286,7 +286,7 @@ import Testing
         }
     }
 
-    @Test func `a thread that nobody uses any more ends and gives its descriptors back`() throws {
+    @Test func `an unused thread ends and closes its descriptors`() throws {
         let server = try TestServer()
         server.route("GET", "/", .text("x"))
         do {
@@ -296,7 +296,7 @@ import Testing
         try server.wait(timeout: 100) { $0.openConnectionCount == 0 }
     }
 
-    @Test func `receiving can be held back and goes on`() throws {
+    @Test func `receiving can be paused and resumed`() throws {
         let server = try TestServer()
         server.servePattern(count: 5_000_000, at: "/data")
         let held = DispatchSemaphore(value: 0)

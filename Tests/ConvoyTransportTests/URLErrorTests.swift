@@ -8,7 +8,7 @@ import Testing
 @Suite struct URLErrorTests {
     private let url = URL(string: "http://example.com/")
 
-    @Test func `every result has a code the URL and words`() throws {
+    @Test func `every result becomes an error with a code, the URL and a description`() throws {
         for number in 1..<UInt32(CURL_LAST.rawValue) {
             let error = URLError(curl: CURLcode(number), systemError: 0, text: "", url: url)
             #expect(error.userInfo[NSURLErrorFailingURLErrorKey] as? URL == url)
@@ -39,7 +39,7 @@ import Testing
         #expect(URLError.code(for: result, systemError: system) == expected)
     }
 
-    @Test func `libcurl's own words win over the general ones`() {
+    @Test func `libcurl's own message is preferred to the general one`() {
         let error = URLError(curl: CURLE_COULDNT_CONNECT, systemError: 0, text: "Connection refused by gate", url: url)
         #expect(error.userInfo[NSLocalizedDescriptionKey] as? String == "Connection refused by gate")
     }

@@ -45,13 +45,13 @@ import Testing
         #expect(heard.isFinished && heard.text == "body" && heard.heads.count == 1)
     }
 
-    @Test func `a switch of protocols that nobody asked for is an error`() throws {
+    @Test func `an unrequested switch of protocols is an error`() throws {
         let heard = try heard(.raw("HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nbody"))
         #expect(heard.error?.code == .badServerResponse)
         #expect(heard.heads.isEmpty && heard.body.isEmpty)
     }
 
-    @Test func `a part that nobody asked for is an error, and one that was asked for is not`() throws {
+    @Test func `a 206 is an error unless a range was requested`() throws {
         let part = TestServer.Response.text("part", status: 206).header("Content-Range", "bytes 0-3/10")
         let unasked = try heard(part)
         #expect(unasked.error?.code == .badServerResponse)
@@ -60,7 +60,7 @@ import Testing
         #expect(asked.isFinished && asked.text == "part")
     }
 
-    @Test func `a line in the trailers that looks like a head is no head`() throws {
+    @Test func `a line in the trailers that looks like a head is not one`() throws {
         let heard = try heard(
             .raw(
                 "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n"
@@ -69,7 +69,7 @@ import Testing
         #expect(heard.text == "ok" && heard.redirects.isEmpty)
     }
 
-    @Test func `a head that libcurl cannot read is the server's mistake`() throws {
+    @Test func `a head that libcurl cannot read is a bad server response`() throws {
         let heard = try heard(.raw("HTTP/1.1 200 OK\r\n Content-Length: 5\r\nContent-Length: 2\r\n\r\nok"))
         #expect(heard.error?.code == .badServerResponse)
     }
@@ -109,7 +109,7 @@ import Testing
         #expect(try heard(interim(40)).error?.code == .badServerResponse)
     }
 
-    @Test func `a field that is too long for libcurl says so`() throws {
+    @Test func `a field that is too long for libcurl is reported as such`() throws {
         let heard = try heard(
             .raw("HTTP/1.1 200 OK\r\nX: \(String(repeating: "x", count: 150_000))\r\nContent-Length: 2\r\n\r\nok"))
         let error = try #require(heard.error)
@@ -117,7 +117,7 @@ import Testing
         #expect("\(error.userInfo[NSLocalizedDescriptionKey] ?? "")".contains("100 KB"))
     }
 
-    @Test func `a head that comes a line now and then is given up`() throws {
+    @Test func `a head that arrives too slowly times out`() throws {
         let lines = (0..<400).map { "X-\($0): v\r\n" }.joined()
         let heard = try heard(
             .raw("HTTP/1.1 200 OK\r\n\(lines)Content-Length: 2\r\n\r\nok").bandwidth(bytesPerSecond: 400), timeout: 0.5)
@@ -144,7 +144,7 @@ import Testing
     }
 
     @Test(arguments: ["gzip, chunked", "gzip", "xchunked", "chunked, identity"])
-    func `a transfer coding that nobody asked for is an error`(coding: String) throws {
+    func `an unrequested transfer coding is an error`(coding: String) throws {
         let heard = try heard(
             .raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: \(coding)\r\n\r\n2\r\nok\r\n0\r\n\r\n"))
         // The other one if libcurl detects it itself, as 8.14 does.
@@ -153,14 +153,14 @@ import Testing
         #expect(heard.body.isEmpty)
     }
 
-    @Test func `a length beside chunks does not count`() throws {
+    @Test func `a Content-Length beside chunks is ignored`() throws {
         let heard = try heard(
             .raw("HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"))
         #expect(heard.isFinished && heard.text == "ok")
         #expect(heard.heads.first?.contentLength == nil)
     }
 
-    @Test func `a response that nobody has asked for is not the one to the next request`() throws {
+    @Test func `an unsolicited response is not taken for that to the next request`() throws {
         let first = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfirst"
         for answer in ["HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil", "H", "\r\n\r\n"] {
             let gate = TestServer.Gate()
@@ -174,7 +174,7 @@ import Testing
         }
     }
 
-    @Test func `chunks beside a length of zero are a body or an error, and no empty body`() throws {
+    @Test func `chunks beside a length of zero are a body or an error, not an empty body`() throws {
         let head = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n"
         for delay in [0, 0.05] {
             for _ in 0..<5 {

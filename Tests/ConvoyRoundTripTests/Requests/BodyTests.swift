@@ -85,7 +85,7 @@ import Testing
         #expect(echo.form == ["own": "body"])
     }
 
-    @Test func `a file that grew after it was added is an error and no corrupt body`() async throws {
+    @Test func `a file that grew after it was added is an error and not a corrupt body`() async throws {
         let file = try directory.write(Data("short".utf8), to: "file.txt")
         let operation = try manager.makeMultipartOperation("post") { try $0.appendPart(fileURL: file, name: "file") }
         try Data("longer than before".utf8).write(to: file)
@@ -94,7 +94,7 @@ import Testing
         #expect(operation.response == nil)
     }
 
-    @Test func `a form is sent again to where it is redirected`() async throws {
+    @Test func `a form is sent again after a redirect`() async throws {
         let file = try directory.write(bytes, to: "file.bin")
         let operation = try manager.makeMultipartOperation(
             "redirect-to?url=/anything&status_code=307", parameters: ["a": "b"]
@@ -131,7 +131,7 @@ import Testing
         }
     }
 
-    @Test func `progress tells of every byte of the body`() async throws {
+    @Test func `progress counts every byte of the body`() async throws {
         let operation = try manager.makeMultipartOperation("post") { form in
             form.appendPart(fileData: bytes, name: "file", fileName: "file.bin", mimeType: "application/octet-stream")
         }

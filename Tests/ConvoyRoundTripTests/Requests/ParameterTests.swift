@@ -24,14 +24,14 @@ import Testing
         "pi": "3.5", "text": .string(awkward), "empty": "",
     ]
 
-    @Test func `a nested form decodes back to what went in`() async throws {
+    @Test func `a nested form decodes back to its parameters`() async throws {
         let echo: Echo = try await manager.post("post", parameters: Self.nested)
         #expect(echo.form == Self.flat)
         #expect(echo.header("Content-Type") == "application/x-www-form-urlencoded")
         #expect(echo.args.isEmpty && echo.data == "")
     }
 
-    @Test func `a nested query decodes back to what went in`() async throws {
+    @Test func `a nested query decodes back to its parameters`() async throws {
         let echo: Echo = try await manager.get("get?first=1#fragment", parameters: Self.nested)
         var expected = Self.flat
         expected["first"] = "1"

@@ -23,7 +23,7 @@ import Testing
         #expect(accepted.contains(encoding))
     }
 
-    @Test func `text of the whole of Unicode is itself`() async throws {
+    @Test func `text from all of Unicode arrives unchanged`() async throws {
         manager.responseSerializer = StringResponseSerializer()
         let operation = try await manager.response(.get, "encoding/utf8")
         let text = try #require(operation.responseObject as? String)
@@ -86,13 +86,13 @@ import Testing
         #expect(titles == ["Wake up to WonderWidgets!", "Overview"])
     }
 
-    @Test func `a page is no XML by its type`() async throws {
+    @Test func `an HTML page is not XML by its content type`() async throws {
         manager.responseSerializer = XMLDocumentResponseSerializer()
         let (_, error) = try await manager.failure(.get, "html")
         #expect((error as NSError?)?.code == NSURLErrorCannotDecodeContentData)
     }
 
-    @Test func `one of several serializers takes the response`() async throws {
+    @Test func `one of several serializers parses the response`() async throws {
         let both = CompoundResponseSerializer([JSONResponseSerializer(), XMLDocumentResponseSerializer()])
         let json = try await manager.send(.get, "json") { $0.responseSerializer = both }
         #expect(json.responseObject is [String: Any])
@@ -104,7 +104,7 @@ import Testing
         ("png", "image/png", "pig_icon.png"), ("jpeg", "image/jpeg", "jackal.jpg"),
         ("webp", "image/webp", "wolf_1.webp"), ("svg", "image/svg+xml", "svg_logo.svg"),
     ])
-    func `an image is its bytes and its type`(kind: String, type: String, file: String) async throws {
+    func `an image arrives as its bytes with its type`(kind: String, type: String, file: String) async throws {
         var serializer = HTTPResponseSerializer()
         serializer.acceptableContentTypes = [type]
         manager.responseSerializer = serializer
@@ -126,7 +126,7 @@ import Testing
         #expect(object["X-Twice"] as? [String] == ["one", "two"])
     }
 
-    @Test func `a page of links leads to its pages`() async throws {
+    @Test func `the links of a page can be followed`() async throws {
         manager.responseSerializer = StringResponseSerializer()
         let page = try await manager.response(.get, "links/5")
         #expect(page.response?.url?.path == "/links/5/0")

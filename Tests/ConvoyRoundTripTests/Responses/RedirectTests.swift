@@ -63,7 +63,7 @@ import Testing
         #expect(put.method == (status == 303 ? "GET" : "PUT"))
     }
 
-    @Test func `credentials stay behind on the way to another host`() async throws {
+    @Test func `credentials are not sent on a redirect to another host`() async throws {
         let port = try Shared.httpbin().port
         let target = "http://localhost:\(port)/anything"
         let echo: Echo = try await manager.get(

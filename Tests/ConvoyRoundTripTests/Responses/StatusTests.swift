@@ -13,7 +13,7 @@ import Testing
 
     // A 206 without a range request is an error.
     @Test(arguments: [200, 201, 202, 203, 204, 205, 226, 299])
-    func `every success is one`(status: Int) async throws {
+    func `every success status succeeds`(status: Int) async throws {
         let operation = try await manager.response(.get, "status/\(status)")
         #expect(operation.statusCode == status && operation.error == nil)
         #expect(operation.responseObject == nil && operation.responseData?.isEmpty != false)
@@ -38,12 +38,12 @@ import Testing
     }
 
     @Test(arguments: ["POST", "PUT", "PATCH", "DELETE"])
-    func `a status is that of every verb`(verb: String) async throws {
+    func `a status is the same for every verb`(verb: String) async throws {
         let (operation, error) = try await manager.failure(HTTPMethod(verb), "status/503", parameters: ["a": "b"])
         #expect(operation.statusCode == 503 && (error as NSError?)?.code == NSURLErrorBadServerResponse)
     }
 
-    @Test func `the parsed body of an error is beside it`() async throws {
+    @Test func `the parsed body of an error response comes with the error`() async throws {
         let (operation, error) = try await manager.failure(.get, "status/406")
         let message = "Client did not request a supported media type."
         #expect((operation.responseObject as? [String: Any])?["message"] as? String == message)
@@ -53,7 +53,7 @@ import Testing
         #expect(data == operation.responseData && data?.isEmpty == false)
     }
 
-    @Test func `the text of an error is beside it`() async throws {
+    @Test func `the text of an error response comes with the error`() async throws {
         let (operation, error) = try await manager.failure(.get, "status/418") { operation in
             operation.responseSerializer = StringResponseSerializer()
         }
@@ -62,7 +62,7 @@ import Testing
         #expect(operation.response?.value(forHTTPHeaderField: "X-More-Info") == "http://tools.ietf.org/html/rfc2324")
     }
 
-    @Test func `a page is not taken for JSON`() async throws {
+    @Test func `an HTML page is not taken for JSON`() async throws {
         let (operation, error) = try await manager.failure(.get, "html")
         let failure = try #require(error as NSError?)
         #expect(failure.code == NSURLErrorCannotDecodeContentData)
@@ -71,7 +71,7 @@ import Testing
         #expect(operation.responseObject == nil && operation.responseString?.contains("Herman Melville") == true)
     }
 
-    @Test func `a page that is an error has both errors in a chain`() async throws {
+    @Test func `an HTML error page gives both errors in a chain`() async throws {
         let (_, error) = try await manager.failure(.get, "nowhere")
         let failure = try #require(error as NSError?)
         #expect(failure.code == NSURLErrorBadServerResponse)

@@ -43,7 +43,7 @@ import Testing
         #expect(secondsSince(start) >= 0.5)
     }
 
-    @Test func `a delay shorter than the timeout is none`() async throws {
+    @Test func `a delay shorter than the timeout does not time out`() async throws {
         var serializer = HTTPRequestSerializer()
         serializer.timeoutInterval = 30
         manager.requestSerializer = serializer
@@ -87,7 +87,7 @@ import Testing
         #expect(secondsSince(start) >= 0.5)
     }
 
-    @Test func `a range is that part`() async throws {
+    @Test func `a range gives that part`() async throws {
         manager.responseSerializer = HTTPResponseSerializer()
         let part = try await manager.send(.get, "range/1000", headers: ["Range": "bytes=100-199"])
         #expect(part.statusCode == 206 && part.responseData == Self.alphabet(100..<200))
@@ -100,7 +100,7 @@ import Testing
 
     /// httpbin's ETag has no quotes and is thus no entity tag (RFC 9110, section 8.8.3): nothing proves that two parts
     /// belong together, and the engine fetches the whole again rather than put them together.
-    @Test func `a body that is paused in its middle is whole in the end`() async throws {
+    @Test func `a body that is paused in its middle arrives whole`() async throws {
         let size = 102_400
         let operation = try manager.makeOperation(.get, "range/\(size)?duration=2&chunk_size=1024")
         operation.responseSerializer = HTTPResponseSerializer()
@@ -119,7 +119,7 @@ import Testing
         #expect(operation.statusCode == 200 && operation.responseData == Self.alphabet(0..<size))
     }
 
-    @Test func `a transfer that is cancelled in its middle leaves the manager at work`() async throws {
+    @Test func `a manager works on after a transfer is cancelled in its middle`() async throws {
         let operation = try manager.makeOperation(.get, "drip?numbytes=100&duration=30")
         operation.responseSerializer = HTTPResponseSerializer()
         operation.downloadProgressHandler = { [unowned operation] _, _, _ in operation.cancel() }

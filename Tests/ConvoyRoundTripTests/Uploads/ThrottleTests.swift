@@ -37,7 +37,7 @@ struct ThrottleTests {
         #expect(request.body.range(of: PatternBytes.data(count: 90_000)) != nil)
     }
 
-    @Test func `others go on while an upload pauses`() async throws {
+    @Test func `other transfers go on while an upload pauses`() async throws {
         // An hour of pauses, if nobody ended it.
         let slow = try upload(60_000, packetSize: 1_000, delay: 60)
         manager.enqueue(slow)

@@ -55,7 +55,7 @@ import Testing
         QueryStringStyle.brackets, .indices.booleans(.literal), .noBrackets.dates(.iso8601),
         .dots.dates(.secondsSince1970),
     ])
-    func `every query decodes back to what went in`(style: QueryStringStyle) throws {
+    func `every query decodes back to its parameters`(style: QueryStringStyle) throws {
         var random = RandomParameters(seed: 1)
         let decoder = QueryDecoder(nesting: style.nesting)
         for number in 0..<25_000 {
@@ -76,7 +76,7 @@ import Testing
         }
     }
 
-    @Test func `a query in a URL is the query that was made`() throws {
+    @Test func `a query in a URL is the encoded one`() throws {
         var random = RandomParameters(seed: 5)
         let serializer = HTTPRequestSerializer()
         for _ in 0..<2_000 {

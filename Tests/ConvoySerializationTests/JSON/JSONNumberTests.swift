@@ -8,7 +8,7 @@ import Testing
         "", "+1", ".5", "5.", "01", "-01", "00", "1e", "1e+", "-", "--1", "1 ", " 1", "1,5", "0x10", "NaN", "Infinity",
         "1_000", "١", "1e1.5",
     ])
-    func `a text that is no number in JSON makes none`(text: String) {
+    func `a text that is not a JSON number makes none`(text: String) {
         #expect(JSONNumber(text) == nil)
     }
 

@@ -13,7 +13,7 @@ import Testing
         ("/foo", #"["bar","baz"]"#), ("/foo/0", #""bar""#), ("/foo/1", #""baz""#), ("/", "0"), ("/a~1b", "1"),
         ("/c%d", "2"), ("/e^f", "3"), ("/g|h", "4"), ("/i\\j", "5"), ("/k\"l", "6"), ("/ ", "7"), ("/m~0n", "8"),
     ])
-    func `the examples of the RFC lead where it says`(text: String, value: String) throws {
+    func `the examples of the RFC resolve as it says`(text: String, value: String) throws {
         let pointer = try #require(JSONPointer(text))
         let tree = try JSON(parsing: document)
         #expect(tree[pointer]?.description == value)
@@ -25,14 +25,14 @@ import Testing
         "/foo/2", "/foo/-", "/foo/-1", "/foo/01", "/foo/+1", "/foo/1e0", "/foo/٠", "/foo/", "/foo/bar", "/bar",
         "/foo/0/x", "//", "/foo/99999999999999999999", "/m~01n",
     ])
-    func `a pointer to nothing leads nowhere`(text: String) throws {
+    func `a pointer to nothing gives nil`(text: String) throws {
         let pointer = try #require(JSONPointer(text))
         #expect(try JSON(parsing: document)[pointer] == nil)
         #expect(JSONParser.position(of: pointer, in: document) == nil)
     }
 
     @Test(arguments: ["foo", "/~", "/~2", "/a~", "#/foo", " /foo", "/~~0"])
-    func `a text that is no pointer makes none`(text: String) {
+    func `a text that is not a pointer makes none`(text: String) {
         #expect(JSONPointer(text) == nil)
     }
 

@@ -30,7 +30,7 @@ import Testing
         ("1.", 1, 1), ("1e", 1, 1), ("1e+", 1, 1), ("-", 1, 1), ("-01", 1, 1), ("0x1", 1, 2), ("NaN", 1, 1),
         ("[1]]", 1, 4), ("{\"a\":1,\"a\":2}", 1, 8), ("'a'", 1, 1), ("/**/1", 1, 1), ("\u{FEFF}\u{FEFF}1", 1, 4),
     ])
-    func `what is no JSON is an error with its place`(text: String, line: Int, column: Int) {
+    func `invalid JSON is an error with its place`(text: String, line: Int, column: Int) {
         #expect {
             try parse(text)
         } throws: { error in
@@ -39,7 +39,7 @@ import Testing
         }
     }
 
-    @Test func `bytes that are no UTF-8 are an error`() {
+    @Test func `bytes that are not UTF-8 are an error`() {
         for body in [[0x22, 0xC3, 0x22], [0x22, 0xED, 0xA0, 0x80, 0x22], [0x22, 0xC0, 0xAF, 0x22], [0xFF]] as [[UInt8]] {
             #expect(throws: JSONSyntaxError.self) { try JSON(parsing: Data(body)) }
         }

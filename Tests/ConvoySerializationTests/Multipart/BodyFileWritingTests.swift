@@ -50,7 +50,7 @@ import Testing
         #expect(FileManager.default.fileExists(atPath: file.path))
     }
 
-    @Test func `a failure leaves the old file and nothing else`() async throws {
+    @Test func `a failure leaves only the old file`() async throws {
         let directory = try TemporaryDirectory()
         let file = try directory.write(bytes("old"), to: "body")
         let source = try directory.write(Data(count: 1000), to: "source")
@@ -66,7 +66,7 @@ import Testing
         #expect(try FileManager.default.contentsOfDirectory(atPath: directory.url.path).sorted() == ["body", "source"])
     }
 
-    @Test func `a place that cannot be written is the system's error`() async throws {
+    @Test func `a place that cannot be written to gives the system's error`() async throws {
         let file = URL(fileURLWithPath: "/nonexistent/directory/body")
         let request = try request()
         let error = await #expect(throws: NSError.self) {
@@ -101,7 +101,7 @@ import Testing
         #expect(try FileManager.default.contentsOfDirectory(atPath: directory.url.path).isEmpty)
     }
 
-    @Test func `a request without a stream and a URL that is no file are errors at once`() throws {
+    @Test func `a request without a stream and a URL that is not a file are errors at once`() throws {
         let plain = URLRequest(url: exampleURL)
         let request = try request()
         #expect(
@@ -112,7 +112,7 @@ import Testing
         )
     }
 
-    @Test func `a cancelled task stops the writing and leaves nothing`() async throws {
+    @Test func `a cancelled task stops the writing and leaves no file`() async throws {
         let directory = try TemporaryDirectory()
         let file = directory.url.appendingPathComponent("body")
         let request = try request()

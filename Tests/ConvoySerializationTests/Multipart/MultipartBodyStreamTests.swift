@@ -16,7 +16,7 @@ import Testing
         return stream.read(&buffer, maxLength: count)
     }
 
-    @Test func `its states are those of a stream, and its error can always be asked for`() throws {
+    @Test func `it has the states of a stream, and its error can be read in each`() throws {
         let stream = try stream { $0.appendPart(formData: bytes("v"), name: "n") }
         #expect(stream.streamStatus == .notOpen)
         #expect(stream.streamError == nil)
@@ -106,7 +106,7 @@ import Testing
         #expect(reason(stream.streamError as NSError?) == .unusableFile)
     }
 
-    @Test func `a file that is gone is the system's error`() throws {
+    @Test func `a missing file gives the system's error`() throws {
         let directory = try TemporaryDirectory()
         let file = try directory.write(bytes("x"), to: "f")
         let stream = try stream { try $0.appendPart(fileURL: file, name: "f") }
@@ -133,7 +133,7 @@ import Testing
         #expect(text(data)?.contains("\r\n\r\nabcd\r\n--") == true)
     }
 
-    @Test func `throttling is told, and bounds every read, also across parts`() throws {
+    @Test func `throttling is reported, and limits every read, also across parts`() throws {
         let stream = try stream { form in
             for index in 0..<20 { form.appendPart(formData: Data(count: 100), name: "n\(index)") }
             form.throttleBandwidth(packetSize: 64, delay: 0.25)

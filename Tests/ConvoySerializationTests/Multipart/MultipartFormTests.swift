@@ -104,7 +104,7 @@ import Testing
             seen.allSatisfy { $0.hasPrefix("Boundary+") && $0.count == 25 && $0.dropFirst(9).allSatisfy(\.isHexDigit) })
     }
 
-    @Test func `without parts the request is as without a form`() throws {
+    @Test func `without parts the request is the same as without a form`() throws {
         let plain = try request()
         #expect(plain.httpBodyStream == nil)
         #expect(plain.httpBody == Data())
@@ -124,7 +124,7 @@ import Testing
         #expect(body.contains("; name=\"\(name)\"; filename=\"\(fileName)\"\r\nContent-Type: a/b\r\n\r\n"))
     }
 
-    @Test func `what would break out of a part's headers is an error`() {
+    @Test func `a value that would break out of a part's headers is an error`() {
         let failures = [
             failure {
                 try request { $0.appendPart(fileData: Data(), name: "n", fileName: "f", mimeType: "a/b\r\nX: 1") }
@@ -153,7 +153,7 @@ import Testing
         #expect(reason(error) == .invalidMethod)
     }
 
-    @Test func `a URL that is no readable file is an error`() throws {
+    @Test func `a URL that is not a readable file is an error`() throws {
         let directory = try TemporaryDirectory()
         var form = MultipartFormData()
         let web = failure { try form.appendPart(fileURL: exampleURL, name: "n") }

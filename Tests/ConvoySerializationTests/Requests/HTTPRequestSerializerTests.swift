@@ -26,7 +26,7 @@ import Testing
         ("http://a/b?#", "http://a/b?k=v#"),
         ("http://a/b?x=%20+&y=%5B1%5D", "http://a/b?x=%20+&y=%5B1%5D&k=v"),
     ])
-    func `a query joins what is there and stays before the fragment`(base: String, expected: String) throws {
+    func `a query is appended to the existing one, before the fragment`(base: String, expected: String) throws {
         #expect(try address(base, ["k": "v"]) == expected)
     }
 
@@ -64,13 +64,13 @@ import Testing
         #expect(serializer.queryStringSerialization == nil)
     }
 
-    @Test func `a query of one's own is repaired and what was escaped stays as it was`() throws {
+    @Test func `a custom query is repaired and its escapes stay as they are`() throws {
         var serializer = serializer
         serializer.queryStringSerialization = { _, _ in "q=a b%20c%&é=[#]" }
         #expect(try address("http://a/b?x=%20", [:], serializer) == "http://a/b?x=%20&q=a%20b%20c%25&%C3%A9=%5B%23%5D")
     }
 
-    @Test func `what that closure throws reaches the caller as it is`() {
+    @Test func `what that closure throws reaches the caller unchanged`() {
         struct Mine: Error {}
         var serializer = serializer
         serializer.queryStringSerialization = { _, _ in throw Mine() }
@@ -94,13 +94,13 @@ import Testing
         #expect(request.value(forHTTPHeaderField: "Content-Type") == "application/x-www-form-urlencoded")
     }
 
-    @Test func `a type that is there is kept`() throws {
+    @Test func `an existing content type is kept`() throws {
         let request = try serializer.request(
             method: .put, url: exampleURL, parameters: ["a": 1], headers: ["content-type": "text/x-mine"])
         #expect(request.value(forHTTPHeaderField: "Content-Type") == "text/x-mine")
     }
 
-    @Test func `a form is in the serializer's encoding, and an error where that cannot be`() throws {
+    @Test func `a form is in the serializer's encoding, or an error if it cannot be`() throws {
         var serializer = serializer
         serializer.queryStringSerialization = { _, _ in "k=é" }
         serializer.stringEncoding = .isoLatin1

@@ -38,7 +38,7 @@ import Testing
         #expect(request.httpBody == nil)
     }
 
-    @Test func `what JSON has no word for is written as text`() throws {
+    @Test func `types that JSON lacks are written as text`() throws {
         let date = Parameter(Date(timeIntervalSince1970: 1.5))
         #expect(
             try body(["d": .data(Data([1, 2, 3])), "s": .set([2, 1]), "t": date])
@@ -54,7 +54,7 @@ import Testing
         arguments: [
             ["x": .double(.nan)], ["x": [.double(-.infinity)]], ["t": .date(.distantFuture + 1e14)], "text", 1, .null,
         ] as [Parameter])
-    func `what is no JSON is an error`(parameters: Parameter) {
+    func `a value that JSON cannot hold is an error`(parameters: Parameter) {
         let error = failure { try body(parameters) }
         #expect(error?.domain == "com.alamofire.error.serialization.request")
         #expect(error?.code == -1016)

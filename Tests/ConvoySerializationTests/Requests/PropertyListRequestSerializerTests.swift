@@ -38,7 +38,7 @@ import Testing
             ["a": .null], ["a": .unsignedInteger(.max)], ["a": .double(.nan)], ["a": "\u{1}"], ["\0": 1],
             ["a": .date(.init(timeIntervalSince1970: .infinity))],
         ] as [Parameter])
-    func `what is no property list is an error`(parameters: Parameter) {
+    func `a value that is not a property list is an error`(parameters: Parameter) {
         let error = failure {
             try PropertyListRequestSerializer().request(method: .post, url: exampleURL, parameters: parameters)
         }

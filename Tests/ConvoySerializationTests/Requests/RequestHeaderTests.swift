@@ -15,7 +15,7 @@ import Testing
             .value(forHTTPHeaderField: name)
     }
 
-    @Test func `languages are weighted down to a half`() {
+    @Test func `languages have weights down to a half`() {
         #expect(DefaultHeaders.acceptLanguage(["en", "fr"]) == "en;q=1, fr;q=0.9")
         #expect(
             DefaultHeaders.acceptLanguage(["a", "b", "c", "d", "e", "f", "g"])
@@ -73,7 +73,7 @@ import Testing
         #expect(post.value(forHTTPHeaderField: "Content-Type") == nil)
     }
 
-    @Test func `a header in two spellings is an error, and not a matter of chance`() throws {
+    @Test func `a header in two spellings is an error`() throws {
         let both: [[String: String?]] = [
             ["Content-Type": "application/json", "content-type": "text/plain"], ["X-A": "1", "x-a": "1"],
             ["Accept": nil, "ACCEPT": "text/html"],
@@ -134,7 +134,7 @@ import Testing
     }
 
     @Test(arguments: ["", "a b", "a:", "é", "a\r\n", "(x)"])
-    func `a name that is no token is an error`(name: String) {
+    func `a name that is not a token is an error`(name: String) {
         var serializer = HTTPRequestSerializer()
         serializer.setValue("1", forHTTPHeaderField: name)
         #expect(reason(failure { try field("X", serializer) }) == .invalidHeaderName)
@@ -142,7 +142,7 @@ import Testing
     }
 
     @Test(arguments: ["", "GE T", "GET\r\nX: 1", "PÖST", "a/b"])
-    func `a method that is no token is an error`(method: String) {
+    func `a method that is not a token is an error`(method: String) {
         for serializer in [HTTPRequestSerializer(), JSONRequestSerializer()] as [any URLRequestSerialization] {
             let error = failure { try serializer.request(method: HTTPMethod(method), url: exampleURL) }
             #expect(reason(error) == .invalidMethod)

@@ -17,13 +17,13 @@ import Testing
         #expect(try object("<plist><string>x</string></plist>", "application/x-plist") as? String == "x")
     }
 
-    @Test func `when none makes one, the body is the object`() throws {
+    @Test func `if none makes one, the body is the object`() throws {
         #expect(try object("hello", "text/html") as? Data == bytes("hello"))
         #expect(try object("[1", "application/json") as? Data == bytes("[1"))
         #expect(try CompoundResponseSerializer([]).responseObject(for: nil, data: bytes("x")) as? Data == bytes("x"))
     }
 
-    @Test func `no content is success with nothing`() throws {
+    @Test func `no content is success with no object`() throws {
         #expect(try object("", "application/json", 204) == nil)
         #expect(try serializer.responseObject(for: response(204), data: nil) == nil)
     }
@@ -34,7 +34,7 @@ import Testing
         #expect(error?.serializedResponseObject as? [String: Int] == ["why": 1])
     }
 
-    @Test func `an error response that none can parse is an error with its raw body`() {
+    @Test func `an error response that no serializer can parse is an error with its raw body`() {
         let error = failure { try object("<html>", "text/html", 404) }
         #expect(error?.code == -1011)
         #expect(error?.serializedResponseObject as? Data == bytes("<html>"))

@@ -24,19 +24,19 @@ import Testing
         #expect(try user(#"{"id":1,"first_name":"Ada"}"#) as? User == User(id: 1, firstName: "Ada"))
     }
 
-    @Test func `no content is success with nothing`() throws {
+    @Test func `no content is success with no object`() throws {
         #expect(try user("", 204) == nil)
         #expect(try user(" ") == nil)
         #expect(try serializer.value(for: response(200), data: nil) == nil)
     }
 
-    @Test func `what does not fit is the decoder's own error`() {
+    @Test func `a body that does not fit gives the decoder's own error`() {
         #expect(throws: DecodingError.self) { try user(#"{"id":"one"}"#) }
         #expect(throws: DecodingError.self) { try user("nonsense") }
         #expect(failure { try user("[1,]") }?.code == 3840)
     }
 
-    @Test func `an error response is the validation error, whatever its body is`() {
+    @Test func `an error response gives the validation error, whatever its body is`() {
         let fitting = failure { try user(#"{"id":1,"first_name":"Ada"}"#, 409) }
         #expect(fitting?.code == -1011)
         #expect(fitting?.serializedResponseObject as? User == User(id: 1, firstName: "Ada"))

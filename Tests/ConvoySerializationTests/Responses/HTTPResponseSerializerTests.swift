@@ -41,7 +41,7 @@ import Testing
         (199, "informational"), (300, "multiple choices"), (304, "not modified"), (399, "redirected"),
         (401, "unauthorized"), (418, "client error"), (500, "internal server error"), (599, "server error"),
     ])
-    func `the status is told in Apple's words`(status: Int, words: String) throws {
+    func `a status is described in Apple's words`(status: Int, words: String) throws {
         let error = failure { try serializer().validate(response(status), data: nil) }
         #expect(error?.localizedDescription == "Request failed: \(words) (\(status))")
         #expect(error?.userInfo[URLResponseSerializationErrorKey.data] == nil)

@@ -28,12 +28,12 @@ import Testing
     }
 
     @Test(arguments: [204, 205])
-    func `a status without content is success with nothing, whatever follows it`(status: Int) throws {
+    func `a status without content is success with no object, whatever follows it`(status: Int) throws {
         #expect(try parse(nil, status: status) == nil)
         #expect(try parse(bytes("junk"), status: status) == nil)
     }
 
-    @Test func `no body and a single space are success with nothing`() throws {
+    @Test func `no body and a single space are success with no object`() throws {
         #expect(try parse(nil) == nil)
         #expect(try parse(Data()) == nil)
         #expect(try parse(bytes(" ")) == nil)
@@ -43,7 +43,7 @@ import Testing
     @Test(arguments: [
         "[1", "{\"a\":}", "nonsense", "[1,]", "{\"a\":1, }", "[1 , \n]", "[NaN]", "[01]", "1", "\"text\"",
     ])
-    func `what is no JSON is an error`(body: String) {
+    func `malformed JSON is an error`(body: String) {
         let error = failure { try parse(bytes(body)) }
         #expect(error?.domain == NSCocoaErrorDomain)
         #expect(error?.code == 3840)

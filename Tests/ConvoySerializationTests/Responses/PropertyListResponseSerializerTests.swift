@@ -40,7 +40,7 @@ import Testing
         }
     }
 
-    @Test func `success with nothing`() throws {
+    @Test func `success with no object`() throws {
         #expect(try parse(nil) == nil)
         #expect(try parse(Data()) == nil)
         #expect(try parse(bytes(" ")) == nil)
@@ -77,7 +77,7 @@ import Testing
         #expect(failure { try parse(binary(objects)) }?.code == 3840)
     }
 
-    @Test func `a list that would grow without measure is an error at once`() {
+    @Test func `a list that would expand without limit is an error at once`() {
         var levels: [[UInt8]] = []
         for level in 1...12 as ClosedRange<UInt8> {
             levels.append([0xAA] + Array(repeating: [0, level], count: 10).joined())
@@ -89,7 +89,7 @@ import Testing
         #expect(limit(error) == .expansion)
     }
 
-    @Test func `objects that share one long array are charged for each look at it`() {
+    @Test func `a long array that objects share counts for each of them`() {
         // The root refers to 100,000 objects, which are all the same array of 100,000 references to a true.
         let count = 100_000
         func array(_ references: [UInt8]) -> [UInt8] { [0xAF, 0x12] + big(count, 4) + references }
@@ -103,7 +103,7 @@ import Testing
     }
 
     @Test(arguments: [0x4F, 0x5F] as [UInt8])
-    func `bytes and text that are repeated are charged by their length`(marker: UInt8) {
+    func `repeated bytes and text count by their length`(marker: UInt8) {
         // Foundation copies them for every reference: 100 MB of bytes take it five seconds.
         let array = [0xAF, 0x12] + big(1_000, 4) + repeatElement([0, 1], count: 1_000).joined()
         let long = [marker, 0x12] + big(100_000, 4) + [UInt8](repeating: 65, count: 100_000)

@@ -18,14 +18,14 @@ import Testing
         #expect(try read(Data([0xFF, 0xFE, 0x61, 0])) == "a")
     }
 
-    @Test func `nothing is nil and empty is empty`() throws {
+    @Test func `no body is nil and an empty body is an empty string`() throws {
         #expect(try read(nil) == nil)
         #expect(try read(Data(), status: 204) == nil)
         #expect(try read(Data()) == "")
         #expect(try read(bytes(" ")) == " ")
     }
 
-    @Test func `bytes that are no text are an error`() {
+    @Test func `bytes that are not text are an error`() {
         let error = failure { try read(Data([0xFF, 0x41])) }
         #expect(error?.domain == URLResponseSerializationErrorDomain)
         #expect(error?.code == -1016)

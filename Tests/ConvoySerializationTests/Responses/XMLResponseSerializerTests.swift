@@ -35,7 +35,7 @@ import Testing
         }
     }
 
-    @Test func `success with nothing`() throws {
+    @Test func `success with no object`() throws {
         for serializer in [parser, document] as [any URLResponseSerialization] {
             #expect(try serializer.responseObject(for: response(200, type: "text/xml"), data: nil) == nil)
             #expect(try serializer.responseObject(for: response(204), data: Data()) == nil)
@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    @Test func `another type is an error`() throws {
+    @Test func `another content type is an error`() throws {
         #expect(failure { try tree(bytes("<a/>"), type: "text/html") }?.code == -1016)
     }
 
@@ -88,12 +88,12 @@ import Testing
         #expect(limit(failure { try tree(hidden) }) == .declarations)
     }
 
-    @Test func `words of declarations may stand where they declare nothing`() throws {
+    @Test func `the words of declarations may stand where they declare nothing`() throws {
         let body = "<!DOCTYPE a><!--<!ENTITY--><a><![CDATA[<!ELEMENT]]></a>"
         #expect(try tree(bytes(body))?.rootElement()?.stringValue == "<!ELEMENT")
     }
 
-    @Test func `a document that would grow without measure is refused before it does`() {
+    @Test func `a document that would expand without limit is refused before it does`() {
         let laughs = (1...9).map { "<!ENTITY e\($0) '\(String(repeating: "&e\($0 - 1);", count: 10))'>" }.joined()
         let blowUp = "<!ENTITY e '\(String(repeating: "x", count: 50_000))'>"
         let bodies = [
@@ -115,7 +115,7 @@ import Testing
         "<!DOCTYPE a SYSTEM 'x'><a>&nope;</a>", "<!DOCTYPE a [<![INCLUDE[<!ENTITY e 'v'>]]>]><a/>", "<a:b/>",
         "<a b='1' b='2'/>", "<a b='<'/>", "<a>]]></a>", "<a>\u{1}</a>", "<a>&#0;</a>", "<a>&#xD800;</a>", "<a>\u{FFFE}</a>",
     ])
-    func `what is not well-formed, or has names of nothing, is an error with its reason`(body: String) {
+    func `a document that is not well-formed or has empty names is an error with its reason`(body: String) {
         for serializer in [parser, document] as [any URLResponseSerialization] {
             let error = failure { try serializer.responseObject(for: response(200, type: "text/xml"), data: bytes(body)) }
             #expect(error?.domain == XMLParser.errorDomain || limit(error) == .declarations)
@@ -132,7 +132,7 @@ import Testing
         #expect(cut?.localizedDescription == "The document ends too early.")
     }
 
-    @Test func `documents and refusals leave no memory behind`() throws {
+    @Test func `neither documents nor refusals leak memory`() throws {
         let bodies = [
             "<a b='c'><?x?>text<!--c--></a>", "<a><b></a>", "<!DOCTYPE a [<!ENTITY e 'v'>]><a>&e;</a>",
             "<!DOCTYPE a [<!ATTLIST a b (x|y|z) 'x'>]><a/>", "<!DOCTYPE a [<!ELEMENT a (b|(c,d))*>]><a/>",
@@ -151,7 +151,7 @@ import Testing
     }
 
     @Test(arguments: ["<?xml version='1.1'?><a/>", "<a xmlns='b'/>", "<a xml:lang='q q'/>"])
-    func `a warning is no error`(body: String) throws {
+    func `a warning is not an error`(body: String) throws {
         #expect(try tree(bytes(body))?.rootElement()?.name == "a")
         #expect((try parser.responseObject(for: nil, data: bytes(body)) as? XMLParser)?.parse() == true)
     }
@@ -208,7 +208,7 @@ import Testing
     @Test(arguments: [
         "<?xml?><a/>", "<?<a>\"<?x?>", "<?", "<??>", "<!--", "<!DOCTYPE '", "<?x?>", "<?x?", "<a/><?x", "<?x:y?><a/>",
     ])
-    func `an instruction that is none, or stands alone, is an error and no crash`(body: String) {
+    func `a malformed instruction, or one alone, is an error and not a crash`(body: String) {
         for serializer in [parser, document] as [any URLResponseSerialization] {
             #expect(failure { try serializer.responseObject(for: nil, data: bytes(body)) }?.domain == XMLParser.errorDomain)
         }
@@ -229,7 +229,7 @@ import Testing
         #expect(reader.targets == ["x", "y"])
     }
 
-    @Test func `nesting has a limit, and a tree is never cut in silence`() throws {
+    @Test func `nesting has a limit, and a tree is never truncated silently`() throws {
         func nested(_ depth: Int) -> Data {
             bytes(String(repeating: "<a>", count: depth) + String(repeating: "</a>", count: depth))
         }
@@ -248,7 +248,7 @@ import Testing
         #expect(limit(failure { try parser.responseObject(for: nil, data: nested(100_000)) }) == .nestingDepth)
     }
 
-    @Test func `the charset counts where the document declares none`() throws {
+    @Test func `the response's charset applies where the document declares none`() throws {
         let latin = bytes("<a>") + Data([0xE9]) + bytes("</a>")
         #expect(try tree(latin, type: "text/xml; charset=iso-8859-1")?.rootElement()?.stringValue == "é")
         let declared = bytes("<?xml version=\"1.0\" encoding=\"ISO-8859-1\"?><a>") + Data([0xE9]) + bytes("</a>")
@@ -261,7 +261,7 @@ import Testing
     @Test(arguments: [
         [0x3C, 0xE1, 0, 0x62], [0x3C, 0xE1, 0x3E], [0x3C, 0xC0, 0xAF, 0x2F, 0x3E], [0x3C, 0x61, 0, 0x2F, 0x3E],
     ])
-    func `bytes that are no text are an error, where Foundation's parser would crash`(body: [UInt8]) throws {
+    func `bytes that are not text are an error, where Foundation's parser would crash`(body: [UInt8]) throws {
         for serializer in [parser, document] as [any URLResponseSerialization] {
             for type in ["text/xml", "text/xml; charset=utf-8"] {
                 let error = failure { try serializer.responseObject(for: response(200, type: type), data: Data(body)) }
@@ -295,14 +295,14 @@ import Testing
         #expect(failure { try element("ISO-2022-JP", [0x1B, 0x24, 0x42, 0x24]) } != nil)
     }
 
-    @Test func `a byte-order mark is over a declaration`() throws {
+    @Test func `a byte-order mark overrides a declaration`() throws {
         for name in ["koi8-r", "UTF-16", "us-ascii", "x-no-such", "utf-8"] {
             let body = bytes("\u{FEFF}<?xml version='1.0' encoding='\(name)'?><a><?x?>é</a>")
             #expect(try tree(body)?.rootElement()?.stringValue == "é", "\(name)")
         }
     }
 
-    @Test func `a document in EBCDIC is read where the response says so`() throws {
+    @Test func `a document in EBCDIC is read if the response says so`() throws {
         let ebcdic = Data([0x4C, 0x81, 0x6E, 0xC1, 0x4C, 0x61, 0x81, 0x6E])
         #expect(try tree(ebcdic, type: "text/xml; charset=EBCDIC-CP-US")?.rootElement()?.stringValue == "A")
         #expect(failure { try tree(ebcdic) }?.domain == XMLParser.errorDomain)

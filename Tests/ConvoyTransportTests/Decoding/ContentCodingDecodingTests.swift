@@ -38,12 +38,12 @@ import Testing
         #expect(values.flatMap { ContentCoding.codings(in: Array($0.utf8)[...]) } == expected)
     }
 
-    @Test func `Bytes that are no text are an unknown coding`() {
+    @Test func `Bytes that are not text are an unknown coding`() {
         let codings = ContentCoding.codings(in: [0xFF, 0x00, 0x2C, 0x67, 0x7A, 0x69, 0x70])
         #expect(codings.count == 2 && codings.last == .gzip && codings.first?.isKnown == false)
     }
 
-    @Test func `A name leads to its coding and back`() {
+    @Test func `A coding is found by its name, and gives it back`() {
         for coding in [ContentCoding.gzip, .deflate, .brotli, .zstd, .unknown("pack200-gzip")] {
             #expect(ContentCoding(name: coding.description) == coding)
         }

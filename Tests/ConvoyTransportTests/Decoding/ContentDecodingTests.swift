@@ -35,7 +35,7 @@ import Testing
     }
 
     @Test(arguments: EncodedForm.allCases)
-    func `Nothing is an empty body, and so is nothing encoded`(form: EncodedForm) throws {
+    func `No bytes are an empty body, and so is an encoded empty body`(form: EncodedForm) throws {
         let nothing = try DecoderProbe(form.codings)
         #expect(try nothing.decode([]).isEmpty)
         try nothing.feed([])
@@ -50,7 +50,7 @@ import Testing
         arguments: [
             [.gzip], [.deflate], [.brotli], [.zstd], [.gzip, .brotli], [.zstd, .deflate, .gzip],
         ] as [[ContentCoding]])
-    func `What a server has flushed comes out before the rest is there`(codings: [ContentCoding]) throws {
+    func `What a server has flushed is decoded before the rest arrives`(codings: [ContentCoding]) throws {
         let events = (0..<50).map { pageLike($0 * 37 + 1, seed: UInt64($0)) }
         let pieces = try codings.reduce(events) { try Encoders.flushing($0, $1) }
         let probe = try DecoderProbe(codings)
@@ -67,7 +67,7 @@ import Testing
     // MARK: Consuming
 
     @Test(arguments: EncodedForm.allCases)
-    func `A taker who wants one block at a time gets one for each call, and all of them`(form: EncodedForm) throws {
+    func `A sink that takes one block per call gets all of them`(form: EncodedForm) throws {
         let body = try form.encode(Self.large)
         for size in [500, 16 << 10, 1 << 20] {
             let probe = try DecoderProbe(form.codings)
@@ -91,7 +91,7 @@ import Testing
     }
 
     @Test(arguments: EncodedForm.allCases)
-    func `What comes while something is pending waits behind it`(form: EncodedForm) throws {
+    func `Bytes that arrive while others are pending wait behind them`(form: EncodedForm) throws {
         let body = try form.encode(Self.large)
         let probe = try DecoderProbe(form.codings)
         probe.refuses = true
@@ -166,7 +166,7 @@ import Testing
         }
     }
 
-    @Test func `Decoders on several threads at once do not share what they keep`() throws {
+    @Test func `Decoders on several threads share no state`() throws {
         let texts = (0..<8).map { pageLike(5_000 * ($0 + 1), seed: UInt64($0)) }
         let bodies = try texts.map { try Encoders.zstd($0) }
         let wrong = Atomic<Int>(0)
@@ -196,7 +196,7 @@ import Testing
         }
     }
 
-    @Test func `A failure says in words what is wrong`() {
+    @Test func `A failure describes what is wrong`() {
         let reasons: [DecodingFailure.Reason] = [
             .corrupt("incorrect data check"), .endsEarly, .expandsTooMuch(encoded: 12, decoded: 34), .tooManyLayers(9),
             .unknownCoding, .noMemory,

@@ -19,7 +19,7 @@ import Testing
 
     // MARK: Checksums
 
-    @Test func `A checksum or a length that does not fit is an error, in the library's words`() throws {
+    @Test func `A wrong checksum or length is an error with the library's message`() throws {
         let gzip = try Encoders.gzip(Self.text)
         for index in gzip.count - 8..<gzip.count {
             var body = gzip
@@ -48,7 +48,7 @@ import Testing
         #expect(isCorrupt(bad, .gzip, "header crc"))
     }
 
-    @Test func `A failure is final`() throws {
+    @Test func `A decoder that failed stays failed`() throws {
         let probe = try DecoderProbe([.gzip])
         var body = try Encoders.gzip(Self.text)
         body[body.count - 1] ^= 1
@@ -77,7 +77,7 @@ import Testing
         }
     }
 
-    @Test func `Damage behind what is pending is an error when its turn comes`() throws {
+    @Test func `Damage after pending bytes is an error once they are taken`() throws {
         let text = pageLike(300_000, seed: 7)
         var body = try Encoders.gzip(text)
         body[body.count - 1] ^= 1
@@ -91,7 +91,7 @@ import Testing
         #expect(!probe.decoder.hasPending && text.starts(with: probe.output))
     }
 
-    @Test func `A zstd frame is right or wrong however it is cut`() throws {
+    @Test func `A zstd frame has the same outcome however it is split`() throws {
         // A compressed block of no bytes, which is invalid. The library takes it for an empty one, but not in a frame
         // that it sees whole.
         let frame: [UInt8] = [0x28, 0xB5, 0x2F, 0xFD, 0x20, 0, 5, 0, 0]
@@ -105,7 +105,7 @@ import Testing
 
     // MARK: What follows the end
 
-    @Test func `What follows the last gzip member and is no member is ignored`() throws {
+    @Test func `Bytes after the last gzip member that are not a member are ignored`() throws {
         let member = try Encoders.gzip(Self.text)
         let ends: [[UInt8]] = [
             [0], Array(repeating: 0, count: 512), Array("<!-- took 3 ms -->".utf8), [0x1F, 0x00], [0x1F, 0x1F, 0x8B],
@@ -120,14 +120,14 @@ import Testing
         }
     }
 
-    @Test func `What begins as a gzip member after another has to be one`() throws {
+    @Test func `Bytes after a gzip member that begin like another must be one`() throws {
         let member = try Encoders.gzip(Self.text)
         #expect(failure(member + [0x1F], [.gzip])?.reason == .endsEarly)
         #expect(failure(member + [0x1F, 0x8B], [.gzip])?.reason == .endsEarly)
         #expect(isCorrupt(member + [0x1F, 0x8B, 0x07, 0], .gzip, "method"))
     }
 
-    @Test func `What follows data in zlib's format is ignored, for its checksum has told the end`() throws {
+    @Test func `Bytes after data in zlib's format are ignored`() throws {
         let body = try Encoders.deflate(Self.text, windowBits: 15)
         for end in [[0], [1, 2, 3, 4], body] as [[UInt8]] {
             #expect(try DecoderProbe([.deflate]).decode(body + end, pieceSize: 7) == Self.text)
@@ -135,7 +135,7 @@ import Testing
     }
 
     @Test(arguments: [1, 3, Int.max])
-    func `Bare deflated data may be followed by four bytes and no more`(pieceSize: Int) throws {
+    func `Raw deflate data may be followed by four bytes and no more`(pieceSize: Int) throws {
         let body = try Encoders.deflate(Self.text, windowBits: -15)
         for count in 0...6 {
             let longer = body + [UInt8](repeating: 7, count: count)
@@ -146,7 +146,7 @@ import Testing
         }
     }
 
-    @Test func `What follows a Brotli stream or a zstd frame is an error`() throws {
+    @Test func `Bytes after a Brotli stream or a zstd frame are an error`() throws {
         let brotli = try Encoders.brotli(Self.text)
         #expect(isCorrupt(brotli + [0], .brotli, "after its end"))
         #expect(isCorrupt(brotli + brotli, .brotli, "after its end"))

@@ -52,14 +52,14 @@ import Testing
         #expect(heard.isFinished && heard.body.isEmpty)
     }
 
-    @Test func `a body of several gzip members is all of them`() throws {
+    @Test func `a body of several gzip members is decoded whole`() throws {
         let heard = try heard(
             try Encoders.gzip(Array("hello".utf8)) + Encoders.gzip(Array(" world".utf8)), encodings: ["gzip"])
         #expect(heard.isFinished && heard.text == "hello world")
     }
 
     @Test(arguments: [["gzip", "identity"], ["identity", "gzip"], ["identity, gzip"]])
-    func `identity beside another coding takes nothing away`(encodings: [String]) throws {
+    func `identity beside another coding changes nothing`(encodings: [String]) throws {
         let heard = try heard(try encoded("gzip"), encodings: encodings)
         #expect(heard.isFinished && heard.body == Data(text))
         #expect(heard.heads.first?.isEncoded == true)
@@ -70,7 +70,7 @@ import Testing
         #expect(heard.isFinished && heard.body == Data(text))
     }
 
-    @Test func `stacked codings keep to the limit`() throws {
+    @Test func `stacked codings respect the limit`() throws {
         let zeros = [UInt8](repeating: 0, count: 32 << 20)
         let bomb = try Encoders.gzip(try Encoders.gzip(zeros, level: 9), level: 9)
         let heard = try heard(bomb, encodings: ["gzip, gzip"])
@@ -78,7 +78,7 @@ import Testing
         #expect(heard.body.count < 16 << 20)
     }
 
-    @Test func `an unknown coding is handed over as it is, unless it is refused`() throws {
+    @Test func `a body in an unknown coding is delivered as it is, unless it is refused`() throws {
         let heard = try heard(Array("uryyb".utf8), encodings: ["rot13"])
         #expect(heard.isFinished && heard.text == "uryyb")
         var strict = ConnectionConfiguration()
@@ -87,19 +87,19 @@ import Testing
         #expect(refused.error?.code == .cannotDecodeContentData)
     }
 
-    @Test func `the whole that answers a range is decoded all the same`() throws {
+    @Test func `a whole body in answer to a range is still decoded`() throws {
         let heard = try heard(try encoded("gzip"), encodings: ["gzip"], headers: ["Range": "bytes=10-"])
         #expect(heard.isFinished && heard.body == Data(text))
         #expect(server.requests.last?.headers["Accept-Encoding"] == "identity")
     }
 
-    @Test func `who asks for an encoding by hand gets it as it is`() throws {
+    @Test func `a body is not decoded if the request sets Accept-Encoding itself`() throws {
         let body = try encoded("gzip")
         let heard = try heard(body, encodings: ["gzip"], headers: ["Accept-Encoding": "gzip"])
         #expect(heard.isFinished && heard.body == Data(body))
     }
 
-    @Test func `a delegate that wants no more for now gets the rest when it does`() throws {
+    @Test func `a delegate that pauses gets the rest when it resumes`() throws {
         let zeros = [UInt8](repeating: 7, count: 3 << 20)
         let isOpen = Mutex(true)
         let delegate = Collector(onData: { connection in
@@ -115,7 +115,7 @@ import Testing
         #expect(heard.isFinished && heard.body == Data(zeros))
     }
 
-    @Test func `a delegate that is held up is not told of the end before the rest`() throws {
+    @Test func `a paused delegate gets the rest before the end`() throws {
         // All of the encoded body is there at once; the end of the transfer waits for the delegate.
         let zeros = [UInt8](repeating: 7, count: 1 << 20)
         let delegate = Collector(onData: { connection in
@@ -128,7 +128,7 @@ import Testing
         #expect(cut.ends.count == 1)
     }
 
-    @Test func `a redirecting response that is taken as it is, is decoded`() throws {
+    @Test func `a redirect that is taken as the response is decoded`() throws {
         let delegate = Collector(decision: { _, decide in decide(nil) })
         let heard = try heard(try encoded("gzip"), encodings: ["gzip"], status: 302, delegate: delegate) {
             $0.header("Location", "/elsewhere")

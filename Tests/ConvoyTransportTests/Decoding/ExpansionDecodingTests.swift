@@ -124,7 +124,7 @@ import Testing
         }
     }
 
-    @Test func `The limit counts what has been used, not what has come`() throws {
+    @Test func `The limit counts the encoded bytes read so far, not all that arrived`() throws {
         // An incompressible megabyte after a bomb: it would raise the limit for the bomb by 250 MB.
         let ballast = Array(SplitMix64.bytes(1 << 20, seed: 9))
         let body = try Encoders.gzip([UInt8](repeating: 0, count: 32 << 20)) + Encoders.gzip(ballast)

@@ -37,7 +37,7 @@ import Testing
         }
     }
 
-    @Test func `Random damage is an error or is decoded, and the same however it is cut`() throws {
+    @Test func `Random damage has the same outcome however the body is split`() throws {
         print("random damage: \(Self.rounds) bodies, seed \(Self.seed)")
         var generator = SplitMix64(seed: Self.seed)
         var samples: [Sample] = []

@@ -59,7 +59,7 @@ import Testing
         #expect(outside == DecodingFailure(coding: .brotli, reason: .endsEarly))
     }
 
-    @Test func `Nothing inside of a coding is not a body in another`() throws {
+    @Test func `An empty body in one coding is not one in another`() throws {
         let nothing = try Encoders.gzip([])
         let failure = decodingFailure { () throws(DecodingFailure) in
             try DecoderProbe([.brotli, .gzip]).decode(nothing)
