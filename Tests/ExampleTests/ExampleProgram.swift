@@ -13,7 +13,7 @@ enum ExampleProgram {
         let tests = URL(fileURLWithPath: try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
         let program = tests.deletingLastPathComponent().appendingPathComponent(name)
         try #require(FileManager.default.isExecutableFile(atPath: program.path), "\(program.path) is not there")
-        let ended = try ProcessRunner.run(program.path, arguments, in: directory)
+        let ended = try ProcessRunner.run(program.path, arguments, directory: directory)
         return Result(status: ended.status, lines: ended.text.split(separator: "\n").map(String.init))
     }
 }

@@ -111,6 +111,7 @@ struct FirstLinesTests {
         }
         // let download = AF.download(…); download.suspend(); download.resume(); download.cancel()
         let operation = try api.makeOperation(.get, "image/png")
+        operation.responseSerializer = HTTPResponseSerializer()
         operation.pause()
         api.enqueue(operation)
         operation.resume()
