@@ -40,9 +40,7 @@ extension URLConnectionOperation: HandoverTask {
         // Its sink holds an open file.
         transfer?.discard()
         if onlookers.contains(.progress) { progressReport.finish(of: self) }
-        if postsNotifications, NotificationInterest.isThere {
-            NotificationInterest.post(NotificationInterest.didFinish, of: self)
-        }
+        if postsNotifications { OperationNotifications.post(true, of: self) }
         guard hasHandlers else { return handlersAreDone() }
         CompletionOutbox.post(self, to: queue ?? .main)
     }
@@ -97,10 +95,5 @@ extension URLConnectionOperation: HandoverTask {
         for hook in hooks { hook() }
         group?.leave()
         return result
-    }
-
-    func postDidStart() {
-        guard NotificationInterest.isThere, postsNotifications else { return }
-        NotificationInterest.post(NotificationInterest.didStart, of: self)
     }
 }

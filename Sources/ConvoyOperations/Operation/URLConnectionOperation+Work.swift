@@ -55,19 +55,19 @@ extension URLConnectionOperation {
     // MARK: Beginning
 
     private func beginWork(_ number: Lifecycle.TryNumber) {
-        // `prepare` is removed, so that it runs only once however often the operation is paused.
-        let (isFirst, preset, policy, prepare) = core.withLock { core in
+        // `prepare` is taken out, so that it runs once however often the operation is paused.
+        let (isFirst, preset, policy, prepare, postsNotifications) = core.withLock { core in
             core.workSlot.begin(number)
             defer { core.hasBegun = true }
             return (
                 !core.hasBegun, core.presetFailure, core.common.values.dependencyFailurePolicy,
-                core.rareHandlers?.prepare.take()
+                core.rareHandlers?.prepare.take(), core.common.values.postsNotifications
             )
         }
         if isFirst {
             beginResourceTimeout()
             noteFirstTry()
-            postDidStart()
+            if postsNotifications { OperationNotifications.post(false, of: self) }
             if policy == .cancel, let cause = failureOfDependency() { cancel(because: cause) }
         }
         guard prepare != nil || preset != nil else { return connect(number) }

@@ -147,6 +147,33 @@ import Testing
         #expect(await Task.detached { started.wait() && finished.wait() }.value)
     }
 
+    @Test func `notifications reach who observes AFNetworking's names or all, and not of one that posts none`() async throws {
+        let (silent, loud) = (try manager.makeOperation(.get, "echo"), try manager.makeOperation(.get, "echo"))
+        silent.postsNotifications = false
+        let heard = Log()
+        let finished = Signal()
+        let names = [
+            Notification.Name("com.alamofire.networking.operation.start"),
+            Notification.Name("com.alamofire.networking.operation.finish"), nil,
+        ]
+        let tokens = names.map { name in
+            NotificationCenter.default.addObserver(forName: name, object: nil, queue: nil) { note in
+                let sender = note.object as? HTTPRequestOperation
+                guard sender === silent || sender === loud else { return }
+                if Thread.current.name == "Convoy.Network" { heard.add("on the network thread") }
+                let last = note.name.rawValue.split(separator: ".").last.map(String.init) ?? "none"
+                heard.add("\(sender === silent ? "silent " : "")\(name == nil ? "all" : "one"): \(last)")
+                if last == "finish", name == nil { finished.fire() }
+            }
+        }
+        defer { for token in tokens { NotificationCenter.default.removeObserver(token) } }
+        try await manager.enqueue(silent).finished()
+        try await manager.enqueue(loud).finished()
+        #expect(await Task.detached { finished.wait() }.value)
+        #expect(eventually { heard.all.count >= 4 })
+        #expect(heard.all.sorted() == ["all: finish", "all: start", "one: finish", "one: start"])
+    }
+
     @Test func `progress follows the bytes`() async throws {
         server.servePattern(count: 3_000_000, at: "/api/data")
         let operation = try manager.makeOperation(.get, "data")
