@@ -1,8 +1,7 @@
 import ConvoySupport
 
-/// Percent-escaping as in AFNetworking since 2.6.0: RFC 3986's unreserved characters, `/` and `?` are kept, every other
-/// byte of the UTF-8 becomes `%XX`.
-enum PercentEscaping {
+/// Percent-escaping of the names and values in queries and forms, as in AFNetworking since 2.6.0.
+public enum PercentEscaping {
     /// Appends the escaped text to a buffer of ASCII.
     static func append(_ text: String, to output: inout [UInt8]) {
         var text = text
@@ -19,7 +18,16 @@ enum PercentEscaping {
         }
     }
 
-    static func escape(_ text: String) -> String {
+    /// The text with everything escaped that could mean something else in a query, for queries that you write yourself.
+    /// The counterpart of `AFPercentEscapedStringFromString`.
+    ///
+    /// RFC 3986's unreserved characters, `/` and `?` are kept; every other byte of the UTF-8 becomes `%XX`, a space
+    /// `%20`.
+    ///
+    /// ```swift
+    /// let query = "q=" + PercentEscaping.escape("a&b = c")  // q=a%26b%20%3D%20c
+    /// ```
+    public static func escape(_ text: String) -> String {
         var output: [UInt8] = []
         output.reserveCapacity(text.utf8.count)
         append(text, to: &output)

@@ -26,6 +26,12 @@ import Testing
         #expect(PercentEscaping.escape("\0\n\u{7F}") == "%00%0A%7F")
     }
 
+    @Test func `an escaped text means itself in a query`() throws {
+        let text = "a&b = c/ä?#"
+        #expect(PercentEscaping.escape(text) == "a%26b%20%3D%20c/%C3%A4?%23")
+        #expect(try query(["q": .string(text)]) == "q=" + PercentEscaping.escape(text))
+    }
+
     @Test func `surrogate pairs and long strings survive whole`() throws {
         #expect(try query(["k": "👨‍👩‍👧é"]) == "k=%F0%9F%91%A8%E2%80%8D%F0%9F%91%A9%E2%80%8D%F0%9F%91%A7%C3%A9")
         let long = String(repeating: "👴🏿", count: 5000)
