@@ -1,0 +1,98 @@
+import ConvoySupport
+import Foundation
+
+/// Copies of managers, and what is printed of one.
+extension HTTPRequestOperationManager {
+    /// A manager with the settings of another, and a queue of its own with the same limits.
+    ///
+    /// ```swift
+    /// let uploads = HTTPRequestOperationManager(copying: api)
+    /// uploads.retryPolicy = nil  // api keeps its policy
+    /// ```
+    ///
+    /// From then on each has settings of its own: the serializers, the decoder and the encoder, timeouts, the retry policy,
+    /// the configuration. They share what is an object: the completion queue and group, the network threads and their
+    /// connections, and a decoder or encoder of a class of yours. The operations stay where they are.
+    ///
+    /// A subclass that inherits its initializers inherits this one.
+    public convenience init(copying manager: HTTPRequestOperationManager) {
+        self.init(baseURL: manager.baseURL)
+        let values = manager.settings.withLock { settings in
+            (settings.requestSerializer, settings.preparedHeader, settings.common, settings.threads, settings.operationQueue)
+        }
+        let (decoder, encoder) = (manager.decoder.makeCopy(), manager.encoder.makeCopy())
+        let queue = Self.emptyQueue(like: values.4)
+        let old = settings.withLock { settings in
+            defer {
+                (settings.requestSerializer, settings.preparedHeader, settings.common) = (values.0, values.1, values.2)
+                (settings.threads, settings.operationQueue) = (values.3, queue)
+                (settings.decoder, settings.encoder) = (decoder, encoder)
+            }
+            return (settings, settings.forgetShared())
+        }
+        withExtendedLifetime(old) {}
+    }
+
+    /// A copy with the same settings, and a queue of its own with the same limits; see ``init(copying:)``.
+    ///
+    /// It is a plain `HTTPRequestOperationManager`. For a copy of a subclass, write `MyManager(copying: manager)`.
+    public final func makeCopy() -> HTTPRequestOperationManager { HTTPRequestOperationManager(copying: self) }
+
+    private static func emptyQueue(like queue: OperationQueue) -> OperationQueue {
+        let copy: OperationQueue
+        if let queue = queue as? RequestOperationQueue {
+            let limited = RequestOperationQueue()
+            limited.maxConcurrentOperationCountPerHost = queue.maxConcurrentOperationCountPerHost
+            limited.maximumLength = queue.maximumLength
+            limited.overflowPolicy = queue.overflowPolicy
+            limited.priorityAgingInterval = queue.priorityAgingInterval
+            copy = limited
+        } else {
+            copy = OperationQueue()
+        }
+        copy.name = queue.name
+        copy.maxConcurrentOperationCount = queue.maxConcurrentOperationCount
+        copy.qualityOfService = queue.qualityOfService
+        return copy
+    }
+}
+
+extension HTTPRequestOperationManager: CustomStringConvertible {
+    /// The class, the address, the base URL without a password, and how many operations are in the queue.
+    public final var description: String {
+        let base = baseURL.map { Redaction.url($0.absoluteString) } ?? "none"
+        return "<\(type(of: self)): \(Unmanaged.passUnretained(self).toOpaque()), baseURL: \(base), "
+            + "operationQueue: \(operationQueue.name ?? "unnamed"), \(queuedOperationCount) operations>"
+    }
+}
+
+extension JSONDecoder {
+    /// A decoder with the same settings. One of a subclass is itself: nobody can know what it holds.
+    fileprivate func makeCopy() -> JSONDecoder {
+        guard type(of: self) == JSONDecoder.self else { return self }
+        let copy = JSONDecoder()
+        copy.dateDecodingStrategy = dateDecodingStrategy
+        copy.dataDecodingStrategy = dataDecodingStrategy
+        copy.nonConformingFloatDecodingStrategy = nonConformingFloatDecodingStrategy
+        copy.keyDecodingStrategy = keyDecodingStrategy
+        copy.allowsJSON5 = allowsJSON5
+        copy.assumesTopLevelDictionary = assumesTopLevelDictionary
+        copy.userInfo = userInfo
+        return copy
+    }
+}
+
+extension JSONEncoder {
+    /// An encoder with the same settings. One of a subclass is itself.
+    fileprivate func makeCopy() -> JSONEncoder {
+        guard type(of: self) == JSONEncoder.self else { return self }
+        let copy = JSONEncoder()
+        copy.outputFormatting = outputFormatting
+        copy.dateEncodingStrategy = dateEncodingStrategy
+        copy.dataEncodingStrategy = dataEncodingStrategy
+        copy.nonConformingFloatEncodingStrategy = nonConformingFloatEncodingStrategy
+        copy.keyEncodingStrategy = keyEncodingStrategy
+        copy.userInfo = userInfo
+        return copy
+    }
+}
