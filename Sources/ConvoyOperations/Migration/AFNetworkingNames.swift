@@ -1,0 +1,143 @@
+import ConvoySerialization
+import Foundation
+import FoundationNetworking
+
+// AFNetworking's types, notifications and functions of this module, so that a port is told what has become of them in
+// place of "no such name".
+
+// MARK: Operations
+
+/// A request as an operation.
+@available(*, unavailable, renamed: "URLConnectionOperation")
+public typealias AFURLConnectionOperation = URLConnectionOperation
+
+/// An HTTP request as an operation.
+@available(*, unavailable, renamed: "HTTPRequestOperation")
+public typealias AFHTTPRequestOperation = HTTPRequestOperation
+
+/// What makes operations that have much in common.
+@available(*, unavailable, renamed: "HTTPRequestOperationManager")
+public typealias AFHTTPRequestOperationManager = HTTPRequestOperationManager
+
+/// A download to a file (AFDownloadRequestOperation).
+@available(*, unavailable, message: "DownloadOperation is planned. Until then: try await manager.download(url, to: file)")
+public typealias AFDownloadRequestOperation = HTTPRequestOperation
+
+/// An operation has started.
+@available(*, unavailable, renamed: "Notification.Name.networkingOperationDidStart")
+public var AFNetworkingOperationDidStartNotification: Notification.Name { .networkingOperationDidStart }
+
+/// An operation has finished.
+@available(*, unavailable, renamed: "Notification.Name.networkingOperationDidFinish")
+public var AFNetworkingOperationDidFinishNotification: Notification.Name { .networkingOperationDidFinish }
+
+extension Notification.Name {
+    /// An operation has started.
+    @available(*, unavailable, renamed: "networkingOperationDidStart")
+    public static var AFNetworkingOperationDidStart: Notification.Name { networkingOperationDidStart }
+
+    /// An operation has finished.
+    @available(*, unavailable, renamed: "networkingOperationDidFinish")
+    public static var AFNetworkingOperationDidFinish: Notification.Name { networkingOperationDidFinish }
+}
+
+// MARK: Sessions
+
+/// Tasks of a session.
+@available(*, unavailable, message: "URLSessionManager is planned. HTTPRequestOperationManager makes the same requests.")
+public typealias AFURLSessionManager = HTTPRequestOperationManager
+
+/// Tasks of a session, by the verbs of HTTP.
+@available(*, unavailable, message: "HTTPSessionManager is planned. HTTPRequestOperationManager makes the same requests.")
+public typealias AFHTTPSessionManager = HTTPRequestOperationManager
+
+/// A task has begun or goes on.
+@available(*, unavailable, message: "Sessions are planned. Of operations: Notification.Name.networkingOperationDidStart")
+public var AFNetworkingTaskDidResumeNotification: Notification.Name { .networkingOperationDidStart }
+
+/// A task has finished.
+@available(*, unavailable, message: "Sessions are planned. Of operations: Notification.Name.networkingOperationDidFinish")
+public var AFNetworkingTaskDidCompleteNotification: Notification.Name { .networkingOperationDidFinish }
+
+/// A task is suspended.
+@available(*, unavailable, message: "Sessions are planned. A pause of an operation is seen by observe(.isPaused).")
+public var AFNetworkingTaskDidSuspendNotification: Notification.Name { .networkingOperationDidFinish }
+
+/// A session can be used no longer.
+@available(*, unavailable, message: "Sessions are planned. A manager needs no end: it goes when nobody refers to it.")
+public var AFURLSessionDidInvalidateNotification: Notification.Name { .networkingOperationDidFinish }
+
+/// A downloaded file could not be moved.
+@available(*, unavailable, message: "download(_:to:) throws what a file system says.")
+public var AFURLSessionDownloadTaskDidFailToMoveFileNotification: Notification.Name { .networkingOperationDidFinish }
+
+// MARK: Reachability
+
+/// Whether there is a network.
+@available(*, unavailable, message: "NetworkReachabilityManager is planned. RetryPolicy retries when the network is away.")
+public final class AFNetworkReachabilityManager: Sendable {
+    /// The one for the whole program.
+    @available(*, unavailable, message: "NetworkReachabilityManager is planned.")
+    public static func sharedManager() -> AFNetworkReachabilityManager { AFNetworkReachabilityManager() }
+
+    /// The one for the whole program.
+    @available(*, unavailable, message: "NetworkReachabilityManager is planned.")
+    public static func shared() -> AFNetworkReachabilityManager { AFNetworkReachabilityManager() }
+
+    init() {}
+}
+
+/// What kind of network there is.
+@available(*, unavailable, message: "NetworkReachabilityManager is planned.")
+public enum AFNetworkReachabilityStatus: Int, Sendable {
+    /// Not known yet.
+    case unknown = -1
+    /// None.
+    case notReachable
+    /// A mobile one.
+    case reachableViaWWAN
+    /// Another.
+    case reachableViaWiFi
+}
+
+/// The name of a kind of network.
+@available(*, unavailable, message: "NetworkReachabilityManager is planned.")
+public func AFStringFromNetworkReachabilityStatus(_ status: AFNetworkReachabilityStatus) -> String { "" }
+
+/// The network has changed.
+@available(*, unavailable, message: "NetworkReachabilityManager is planned.")
+public var AFNetworkingReachabilityDidChangeNotification: Notification.Name { .networkingOperationDidStart }
+
+/// The key of the kind of network in that notification.
+@available(*, unavailable, message: "NetworkReachabilityManager is planned.")
+public var AFNetworkingReachabilityNotificationStatusItem: String { "" }
+
+// MARK: UIKit
+
+/// The turning wheel in a telephone's status bar.
+@available(*, unavailable, message: "There is no UIKit here. networkingOperationDidStart and …DidFinish count what runs.")
+public final class AFNetworkActivityIndicatorManager: Sendable {
+    /// The one for the whole program.
+    @available(*, unavailable, message: "There is no UIKit here.")
+    public static func sharedManager() -> AFNetworkActivityIndicatorManager { AFNetworkActivityIndicatorManager() }
+
+    private init() {}
+}
+
+// MARK: AFRocketClient
+
+/// A stream of events from a server.
+@available(*, unavailable, message: "EventSource is planned.")
+public final class AFEventSource: Sendable {
+    /// Events from a URL.
+    @available(*, unavailable, message: "EventSource is planned.")
+    public init(url: URL) {}
+}
+
+/// An event from a server.
+@available(*, unavailable, message: "EventSource is planned.")
+public enum AFServerSentEvent: Sendable {}
+
+/// A client of servers that send events.
+@available(*, unavailable, message: "EventSource is planned. HTTPRequestOperationManager makes the other requests.")
+public typealias AFRocketClient = HTTPRequestOperationManager

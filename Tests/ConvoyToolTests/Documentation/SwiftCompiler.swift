@@ -1,0 +1,42 @@
+import ConvoyTestSupport
+import Foundation
+
+/// The compiler of the toolchain, for code that is no part of the package. It sees the modules that these tests run with.
+enum SwiftCompiler {
+    /// An error or a warning.
+    struct Diagnostic: Hashable, CustomStringConvertible {
+        var line: Int
+        var text: String
+        var description: String { "\(line): \(text)" }
+    }
+
+    static let root = URL(fileURLWithPath: #filePath)
+        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+
+    static let isInstalled = (try? ProcessRunner.run("swiftc", ["--version"]))?.status == 0
+
+    /// What the compiler says of a file, without running it.
+    static func diagnostics(of source: String) throws -> [Diagnostic] {
+        let scratch = try Scratch()
+        let file = scratch.url.appendingPathComponent("main.swift")
+        try Data(source.utf8).write(to: file)
+        let program = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
+        let modules = URL(fileURLWithPath: program).deletingLastPathComponent().appendingPathComponent("Modules")
+        var arguments = ["-typecheck", file.path, "-swift-version", "6", "-I", modules.path]
+        // Made anew: the build's own may have been made with other flags.
+        arguments += ["-module-cache-path", scratch.url.appendingPathComponent("cache").path]
+        for folder in try FileManager.default.contentsOfDirectory(atPath: root.appendingPathComponent("Sources").path) {
+            let map = root.appendingPathComponent("Sources/\(folder)/module.modulemap")
+            if FileManager.default.fileExists(atPath: map.path) { arguments += ["-Xcc", "-fmodule-map-file=\(map.path)"] }
+        }
+        arguments += ["-Xcc", "-I/usr/include/libxml2"]
+        let run = try ProcessRunner.run("swiftc", arguments, timeout: 300)
+        return run.errorText.split(separator: "\n").compactMap { line in
+            guard line.hasPrefix("\(file.path):") else { return nil }
+            let fields = line.dropFirst(file.path.count + 1).split(separator: ":", maxSplits: 2)
+            guard fields.count == 3, let number = Int(fields[0]) else { return nil }
+            let text = fields[2].drop { $0 == " " }
+            return text.hasPrefix("note") ? nil : Diagnostic(line: number, text: String(text))
+        }
+    }
+}
