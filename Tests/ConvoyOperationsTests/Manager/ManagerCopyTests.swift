@@ -19,7 +19,7 @@ import Testing
         manager.completionGroup = DispatchGroup()
         manager.retryPolicy = RetryPolicy(maximumRetryCount: 7)
         manager.idleTimeout = 5
-        manager.timeoutIntervalForResource = 50
+        manager.totalTimeout = 50
         manager.connectionConfiguration.sensitiveHeaders = ["X-One"]
         manager.networkThreadCount = 2
 
@@ -29,7 +29,7 @@ import Testing
         #expect(copy.baseURL == manager.baseURL && copy.completionQueue === manager.completionQueue)
         #expect(copy.completionGroup === manager.completionGroup)
         #expect(copy.retryPolicy?.maximumRetryCount == 7)
-        #expect(copy.idleTimeout == 5 && copy.timeoutIntervalForResource == 50)
+        #expect(copy.idleTimeout == 5 && copy.totalTimeout == 50)
         #expect(copy.connectionConfiguration == manager.connectionConfiguration && copy.networkThreadCount == 2)
     }
 
