@@ -16,7 +16,9 @@ extension Parameter {
     }
 
     private static func convert(_ value: Any?, at path: [String]) throws -> Parameter? {
-        guard let value, !isNil(value) else { return nil }
+        guard let value else { return nil }
+        // An optional in an `Any`, of whatever depth.
+        if let optional = value as? any OptionalValue { return try convert(optional.wrapped, at: path) }
         guard path.count <= maximumDepth else {
             throw NSError.request(.parametersTooDeep, "The parameters nest deeper than \(maximumDepth) levels.")
         }
@@ -76,15 +78,13 @@ extension Parameter {
         default: return Parameter(value.int64Value)
         }
     }
-
-    private static func isNil(_ value: Any) -> Bool { (value as? any OptionalValue)?.isNil == true }
 }
 
-/// Tells an optional that is nil, in an `Any`, from a value.
+/// An optional, of which an `Any` hides whether it is nil.
 private protocol OptionalValue {
-    var isNil: Bool { get }
+    var wrapped: Any? { get }
 }
 
 extension Optional: OptionalValue {
-    fileprivate var isNil: Bool { self == nil }
+    fileprivate var wrapped: Any? { self }
 }

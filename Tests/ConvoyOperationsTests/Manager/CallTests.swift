@@ -86,6 +86,7 @@ import Testing
         #expect(try Parameter.converting(value) == expected)
         #expect(try Parameter.converting([1, nil] as [Int?]) == [1, .null])
         #expect(try Parameter.converting(Optional<Int>.none) == nil)
+        #expect(try Parameter.converting(["a": Optional(Optional<Int>.none), "b": Optional(Optional(1))]) == ["b": 1])
         #expect(try Parameter.converting(Set([1])) == .set([1]))
         #expect(try Parameter.converting(Float(0.1)) == 0.1)
     }

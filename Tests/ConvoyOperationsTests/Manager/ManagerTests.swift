@@ -147,7 +147,8 @@ import Testing
         #expect(await Task.detached { started.wait() && finished.wait() }.value)
     }
 
-    @Test func `notifications reach who observes AFNetworking's names or all, and not of one that posts none`() async throws {
+    @Test func `notifications reach who observes AFNetworking's names or all, and not of one that posts none`() async throws
+    {
         let (silent, loud) = (try manager.makeOperation(.get, "echo"), try manager.makeOperation(.get, "echo"))
         silent.postsNotifications = false
         let heard = Log()
