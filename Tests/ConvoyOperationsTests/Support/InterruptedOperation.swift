@@ -20,6 +20,9 @@ final class InterruptedOperation: HTTPRequestOperation, @unchecked Sendable {
         self.interruption.withLock { $0 = stored }
     }
 
+    /// It leaves the response alone: so that is not processed on another queue, and a test decides what comes when.
+    override var serializesPlainly: Bool { true }
+
     override func proceed(after transition: AtomicLifecycle.Transition) {
         guard let interruption = interruption.withLock({ $0 }) else { return super.proceed(after: transition) }
         interruption.call(transition) { self.reallyProceed(after: transition) }
