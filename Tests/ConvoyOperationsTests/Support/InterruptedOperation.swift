@@ -28,9 +28,6 @@ final class InterruptedOperation: HTTPRequestOperation, @unchecked Sendable {
         interruption.call(transition) { self.reallyProceed(after: transition) }
     }
 
-    /// It processes its responses as `HTTPRequestOperation` does, on the thread that they come on.
-    override var serializesPlainly: Bool { true }
-
     private func reallyProceed(after transition: AtomicLifecycle.Transition) { super.proceed(after: transition) }
 }
 
