@@ -30,9 +30,9 @@ public struct ImageResponseSerializer: HTTPResponseSerialization {
 
     /// An ``Image``; nil for 204, 205, no body, and a single space.
     ///
-    /// - Throws: as ``HTTPResponseSerializer/validate(_:data:)``; -1016 in ``URLResponseSerializationErrorDomain`` for
+    /// - Throws: as `HTTPResponseSerializer.validate(_:data:)`; -1016 in `URLResponseSerializationErrorDomain` for
     ///   a body that cannot be decoded, with the reason under `NSLocalizedFailureReasonErrorKey`; an error for an
-    ///   exceeded limit (-1103), with ``ResponseLimitExceeded`` `bodySize`, `pixelCount` or `imageDimension`.
+    ///   exceeded limit (-1103), with `ResponseLimitExceeded`: `bodySize`, `pixelCount` or `imageDimension`.
     public func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
         try http.responseObject(for: response, data: data) { data in
             if HTTPResponseSerializer.isOneSpace(data) { return nil }

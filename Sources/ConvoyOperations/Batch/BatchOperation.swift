@@ -45,6 +45,7 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
     /// operation may be in several batches, and its handlers may be set before or after.
     ///
     /// - Parameters:
+    ///   - operations: the members.
     ///   - queue: where the handlers run; nil, as in AFNetworking, is the main queue.
     ///   - progress: called for each member after its own handlers, with numbers that rise by one.
     ///   - completion: called once, after all members' handlers have run.

@@ -10,8 +10,10 @@ extension HTTPRequestOperationManager {
     /// for image in try await manager.enqueueBatch(of: images) where image.error == nil { … }
     /// ```
     ///
-    /// - Parameter progress: called for each operation after its own handlers, with numbers that rise by one, on
-    ///   `completionQueue`, or on a queue of the library's own where there is none.
+    /// - Parameters:
+    ///   - operations: the members.
+    ///   - progress: called for each operation after its own handlers, with numbers that rise by one, on
+    ///     `completionQueue`, or on a queue of the library's own where there is none.
     /// - Returns: the operations in their order, each once. One that has failed holds its `error`.
     /// - Throws: `URLError.cancelled` if the task was cancelled.
     @discardableResult

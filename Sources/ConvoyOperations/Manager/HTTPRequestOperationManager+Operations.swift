@@ -9,8 +9,9 @@ extension HTTPRequestOperationManager {
     /// An operation for a method, a URL and parameters. Not enqueued.
     ///
     /// - Parameters:
+    ///   - method: the method.
     ///   - url: absolute, or relative to `baseURL`.
-    ///   - parameters: by their keys, as ``Parameter/converting(_:)`` takes them: nil leaves its key out. They become
+    ///   - parameters: by their keys, as `Parameter.converting(_:)` takes them: nil leaves its key out. They become
     ///     the query of a GET, HEAD and DELETE, and the body of the others, as the request serializer writes it: a form,
     ///     or JSON with a `JSONRequestSerializer`.
     ///   - body: sent as JSON, by ``encoder``; `Data` as it is. The parameters then become the query.
@@ -36,7 +37,11 @@ extension HTTPRequestOperationManager {
     /// An operation that sends a form with parts (RFC 7578). Not enqueued.
     ///
     /// - Parameters:
+    ///   - url: absolute, or relative to `baseURL`.
+    ///   - method: the method; POST, unless given.
     ///   - parameters: fields that are sent before the parts.
+    ///   - headers: win over the serializer's; nil takes one of those away.
+    ///   - timeout: limits for this operation alone.
     ///   - constructingBody: appends the parts; called before this returns.
     /// - Throws: `URLError.badURL`, the serializer's error, or what `constructingBody` throws.
     public final func makeMultipartOperation(

@@ -112,7 +112,7 @@ extension HTTPRequestOperationManager {
 
     /// Uploads a stream, and returns the value of the response. The stream is read while it is sent, on a thread of
     /// the library's own, and so many bytes of it are sent; one that ends before is an error. It can be sent once:
-    /// where a redirect or a retry asks for it again, the upload fails, unless it is a ``ReplayableBodyStream``.
+    /// where a redirect or a retry asks for it again, the upload fails, unless it is a `ReplayableBodyStream`.
     public nonisolated(nonsending) final func upload<Value: Decodable & Sendable>(
         _ url: some URLConvertible, method: HTTPMethod = .post, from stream: InputStream, length: Int64,
         parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,

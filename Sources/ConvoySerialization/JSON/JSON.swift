@@ -23,7 +23,9 @@ public enum JSON: Sendable {
     /// It is stricter than Foundation's parser on Linux: a comma before a closing bracket is an error, and so is a
     /// repeated key.
     ///
-    /// - Parameter maximumDepth: how deep arrays and objects may be nested; each level takes a stack frame.
+    /// - Parameters:
+    ///   - data: the text, in UTF-8.
+    ///   - maximumDepth: how deep arrays and objects may be nested; each level takes a stack frame.
     public init(parsing data: Data, maximumDepth: Int = 512) throws(JSONSyntaxError) {
         self = try JSONParser.value(of: data, maximumDepth: maximumDepth)
     }

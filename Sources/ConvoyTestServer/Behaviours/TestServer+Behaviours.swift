@@ -16,6 +16,7 @@ extension TestServer {
     ///
     /// - Parameters:
     ///   - path: The path, without a query.
+    ///   - behaviour: What the server does, right or wrong.
     ///   - size: The size of the entity in bytes.
     ///   - seed: The seed of its bytes and of everything random in the behaviour.
     ///   - slice: How many bytes of a body are sent at once; 0 for all.

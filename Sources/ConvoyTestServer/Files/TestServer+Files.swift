@@ -9,6 +9,7 @@ extension TestServer {
     /// - Parameters:
     ///   - data: The file.
     ///   - path: The path, or a prefix that ends in "*".
+    ///   - type: The content type.
     ///   - etag: The entity tag as on the wire, including quotes and "W/".
     ///   - lastModified: Sent, and compared, in whole seconds.
     ///   - ranges: How a Range field is answered.

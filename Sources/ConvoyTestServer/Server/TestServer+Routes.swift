@@ -7,6 +7,7 @@ extension TestServer {
     ///   - method: The method, or nil for any. GET answers HEAD as well, without the body.
     ///   - path: The path as on the wire, without the query. "/files/*" matches every path that begins with "/files/".
     ///   - options: How the body of the request is treated.
+    ///   - response: The response, the same each time.
     ///
     /// Setting a route for the same method and path again replaces it, even while there are requests.
     public func route(_ method: String?, _ path: String, options: RouteOptions = [], _ response: Response) {

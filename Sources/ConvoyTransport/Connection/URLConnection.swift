@@ -73,6 +73,8 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     /// A connection that has not been started.
     ///
     /// - Parameters:
+    ///   - request: what is sent.
+    ///   - configuration: what is not part of the request.
     ///   - delegate: retained until the transfer has ended.
     ///   - thread: the thread on which the transfer runs and the delegate is called.
     public convenience init(

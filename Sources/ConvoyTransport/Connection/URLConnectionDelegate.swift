@@ -37,7 +37,11 @@ public protocol URLConnectionDelegate: AnyObject, Sendable {
 
     /// Bytes of the request's body have been passed to the system.
     ///
-    /// - Parameter totalExpected: nil for a body of unknown length.
+    /// - Parameters:
+    ///   - connection: the transfer.
+    ///   - count: how many bytes since the last call.
+    ///   - total: how many so far.
+    ///   - totalExpected: how many in all; nil for a body of unknown length.
     func connection(_ connection: any Connection, didSendBodyData count: Int, total: Int64, totalExpected: Int64?)
 
     /// The response is a redirect. Call `decide` once, at any time and on any thread, with the request to follow with,

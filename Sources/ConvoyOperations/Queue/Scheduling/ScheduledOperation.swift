@@ -127,7 +127,7 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
 
     /// Whether the operation may be started: all dependencies have finished, or it is cancelled.
     ///
-    /// A subclass with more conditions returns `super.isReady && …`, and calls ``readinessDidChange()`` when one of
+    /// A subclass with more conditions returns `super.isReady && …`, and calls `readinessDidChange()` when one of
     /// them changes.
     override open var isReady: Bool { answer(isHeldByNobody) }
 
