@@ -1,0 +1,173 @@
+import Convoy
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Synchronization
+import Testing
+
+/// The code in the articles is the code that is compiled and run here.
+@Suite struct ArticleTests {
+    private static let catalogue = SwiftCompiler.root.appendingPathComponent("Sources/Convoy/Convoy.docc")
+
+    @Test func `the code of each article is the code that is tested here`() throws {
+        var tested: [String: [String]] = [:]
+        let here = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+        for name in ["ArticleCode.swift", "ArticleMigrationCode.swift"] {
+            let source = try String(contentsOf: here.appendingPathComponent(name), encoding: .utf8)
+            for (article, block) in Self.marked(source) { tested[article, default: []].append(block) }
+        }
+        var written: [String: [String]] = [:]
+        for name in try FileManager.default.contentsOfDirectory(atPath: Self.catalogue.path) where name.hasSuffix(".md") {
+            let text = try String(contentsOf: Self.catalogue.appendingPathComponent(name), encoding: .utf8)
+            let blocks = Self.fenced(text)
+            if !blocks.isEmpty { written[String(name.dropLast(3))] = blocks }
+        }
+        #expect(written.count == 8)
+        #expect(written.keys.sorted() == tested.keys.sorted())
+        for (article, blocks) in written {
+            let others = Set(blocks).symmetricDifference(tested[article] ?? [])
+            #expect(others.isEmpty, "\(article):\n\(others.joined(separator: "\n\n"))")
+        }
+    }
+
+    /// What stands between two marks, without its indentation, and the name of its article.
+    private static func marked(_ source: String) -> [(article: String, block: String)] {
+        var blocks: [(article: String, block: String)] = []
+        var article: Substring?
+        var lines: [Substring] = []
+        for line in source.split(separator: "\n", omittingEmptySubsequences: false) {
+            let text = line.drop { $0 == " " }
+            guard text.hasPrefix("// Article: ") else {
+                lines.append(line)
+                continue
+            }
+            if let name = article {
+                let indent = lines.first?.prefix { $0 == " " }.count ?? 0
+                let block = lines.map { $0.dropFirst(min(indent, $0.count)) }.joined(separator: "\n")
+                blocks.append((String(name), block))
+                article = nil
+            } else {
+                article = text.dropFirst("// Article: ".count)
+            }
+            lines = []
+        }
+        return blocks
+    }
+
+    private static func fenced(_ article: String) -> [String] {
+        article.components(separatedBy: "```swift\n").dropFirst().compactMap {
+            $0.components(separatedBy: "\n```").first
+        }
+    }
+
+    // MARK: What the code does
+
+    private let server: TestServer
+    private let manager: HTTPRequestOperationManager
+    private let scratch: Scratch
+    private let content = PatternBytes.data(count: 300_000)
+
+    init() throws {
+        server = try TestServer()
+        scratch = try Scratch()
+        manager = HTTPRequestOperationManager(
+            baseURL: server.url, completionQueue: DispatchQueue(label: "Convoy.Articles"))
+        server.route("POST", "/login", .json(["token": "t0ken"]))
+        server.route("GET", "/me", .json(["name": "Ada"]))
+        server.route("GET", "/users/1", .json(["name": "Ada"]))
+        server.route("POST", "/users", .json(["name": "Grace"], status: 201))
+        server.route("GET", "/users", .json(["Ada", "Grace"]))
+        server.route("GET", "/users/7", .json(["title": "No user 7"], status: 404))
+        server.route("GET", "/images/*", .bytes(Data([1, 2, 3]), type: "image/png"))
+        server.route("GET", "/files/1", .json(["a": 1]))
+        server.route("GET", "/table", .bytes(Data("1,2\n3,4".utf8), type: "text/csv"))
+        server.route("GET", "/orders", .json(["a": 1]))
+        server.route("POST", "/orders", .json(["a": 1]))
+        server.route("POST", "/photos", .status(204))
+        server.servePattern(count: content.count, at: "/film", etag: "\"1\"")
+    }
+
+    private final class States: Sendable {
+        let list = Mutex<[String]>([])
+    }
+
+    @Test func `a request waits for another, and uses what it brings`() async throws {
+        let profile = try await ArticleCode.chain(manager)
+        #expect(server.requests("/me").first?.headers["Authorization"] == "Bearer t0ken")
+        #expect((profile.responseObject as? [String: String]) == ["name": "Ada"])
+
+        let operations = try (0..<2).map { _ in try manager.makeOperation(.get, "me") }
+        let states = States()
+        let observation = ArticleCode.observation(operations[0])
+        let own = operations[0].observe(.state) { _, change in states.list.withLock { $0.append("\(change.newValue)") } }
+        let report = ArticleCode.report(manager, operations[0], operations[1])
+        try await waitUntil("the report") { report.isFinished }
+        #expect(operations.allSatisfy { $0.isFinished })
+        try await waitUntil("the last state") { states.list.withLock { $0.last } == "finished" }
+        #expect(states.list.withLock { $0 } == ["executing", "finished"])
+        withExtendedLifetime((observation, own)) {}
+    }
+
+    @Test func `a paused download has the right bytes`() async throws {
+        let file = scratch.url.appendingPathComponent("film")
+        let download = try await ArticleCode.pause(manager, file)
+        #expect(try Data(contentsOf: file) == content && download.error == nil)
+        ArticleCode.pauseAll(manager)
+        #expect(try await manager.get("film", as: Data.self) == content)
+    }
+
+    @Test func `a batch ends when all of it has`() async throws {
+        #expect(try await ArticleCode.batch(manager) == 24 * 3)
+        let operations = try (0..<3).map { try manager.makeOperation(.get, "users/\($0)") }
+        let batch = ArticleCode.batchWithHandlers(manager, operations)
+        #expect(batch.count == 4)
+        try await (batch.last as? BatchOperation)?.finished()
+        #expect(operations.map { $0.error == nil } == [false, true, false])
+    }
+
+    @Test func `serializers make requests and values`() async throws {
+        try await ArticleCode.requestSerializers(manager, ArticleCode.Order(items: 2))
+        let sent = server.requests.filter { $0.path == "/orders" }
+        #expect(sent.map(\.method) == ["GET", "POST", "POST", "POST"])
+        #expect(sent[0].query == "state=open&tags=new&tags=big")
+        #expect(sent[1].text == "items=2" && sent[1].headers["Content-Type"] == "application/x-www-form-urlencoded")
+        #expect(sent[2].text == #"{"items":2}"# && sent[3].text == #"{"items":2}"#)
+        #expect(sent.allSatisfy { $0.headers["Authorization"] == "Bearer t0ken" })
+
+        let (user, text, bytes, tree) = try await ArticleCode.responses(manager)
+        #expect(user.name == "Ada" && text == #"{"name":"Ada"}"# && bytes == Data(text.utf8))
+        #expect("\(tree)" == text)
+        let table = try await ArticleCode.operationSerializer(manager)
+        #expect((table.responseObject as? [[String]]) == [["1", "2"], ["3", "4"]])
+    }
+
+    @Test func `an error says what happened`() async throws {
+        ArticleCode.retry(manager)
+        #expect(manager.retryPolicy?.maximumRetryCount == 5 && manager.timeoutIntervalForResource == 120)
+        #expect(try await ArticleCode.errors(manager) == "No user 7")
+    }
+
+    @Test func `what was written for another library works`() async throws {
+        try await ArticleCode.afNetworking(manager).finished()
+        try await waitUntil("the list") { server.requests("/users").last?.query == "page=2" }
+
+        let photo = scratch.url.appendingPathComponent("photo.png")
+        try Data([1, 2, 3]).write(to: photo)
+        let file = scratch.url.appendingPathComponent("film")
+        try await ArticleCode.alamofire(file, photo, server.url)
+        #expect(try Data(contentsOf: file) == content)
+        #expect(server.requests("POST", "/users").last?.text == #"{"name":"Ada"}"#)
+        #expect(server.requests("/photos").last?.headers["Content-Type"]?.hasPrefix("multipart/form-data") == true)
+        try await ArticleCode.alamofireHandler(manager).finished()
+        _ = try await ArticleCode.TokenManager(baseURL: server.url).get("me", as: ArticleCode.User.self)
+        #expect(server.requests("/me").last?.headers["Authorization"] == "Bearer t0ken")
+
+        let other = scratch.url.appendingPathComponent("other")
+        server.route("PUT", "/film", .json(["a": 1]))
+        let upload = try await ArticleCode.urlSession(server.url("/film"), other, content)
+        #expect(try Data(contentsOf: other) == content && upload.statusCode == 200)
+        #expect(server.requests("PUT", "/film").last?.bodyLength == content.count)
+        #expect(try await ArticleCode.urlRequest(URLRequest(url: server.url("/me"))).responseString == #"{"name":"Ada"}"#)
+    }
+}
