@@ -16,6 +16,11 @@ import Testing
         server.route("POST", "/moved", options: .answersEarly, .redirect(to: "/there", status: 307))
         server.route("POST", "/refused", options: .answersEarly, .status(413))
         server.route("POST", "/refused-with-words", options: .answersEarly, .text("too much", status: 413))
+        server.route(
+            "POST", "/refused-later", options: .answersEarly, .text("too much", status: 413).delayedBody(0.1))
+        server.route(
+            "POST", "/refused-in-chunks", options: .answersEarly,
+            .chunked(["too", " much"], every: 0.05).status(413))
         server.route("POST", "/there", .text("arrived"))
     }
 
@@ -32,14 +37,15 @@ import Testing
     @Test func `a redirect is followed though the body becomes ready only while the delegate decides`() throws {
         for _ in 0..<5 {
             let stream = GatedStream()
-            let (thread, gate, isRead) = (thread, stream.gate, stream.isRead)
+            let (thread, gate, isBegun, isRead) = (thread, stream.gate, stream.isBegun, stream.isRead)
             let collector = Collector(decision: { redirect, decide in
                 var next = redirect.request
                 next.httpBodyStream = InputStream(data: Data("again".utf8))
                 let replaced = next
                 gate.signal()
-                // When the reading is over, and the network thread has been told.
-                _ = isRead.wait(timeout: .now() + 30)
+                // When the reading is over, and the network thread has been told. (The redirect may have come before
+                // libcurl asked for the body.)
+                if isBegun.wait(timeout: .now()) == .success { _ = isRead.wait(timeout: .now() + 30) }
                 DispatchQueue.global().async { thread.perform { thread.perform { decide(replaced) } } }
             })
             let heard = try upload(stream, to: "/moved", collector)
@@ -47,7 +53,7 @@ import Testing
         }
     }
 
-    @Test(arguments: ["/moved", "/refused", "/refused-with-words"])
+    @Test(arguments: ["/moved", "/refused", "/refused-with-words", "/refused-later", "/refused-in-chunks"])
     func `a response ends though the body never becomes ready`(path: String) throws {
         let stream = GatedStream()
         defer { stream.gate.signal() }
@@ -64,6 +70,7 @@ import Testing
 /// A body whose first byte is available when a gate opens.
 private final class GatedStream: InputStream {
     let gate = DispatchSemaphore(value: 0)
+    let isBegun = DispatchSemaphore(value: 0)
     let isRead = DispatchSemaphore(value: 0)
     private var left = 1
 
@@ -74,6 +81,7 @@ private final class GatedStream: InputStream {
     override var hasBytesAvailable: Bool { left > 0 }
     override var streamStatus: Stream.Status { .open }
     override func read(_ buffer: UnsafeMutablePointer<UInt8>, maxLength length: Int) -> Int {
+        isBegun.signal()
         gate.wait()
         gate.signal()
         defer { isRead.signal() }

@@ -1,4 +1,5 @@
 import ConvoySerialization
+import ConvoySupport
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
@@ -12,7 +13,8 @@ extension HTTPRequestOperationManager {
     ///
     /// The bytes are written into a partial file beside it while they come, and the file takes its place when the
     /// response is whole and its status acceptable, over one that has its name. Otherwise nothing is left, and a file that
-    /// is there stays as it was. The body is asked for without content encoding, as for all that goes into a stream.
+    /// is there stays as it was. The body is asked for without a content encoding, so that a download can go on where it
+    /// broke off.
     ///
     /// - Throws: `URLError`, which is `.cannotWriteToFile` and names the file where it cannot be written; the error of a
     ///   status that is not acceptable.
@@ -45,7 +47,12 @@ extension HTTPRequestOperationManager {
         guard file.isFileURL else {
             throw URLError(.badURL, url: file, "A download goes into a file, and this is the URL of none.")
         }
-        let operation = try makeOperation(call)
+        var headers = call.headers
+        if !headers.keys.contains(where: { HTTPSyntax.isSameField($0, "Accept-Encoding") }) {
+            headers["Accept-Encoding"] = "identity"
+        }
+        let operation = try makeOperation(
+            ManagerCall(call.method, call.url, call.parameters, call.body, headers, call.timeout))
         var serializer = HTTPResponseSerializer()
         serializer.acceptableStatusCodes = responseSerializer.acceptableStatusCodes
         operation.responseSerializer = serializer

@@ -28,11 +28,19 @@ extension URLConnection {
         }
     }
 
-    /// Stops waiting for the request's body: the response has come before it was sent.
+    /// Whether the head of a response has come with which the server may have refused the rest of the request.
+    var mayEndWithoutBody: Bool { head.isWhole && head.statusCode >= 300 }
+
+    /// Lets libcurl go on as if bytes of the request's body were there. It then ends a transfer whose response is whole,
+    /// which it does not notice while it is paused, or asks for the bytes again.
     func goOnWithoutBody() {
-        guard isStarved else { return }
-        isStarved = false
-        resumeFlow()
+        guard isStarved, !isHeldBack, !isReceivingSuspended, let handle else { return }
+        switch phase {
+        case .loading, .following:
+            isStarved = false
+            thread.multi?.setPaused(handle, sending: false)
+        case .initial, .waitingForDescriptor, .deciding, .ended: return
+        }
     }
 
     /// Decodes bytes, and passes the result to the delegate until it suspends receiving.

@@ -30,6 +30,9 @@ extension URLConnection {
         seconds > 0 && seconds < 1e9 ? max(1, UInt64(seconds * 1e9)) : 0
     }
 
+    /// How often a transfer is looked at that waits for bytes of its request's body, while its response may be whole.
+    static var starvationCheckInterval: MonotonicTime { 10_000_000 }
+
     /// Notes that a byte of a body has moved.
     func noteActivity() { times.lastActivity = thread.runLoop?.turnTime ?? times.lastActivity }
 
@@ -55,9 +58,15 @@ extension URLConnection {
         guard let runLoop = thread.runLoop else { return }
         let now = runLoop.turnTime
         // Time in which this side holds the transfer back does not count against the server.
-        if isHeldBack || isStarved { times.lastActivity = now }
+        if isHeldBack || isStarved && !mayEndWithoutBody { times.lastActivity = now }
         if isStarved { times.lastSent = now }
         if case .deciding = phase { times.lastActivity = now }
+        let isWaitingForEnd = isStarved && mayEndWithoutBody
+        if isWaitingForEnd, nextDeadline.map({ now < $0 }) ?? true {
+            // First the timer: the transfer may end in this.
+            handle.schedule(at: min(nextDeadline ?? .max, now + Self.starvationCheckInterval), on: runLoop)
+            return goOnWithoutBody()
+        }
         guard let deadline = nextDeadline else { return }
         guard now >= deadline else { return handle.schedule(at: deadline, on: runLoop) }
         thread.multi?.stop(handle)

@@ -28,9 +28,9 @@ extension URLConnection: EasyHandleOwner {
         let response = ResponseHead(
             place: ResponseHead.Place(currentRequest), statusCode: head.statusCode, contentLength: head.contentLength,
             isEncoded: !codings.isEmpty, bytes: head.bytes)
-        // libcurl stops sending after such a head, but does not see the end of the response while it waits for bytes of
-        // the request's body.
-        if isStarved, response.statusCode >= 300 { thread.perform { self.goOnWithoutBody() } }
+        // libcurl stops sending after such a head, or when the whole response has come and the connection is to be
+        // closed. But it does not notice the end of the response while it waits for bytes of the request's body.
+        if isStarved, mayEndWithoutBody { thread.perform { self.goOnWithoutBody() } }
         if response.statusCode == 206, requestHeader?.asksForRange != true {
             pendingFailure = failure(
                 .badServerResponse, "The server sent a part of the resource (206), but no range was requested.")
@@ -121,6 +121,9 @@ extension URLConnection: EasyHandleOwner {
             return .abort
         case .notNow:
             isStarved = true
+            if mayEndWithoutBody, let runLoop = thread.runLoop {
+                handle.schedule(at: runLoop.turnTime + Self.starvationCheckInterval, on: runLoop)
+            }
             return .notNow
         case .bytes(let count):
             noteSending()

@@ -33,6 +33,7 @@ import Testing
         let operation = try await manager.download("file", to: file)
         #expect(try Data(contentsOf: file) == PatternBytes.data(count: 300_000))
         #expect(operation.statusCode == 200 && operation.responseData == nil)
+        #expect(server.requests.last?.headers["Accept-Encoding"] == "identity")
         #expect(try names == ["file.bin"])
     }
 

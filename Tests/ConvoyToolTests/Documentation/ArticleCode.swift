@@ -181,7 +181,7 @@ enum ArticleCode {
     static func retry(_ manager: HTTPRequestOperationManager) {
         // Article: Errors
         manager.retryPolicy = RetryPolicy(maximumRetryCount: 5)
-        manager.timeoutIntervalForResource = 120
+        manager.totalTimeout = 120
         // Article: end
     }
 }

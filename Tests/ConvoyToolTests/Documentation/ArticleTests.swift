@@ -144,7 +144,7 @@ import Testing
 
     @Test func `an error says what happened`() async throws {
         ArticleCode.retry(manager)
-        #expect(manager.retryPolicy?.maximumRetryCount == 5 && manager.timeoutIntervalForResource == 120)
+        #expect(manager.retryPolicy?.maximumRetryCount == 5 && manager.totalTimeout == 120)
         #expect(try await ArticleCode.errors(manager) == "No user 7")
     }
 
