@@ -119,18 +119,18 @@ final class StreamSink {
     private func work(
         _ job: @escaping @Sendable (OutputStream, URL?) -> URLError?, then: @escaping (URLError?) -> Void
     ) {
-        struct Continuation: @unchecked Sendable {
+        struct Step: @unchecked Sendable {
             let sink: StreamSink
             let then: (URLError?) -> Void
         }
         isBusy = true
-        let continuation = Continuation(sink: self, then: then)
+        let step = Step(sink: self, then: then)
         BlockingWorkers.shared.perform { [box, url, perform] in
             let failure = job(box.stream, url)
             perform {
-                continuation.sink.isBusy = false
-                if continuation.sink.closesWhenIdle { return continuation.sink.close { _ in } }
-                continuation.then(failure)
+                step.sink.isBusy = false
+                if step.sink.closesWhenIdle { return step.sink.close { _ in } }
+                step.then(failure)
             }
         }
     }
