@@ -116,6 +116,51 @@ extension HTTPRequestOperationManager {
         perform(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), progress, success, failure)
     }
 
+    /// A GET with a tree of parameters, which may be a literal of any depth.
+    @discardableResult @_disfavoredOverload
+    public final func get(
+        _ urlString: String, parameters: Parameters?, headers: [String: String?] = [:], success: Success?,
+        failure: Failure? = nil
+    ) -> HTTPRequestOperation {
+        perform(ManagerCall(.get, urlString, parameters, nil, headers, nil), nil, success, failure)
+    }
+
+    /// A POST with a tree of parameters, which may be a literal of any depth.
+    @discardableResult @_disfavoredOverload
+    public final func post(
+        _ urlString: String, parameters: Parameters?, headers: [String: String?] = [:], success: Success?,
+        failure: Failure? = nil
+    ) -> HTTPRequestOperation {
+        perform(ManagerCall(.post, urlString, parameters, nil, headers, nil), nil, success, failure)
+    }
+
+    /// A PUT with a tree of parameters, which may be a literal of any depth.
+    @discardableResult @_disfavoredOverload
+    public final func put(
+        _ urlString: String, parameters: Parameters?, headers: [String: String?] = [:], success: Success?,
+        failure: Failure? = nil
+    ) -> HTTPRequestOperation {
+        perform(ManagerCall(.put, urlString, parameters, nil, headers, nil), nil, success, failure)
+    }
+
+    /// A PATCH (RFC 5789) with a tree of parameters, which may be a literal of any depth.
+    @discardableResult @_disfavoredOverload
+    public final func patch(
+        _ urlString: String, parameters: Parameters?, headers: [String: String?] = [:], success: Success?,
+        failure: Failure? = nil
+    ) -> HTTPRequestOperation {
+        perform(ManagerCall(.patch, urlString, parameters, nil, headers, nil), nil, success, failure)
+    }
+
+    /// A DELETE with a tree of parameters, which may be a literal of any depth.
+    @discardableResult @_disfavoredOverload
+    public final func delete(
+        _ urlString: String, parameters: Parameters?, headers: [String: String?] = [:], success: Success?,
+        failure: Failure? = nil
+    ) -> HTTPRequestOperation {
+        perform(ManagerCall(.delete, urlString, parameters, nil, headers, nil), nil, success, failure)
+    }
+
     /// A HEAD. Its parameters are its query; there is no object for `success`.
     @discardableResult
     public final func head(

@@ -34,6 +34,14 @@ extension HTTPRequestOperationManager {
         try makeOperation(ManagerCall(method, url.urlString, parameters, body, headers, timeout))
     }
 
+    /// An operation for a method, a URL and a tree of parameters, which may be a literal of any depth. Not enqueued.
+    @_disfavoredOverload
+    public final func makeOperation(
+        _ method: HTTPMethod, _ urlString: String, parameters: Parameters?, headers: [String: String?] = [:]
+    ) throws -> HTTPRequestOperation {
+        try makeOperation(ManagerCall(method, urlString, parameters, nil, headers, nil))
+    }
+
     /// An operation that sends a form with parts (RFC 7578). Not enqueued.
     ///
     /// - Parameters:

@@ -5,11 +5,12 @@ import Foundation
 /// Literals work at every level:
 ///
 /// ```swift
-/// let parameters: Parameter = ["user": "ada", "tags": ["a", "b"], "n": 3, "ok": true, "none": .null]
+/// let parameters: Parameter = ["user": "ada", "tags": ["a", "b"], "n": 3, "ok": true, "none": nil]
 /// ```
 ///
-/// A serializer decides what becomes of each case; see ``URLRequestSerialization``. Where a function takes
-/// `Parameter?`, nil means that there are no parameters at all.
+/// A serializer decides what becomes of each case; see ``URLRequestSerialization``. Inside a literal of parameters nil
+/// is ``null``, while in a dictionary of other values nil leaves its key out (``converting(_:)``). Where a function
+/// takes `Parameter?`, nil means that there are no parameters at all.
 ///
 /// The counterpart of the `id` that AFNetworking 2.x accepts.
 public enum Parameter: Sendable, Hashable {
@@ -130,6 +131,11 @@ extension Parameter: ExpressibleByFloatLiteral {
 extension Parameter: ExpressibleByBooleanLiteral {
     /// True or false.
     public init(booleanLiteral value: Bool) { self = .bool(value) }
+}
+
+extension Parameter: ExpressibleByNilLiteral {
+    /// Null, which is a value: its key is not left out.
+    public init(nilLiteral: ()) { self = .null }
 }
 
 extension Parameter: ExpressibleByArrayLiteral {

@@ -62,6 +62,17 @@ import Testing
         #expect(try query() == ["a[b][]=1", "a[b][]=two"])
     }
 
+    @Test func `a tree of parameters may be a literal of any depth`() async throws {
+        let operation = try api.makeOperation(.get, "items", parameters: ["a": ["b": 1, "c": ["x", 2]], "d": "e"])
+        try await api.enqueue(operation).finished()
+        #expect(try query() == ["a[b]=1", "a[c][]=2", "a[c][]=x", "d=e"])
+        await withCheckedContinuation { continuation in
+            api.post("items", parameters: ["a": ["b": 1, "c": "x"]], success: { _, _ in continuation.resume() })
+        }
+        #expect(try sent.text.removingPercentEncoding == "a[b]=1&a[c]=x")
+        #expect(throws: NSError.self) { try api.makeOperation(.post, "items", parameters: .double(.nan)).request }
+    }
+
     @Test func `a value that cannot be sent is an error that names its key`() async throws {
         final class Thing: Sendable {}
         let parameters: [String: Any] = ["outer": ["inner": Thing()]]
