@@ -5,7 +5,7 @@ import Foundation
 ///
 /// Opening the stream creates the file, or truncates an existing one. An operation delays the truncation until the
 /// first response whose body goes into the file has arrived.
-public final class FileOutputStream: OutputStream, RewindableOutputStream {
+public final class FileOutputStream: OutputStream, RewindableOutputStream, FileStream {
     /// The file that is written.
     public let fileURL: URL
     private let file: FileWriter
@@ -76,7 +76,7 @@ public final class FileOutputStream: OutputStream, RewindableOutputStream {
             try body()
             return true
         } catch {
-            failure = POSIXError(POSIXErrorCode(rawValue: error.cause.code) ?? .EIO)
+            failure = error.posixError
             status = .error
             return false
         }

@@ -1,16 +1,14 @@
 import ConvoySupport
-import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
 /// Writes a download into a partial file beside its place, and puts it there when the response is accepted, over a file
 /// that has its name. A download that fails leaves that file as it was.
-final class PartialFileStream: OutputStream, CommittingOutputStream {
-    /// The file that it is to be.
+final class PartialFileStream: OutputStream, CommittingOutputStream, FileStream {
     let fileURL: URL
     private let file: FileWriter
     private var status = Stream.Status.notOpen
-    private var failure: POSIXError?
+    private(set) var failure: POSIXError?
 
     init(fileURL: URL) {
         self.fileURL = fileURL
@@ -58,9 +56,7 @@ final class PartialFileStream: OutputStream, CommittingOutputStream {
         do {
             try attempt { () throws(FileWritingError) in try file.commit() }
         } catch {
-            throw URLError(
-                .cannotWriteToFile, url: nil,
-                "The file \(fileURL.path) could not be written: \(error.localizedDescription)", underlying: error)
+            throw URLError(writing: fileURL, url: nil, underlying: error)
         }
         status = .closed
     }
@@ -74,7 +70,7 @@ final class PartialFileStream: OutputStream, CommittingOutputStream {
         do throws(FileWritingError) {
             try body()
         } catch {
-            let failure = POSIXError(POSIXErrorCode(rawValue: error.cause.code) ?? .EIO)
+            let failure = error.posixError
             (self.failure, status) = (failure, .error)
             throw failure
         }

@@ -173,10 +173,7 @@ final class StreamSink {
     private static func failureOfClosing(_ stream: OutputStream, url: URL?) -> URLError? {
         if let file = stream as? FileOutputStream {
             guard let failure = file.failure else { return nil }
-            return URLError(
-                .cannotCloseFile, url: url,
-                "The file \(file.fileURL.path) could not be written: \(failure.localizedDescription)",
-                underlying: failure)
+            return URLError(.cannotCloseFile, writing: file.fileURL, url: url, underlying: failure)
         }
         return stream.streamStatus == .error ? failure(of: stream, url: url) : nil
     }
@@ -203,16 +200,17 @@ final class StreamSink {
     private static func failure(of stream: OutputStream, url: URL?) -> URLError {
         // Foundation's `streamError` getter crashes if there is no error.
         let cause: any Error
-        if let file = stream as? FileOutputStream, let failure = file.failure {
+        let file = stream as? any FileStream
+        if let failure = file?.failure {
             cause = failure
         } else if stream.streamStatus == .error, let error = stream.streamError {
             cause = error
         } else {
             cause = POSIXError(.EIO)
         }
-        let file = (stream as? FileOutputStream)?.fileURL ?? (stream as? PartialFileStream)?.fileURL
-        let what = file.map { "The file \($0.path) could not be written" } ?? "The output stream failed"
+        if let file { return URLError(writing: file.fileURL, url: url, underlying: cause) }
         return URLError(
-            .cannotWriteToFile, url: url, "\(what): \((cause as NSError).localizedDescription)", underlying: cause)
+            .cannotWriteToFile, url: url, "The output stream failed: \((cause as NSError).localizedDescription)",
+            underlying: cause)
     }
 }

@@ -72,35 +72,6 @@ extension HTTPRequestOperationManager {
     }
 }
 
-/// What a call asks for, with values that are not converted yet.
-struct ManagerCall {
-    let method: HTTPMethod
-    let url: String
-    let parameters: Any?
-    let body: (any Encodable)?
-    let headers: [String: String?]
-    let timeout: Timeout?
-
-    init(
-        _ method: HTTPMethod, _ url: String, _ parameters: Any?, _ body: (any Encodable)?, _ headers: [String: String?],
-        _ timeout: Timeout?
-    ) {
-        (self.method, self.url, self.parameters) = (method, url, parameters)
-        (self.body, self.headers, self.timeout) = (body, headers, timeout)
-    }
-
-    /// Whether nothing need be made of anything but the URL.
-    fileprivate var isPlainGet: Bool { parameters == nil && body == nil && headers.isEmpty && method == .get }
-
-    fileprivate func apply(to operation: HTTPRequestOperation) {
-        guard let timeout else { return }
-        operation.change { values in
-            if let idle = timeout.idle { values.idleTimeout = idle }
-            if let total = timeout.total { values.totalTimeout = total }
-        }
-    }
-}
-
 extension HTTPRequestOperationManager {
     func makeOperation(_ call: ManagerCall) throws -> HTTPRequestOperation {
         if call.isPlainGet, let operation = makePreparedOperation(call.url, { $0.settingsOfNextOperation() }) {

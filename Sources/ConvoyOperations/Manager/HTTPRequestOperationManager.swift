@@ -17,7 +17,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     /// Over HTTP/1.1 each operation needs a connection, and a download a file too: 512 of the 1,024 file descriptors
     /// that a process usually may have (`ulimit -n`). Without a limit, a burst of a few thousand requests runs out of
     /// descriptors. Browsers have the same limit of 256 connections.
-    public static let defaultMaxConcurrentOperationCount = 256
+    public static let defaultMaxConcurrentOperationCount = RequestOperationQueue.defaultCount
 
     /// How many operations a manager's own queue runs at a time per host (name and port): 64.
     ///
@@ -25,7 +25,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     /// connection (RFC 9113, section 6.5.2); a host that does not answer takes at most a quarter of the slots. OkHttp
     /// allows 5 (and 64 in all), `URLSession` and browsers 6, AsyncHTTPClient 8: set such a limit for HTTP/1.1 servers
     /// that are not your own.
-    public static let defaultMaxConcurrentOperationCountPerHost = 64
+    public static let defaultMaxConcurrentOperationCountPerHost = RequestOperationQueue.defaultCountPerHost
 
     let settings: Locked<ManagerSettings>
 
@@ -46,10 +46,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     ) {
         self.baseURL = baseURL.map(Self.directory)
         basePrefix = self.baseURL.flatMap(Self.prefix)
-        let queue = RequestOperationQueue()
-        queue.name = "Convoy.Operations"
-        queue.maxConcurrentOperationCount = Self.defaultMaxConcurrentOperationCount
-        queue.maxConcurrentOperationCountPerHost = Self.defaultMaxConcurrentOperationCountPerHost
+        let queue = RequestOperationQueue.withDefaultLimits(named: "Convoy.Operations")
         var common = CommonSettings.Values()
         common.serializer = SerializerFacts(JSONResponseSerializer())
         common.addsUserAgent = false

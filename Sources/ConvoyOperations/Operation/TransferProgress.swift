@@ -59,13 +59,6 @@ extension URLConnectionOperation {
     }
 }
 
-/// The progress of an operation that has finished, where its results do not tell. Few operations have one.
-final class KeptProgress: Sendable {
-    let progress: TransferProgress
-
-    init(_ progress: TransferProgress) { self.progress = progress }
-}
-
 extension TransferProgress {
     /// Called with how far the transfer is, each time when bytes have moved and the queue of the operation's handlers has
     /// time for it.

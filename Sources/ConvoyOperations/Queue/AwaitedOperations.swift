@@ -3,13 +3,7 @@ import Foundation
 /// Operations that are awaited and that nobody has enqueued: they run in a queue of the library's own.
 enum AwaitedOperations {
     /// With the limits of a manager's queue: whoever awaits a thousand operations means the same.
-    private static let queue: RequestOperationQueue = {
-        let queue = RequestOperationQueue()
-        queue.name = "Convoy.Awaited"
-        queue.maxConcurrentOperationCount = 256
-        queue.maxConcurrentOperationCountPerHost = 64
-        return queue
-    }()
+    private static let queue = RequestOperationQueue.withDefaultLimits(named: "Convoy.Awaited")
 
     /// Starts an operation, and all that it waits for, as soon as that can be; but for what is in a queue or was started.
     ///

@@ -32,7 +32,7 @@ import Testing
             }
             operation.interrupt { _, proceed in
                 switch UInt8.random(in: 0..<32) {
-                case 0: usleep(200)
+                case 0: letOthersRun(microseconds: 200)
                 case 1..<8: sched_yield()
                 default: break
                 }

@@ -1,3 +1,4 @@
+import ConvoyTestSupport
 import ConvoySupport
 import ConvoyTestServer
 import Foundation
@@ -31,7 +32,7 @@ import Testing
         override var isExecuting: Bool { slowly(super.isExecuting) }
 
         private func slowly(_ answer: Bool) -> Bool {
-            if Int.random(in: 0..<4) == 0 { usleep(UInt32.random(in: 1...60)) } else { sched_yield() }
+            letOthersRun(microseconds: Int.random(in: 0..<4) == 0 ? Int.random(in: 2...60) : 1)
             return answer
         }
     }

@@ -1,3 +1,4 @@
+import ConvoyTestSupport
 import ConvoySupport
 import Foundation
 import Synchronization
@@ -254,7 +255,7 @@ struct QueueGapTests {
         for round in 0..<Self.rounds {
             queue.addOperation { count.add(1, ordering: .relaxed) }
             // Sometimes before the worker has given up, sometimes after, sometimes just then.
-            if round % 3 != 0 { usleep(UInt32(round % 40)) }
+            if round % 3 != 0 { letOthersRun(microseconds: round % 40) }
         }
         #expect(drains(queue))
         #expect(count.load(ordering: .relaxed) == Self.rounds)

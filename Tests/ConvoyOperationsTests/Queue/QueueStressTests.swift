@@ -15,7 +15,7 @@ struct QueueStressTests {
     private final class HesitatingOperation: AskedTestOperation, @unchecked Sendable {
         override func didAnswer(_ question: QueueQuestion) {
             switch UInt8.random(in: 0...255) {
-            case 0: usleep(100)
+            case 0: letOthersRun(microseconds: 100)
             case 1..<20: sched_yield()
             default: break
             }

@@ -1,4 +1,5 @@
 import ConvoyOperations
+import ConvoyTestSupport
 import Foundation
 
 /// A user's stream that is slow, accepts less than it is offered, and cannot start over.
@@ -11,17 +12,17 @@ class SlowStream: OutputStream {
     }
 
     private let state = Guarded(State())
-    private let delay: UInt32
+    private let slowness: Int
 
-    /// - Parameter delay: microseconds for each write.
-    init(delay: UInt32) {
-        self.delay = delay
+    /// - Parameter slowness: microseconds for which each write lets others run first.
+    init(slowness: Int) {
+        self.slowness = slowness
         super.init(toMemory: ())
     }
 
     /// Required by Foundation.
     required init(toMemory: ()) {
-        delay = 0
+        slowness = 0
         super.init(toMemory: ())
     }
 
@@ -50,7 +51,7 @@ class SlowStream: OutputStream {
     }
 
     override func write(_ buffer: UnsafePointer<UInt8>, maxLength len: Int) -> Int {
-        if delay > 0 { usleep(delay) }
+        letOthersRun(microseconds: slowness)
         return state.withLock { state in
             guard state.status == .open else { return -1 }
             let count = max(1, len * 2 / 3)

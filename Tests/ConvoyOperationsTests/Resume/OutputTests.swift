@@ -272,7 +272,7 @@ private final class SlowOutputStream: OutputStream, RewindableOutputStream {
             state.calls.insert(call)
             state.threads.insert(thread)
         }
-        usleep(200)
+        letOthersRun(microseconds: 200)
     }
 
     override var streamStatus: Stream.Status {

@@ -29,7 +29,7 @@ struct ResumeCase: Sendable, CustomStringConvertible {
     let slice: Int
     let delay: TimeInterval
     let sink: ResumeSink
-    let sinkDelay: UInt32
+    let sinkSlowness: Int
     let kind: Kind
     let start: Start
     let retries: Bool
@@ -57,7 +57,7 @@ struct ResumeCase: Sendable, CustomStringConvertible {
         slice = max(Self.pick([1_000, 4_096, 16_384], &random), size / 40)
         delay = Self.pick([0, 0, 0.0005, 0.002], &random)
         sink = Self.pick([.memory, .memory, .file, .slowStream, .streamWithoutRewind, .foundationFile], &random)
-        sinkDelay = UInt32.random(in: 0...400, using: &random)
+        sinkSlowness = Int.random(in: 0...400, using: &random)
         kind = Self.pick([.http, .http, .http, .anyStatus, .plain], &random)
         start = Self.pick(Start.allCases, &random)
         retries = Bool.random(using: &random)

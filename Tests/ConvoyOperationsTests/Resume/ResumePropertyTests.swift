@@ -40,12 +40,12 @@ import Testing
     /// Descriptors when the first cases are over: by then what is made once for the process is there.
     private static func descriptorsAtRest(_ seed: UInt64) throws -> Int {
         _ = try report(of: (0..<width).map { ResumeCase(seed: seed, number: $0, behaviours: [.honest], sharesHTTP2: true) })
-        var last = -1
+        var (last, looks) = (-1, 0)
         // Those that belong to the server, nginx and the network thread go a moment after these.
         try eventually("a number of descriptors that stays") {
-            usleep(50_000)
-            defer { last = ProcessMeters.openDescriptors }
-            return last == ProcessMeters.openDescriptors
+            let count = ProcessMeters.openDescriptors
+            (last, looks) = (count, count == last ? looks + 1 : 0)
+            return looks == 25
         }
         return last
     }

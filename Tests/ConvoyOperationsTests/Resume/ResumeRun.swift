@@ -81,7 +81,7 @@ final class ResumeRun: @unchecked Sendable {
             policy.budget = nil
             operation.retryPolicy = policy
         }
-        sink = OpenedSink(test.sink, for: operation, in: ground.directory, delay: test.sinkDelay)
+        sink = OpenedSink(test.sink, for: operation, in: ground.directory, slowness: test.sinkSlowness)
         script = Guarded((0, false))
     }
 
@@ -97,13 +97,13 @@ final class ResumeRun: @unchecked Sendable {
         }
         if test.startsPaused { operation.resume() }
         for knock in test.knocks {
-            usleep(knock.wait)
+            done.waitAtMost(microseconds: knock.wait)
             operation.pause()
-            if knock.gap > 0 { usleep(knock.gap) }
+            done.waitAtMost(microseconds: knock.gap)
             operation.resume()
         }
         if let delay = test.cancelDelay {
-            usleep(delay)
+            done.waitAtMost(microseconds: delay)
             script.withLock { $0.isCancelled = true }
             operation.cancel()
         }
@@ -213,4 +213,11 @@ final class ResumeTally: Sendable, CustomStringConvertible {
     var isOnce: Bool { counts.withLock { $0.outcomes == 1 && $0.completions == 1 && $0.observations == 1 } }
     var isBeyondOnce: Bool { counts.withLock { $0.outcomes > 1 || $0.completions > 1 || $0.observations > 1 } }
     var description: String { counts.withLock { "\($0)" } }
+}
+
+extension DispatchSemaphore {
+    /// Waits for the end that is signalled, for so long at most, and leaves the signal there.
+    fileprivate func waitAtMost(microseconds: UInt32) {
+        if wait(timeout: .now() + .microseconds(Int(microseconds))) == .success { signal() }
+    }
 }

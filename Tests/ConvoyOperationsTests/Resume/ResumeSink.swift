@@ -16,15 +16,15 @@ final class OpenedSink {
     private let file: URL
     private var foreign: SlowStream?
 
-    init(_ kind: ResumeSink, for operation: URLConnectionOperation, in directory: TemporaryDirectory, delay: UInt32) {
+    init(_ kind: ResumeSink, for operation: URLConnectionOperation, in directory: TemporaryDirectory, slowness: Int) {
         self.kind = kind
         file = directory.file(UUID().uuidString)
         switch kind {
         case .memory: break
         case .file: operation.outputStream = FileOutputStream(fileURL: file)
         case .foundationFile: operation.outputStream = OutputStream(toFileAtPath: file.path, append: false)
-        case .slowStream: foreign = SlowRewindableStream(delay: delay)
-        case .streamWithoutRewind: foreign = SlowStream(delay: delay)
+        case .slowStream: foreign = SlowRewindableStream(slowness: slowness)
+        case .streamWithoutRewind: foreign = SlowStream(slowness: slowness)
         }
         if let foreign { operation.outputStream = foreign }
     }

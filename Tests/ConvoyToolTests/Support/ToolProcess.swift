@@ -160,11 +160,11 @@ final class ToolProcess: Sendable {
     /// Waits for the end. A program that has hung for half a minute is killed, and the test fails.
     func finished() async throws -> Result {
         let number = process.processIdentifier
-        let watchdog = Task {
-            try await Task.sleep(for: .seconds(30))
+        let watchdog = DispatchWorkItem {
             Issue.record("convoy was killed, because it had not ended after 30 seconds")
             kill(number, SIGKILL)
         }
+        DispatchQueue.global().asyncAfter(deadline: .now() + 30, execute: watchdog)
         let status = await ending.status()
         watchdog.cancel()
         let result = Result(
