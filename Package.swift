@@ -28,7 +28,7 @@ let package = Package(
             name: "CCurl", pkgConfig: "libcurl",
             providers: [.apt(["libcurl4-openssl-dev"]), .yum(["libcurl-devel"]), .brew(["curl"])]),
         .systemLibrary(
-            name: "COpenSSL", pkgConfig: "libcrypto",
+            name: "COpenSSL", pkgConfig: "openssl",
             providers: [.apt(["libssl-dev"]), .yum(["openssl-devel"]), .brew(["openssl@3"])]),
         .systemLibrary(
             name: "CZlib", pkgConfig: "zlib",
@@ -70,7 +70,8 @@ let package = Package(
             name: "ConvoyImage",
             dependencies: ["ConvoySerialization", .target(name: "CGdkPixbuf", condition: .when(traits: ["Images"]))],
             swiftSettings: swiftSettings),
-        .target(name: "ConvoyTestServer", dependencies: ["CEpoll", "ConvoySupport"], swiftSettings: swiftSettings),
+        .target(
+            name: "ConvoyTestServer", dependencies: ["CEpoll", "COpenSSL", "ConvoySupport"], swiftSettings: swiftSettings),
         .executableTarget(
             name: "ConvoyTool", dependencies: ["CEpoll", "Convoy", "ConvoySupport", "ConvoyTestServer"],
             swiftSettings: swiftSettings),
