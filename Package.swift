@@ -10,6 +10,7 @@ let package = Package(
     name: "Convoy",
     products: [
         .library(name: "Convoy", targets: ["Convoy"]),
+        .library(name: "ConvoySecurity", targets: ["ConvoySecurity"]),
         .library(name: "ConvoyTransport", targets: ["ConvoyTransport"]),
         .library(name: "ConvoySerialization", targets: ["ConvoySerialization"]),
         .library(name: "ConvoyOperations", targets: ["ConvoyOperations"]),
@@ -49,7 +50,8 @@ let package = Package(
 
         // What several others need and nobody outside sees: no product, and `package` at most.
         .target(name: "ConvoySupport", dependencies: ["CEpoll"], swiftSettings: swiftSettings),
-        .target(name: "ConvoySecurity", dependencies: ["COpenSSL"], swiftSettings: swiftSettings),
+        .target(
+            name: "ConvoySecurity", dependencies: ["COpenSSL", "ConvoySupport"], swiftSettings: swiftSettings),
         .target(
             name: "ConvoyTransport",
             dependencies: ["CCurl", "CEpoll", "CZlib", "CBrotli", "CZstd", "ConvoySecurity", "ConvoySupport"],
@@ -102,6 +104,12 @@ let package = Package(
             name: "ConvoyTestSupportTests", dependencies: ["ConvoyTestSupport"], swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoySupportTests", dependencies: ["ConvoySupport", "ConvoyTestSupport"],
+            swiftSettings: swiftSettings),
+        .testTarget(
+            name: "ConvoySecurityTests",
+            dependencies: [
+                "ConvoySecurity", "ConvoyOperations", "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport",
+            ],
             swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoySerializationTests",

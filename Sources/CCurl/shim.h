@@ -41,6 +41,9 @@ static inline CURLcode convoy_easy_set_progress_callback(CURL *easy, curl_xferin
 static inline CURLcode convoy_easy_set_trace_callback(CURL *easy, curl_debug_callback CONVOY_SENDABLE callback) {
     return curl_easy_setopt(easy, CURLOPT_DEBUGFUNCTION, callback);
 }
+static inline CURLcode convoy_easy_set_handshake_callback(CURL *easy, curl_ssl_ctx_callback CONVOY_SENDABLE callback) {
+    return curl_easy_setopt(easy, CURLOPT_SSL_CTX_FUNCTION, callback);
+}
 static inline CURLcode convoy_easy_set_open_socket_callback(CURL *easy, curl_opensocket_callback CONVOY_SENDABLE callback) {
     return curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, callback);
 }

@@ -41,4 +41,42 @@ static inline int convoy_ssl_context_set_maximum(SSL_CTX *context, int version) 
 }
 static inline int convoy_ssl_context_minimum(SSL_CTX *context) { return (int)SSL_CTX_get_min_proto_version(context); }
 static inline int convoy_ssl_context_maximum(SSL_CTX *context) { return (int)SSL_CTX_get_max_proto_version(context); }
+
+// Options, which are macros with casts.
+static inline void convoy_ssl_context_harden(SSL_CTX *context) {
+    SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+    // A connection that is closed without TLS's own end may have been cut off by anybody.
+    SSL_CTX_clear_options(context, SSL_OP_IGNORE_UNEXPECTED_EOF | SSL_OP_LEGACY_SERVER_CONNECT);
+}
+// Bits of X509_NAME_print_ex: RFC 4514, with readable characters.
+static inline unsigned long convoy_name_format(void) { return XN_FLAG_RFC2253 & ~ASN1_STRFLGS_ESC_MSB; }
+static inline int convoy_x509_store_context_ssl_index(void) { return SSL_get_ex_data_X509_STORE_CTX_idx(); }
+
+// Stapled OCSP responses.
+typedef int (*convoy_status_callback)(SSL *connection, void *context);
+static inline void convoy_ssl_context_request_status(SSL_CTX *context, convoy_status_callback callback, void *argument) {
+    SSL_CTX_set_tlsext_status_type(context, TLSEXT_STATUSTYPE_ocsp);
+    SSL_CTX_set_tlsext_status_cb(context, callback);
+    SSL_CTX_set_tlsext_status_arg(context, argument);
+}
+// The stapled response, which belongs to the connection; its length, or -1 if there is none.
+static inline long convoy_ssl_stapled_response(SSL *connection, const unsigned char **bytes) {
+    *bytes = NULL;
+    return SSL_get_tlsext_status_ocsp_resp(connection, bytes);
+}
+
+// Subject alternative names.
+static inline GENERAL_NAMES *convoy_x509_alternative_names(const X509 *certificate) {
+    return (GENERAL_NAMES *)X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
+}
+static inline void convoy_free(void *bytes) { OPENSSL_free(bytes); }
+static inline int convoy_general_names_count(const GENERAL_NAMES *names) { return names ? sk_GENERAL_NAME_num(names) : 0; }
+// The bytes of a name of this type (GEN_DNS, GEN_IPADD), or null if it is of another.
+static inline const unsigned char *convoy_general_name(const GENERAL_NAMES *names, int index, int type, int *count) {
+    const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, index);
+    if (name->type != type || (type != GEN_DNS && type != GEN_IPADD)) return NULL;
+    const ASN1_STRING *text = type == GEN_DNS ? name->d.dNSName : name->d.iPAddress;
+    *count = ASN1_STRING_length(text);
+    return ASN1_STRING_get0_data(text);
+}
 #endif

@@ -1,4 +1,3 @@
-import ConvoySecurity
 import ConvoySerialization
 import Foundation
 import FoundationNetworking
@@ -95,13 +94,6 @@ extension HTTPRequestOperationManager {
     @available(*, unavailable, message: "Not there yet. Basic: requestSerializer.setAuthorizationHeader(username:password:)")
     public final var credential: URLCredential? {
         get { nil }
-        set {}
-    }
-
-    /// The policy for server certificates.
-    @available(*, unavailable, message: "Not there yet. Trusted: connectionConfiguration.certificateAuthorities")
-    public final var securityPolicy: AFSecurityPolicy {
-        get { AFSecurityPolicy() }
         set {}
     }
 

@@ -1,4 +1,3 @@
-import ConvoySecurity
 import ConvoySerialization
 import Foundation
 import FoundationNetworking
@@ -60,13 +59,6 @@ extension URLConnectionOperation {
     @available(*, unavailable, message: "Not there yet. Basic: a serializer's setAuthorizationHeader(username:password:)")
     public final var credential: URLCredential? {
         get { nil }
-        set {}
-    }
-
-    /// The policy for server certificates.
-    @available(*, unavailable, message: "Not there yet. Trusted: connectionConfiguration.certificateAuthorities")
-    public final var securityPolicy: AFSecurityPolicy {
-        get { AFSecurityPolicy() }
         set {}
     }
 

@@ -1,3 +1,4 @@
+import ConvoySecurity
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
@@ -33,6 +34,15 @@ extension URLConnectionOperation {
     public final var connectionConfiguration: ConnectionConfiguration {
         get { core.withLock { $0.common.values.configuration } }
         set { change { $0.configuration = newValue } }
+    }
+
+    /// Which servers are trusted: that of `connectionConfiguration`. The counterpart of `securityPolicy`.
+    ///
+    /// Where it pins the host of a URL without TLS, the operation fails with
+    /// `URLError.appTransportSecurityRequiresSecureConnection` before anything is connected.
+    public final var securityPolicy: SecurityPolicy {
+        get { core.withLock { $0.common.values.configuration.securityPolicy } }
+        set { change { $0.configuration.securityPolicy = newValue } }
     }
 
     /// The request's body as a stream: its `httpBodyStream`. Read on one of the library's threads.

@@ -1,21 +1,13 @@
 // AFNetworking's names of this module, so that a port is told what has become of them in place of "no such name".
 
 /// The policy for server certificates.
-@available(*, unavailable, message: "Not there yet. Whom to trust: ConnectionConfiguration.certificateAuthorities")
+@available(*, unavailable, renamed: "SecurityPolicy", message: "A value: setSecurityPolicy(_:) gives it to a manager.")
 public final class AFSecurityPolicy: Sendable {
-    /// The policy that trusts what the system trusts.
-    @available(*, unavailable, message: "Not needed: servers are checked as the system checks them.")
-    public static func defaultPolicy() -> AFSecurityPolicy { AFSecurityPolicy() }
-
-    /// A policy that pins certificates or keys.
-    @available(*, unavailable, message: "Pinning is not there yet.")
-    public init(pinningMode: AFSSLPinningMode) {}
-
     package init() {}
 }
 
 /// What a security policy pins.
-@available(*, unavailable, message: "Pinning is not there yet.")
+@available(*, unavailable, renamed: "SecurityPolicy.PinningMode")
 public enum AFSSLPinningMode: UInt, Sendable {
     /// Nothing.
     case none
@@ -23,4 +15,29 @@ public enum AFSSLPinningMode: UInt, Sendable {
     case publicKey
     /// The server's certificate.
     case certificate
+}
+
+extension SecurityPolicy {
+    /// The policy that trusts what the system trusts.
+    @available(*, unavailable, renamed: "default")
+    public static func defaultPolicy() -> SecurityPolicy { SecurityPolicy() }
+
+    /// A policy that pins the certificates of the program's bundle.
+    @available(
+        *, unavailable,
+        message: "SecurityPolicy(pinningMode:pinnedCertificates:), with Certificate.certificates(inDirectory:)"
+    )
+    public static func policyWithPinningMode(_ mode: PinningMode) -> SecurityPolicy { SecurityPolicy() }
+
+    /// Whether the server is trusted.
+    @available(*, unavailable, renamed: "evaluate(_:forDomain:)", message: "Its isTrusted.")
+    public func evaluateServerTrust(_ trust: ServerTrust, forDomain domain: String?) -> Bool { false }
+
+    /// The certificates of a bundle.
+    @available(*, unavailable, renamed: "Certificate.certificates(inDirectory:)")
+    public static func certificatesInBundle(_ folder: String) -> [Certificate] { [] }
+
+    /// What is pinned.
+    @available(*, unavailable, renamed: "pinningMode")
+    public var SSLPinningMode: PinningMode { pinningMode }
 }

@@ -1,10 +1,17 @@
+import ConvoySecurity
 import Foundation
 
 /// The settings of a connection that are not part of its request.
 public struct ConnectionConfiguration: Sendable, Hashable {
-    /// A PEM file of certificates to trust instead of the system's. If it is nil, the file named by the environment
-    /// variable `SSL_CERT_FILE` is used, as by the `curl` tool, or else the system's.
-    public var certificateAuthorities: URL?
+    /// A file of certificates to trust in place of the system's: the same as
+    /// ``SecurityPolicy/certificateAuthorities`` with a file.
+    public var certificateAuthorities: URL? {
+        get {
+            if case .file(let file) = securityPolicy.certificateAuthorities { file } else { nil }
+        }
+        set { securityPolicy.certificateAuthorities = newValue.map(CertificateAuthorities.file) ?? .system }
+    }
+
     /// Header fields, besides `Authorization`, `Cookie` and `Proxy-Authorization`, that are removed when a redirect
     /// leads to another origin. Names are case-insensitive.
     public var sensitiveHeaders: Set<String>
@@ -27,6 +34,9 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     /// `URLError.cannotDecodeContentData`. False, the default, delivers the bytes as they came, as AFNetworking did.
     public var refusesUnknownEncodings = false
 
+    /// The settings of TLS; see `ConnectionConfiguration+TLS.swift`.
+    package var tls = TLSConfiguration()
+
     package var uploadThrottle: UploadThrottle?
 
     /// Whether a request that has no `User-Agent` gets the standard one.
@@ -39,21 +49,12 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     /// A configuration with defaults for all other settings.
     ///
     /// - Parameters:
-    ///   - certificateAuthorities: a file in PEM; nil for the system's, or the one that `SSL_CERT_FILE` names.
+    ///   - certificateAuthorities: a file in PEM or DER; nil for the system's.
     ///   - sensitiveHeaders: fields that are removed on a redirect to another origin, besides those that always are.
     ///   - usesHTTP2: whether HTTP/2 is offered over TLS.
     public init(certificateAuthorities: URL? = nil, sensitiveHeaders: Set<String> = [], usesHTTP2: Bool = true) {
-        self.certificateAuthorities = certificateAuthorities
         self.sensitiveHeaders = sensitiveHeaders
         self.usesHTTP2 = usesHTTP2
-    }
-
-    private static let environmentAuthorities: String? = {
-        let path = ProcessInfo.processInfo.environment["SSL_CERT_FILE"] ?? ""
-        return path.isEmpty ? nil : path
-    }()
-
-    var authoritiesPath: String? {
-        certificateAuthorities?.path ?? Self.environmentAuthorities
+        if let certificateAuthorities { securityPolicy.certificateAuthorities = .file(certificateAuthorities) }
     }
 }

@@ -24,7 +24,7 @@ extension URLConnection {
                 return finish(result, handle)
             }
             thread.multi?.setPaused(handle, sending: isStarved)
-        case .initial, .waitingForDescriptor, .deciding, .ended: return
+        case .initial, .waitingForDescriptor, .preparingTLS, .deciding, .ended: return
         }
     }
 
@@ -39,7 +39,7 @@ extension URLConnection {
         case .loading, .following:
             isStarved = false
             thread.multi?.setPaused(handle, sending: false)
-        case .initial, .waitingForDescriptor, .deciding, .ended: return
+        case .initial, .waitingForDescriptor, .preparingTLS, .deciding, .ended: return
         }
     }
 

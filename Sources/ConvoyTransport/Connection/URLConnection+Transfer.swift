@@ -107,7 +107,7 @@ extension URLConnection: EasyHandleOwner {
             }
             deliver(with: decoder) { try $0.decode(bytes, into: $1) }
             return pendingFailure == nil ? .taken : .abort
-        case .initial, .waitingForDescriptor, .ended: return .abort
+        case .initial, .waitingForDescriptor, .preparingTLS, .ended: return .abort
         }
     }
 
@@ -176,7 +176,7 @@ extension URLConnection: EasyHandleOwner {
 
     func easyHandle(_ handle: EasyHandle, didFinishWith code: CURLcode) {
         switch phase {
-        case .initial, .waitingForDescriptor, .ended: return
+        case .initial, .waitingForDescriptor, .preparingTLS, .ended: return
         case .deciding: heldResult = code
         case .following(let request): finishFollowing(request, code, handle)
         case .loading: finish(code, handle)
@@ -214,12 +214,17 @@ extension URLConnection: EasyHandleOwner {
     }
 
     private func finish(failingWith code: CURLcode, _ handle: EasyHandle) {
+        if handle.lacksTLS, !speaksTLSWithProxy {
+            speaksTLSWithProxy = true
+            return load(currentRequest)
+        }
         if lacksDescriptor(handle) { return waitForDescriptor() }
         fail(error(for: code, handle))
     }
 
     /// The error for a result of libcurl.
     private func error(for code: CURLcode, _ handle: EasyHandle) -> URLError {
+        if !head.hasBegun, let error = handshakeError(handle) { return error }
         let proxyStatus = handle.long(CURLINFO_HTTP_CONNECTCODE)
         if proxyStatus >= 300 {
             return failure(

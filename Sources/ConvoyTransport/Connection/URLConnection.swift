@@ -30,6 +30,8 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         /// There was no file descriptor for a connection; the request is given to libcurl again when others have
         /// finished.
         case waitingForDescriptor
+        /// Certificates are read from files for the TLS of the request.
+        case preparingTLS
         /// A redirect has come, and the delegate is asked what to do.
         case deciding(Redirect)
         /// The rest of a redirect's response is discarded; then the next request is made.
@@ -69,6 +71,8 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     @exclusivity(unchecked) var earlierShortages = 0
     @exclusivity(unchecked) var waitsSince: MonotonicTime = 0
     @exclusivity(unchecked) var times = TransferTimes()
+    /// Whether TLS is spoken with a proxy, for a URL without TLS.
+    @exclusivity(unchecked) var speaksTLSWithProxy = false
 
     /// A connection that has not been started.
     ///
@@ -149,11 +153,18 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         }
         guard let address = request.address else { throw URLError(.badURL, url: nil, "The request has no URL.") }
         if case .foundation(let request) = request { try RequestRules.check(request, address) }
+        let isSecure = !address.utf8.starts(with: "http:".utf8)
+        guard try mayBegin(request, address, isSecure: isSecure) else { return }
         let header = try multi.header(of: request, addingUserAgent: configuration.addsUserAgent)
         guard let handle = self.handle ?? multi.takeHandle(), handle.renew() else {
             throw URLError(.cannotLoadFromNetwork, url: request.url, "There is no memory for a transfer.")
         }
         self.handle = handle
+        guard handle.decidesTrust || !isSecure else {
+            throw URLError(
+                .secureConnectionFailed, url: request.url,
+                "This libcurl is not built with OpenSSL, which Convoy's TLS needs.")
+        }
         handle.owner = self
         currentRequest = request
         body?.stop()
@@ -169,10 +180,10 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         options.method = request.method
         if let body { options.body = .upload(length: body.length) }
         options.usesHTTP2 = configuration.usesHTTP2
-        options.isSecure = !address.utf8.starts(with: "http:".utf8)
+        options.isSecure = isSecure
         options.mayTunnel = options.isSecure && RequestRules.environmentNamesProxy
         options.receiveBufferSize = configuration.receiveBufferSize
-        options.certificateAuthorities = options.isSecure ? configuration.authoritiesPath : nil
+        if isSecure || speaksTLSWithProxy { options.tls = configuration.tls.context }
         // Idle connections hold descriptors that this request lacked before.
         if waitsSince != 0 { options.idleConnectionAge = 1 }
         let code = handle.prepare(url: address, options: options, header: header)
@@ -219,6 +230,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         case .waitingForDescriptor:
             thread.multi?.descriptorQueue.remove(self)
             end { $0.connectionDidCancel(self) }
+        case .preparingTLS: end { $0.connectionDidCancel(self) }
         case .loading, .deciding, .following:
             if let handle { thread.multi?.stop(handle) }
             end { $0.connectionDidCancel(self) }

@@ -1,4 +1,5 @@
 import CCurl
+import ConvoySecurity
 import ConvoySupport
 import Foundation
 
@@ -22,7 +23,8 @@ final class EasyHandle {
         var method = "GET"
         var body = Body.none
         var usesHTTP2 = true
-        var certificateAuthorities: String?
+        /// With whom and how TLS is spoken; nil where only a proxy could speak it, which is not expected.
+        var tls: TLSContext?
         var isSecure = false
         /// Whether there may be a proxy, whose answer to CONNECT comes before any head.
         var mayTunnel = false
@@ -142,6 +144,12 @@ final class EasyHandle {
             guard handle.sendCount > 1 else { return Int32(CURL_PREREQFUNC_OK) }
             return Int32(owner.easyHandleMaySendAgain(handle) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT)
         }
+        convoy_easy_set_pointer(easy, CURLOPT_SSL_CTX_DATA, context)
+        decidesTrust =
+            convoy_easy_set_handshake_callback(easy) { _, sslContext, context in
+                guard let sslContext, let handle = EasyHandle.from(context) else { return CURLE_ABORTED_BY_CALLBACK }
+                return handle.beginHandshake(OpaquePointer(sslContext))
+            } == CURLE_OK
         convoy_easy_set_data_callback(easy, CURLOPT_HEADERFUNCTION) { bytes, size, count, context in
             guard let bytes, let context else { return 0 }
             let line = UnsafeMutableRawBufferPointer(start: bytes, count: size * count)
@@ -200,6 +208,43 @@ final class EasyHandle {
         }
     }
 
+    /// Sets the options that a transfer over TLS needs. Trust is decided by ``TLSHandshake``; should libcurl ever decide,
+    /// it trusts nobody.
+    private func setSecureOptions() throws(Refused) {
+        try check(convoy_easy_set_long(easy, CURLOPT_SSL_VERIFYPEER, 1))
+        try check(convoy_easy_set_long(easy, CURLOPT_PROXY_SSL_VERIFYPEER, 1))
+        // libcurl compares the common name where there is no other.
+        try check(convoy_easy_set_long(easy, CURLOPT_SSL_VERIFYHOST, 0))
+        // A proxy with an address is not named in its handshake, so that libcurl has to compare it.
+        try check(convoy_easy_set_long(easy, CURLOPT_PROXY_SSL_VERIFYHOST, 2))
+        try check(convoy_easy_set_string(easy, CURLOPT_CAINFO, nil))
+        try check(convoy_easy_set_string(easy, CURLOPT_PROXY_CAINFO, nil))
+        // A resumed session brings no certificates that could be judged.
+        try check(convoy_easy_set_long(easy, CURLOPT_SSL_SESSIONID_CACHE, 0))
+        try check(convoy_easy_set_long(easy, CURLOPT_SSLVERSION, Int(CURL_SSLVERSION_TLSv1_2)))
+        try check(convoy_easy_set_long(easy, CURLOPT_PROXY_SSLVERSION, Self.proxyVersions))
+        // libcurl 7.87 and later keep authorities for all connections of a multi handle; they are not used here.
+        convoy_easy_set_long(easy, CURLOPT_CA_CACHE_TIMEOUT, 0)
+    }
+
+    /// The versions of TLS for a proxy: all from 1.2. That they have a maximum, which those for the server have not,
+    /// tells their handshakes apart.
+    private static let proxyVersions = Int(CURL_SSLVERSION_TLSv1_2) | Int(CURL_SSLVERSION_MAX_TLSv1_3)
+
+    /// Takes part in a handshake. libcurl calls this for each that it begins, those with proxies too.
+    private func beginHandshake(_ sslContext: OpaquePointer) -> CURLcode {
+        guard let tls = applied.tls else {
+            lacksTLS = true
+            return CURLE_ABORTED_BY_CALLBACK
+        }
+        let isWithProxy = TLSHandshake.hasMaximumVersion(sslContext)
+        guard let handshake = owner?.easyHandle(self, beginsHandshakeWithProxy: isWithProxy, tls),
+            handshake.attach(to: sslContext)
+        else { return CURLE_OUT_OF_MEMORY }
+        self.handshake = handshake
+        return CURLE_OK
+    }
+
     /// Sets the options that a transfer through a proxy tunnel needs.
     private func setTunnelOptions() {
         let context = Unmanaged.passUnretained(self).toOpaque()
@@ -230,6 +275,8 @@ final class EasyHandle {
         errorText.pointee = 0
         sendCount = 0
         progressCount = 0
+        handshake = nil
+        lacksTLS = false
         socket = -1
         folding.reset(easy)
         do throws(Refused) {
@@ -250,6 +297,13 @@ final class EasyHandle {
             return error.code
         }
     }
+
+    /// Whether libcurl lets the trust of servers be decided here: whether it is built with OpenSSL.
+    @exclusivity(unchecked) private(set) var decidesTrust = false
+    /// The last handshake of the current transfer; nil where it uses a connection that was there.
+    @exclusivity(unchecked) private(set) var handshake: TLSHandshake?
+    /// Whether TLS was to be spoken without settings for it: with a proxy, for a URL without TLS.
+    @exclusivity(unchecked) private(set) var lacksTLS = false
 
     /// How often libcurl called the progress callback before it sent the current request.
     @exclusivity(unchecked) private var progressCount = 0
@@ -289,8 +343,11 @@ final class EasyHandle {
             let version = options.usesHTTP2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1
             try check(convoy_easy_set_long(easy, CURLOPT_HTTP_VERSION, Int(version)))
         }
-        if options.isSecure, !before.isSecure {
-            try check(convoy_easy_set_long(easy, CURLOPT_SSLVERSION, Int(CURL_SSLVERSION_TLSv1_2)))
+        if let tls = options.tls, tls != before.tls {
+            if before.tls == nil { try setSecureOptions() }
+            // So libcurl uses connections only under the settings under which they were made.
+            try check(convoy_easy_set_string(easy, CURLOPT_CAPATH, tls.connectionKey))
+            try check(convoy_easy_set_string(easy, CURLOPT_PROXY_CAPATH, tls.connectionKey))
         }
         if options.mayTunnel != before.mayTunnel {
             if options.mayTunnel { setTunnelOptions() }
@@ -311,18 +368,8 @@ final class EasyHandle {
         if options.idleConnectionAge != before.idleConnectionAge {
             try check(convoy_easy_set_long(easy, CURLOPT_MAXAGE_CONN, options.idleConnectionAge))
         }
-        if options.certificateAuthorities != before.certificateAuthorities {
-            try check(
-                convoy_easy_set_string(
-                    easy, CURLOPT_CAINFO, options.certificateAuthorities ?? Self.defaultAuthorities))
-        }
         applied = options
     }
-
-    private static let defaultAuthorities: String? = {
-        guard let info = convoy_version(), let path = info.pointee.cainfo else { return nil }
-        return String(cString: path)
-    }()
 
     // MARK: Results
 

@@ -1,4 +1,5 @@
 import CCurl
+import ConvoySecurity
 import ConvoySupport
 import Foundation
 
@@ -15,6 +16,8 @@ protocol EasyHandleOwner: AnyObject {
     /// libcurl is about to send the request again: the connection on which it was sent is lost, or a 417 refused its
     /// `Expect`. False lets the transfer fail with `CURLE_ABORTED_BY_CALLBACK`.
     func easyHandleMaySendAgain(_ handle: EasyHandle) -> Bool
+    /// libcurl begins a TLS handshake. nil aborts the transfer.
+    func easyHandle(_ handle: EasyHandle, beginsHandshakeWithProxy: Bool, _ tls: TLSContext) -> TLSHandshake?
     /// The handle's timer has fired.
     func easyHandleTimerDidFire(_ handle: EasyHandle)
     /// The transfer has ended. The handle was removed from libcurl, but the owner can still read it.

@@ -1,0 +1,59 @@
+import Foundation
+
+/// The textual encoding of keys and certificates (RFC 7468).
+enum PEM {
+    /// What is between two lines of dashes.
+    struct Block {
+        let label: String
+        /// The text between the lines; the fields of an encrypted key of old included.
+        let text: Substring
+
+        var isCertificate: Bool {
+            label == "CERTIFICATE" || label == "X509 CERTIFICATE" || label == "TRUSTED CERTIFICATE"
+        }
+
+        /// The bytes; nil if the text is not base64. What follows a trusted certificate, OpenSSL's own notes, is left
+        /// out.
+        var derData: Data? {
+            guard let data = Data(base64Encoded: String(text), options: .ignoreUnknownCharacters) else { return nil }
+            return label == "TRUSTED CERTIFICATE" ? PEM.firstElement(of: data) : data
+        }
+    }
+
+    /// The first byte of anything in DER that is kept in files.
+    static let sequenceTag: UInt8 = 0x30
+
+    /// The blocks of a text. One that has no end is damaged, and comes with what is there.
+    static func blocks(in data: Data) -> [Block] {
+        guard data.range(of: Data("-----BEGIN ".utf8)) != nil else { return [] }
+        let text = String(decoding: data, as: UTF8.self)
+        var blocks: [Block] = []
+        var rest = text[...]
+        while let begin = rest.range(of: "-----BEGIN ") {
+            rest = rest[begin.upperBound...]
+            guard let dashes = rest.range(of: "-----") else { break }
+            let label = String(rest[..<dashes.lowerBound])
+            rest = rest[dashes.upperBound...]
+            let end = rest.range(of: "-----END \(label)-----")
+            blocks.append(Block(label: label, text: end.map { rest[..<$0.lowerBound] } ?? ""))
+            if let end { rest = rest[end.upperBound...] }
+        }
+        return blocks
+    }
+
+    /// The first element of DER; nil if its length does not fit.
+    private static func firstElement(of data: Data) -> Data? {
+        let bytes = [UInt8](data)
+        guard bytes.count > 2 else { return nil }
+        var length = Int(bytes[1])
+        var header = 2
+        if length >= 0x80 {
+            let count = length - 0x80
+            guard count > 0, count <= 4, bytes.count > 2 + count else { return nil }
+            length = bytes[2..<(2 + count)].reduce(0) { $0 << 8 | Int($1) }
+            header += count
+        }
+        guard bytes.count >= header + length else { return nil }
+        return Data(bytes[..<(header + length)])
+    }
+}

@@ -1,0 +1,186 @@
+import COpenSSL
+import Foundation
+
+/// One handshake, and what becomes of it. The trust of the server is decided in it, before anything of the request
+/// leaves.
+///
+/// It belongs to OpenSSL's context of the connection, and is used on the network thread only.
+package final class TLSHandshake: @unchecked Sendable {
+    private let context: TLSContext
+    private let material: TLSContext.Material
+    package let isWithProxy: Bool
+    /// The host of the URL; nil until the proxy has named itself by what is asked of it.
+    private let host: String?
+    /// Whether the server was trusted, and why not; nil until it has presented its certificates.
+    package private(set) var decision: TrustDecision?
+    /// What it presented, if it is not trusted.
+    package private(set) var trust: ServerTrust?
+    /// The number of the last alert that has come (RFC 8446, section 6).
+    package private(set) var alert: UInt8?
+    /// Whether the server asked for a certificate of the client's, and there was none.
+    package private(set) var lacksIdentity = false
+    package var hasIdentity: Bool { material.identity != nil && !isWithProxy }
+
+    /// - Parameters:
+    ///   - context: ready for use; nil is returned if it is not.
+    ///   - host: of the URL.
+    ///   - isWithProxy: whether it is a handshake with a proxy. It is not shown the client's certificate, and is judged by
+    ///     the policy for proxies.
+    package init?(context: TLSContext, host: String?, isWithProxy: Bool) {
+        guard let material = context.material else { return nil }
+        self.context = context
+        self.material = material
+        self.host = host
+        self.isWithProxy = isWithProxy
+    }
+
+    // MARK: Taking part
+
+    /// Makes a connection's context ask this object, and sets what the settings say. False if OpenSSL refuses.
+    package func attach(to sslContext: OpaquePointer) -> Bool {
+        guard Self.index >= 0 else { return false }
+        let own = Unmanaged.passRetained(self)
+        guard SSL_CTX_set_ex_data(sslContext, Self.index, own.toOpaque()) == 1 else {
+            own.release()
+            return false
+        }
+        convoy_ssl_context_harden(sslContext)
+        guard TLSParameters.apply(context.settings, to: sslContext) else { return false }
+        SSL_CTX_set_verify(sslContext, SSL_VERIFY_PEER, nil)
+        SSL_CTX_set_cert_verify_callback(
+            sslContext,
+            { chain, handshake in
+                guard let chain, let handshake else { return 0 }
+                return Unmanaged<TLSHandshake>.fromOpaque(handshake).takeUnretainedValue().judge(chain) ? 1 : 0
+            }, own.toOpaque())
+        SSL_CTX_set_info_callback(sslContext) { connection, event, value in
+            // The first byte is 2 where the alert ends the connection.
+            guard event == SSL_CB_READ_ALERT, value >> 8 == 2 else { return }
+            TLSHandshake.of(connection)?.alert = UInt8(truncatingIfNeeded: value)
+        }
+        if !isWithProxy, !present(on: sslContext) { return false }
+        if policy(for: host).requiresStapledStatus {
+            convoy_ssl_context_request_status(
+                sslContext,
+                { connection, handshake in
+                    guard let connection, let handshake else { return 0 }
+                    return Unmanaged<TLSHandshake>.fromOpaque(handshake).takeUnretainedValue()
+                        .judgeStatus(of: connection) ? 1 : 0
+                }, own.toOpaque())
+        }
+        return true
+    }
+
+    /// Whether a context has a maximum for the version of TLS.
+    package static func hasMaximumVersion(_ sslContext: OpaquePointer) -> Bool {
+        convoy_ssl_context_maximum(sslContext) != 0
+    }
+
+    /// Presents the client's certificate, if there is one.
+    private func present(on sslContext: OpaquePointer) -> Bool {
+        guard let identity = material.identity, let first = identity.certificates.first else {
+            SSL_CTX_set_client_cert_cb(sslContext) { connection, _, _ in
+                TLSHandshake.of(connection)?.lacksIdentity = true
+                return 0
+            }
+            return true
+        }
+        guard let others = convoy_x509_stack_new() else { return false }
+        defer { convoy_x509_stack_free(others) }
+        for certificate in identity.certificates.dropFirst() {
+            guard convoy_x509_stack_append(others, certificate.reference.pointer) == 1 else { return false }
+        }
+        return SSL_CTX_use_cert_and_key(sslContext, first.reference.pointer, identity.key, others, 1) == 1
+    }
+
+    /// The slot of OpenSSL's contexts for this object. It is released with the context.
+    private static let index = CRYPTO_get_ex_new_index(
+        CRYPTO_EX_INDEX_SSL_CTX, 0, nil, nil, nil,
+        { _, own, _, _, _, _ in
+            if let own { Unmanaged<TLSHandshake>.fromOpaque(own).release() }
+        })
+
+    private static func of(_ connection: OpaquePointer?) -> TLSHandshake? {
+        guard let connection, let context = SSL_get_SSL_CTX(connection), let own = SSL_CTX_get_ex_data(context, index)
+        else { return nil }
+        return Unmanaged<TLSHandshake>.fromOpaque(own).takeUnretainedValue()
+    }
+
+    // MARK: Deciding
+
+    private func policy(for host: String?) -> SecurityPolicy {
+        let policy = isWithProxy ? context.settings.proxyPolicy : context.settings.policy
+        return host.map { policy.policy(forHost: $0) } ?? policy
+    }
+
+    /// Called by OpenSSL when the server has presented its certificates.
+    private func judge(_ presented: OpaquePointer) -> Bool {
+        let trust = ServerTrust(chain: X509_STORE_CTX_get0_untrusted(presented))
+        let decision = decide(trust, presented)
+        self.decision = decision
+        if !decision.isTrusted { self.trust = trust }
+        // From this number OpenSSL makes the alert that the server is sent.
+        X509_STORE_CTX_set_error(presented, decision.failure?.openSSLCode ?? X509_V_OK)
+        return decision.isTrusted
+    }
+
+    private func decide(_ trust: ServerTrust, _ presented: OpaquePointer) -> TrustDecision {
+        let host = isWithProxy ? Self.serverName(presented) : self.host
+        let policy = policy(for: host)
+        guard let store = material.stores[policy.certificateAuthorities] else {
+            return TrustDecision(failure: .unusable(.noCertificate(in: "")))
+        }
+        if host == nil, policy.validatesDomainName {
+            guard isWithProxy else {
+                return TrustDecision(failure: ServerTrustFailure(.wrongHost, "The URL has no host that can be validated."))
+            }
+            // A proxy with an address has no name here. libcurl compares it with the certificate's, after this, but it
+            // must not come to compare the common name.
+            guard let leaf = trust.certificates.first, !leaf.dnsNames.isEmpty || !leaf.addresses.isEmpty else {
+                return TrustDecision(
+                    failure: ServerTrustFailure(
+                        .wrongHost, "The proxy's certificate names no host.", certificate: trust.certificates.first))
+            }
+        }
+        return policy.evaluate(trust, forDomain: host, at: Date(), store: store)
+    }
+
+    /// The name that the other side was asked for.
+    private static func serverName(_ presented: OpaquePointer) -> String? {
+        let index = convoy_x509_store_context_ssl_index()
+        guard let connection = X509_STORE_CTX_get_ex_data(presented, index),
+            let name = SSL_get_servername(OpaquePointer(connection), TLSEXT_NAMETYPE_host_name)
+        else { return nil }
+        return String(cString: name)
+    }
+
+    /// Called by OpenSSL after that, where a stapled response is required.
+    private func judgeStatus(of connection: OpaquePointer) -> Bool {
+        guard let decision, decision.isTrusted, let anchor = decision.chain.last, let store = TrustStore([anchor]) else {
+            return false
+        }
+        var bytes: UnsafePointer<UInt8>?
+        let count = convoy_ssl_stapled_response(connection, &bytes)
+        let response = bytes.flatMap { count > 0 ? UnsafeRawBufferPointer(start: $0, count: Int(count)) : nil }
+        guard let failure = StapledStatus.failure(of: response, for: decision.chain, store: store) else { return true }
+        self.decision = TrustDecision(failure: failure, chain: decision.chain)
+        trust = ServerTrust(certificates: decision.chain)
+        return false
+    }
+}
+
+extension ServerTrustFailure {
+    /// The nearest of OpenSSL's numbers.
+    fileprivate var openSSLCode: Int32 {
+        switch reason {
+        case .expired: X509_V_ERR_CERT_HAS_EXPIRED
+        case .notYetValid: X509_V_ERR_CERT_NOT_YET_VALID
+        case .wrongHost: X509_V_ERR_HOSTNAME_MISMATCH
+        case .unknownRoot: X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY
+        case .badSignature: X509_V_ERR_CERT_SIGNATURE_FAILURE
+        case .revoked: X509_V_ERR_CERT_REVOKED
+        case .wrongUsage: X509_V_ERR_INVALID_PURPOSE
+        default: X509_V_ERR_APPLICATION_VERIFICATION
+        }
+    }
+}

@@ -1,0 +1,72 @@
+import ConvoySupport
+
+/// What decides with whom and how TLS is spoken. Connections are used only by requests with equal settings.
+package struct TLSSettings: Sendable, Hashable {
+    package var policy = SecurityPolicy.default
+    package var proxyPolicy = SecurityPolicy.default
+    package var identity: ClientIdentity?
+    package var minimumVersion = TLSVersion.tls12
+    package var maximumVersion: TLSVersion?
+    package var cipherSuites: [String] = []
+
+    package init() {}
+
+    /// The versions that are left, after the choice of cipher suites: those of TLS 1.3 are of no other version.
+    var versions: ClosedRange<TLSVersion>? {
+        let hasOld = cipherSuites.isEmpty || !oldCipherSuites.isEmpty
+        let hasNew = cipherSuites.isEmpty || !newCipherSuites.isEmpty
+        let lowest = max(minimumVersion, hasOld ? .tls12 : .tls13)
+        let highest = min(maximumVersion ?? .tls13, hasNew ? .tls13 : .tls12)
+        return lowest <= highest ? lowest...highest : nil
+    }
+
+    var oldCipherSuites: [String] { cipherSuites.filter { !$0.hasPrefix("TLS_") } }
+    var newCipherSuites: [String] { cipherSuites.filter { $0.hasPrefix("TLS_") } }
+}
+
+/// The settings of TLS as a part of other settings: copied at the cost of a reference, and ready for use by connections
+/// once for all copies.
+package struct TLSConfiguration: Sendable, Hashable {
+    private final class Storage: Sendable {
+        let settings: TLSSettings
+        let isPinning: Bool
+        let context = Locked<TLSContext?>(nil)
+
+        init(_ settings: TLSSettings) {
+            self.settings = settings
+            isPinning = settings.policy.isPinning || settings.policy.hostPolicies.values.contains(where: \.isPinning)
+        }
+    }
+
+    private var storage: Storage
+
+    private static let standard = Storage(TLSSettings())
+
+    /// The defaults.
+    package init() { storage = Self.standard }
+
+    package var settings: TLSSettings {
+        get { storage.settings }
+        set { storage = Storage(newValue) }
+    }
+
+    /// Whether there is any host that may be trusted over TLS only.
+    package var isPinning: Bool { storage.isPinning }
+
+    /// What connections with equal settings share.
+    package var context: TLSContext {
+        if let context = storage.context.withLock({ $0 }) { return context }
+        let context = TLSContext.shared(for: storage.settings)
+        return storage.context.withLock { own in
+            if let own { return own }
+            own = context
+            return context
+        }
+    }
+
+    package static func == (left: TLSConfiguration, right: TLSConfiguration) -> Bool {
+        left.storage === right.storage || left.context === right.context
+    }
+
+    package func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(context)) }
+}

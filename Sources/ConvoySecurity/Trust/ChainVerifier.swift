@@ -1,0 +1,89 @@
+import COpenSSL
+import Foundation
+
+/// Builds the chain of a certificate to one of a store, and checks it (RFC 5280, section 6; RFC 9525), by OpenSSL.
+struct ChainVerifier {
+    /// A thing that is wrong with a chain.
+    struct Problem: Equatable {
+        /// OpenSSL's number, `X509_V_ERR_…`.
+        let code: Int32
+        /// Which certificate of the chain: 0 is the server's.
+        let depth: Int32
+        let certificate: Certificate?
+    }
+
+    /// The result: everything that is wrong, and the chain as far as it could be built.
+    struct Result {
+        var problems: [Problem]
+        var chain: [Certificate]
+        var isValid: Bool { problems.isEmpty }
+    }
+
+    let store: TrustStore
+    /// The name to check; nil for no check.
+    let host: HostName?
+    let date: Date
+
+    /// Weaker than 112 bits of security is refused: RSA below 2,048 bits, SHA-1.
+    private static let securityLevel: Int32 = 2
+
+    /// Verifies the chain of the first certificate with the help of the others.
+    func verify(_ certificates: [Certificate]) -> Result {
+        guard let leaf = certificates.first, let others = convoy_x509_stack_new() else { return .impossible }
+        defer { convoy_x509_stack_free(others) }
+        for certificate in certificates.dropFirst() {
+            guard convoy_x509_stack_append(others, certificate.reference.pointer) == 1 else { return .impossible }
+        }
+        guard let context = X509_STORE_CTX_new() else { return .impossible }
+        defer { X509_STORE_CTX_free(context) }
+        guard X509_STORE_CTX_init(context, store.pointer, leaf.reference.pointer, others) == 1,
+            X509_STORE_CTX_set_default(context, "ssl_server") == 1,
+            let parameters = X509_STORE_CTX_get0_param(context)
+        else { return .impossible }
+        X509_VERIFY_PARAM_set_auth_level(parameters, Self.securityLevel)
+        X509_VERIFY_PARAM_set_time(parameters, time_t(clamping: Int(date.timeIntervalSince1970.rounded(.down))))
+        // As in a store of Apple's, any certificate can be an anchor, also one that is not self-signed.
+        X509_VERIFY_PARAM_set_flags(parameters, UInt(X509_V_FLAG_PARTIAL_CHAIN | X509_V_FLAG_TRUSTED_FIRST))
+        if let host, !host.require(in: parameters) { return .impossible }
+
+        let notes = Notes()
+        return withExtendedLifetime(notes) {
+            X509_STORE_CTX_set_ex_data(context, 0, Unmanaged.passUnretained(notes).toOpaque())
+            X509_STORE_CTX_set_verify_cb(context) { isGood, context in
+                guard isGood == 0, let context, let notes = X509_STORE_CTX_get_ex_data(context, 0) else { return isGood }
+                Unmanaged<Notes>.fromOpaque(notes).takeUnretainedValue().note(context)
+                // All that is wrong is to be known, not only what is found first.
+                return 1
+            }
+            let isVerified = X509_verify_cert(context) == 1
+            ERR_clear_error()
+            let chain = ServerTrust(chain: X509_STORE_CTX_get0_chain(context)).certificates
+            if !isVerified, notes.problems.isEmpty {
+                notes.problems = [Problem(code: X509_STORE_CTX_get_error(context), depth: 0, certificate: leaf)]
+            }
+            return Result(problems: notes.problems, chain: chain)
+        }
+    }
+
+    private final class Notes {
+        var problems: [Problem] = []
+
+        func note(_ context: OpaquePointer) {
+            // A chain of a hostile server may have any number of faults.
+            guard problems.count < 32 else { return }
+            let certificate = X509_STORE_CTX_get_current_cert(context).flatMap(X509Reference.init(sharing:))
+            problems.append(
+                Problem(
+                    code: X509_STORE_CTX_get_error(context), depth: X509_STORE_CTX_get_error_depth(context),
+                    certificate: certificate.map(Certificate.init)))
+        }
+    }
+}
+
+extension ChainVerifier.Result {
+    /// What is said when OpenSSL has no memory.
+    static var impossible: ChainVerifier.Result {
+        ChainVerifier.Result(
+            problems: [ChainVerifier.Problem(code: X509_V_ERR_OUT_OF_MEM, depth: 0, certificate: nil)], chain: [])
+    }
+}

@@ -1,0 +1,178 @@
+import Foundation
+
+/// Which servers are trusted. The counterpart of `AFSecurityPolicy`: its three modes, its flags and the order in which it
+/// evaluates them.
+///
+/// A value: a change of a copy changes nothing else, and connections that were made under one policy are never used
+/// under another.
+///
+/// ```swift
+/// var policy = try SecurityPolicy(publicKeyPins: ["sha256/…"], backupPins: ["sha256/…"])
+/// policy.certificateAuthorities = .file(privateRoot)
+/// let manager = try HTTPRequestOperationManager(baseURL: api, securityPolicy: policy)
+/// ```
+public struct SecurityPolicy: Sendable, Hashable, Codable {
+    /// What is pinned. The counterpart of `AFSSLPinningMode`, with its numbers.
+    public enum PinningMode: Int, Sendable, Hashable, Codable, CaseIterable {
+        /// Nothing: the server needs a valid chain to one of the `certificateAuthorities`.
+        case none = 0
+        /// A key: besides that, the chain must have one of the pinned keys.
+        case publicKey = 1
+        /// A certificate: besides that, a valid chain must lead to one of the pinned certificates, as its only authority.
+        case certificate = 2
+    }
+
+    /// What is pinned.
+    public var pinningMode: PinningMode
+
+    /// The pinned certificates, each once, in their order. In the mode `publicKey` their keys are pinned.
+    public var pinnedCertificates: [Certificate] {
+        didSet { pinnedCertificates = pinnedCertificates.unique }
+    }
+
+    /// Pinned keys, besides those of the pinned certificates. For the mode `publicKey`.
+    public var publicKeyPins: Set<PublicKeyPin> = []
+
+    /// Keys that are pinned for the day when the server's must be replaced. They are as good as the others;
+    /// ``TrustDecision/usesBackupPin`` tells when one was needed.
+    public var backupPins: Set<PublicKeyPin> = []
+
+    /// From when on the pins no longer count, so that a program that nobody updates is not locked out for ever; nil for
+    /// never. The server then needs a valid chain and its name, whatever `allowInvalidCertificates` says.
+    public var pinsExpire: Date?
+
+    /// Whether a server with an invalid certificate is trusted: self-signed, of an unknown authority, expired.
+    ///
+    /// With pins it is trusted only if they match: a pinned certificate must still be valid and lead to the server's, and
+    /// a pinned key must be the server's or have certified it. Without pins anybody is trusted, and so
+    /// `validatesDomainName` has to be false too. False by default.
+    public var allowInvalidCertificates = false
+
+    /// Whether the certificate must name the host. True by default.
+    public var validatesDomainName = true
+
+    /// Whether all certificates of the chain (all keys, in the mode `publicKey`) must be pinned, in place of one. False
+    /// by default.
+    public var validatesCertificateChain = false
+
+    /// Whether the server must staple an OCSP response (RFC 6066, section 8) that says that its certificate is good.
+    /// False by default: it is then not asked for one.
+    public var requiresStapledStatus = false
+
+    /// At which certificates a chain may end. The system's by default.
+    ///
+    /// Files are read when the first connection needs them, and kept as long as the policy is in use.
+    public var certificateAuthorities = CertificateAuthorities.system
+
+    /// Policies for some hosts, in place of this one.
+    public private(set) var hostPolicies: [HostPattern: SecurityPolicy] = [:]
+
+    /// A policy with defaults for the rest; without arguments that of ``default``.
+    ///
+    /// - Parameters:
+    ///   - pinningMode: what is pinned.
+    ///   - pinnedCertificates: see ``Certificate/certificates(contentsOf:)`` and
+    ///     ``Certificate/certificates(inDirectory:)``.
+    public init(pinningMode: PinningMode = .none, pinnedCertificates: [Certificate] = []) {
+        self.pinningMode = pinningMode
+        self.pinnedCertificates = pinnedCertificates.unique
+    }
+
+    /// A policy that pins keys by their hashes.
+    ///
+    /// - Parameters:
+    ///   - publicKeyPins: texts as "sha256/" and base64.
+    ///   - backupPins: those of keys that are not yet in use.
+    ///   - pinsExpire: from when on they no longer count; nil for never.
+    /// - Throws: `PublicKeyPinError` for a text that is none.
+    public init(
+        publicKeyPins: [String], backupPins: [String] = [], pinsExpire: Date? = nil
+    ) throws(PublicKeyPinError) {
+        self.init(pinningMode: .publicKey)
+        for text in publicKeyPins { self.publicKeyPins.insert(try PublicKeyPin(text)) }
+        for text in backupPins { self.backupPins.insert(try PublicKeyPin(text)) }
+        self.pinsExpire = pinsExpire
+    }
+
+    /// Trusts what the system trusts.
+    public static let `default` = SecurityPolicy()
+
+    /// All keys that are pinned.
+    public var pinnedPublicKeys: Set<PublicKeyPin> {
+        publicKeyPins.union(backupPins).union(pinnedCertificates.compactMap(\.publicKeyPin))
+    }
+
+    // MARK: Hosts
+
+    /// Sets the policy of some hosts, in place of this one. Where several patterns cover a host, the most specific counts.
+    ///
+    /// - Parameters:
+    ///   - policy: its own policies of hosts are left out; nil removes that of the pattern.
+    ///   - pattern: `api.example.com`, `*.example.com` or `**.example.com`; see ``HostPattern``.
+    /// - Throws: `HostPatternError`.
+    public mutating func setPolicy(_ policy: SecurityPolicy?, forHosts pattern: String) throws(HostPatternError) {
+        var policy = policy
+        policy?.hostPolicies = [:]
+        hostPolicies[try HostPattern(pattern)] = policy
+    }
+
+    /// The policy that counts for a host: that of the most specific pattern that covers it, or this one.
+    public func policy(forHost host: String) -> SecurityPolicy {
+        guard !hostPolicies.isEmpty else { return self }
+        let covering = hostPolicies.filter { $0.key.covers(host) }
+        return covering.min { HostPattern.isMoreSpecific($0.key, than: $1.key) }?.value ?? self
+    }
+
+    /// Whether servers can be trusted only over TLS: something is pinned.
+    public var isPinning: Bool { pinningMode != .none }
+}
+
+extension SecurityPolicy {
+    private enum CodingKeys: String, CodingKey {
+        case pinningMode, pinnedCertificates, publicKeyPins, backupPins, pinsExpire, allowInvalidCertificates,
+            validatesDomainName, validatesCertificateChain, requiresStapledStatus, certificateAuthorities, hostPolicies
+    }
+
+    /// Decodes a policy. What is missing has its default.
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        self.init(
+            pinningMode: try container.decodeIfPresent(PinningMode.self, forKey: .pinningMode) ?? .none,
+            pinnedCertificates: try container.decodeIfPresent([Certificate].self, forKey: .pinnedCertificates) ?? [])
+        publicKeyPins = try container.decodeIfPresent(Set<PublicKeyPin>.self, forKey: .publicKeyPins) ?? []
+        backupPins = try container.decodeIfPresent(Set<PublicKeyPin>.self, forKey: .backupPins) ?? []
+        pinsExpire = try container.decodeIfPresent(Date.self, forKey: .pinsExpire)
+        allowInvalidCertificates = try container.decodeIfPresent(Bool.self, forKey: .allowInvalidCertificates) ?? false
+        validatesDomainName = try container.decodeIfPresent(Bool.self, forKey: .validatesDomainName) ?? true
+        validatesCertificateChain = try container.decodeIfPresent(Bool.self, forKey: .validatesCertificateChain) ?? false
+        requiresStapledStatus = try container.decodeIfPresent(Bool.self, forKey: .requiresStapledStatus) ?? false
+        certificateAuthorities =
+            try container.decodeIfPresent(CertificateAuthorities.self, forKey: .certificateAuthorities) ?? .system
+        let policies = try container.decodeIfPresent([String: SecurityPolicy].self, forKey: .hostPolicies) ?? [:]
+        for (pattern, policy) in policies {
+            do {
+                try setPolicy(policy, forHosts: pattern)
+            } catch {
+                throw DecodingError.dataCorruptedError(
+                    forKey: .hostPolicies, in: container, debugDescription: "\(error)")
+            }
+        }
+    }
+
+    /// Encodes the policy. The pins are in the order of their texts, so that equal policies are coded alike.
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try container.encode(pinningMode, forKey: .pinningMode)
+        try container.encode(pinnedCertificates, forKey: .pinnedCertificates)
+        try container.encode(publicKeyPins.sorted { $0.description < $1.description }, forKey: .publicKeyPins)
+        try container.encode(backupPins.sorted { $0.description < $1.description }, forKey: .backupPins)
+        try container.encodeIfPresent(pinsExpire, forKey: .pinsExpire)
+        try container.encode(allowInvalidCertificates, forKey: .allowInvalidCertificates)
+        try container.encode(validatesDomainName, forKey: .validatesDomainName)
+        try container.encode(validatesCertificateChain, forKey: .validatesCertificateChain)
+        try container.encode(requiresStapledStatus, forKey: .requiresStapledStatus)
+        try container.encode(certificateAuthorities, forKey: .certificateAuthorities)
+        let policies = hostPolicies.map { ($0.key.description, $0.value) }
+        try container.encode(Dictionary(policies) { first, _ in first }, forKey: .hostPolicies)
+    }
+}

@@ -1,0 +1,19 @@
+import COpenSSL
+import Foundation
+
+/// What a server presented in a TLS handshake to be trusted. The counterpart of `SecTrust`: a value, to be judged by a
+/// ``SecurityPolicy``.
+public struct ServerTrust: Sendable, Hashable {
+    /// The certificates as the server sent them: its own first, then any that should lead to a trusted one.
+    public let certificates: [Certificate]
+
+    /// The trust of these certificates, the server's own first.
+    public init(certificates: [Certificate]) { self.certificates = certificates }
+
+    /// The certificates of a handshake.
+    init(chain: OpaquePointer?) {
+        certificates = (0..<convoy_x509_stack_count(chain)).compactMap { index in
+            convoy_x509_stack_at(chain, index).flatMap(X509Reference.init(sharing:)).map(Certificate.init)
+        }
+    }
+}
