@@ -1,0 +1,59 @@
+import COpenSSL
+import Foundation
+
+extension TestCertificate {
+    /// What an OCSP response says about a certificate.
+    public enum RevocationStatus: Hashable, Sendable {
+        /// It is not revoked.
+        case good
+        /// It was revoked, an hour before the response.
+        case revoked
+        /// The responder does not know it.
+        case unknown
+    }
+
+    /// An OCSP response about this certificate (RFC 6960) in DER, as a server staples it.
+    ///
+    /// - Parameters:
+    ///   - status: What it says.
+    ///   - thisUpdate: From when it is right. An hour ago by default.
+    ///   - nextUpdate: Until when; nil leaves the time out. In a day by default.
+    ///   - signer: The certificate whose key signs it, which is sent along unless it is the issuer's; nil for the
+    ///     issuer's.
+    /// - Throws: `TestCertificateError.openSSL`.
+    public func ocspResponse(
+        status: RevocationStatus = .good, thisUpdate: Date = Date(timeIntervalSinceNow: -3600),
+        nextUpdate: Date? = Date(timeIntervalSinceNow: 86_400), signedBy signer: TestCertificate? = nil
+    ) throws(TestCertificateError) -> Data {
+        let issuer = issuer ?? self
+        let signer = signer ?? issuer
+        let basic = try Self.identifier("1.3.6.1.5.5.7.48.1.1")
+        let sha1 = DER.sequence(try Self.identifier("1.3.14.3.2.26"), DER.null)
+        let name = DER.sequence(
+            sha1, DER.octetString(OpenSSLCalls.digest(EVP_sha1(), issuer.subject)),
+            DER.octetString(issuer.key.identifier), DER.integer(serialNumber))
+        let answer: [UInt8] =
+            switch status {
+            case .good: DER.tagged(0, isConstructed: false, [])
+            case .revoked: DER.tagged(1, DER.generalizedTime(thisUpdate.addingTimeInterval(-3600)))
+            case .unknown: DER.tagged(2, isConstructed: false, [])
+            }
+        let single = DER.sequence(
+            name, answer, DER.generalizedTime(thisUpdate),
+            nextUpdate.map { DER.tagged(0, DER.generalizedTime($0)) } ?? [])
+        let content = DER.sequence(
+            DER.tagged(2, DER.octetString(signer.key.identifier)), DER.generalizedTime(thisUpdate),
+            DER.sequence(single))
+        let certificates =
+            signer === issuer ? [] : DER.tagged(0, DER.sequence(of: signer.chain.map { Array($0.derData) }))
+        let response = try signer.key.signed(content, .sha256, more: certificates)
+        let isSuccessful: [UInt8] = [0x0A, 0x01, 0x00]
+        return Data(
+            DER.sequence(isSuccessful, DER.tagged(0, DER.sequence(basic, DER.octetString(response)))))
+    }
+
+    private static func identifier(_ text: String) throws(TestCertificateError) -> [UInt8] {
+        guard let bytes = DER.objectIdentifier(text) else { throw .invalidObjectIdentifier(text) }
+        return bytes
+    }
+}

@@ -1,0 +1,35 @@
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+
+/// The program `openssl`, which reads the certificates and speaks TLS with the server: neither is our code.
+enum OpenSSLProgram {
+    /// Whether it can be run.
+    static let isInstalled = OpenSSLServer.isInstalled
+
+    /// Runs it; a failure is in the result.
+    static func run(_ arguments: [String], input: Data = Data()) throws -> ProcessRunner.Result {
+        try ProcessRunner.run("openssl", arguments, input: input, timeout: 30)
+    }
+
+    /// A certificate as text, as `openssl x509 -text` prints it.
+    static func text(_ certificate: TestCertificate) throws -> String {
+        let result = try run(["x509", "-noout", "-text", "-inform", "DER"], input: certificate.derData)
+        return result.status == 0 ? result.text : result.errorText
+    }
+
+    /// What `openssl verify` says about a certificate and its chain, with its root in the store: "OK" or the reason.
+    static func verify(_ certificate: TestCertificate, _ arguments: String...) throws -> String {
+        let directory = try TemporaryDirectory()
+        let root = try directory.write(Data(certificate.root.pem.utf8), to: "root.pem")
+        let rest = try directory.write(Data(certificate.chain.dropFirst().map(\.pem).joined().utf8), to: "rest.pem")
+        let leaf = try directory.write(Data(certificate.pem.utf8), to: "leaf.pem")
+        var options = ["verify", "-CAfile", root.path]
+        if certificate.chain.count > 1 { options += ["-untrusted", rest.path] }
+        let result = try run(options + arguments + [leaf.path])
+        if result.status == 0 { return "OK" }
+        let lines = (result.errorText + result.text).split(separator: "\n")
+        guard let line = lines.first(where: { $0.hasPrefix("error ") }) else { return result.errorText }
+        return line.split(separator: ":", maxSplits: 1).last.map { $0.trimmingCharacters(in: .whitespaces) } ?? ""
+    }
+}
