@@ -14,32 +14,40 @@ extension Certificate {
     ///
     /// - Throws: `CertificateError`, with the file's path.
     public static func certificates(contentsOf file: URL) throws(CertificateError) -> [Certificate] {
-        let data: Data
-        do {
-            data = try Data(contentsOf: file)
-        } catch {
-            throw .unreadable(file: file.path, reason: FileReading.reason(error))
-        }
+        let data = try read(file)
         return try certificates(in: data, named: file.path)
     }
 
     /// The certificates of all files of a folder that are named `.cer`, `.crt`, `.der` or `.pem`, in the order of the
-    /// names, each once. Subfolders are not read. The counterpart of `certificatesInBundle:`.
+    /// names, each once. Files in PEM that hold only other things, such as keys, are skipped; subfolders are not read. The
+    /// counterpart of `certificatesInBundle:`.
     ///
-    /// - Throws: `CertificateError`: a file with such a name that holds no certificate is one.
+    /// - Throws: `CertificateError`, also if there is none at all.
     public static func certificates(inDirectory folder: URL) throws(CertificateError) -> [Certificate] {
         let names: [String]
-        do {
-            names = try FileManager.default.contentsOfDirectory(atPath: folder.path)
+        do throws(FileReading.Failure) {
+            names = try FileReading.names(in: folder)
         } catch {
-            throw .unreadable(file: folder.path, reason: FileReading.reason(error))
+            throw .unreadable(file: folder.path, reason: error.reason)
         }
         var found: [Certificate] = []
-        for name in names.sorted() where endings.contains((name as NSString).pathExtension.lowercased()) {
-            found += try certificates(contentsOf: folder.appendingPathComponent(name))
+        for name in names where endings.contains((name as NSString).pathExtension.lowercased()) {
+            let file = folder.appendingPathComponent(name)
+            let data = try read(file)
+            let blocks = PEM.blocks(in: data)
+            guard blocks.isEmpty || blocks.contains(where: \.isCertificate) else { continue }
+            found += try certificates(in: data, named: file.path)
         }
         guard !found.isEmpty else { throw .noCertificate(in: folder.path) }
         return found.unique
+    }
+
+    private static func read(_ file: URL) throws(CertificateError) -> Data {
+        do throws(FileReading.Failure) {
+            return try FileReading.data(of: file)
+        } catch {
+            throw .unreadable(file: file.path, reason: error.reason)
+        }
     }
 
     private static let endings: Set<String> = ["cer", "crt", "der", "pem"]

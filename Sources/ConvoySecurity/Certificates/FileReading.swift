@@ -1,15 +1,44 @@
 import ConvoySupport
 import Foundation
 
-/// What Foundation says when a file cannot be read.
+/// Reading small files, pipes among them, with the system's own reason where that fails.
 enum FileReading {
-    /// The system's reason, in a few words.
-    static func reason(_ error: any Error) -> String {
-        let error = error as NSError
-        let underlying = error.userInfo[NSUnderlyingErrorKey] as? NSError
-        for error in [underlying, error].compactMap({ $0 }) where error.domain == NSPOSIXErrorDomain {
-            return SystemError(code: Int32(truncatingIfNeeded: error.code)).text
+    /// No file of certificates or keys is larger, in bytes.
+    private static let limit = 64 << 20
+
+    /// A file that cannot be read, and why in a few words.
+    struct Failure: Error { let reason: String }
+
+    /// All bytes of a file. Blocks.
+    static func data(of file: URL) throws(Failure) -> Data {
+        let descriptor = open(file.path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw Failure(reason: SystemError(code: errno).text) }
+        defer { close(descriptor) }
+        var data = Data()
+        var buffer = [UInt8](repeating: 0, count: 64 << 10)
+        while true {
+            let count = read(descriptor, &buffer, buffer.count)
+            if count == 0 { return data }
+            if count < 0 {
+                if errno == EINTR { continue }
+                throw Failure(reason: SystemError(code: errno).text)
+            }
+            data.append(contentsOf: buffer[..<count])
+            guard data.count <= limit else { throw Failure(reason: "It is larger than \(limit >> 20) MiB.") }
         }
-        return error.localizedDescription
+    }
+
+    /// The names in a folder, in their order. Blocks.
+    static func names(in folder: URL) throws(Failure) -> [String] {
+        guard let directory = opendir(folder.path) else { throw Failure(reason: SystemError(code: errno).text) }
+        defer { closedir(directory) }
+        var names: [String] = []
+        while let entry = readdir(directory) {
+            let name = withUnsafePointer(to: &entry.pointee.d_name) {
+                $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
+            names.append(name)
+        }
+        return names.sorted()
     }
 }

@@ -31,10 +31,10 @@ extension ClientIdentity {
         switch source {
         case .data(let data): return data
         case .file(let file):
-            do {
-                return try Data(contentsOf: file)
+            do throws(FileReading.Failure) {
+                return try FileReading.data(of: file)
             } catch {
-                throw .unreadable(file: file.path, reason: FileReading.reason(error))
+                throw .unreadable(file: file.path, reason: error.reason)
             }
         }
     }

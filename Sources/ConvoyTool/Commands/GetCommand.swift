@@ -22,6 +22,7 @@ enum GetCommand {
                                  redirect to another origin only Accept and User-Agent headers are kept
               --timeout SECONDS  give up after this long without any data; 0 for never (default: 60)
               --user-agent TEXT  send this User-Agent; overrides --header
+        \(TrustOptions.help)
           -f, --force            replace existing files
               --json             print a line of JSON for each URL on standard output, all else on standard error
           -h, --help             print this help
@@ -36,7 +37,7 @@ enum GetCommand {
             known: [
                 .value("output", "o"), .value("jobs", "j"), .value("header", "H", repeats: true), .value("timeout"),
                 .value("user-agent"), .flag("force", "f"), .flag("json"),
-            ])
+            ] + TrustOptions.known)
         guard !options.has("help") else {
             display.say(help)
             return .success
@@ -44,6 +45,7 @@ enum GetCommand {
         guard !options.arguments.isEmpty else { throw options.usage("no URL") }
         let display = options.has("json") ? Display(machineReadsOutput: true) : display
         let headers = try Headers(options)
+        let trust = try TrustOptions(options)
         let urls = try options.arguments.map { try DownloadURL.parse($0) }
         let requests = try urls.map { try headers.request(for: $0) }
         let jobs = try options.integer("jobs", in: 1...256) ?? 6
@@ -51,6 +53,9 @@ enum GetCommand {
         guard !directory.isEmpty else { throw options.usage("--output needs a directory") }
         try Directories.prepare(directory)
 
+        if let warning = trust.warning { display.complain(warning) }
+        var configuration = headers.configuration
+        trust.apply(to: &configuration)
         var names = FileNameAllocator()
         var transfers: [Transfer] = []
         var failed: [Outcome] = []
@@ -68,7 +73,7 @@ enum GetCommand {
             let transfer = Transfer(
                 id: nil, name: name, request: request, url: url, path: path, replaces: options.has("force"),
                 hashes: options.has("json"))
-            transfer.operation.connectionConfiguration = headers.configuration
+            transfer.operation.connectionConfiguration = configuration
             transfers.append(transfer)
         }
         let run = TransferRun(display: display, jobs: jobs, printsJSON: options.has("json"))

@@ -26,6 +26,7 @@ enum RunCommand {
           -o, --output DIR       directory for the outputs, created if missing (default: .)
           -j, --jobs N           requests at a time, 1 to 256 (default: 6)
               --timeout SECONDS  give up after this long without any data; 0 for never (default: 60)
+        \(TrustOptions.help)
           -f, --force            replace existing files
               --json             print a line of JSON for each request on standard output, all else on standard error
           -h, --help             print this help
@@ -39,7 +40,7 @@ enum RunCommand {
             arguments, command: "run",
             known: [
                 .value("output", "o"), .value("jobs", "j"), .value("timeout"), .flag("force", "f"), .flag("json"),
-            ])
+            ] + TrustOptions.known)
         guard !options.has("help") else {
             display.say(help)
             return .success
@@ -50,13 +51,15 @@ enum RunCommand {
         let display = options.has("json") ? Display(machineReadsOutput: true) : display
         let jobs = try options.integer("jobs", in: 1...256) ?? 6
         let timeout = try options.seconds("timeout")
+        let trust = try TrustOptions(options)
         let manifest = try Manifest(
             try contents(of: file), name: file == "-" ? "standard input" : file, timeout: timeout)
         let directory = options.value("output") ?? "."
         guard !directory.isEmpty else { throw options.usage("--output needs a directory") }
 
         let transfers = try self.transfers(
-            of: manifest, in: directory, replaces: options.has("force"), hashes: options.has("json"))
+            of: manifest, in: directory, replaces: options.has("force"), hashes: options.has("json"), trust: trust)
+        if let warning = trust.warning { display.complain(warning) }
         let run = TransferRun(display: display, jobs: jobs, printsJSON: options.has("json"))
         // Taken from the manifest, as an operation has no dependencies any more when it has finished.
         let byID = Dictionary(transfers.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
@@ -78,7 +81,7 @@ enum RunCommand {
     }
 
     private static func transfers(
-        of manifest: Manifest, in directory: String, replaces: Bool, hashes: Bool
+        of manifest: Manifest, in directory: String, replaces: Bool, hashes: Bool, trust: TrustOptions
     ) throws(ToolError) -> [Transfer] {
         let outputs = manifest.requests.compactMap(\.output)
         // All checks come before the first request: running half of a manifest is worse than running none.
@@ -96,7 +99,9 @@ enum RunCommand {
                 id: request.id, name: request.id, request: request.request, url: request.url,
                 path: request.output.map { Directories.join(directory, $0) }, replaces: replaces, hashes: hashes)
             transfer.operation.dependencyFailurePolicy = .cancel
-            transfer.operation.connectionConfiguration.sensitiveHeaders = request.secretHeaders
+            var configuration = ConnectionConfiguration(sensitiveHeaders: request.secretHeaders)
+            trust.apply(to: &configuration)
+            transfer.operation.connectionConfiguration = configuration
             byID[request.id] = transfer
             return transfer
         }

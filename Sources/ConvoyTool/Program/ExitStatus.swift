@@ -42,3 +42,7 @@ struct ToolError: Error, Sendable {
     static func usage(_ text: String) -> ToolError { ToolError(text: text, status: .wrongUsage) }
     static func failure(_ text: String) -> ToolError { ToolError(text: text, status: .failure) }
 }
+
+extension ToolError: LocalizedError {
+    var errorDescription: String? { text }
+}

@@ -1,0 +1,111 @@
+import Convoy
+import ConvoySupport
+import Foundation
+
+/// The options of TLS: which servers are trusted, and who this client is.
+struct TrustOptions {
+    static let known: [Options.Option] = [
+        .value("cacert"), .value("cert"), .value("key"), .value("pin", repeats: true), .flag("insecure", "k"),
+        .value("tls-min"),
+    ]
+
+    /// Their lines in the help of a command.
+    static let help = """
+              --cacert PATH      trust the certificates of this file or directory in place of the system's
+              --pin sha256/HASH  trust only servers whose chain has this public key; can be repeated
+              --cert FILE        present this certificate, in PEM or PKCS#12 (.p12, .pfx)
+              --key FILE         the private key of --cert, unless it is in the same file
+              --tls-min VERSION  refuse older versions of TLS: 1.2 (default) or 1.3
+          -k, --insecure         trust any certificate: anybody on the way can read and change everything. With --pin
+                                 only the key counts
+        """
+
+    private var policy = SecurityPolicy.default
+    private var identity: ClientIdentity?
+    private var minimumVersion = TLSVersion.tls12
+    private let isInsecure: Bool
+
+    /// - Throws: a usage error for options that contradict each other, and for files that cannot be used.
+    init(_ options: Options) throws(ToolError) {
+        isInsecure = options.has("insecure")
+        if let path = options.value("cacert") {
+            guard !isInsecure else { throw options.usage("--cacert and --insecure contradict each other") }
+            policy.certificateAuthorities = try Self.authorities(path)
+        }
+        let pins = options.all("pin")
+        if !pins.isEmpty {
+            policy.pinningMode = .publicKey
+            for text in pins {
+                do throws(PublicKeyPinError) {
+                    policy.publicKeyPins.insert(try PublicKeyPin(text))
+                } catch {
+                    throw .usage("--pin: \(Printable.line(error.description))")
+                }
+            }
+        }
+        if isInsecure {
+            policy.allowInvalidCertificates = true
+            policy.validatesDomainName = false
+        }
+        switch options.value("tls-min") {
+        case nil, "1.2": break
+        case "1.3": minimumVersion = .tls13
+        case .some: throw options.usage("--tls-min takes 1.2 or 1.3")
+        }
+        identity = try Self.identity(options)
+    }
+
+    func apply(to configuration: inout ConnectionConfiguration) {
+        configuration.securityPolicy = policy
+        configuration.clientIdentity = identity
+        configuration.minimumTLSVersion = minimumVersion
+    }
+
+    /// What to be warned of; nil if there is nothing.
+    var warning: String? {
+        guard isInsecure else { return nil }
+        return policy.isPinning
+            ? "warning: -k: of the servers' certificates only the pinned keys are checked"
+            : "warning: -k: the servers' certificates are not checked; anybody could be in their place"
+    }
+
+    // MARK: Files
+
+    private static func authorities(_ path: String) throws(ToolError) -> CertificateAuthorities {
+        let url = URL(fileURLWithPath: path)
+        var isDirectory: ObjCBool = false
+        let exists = FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory)
+        do throws(CertificateError) {
+            // Read now: it is better to know before anything is asked of a server.
+            if exists, isDirectory.boolValue {
+                return .certificates(try Certificate.certificates(inDirectory: url))
+            }
+            return .certificates(try Certificate.certificates(contentsOf: url))
+        } catch {
+            throw .usage("--cacert: \(Printable.line(error.description))")
+        }
+    }
+
+    private static func identity(_ options: Options) throws(ToolError) -> ClientIdentity? {
+        guard let file = options.value("cert") else {
+            guard options.value("key") == nil else { throw options.usage("--key needs --cert") }
+            return nil
+        }
+        let certificate = URL(fileURLWithPath: file)
+        let prompt = PassphrasePrompt(file: options.value("key") ?? file)
+        let identity: ClientIdentity
+        if ["p12", "pfx"].contains(certificate.pathExtension.lowercased()) {
+            guard options.value("key") == nil else { throw options.usage("a PKCS#12 file has its own key, so no --key") }
+            identity = ClientIdentity(pkcs12: certificate, passphrase: prompt.ask)
+        } else {
+            let key = options.value("key").map { URL(fileURLWithPath: $0) }
+            identity = ClientIdentity(certificate: certificate, key: key, passphrase: prompt.ask)
+        }
+        do throws(ClientIdentityError) {
+            _ = try identity.certificates()
+        } catch {
+            throw .usage("--cert: \(Printable.line(error.description))")
+        }
+        return identity
+    }
+}
