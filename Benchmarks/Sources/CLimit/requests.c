@@ -32,6 +32,10 @@ static CURL *make_handle(const limit_plan *plan, slot *s) {
         curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
         // Wait for the one connection instead of opening another.
         curl_easy_setopt(easy, CURLOPT_PIPEWAIT, 1L);
+    } else if (plan->authority) {
+        curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+        // Every handshake is a whole one, as it is where every certificate is to be checked.
+        curl_easy_setopt(easy, CURLOPT_SSL_SESSIONID_CACHE, 0L);
     }
     return easy;
 }

@@ -8,6 +8,8 @@ struct Context: Codable, Sendable {
     var secureURL: URL
     /// The certificate to trust there, in PEM.
     var certificateAuthority: URL
+    /// The server's own certificate, in PEM.
+    var serverCertificate: URL
     /// A server that accepts any PUT and discards the body.
     var sinkURL: URL
     /// The large file that the server serves as `/large`.
@@ -69,7 +71,7 @@ struct Case: Sendable {
     /// All cases, in the order of the table.
     static let all: [Case] = [
         .smallGet, .smallGetOne, .smallGetHTTP2, .wake, .jsonGet, .serialize, .download, .upload, .operations, .waiting,
-        .transfers, .pause,
+        .transfers, .pause, .secureGet, .handshake,
     ]
 
     /// The trial of a name.

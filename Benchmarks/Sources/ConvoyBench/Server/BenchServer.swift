@@ -7,6 +7,7 @@ import Foundation
 /// | path | what |
 /// |---|---|
 /// | `/small` | 11 bytes |
+/// | `/close` | the same, and the end of the connection |
 /// | `/json` | 1,024 bytes of JSON |
 /// | `/large` | the large file |
 /// | `/slow` | 8 KiB, at 1 KiB a second |
@@ -66,7 +67,8 @@ final class BenchServer: Sendable {
             let sinkURL = URL(string: "http://127.0.0.1:\(sink)/upload")
         else { throw ProcessError.didNotStart("nginx: bad URL") }
         context = Context(
-            url: url, secureURL: secureURL, certificateAuthority: certificates.certificateAuthority, sinkURL: sinkURL,
+            url: url, secureURL: secureURL, certificateAuthority: certificates.certificateAuthority,
+            serverCertificate: certificates.serverCertificate, sinkURL: sinkURL,
             largeFile: directory.file("files/large"), scratch: directory.file("scratch"), isQuick: isQuick)
     }
 
@@ -116,6 +118,7 @@ final class BenchServer: Sendable {
         let locations = """
             root \(root)/files;
             location = /small { default_type text/plain; return 200 "hello world"; }
+            location = /close { keepalive_timeout 0; default_type text/plain; return 200 "hello world"; }
             location = /json { default_type application/json; return 200 '\(JSONDocument.text)'; }
             location = /slow { limit_rate 1k; }
             """

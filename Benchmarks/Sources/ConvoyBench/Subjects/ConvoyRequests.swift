@@ -21,6 +21,19 @@ extension Subject {
             try ConvoyRequests(plan, context).measure { requests, count in requests.feed(count) }
         }
     }
+
+    /// The same with a policy that pins the server's key, and one for backup.
+    static func convoyPinned(_ plan: RequestPlan, named name: String) -> Subject {
+        Subject(name) { context in
+            let requests = ConvoyRequests(plan, context)
+            let keys = try Certificate.certificates(contentsOf: context.serverCertificate).compactMap(\.publicKeyPin)
+            let unused = "sha256/\(Data(count: 32).base64EncodedString())"
+            var policy = try SecurityPolicy(publicKeyPins: keys.map(\.description), backupPins: [unused])
+            policy.certificateAuthorities = .file(context.certificateAuthority)
+            try requests.manager.setSecurityPolicy(policy)
+            return try requests.measure { requests, count in requests.feed(count) }
+        }
+    }
 }
 
 /// GETs through a manager, its queue and the plain response serializer, with a completion handler for each request.
@@ -36,7 +49,10 @@ final class ConvoyRequests: Sendable {
         manager = HTTPRequestOperationManager(baseURL: plan.base(context))
         manager.responseSerializer = HTTPResponseSerializer()
         manager.completionQueue = DispatchQueue(label: "bench.completion")
-        if plan.usesHTTP2 { manager.connectionConfiguration.certificateAuthorities = context.certificateAuthority }
+        if plan.usesHTTP2 || plan.isSecure {
+            manager.connectionConfiguration.certificateAuthorities = context.certificateAuthority
+            manager.connectionConfiguration.usesHTTP2 = plan.usesHTTP2
+        }
     }
 
     /// Warms up, and measures.

@@ -24,7 +24,7 @@ enum LimitLoop {
             context.certificateAuthority.path.withCString { authority in
                 var raw = limit_plan()
                 raw.url = url
-                raw.authority = plan.usesHTTP2 ? authority : nil
+                raw.authority = plan.usesHTTP2 || plan.isSecure ? authority : nil
                 raw.warm_up = plan.warmUp(context)
                 raw.requests = plan.requests(context)
                 raw.in_flight = Int32(plan.inFlight)

@@ -6,6 +6,8 @@ struct RequestPlan: Sendable {
     var fullCount: Int
     var inFlight: Int
     var usesHTTP2 = false
+    /// Whether it is over TLS; always with HTTP/2.
+    var isSecure = false
     var expectedBytes: Int
 
     /// The number of measured requests.
@@ -16,7 +18,7 @@ struct RequestPlan: Sendable {
 
     func url(_ context: Context) -> URL { base(context).appendingPathComponent(path) }
 
-    func base(_ context: Context) -> URL { usesHTTP2 ? context.secureURL : context.url }
+    func base(_ context: Context) -> URL { usesHTTP2 || isSecure ? context.secureURL : context.url }
 
     /// The same with fewer requests, for a subject that takes much longer.
     func reduced(to count: Int) -> RequestPlan {
