@@ -118,7 +118,7 @@ let package = Package(
         .testTarget(
             name: "ConvoyTransportTests",
             dependencies: [
-                "ConvoyTransport", "ConvoySupport", "CCurl", "CZlib", "CZstd", "CBrotliEncoder", "ConvoyTestServer",
+                "ConvoyTransport", "ConvoySecurity", "ConvoySupport", "CCurl", "CZlib", "CZstd", "CBrotliEncoder", "ConvoyTestServer",
                 "ConvoyTestSupport",
             ],
             swiftSettings: swiftSettings),

@@ -9,7 +9,9 @@ extension URLConnection {
     /// they were.
     ///
     /// - Throws: `URLError.appTransportSecurityRequiresSecureConnection` for a host that is pinned, over plain text.
-    func mayBegin(_ request: TransferRequest, _ address: String, isSecure: Bool) throws(URLError) -> Bool {
+    func mayBegin(
+        _ request: TransferRequest, _ address: String, _ tls: TLSContext?, isSecure: Bool
+    ) throws(URLError) -> Bool {
         if !isSecure, configuration.tls.isPinning {
             let policy = configuration.securityPolicy
             guard !(Self.host(of: address).map(policy.policy(forHost:)) ?? policy).isPinning else {
@@ -18,10 +20,10 @@ extension URLConnection {
                     "The security policy pins the server, which can be told from others only over https.")
             }
         }
-        guard isSecure || speaksTLSWithProxy, !configuration.tls.context.isReady else { return true }
+        guard let tls, !tls.isReady else { return true }
         currentRequest = request
         phase = .preparingTLS
-        configuration.tls.context.prepare(on: BlockingWorkers.shared.perform) { failure in
+        tls.prepare(on: BlockingWorkers.shared.perform) { failure in
             self.thread.perform { self.didPrepareTLS(failure) }
         }
         return false

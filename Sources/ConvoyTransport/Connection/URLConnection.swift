@@ -154,7 +154,8 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         guard let address = request.address else { throw URLError(.badURL, url: nil, "The request has no URL.") }
         if case .foundation(let request) = request { try RequestRules.check(request, address) }
         let isSecure = !address.utf8.starts(with: "http:".utf8)
-        guard try mayBegin(request, address, isSecure: isSecure) else { return }
+        let tls = isSecure || speaksTLSWithProxy ? configuration.tls.context : nil
+        guard try mayBegin(request, address, tls, isSecure: isSecure) else { return }
         let header = try multi.header(of: request, addingUserAgent: configuration.addsUserAgent)
         guard let handle = self.handle ?? multi.takeHandle(), handle.renew() else {
             throw URLError(.cannotLoadFromNetwork, url: request.url, "There is no memory for a transfer.")
@@ -183,7 +184,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         options.isSecure = isSecure
         options.mayTunnel = options.isSecure && RequestRules.environmentNamesProxy
         options.receiveBufferSize = configuration.receiveBufferSize
-        if isSecure || speaksTLSWithProxy { options.tls = configuration.tls.context }
+        options.tls = tls
         // Idle connections hold descriptors that this request lacked before.
         if waitsSince != 0 { options.idleConnectionAge = 1 }
         let code = handle.prepare(url: address, options: options, header: header)

@@ -1,0 +1,165 @@
+import ConvoySecurity
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Synchronization
+import Testing
+
+@testable import ConvoyTransport
+
+/// What is read before a connection is made: authorities, and the client's certificate with its passphrase.
+@Suite struct PreparationTests {
+    @Test func `a passphrase is asked for once, off the network thread, and holds up no other transfer`() throws {
+        let trusted = try TrustedServer { $0.clientCertificates = .requested }
+        let ada = try trusted.root.issue(.client("ada"))
+        let asked = Atomic<Int>(0)
+        let answer = DispatchSemaphore(value: 0)
+        let isAsked = DispatchSemaphore(value: 0)
+        let identity = ClientIdentity(
+            certificatePEM: Data(ada.chainPEM.utf8), keyPEM: Data(try ada.privateKeyPEM(passphrase: "secret").utf8)
+        ) {
+            asked.add(1, ordering: .relaxed)
+            isAsked.signal()
+            answer.wait()
+            return "secret"
+        }
+        var configuration = ConnectionConfiguration()
+        configuration.securityPolicy = try trusted.policy()
+        configuration.clientIdentity = identity
+        let collectors = (0..<8).map { _ in Collector() }
+        for collector in collectors {
+            URLConnection(
+                request: URLRequest(url: trusted.url), configuration: configuration, delegate: collector,
+                thread: trusted.thread
+            ).start()
+        }
+        #expect(isAsked.wait(timeout: .now() + 30) == .success)
+        // Somebody thinks about the answer, and others go on.
+        #expect(trusted.load(try trusted.policy())?.text == "hello")
+        answer.signal()
+        for collector in collectors { #expect(collector.wait()?.text == "hello") }
+        #expect(asked.load(ordering: .relaxed) == 1)
+        #expect(trusted.server.requests.filter { $0.tls?.clientCertificateSubject == "CN=ada" }.count == 8)
+    }
+
+    @Test func `a transfer that is cancelled while it waits for a passphrase ends at once, and once`() throws {
+        let trusted = try TrustedServer()
+        let ada = try trusted.root.issue(.client("ada"))
+        let (isAsked, answer) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        let identity = ClientIdentity(
+            certificatePEM: Data(ada.chainPEM.utf8), keyPEM: Data(try ada.privateKeyPEM(passphrase: "secret").utf8)
+        ) {
+            isAsked.signal()
+            answer.wait()
+            return "secret"
+        }
+        var configuration = ConnectionConfiguration()
+        configuration.securityPolicy = try trusted.policy()
+        configuration.clientIdentity = identity
+        let collector = Collector()
+        let connection = URLConnection(
+            request: URLRequest(url: trusted.url), configuration: configuration, delegate: collector,
+            thread: trusted.thread)
+        connection.start()
+        #expect(isAsked.wait(timeout: .now() + 30) == .success)
+        connection.cancel()
+        let heard = try #require(collector.wait())
+        guard case .cancelled = heard.ends.first else { throw heard.error ?? URLError(.unknown) }
+        answer.signal()
+        // The answer comes to nobody; the next transfer has the identity.
+        #expect(trusted.load(try trusted.policy()) { $0.clientIdentity = identity }?.text == "hello")
+        #expect(collector.heardSoFar.ends.count == 1)
+        #expect(trusted.server.requests.count == 1)
+    }
+
+    @Test func `a wrong passphrase is an error, and the next transfer asks again`() throws {
+        let trusted = try TrustedServer()
+        let ada = try trusted.root.issue(.client("ada"))
+        let answers = Mutex(["wrong", "secret"])
+        let identity = ClientIdentity(
+            certificatePEM: Data(ada.chainPEM.utf8), keyPEM: Data(try ada.privateKeyPEM(passphrase: "secret").utf8)
+        ) {
+            answers.withLock { $0.removeFirst() }
+        }
+        let policy = try trusted.policy()
+        let first = trusted.load(policy) { $0.clientIdentity = identity }
+        #expect(first?.error?.code == .secureConnectionFailed)
+        #expect(
+            first?.configurationError == .identity(.wrongPassphrase(file: "")))
+        #expect(trusted.load(policy) { $0.clientIdentity = identity }?.text == "hello")
+        #expect(trusted.server.statistics.totalConnectionCount == 1)
+    }
+
+    @Test func `authorities that cannot be read fail before anything is connected`() throws {
+        let trusted = try TrustedServer()
+        var policy = SecurityPolicy()
+        policy.certificateAuthorities = .file(URL(fileURLWithPath: "/nowhere/authorities.pem"))
+        let heard = trusted.load(policy)
+        #expect(heard?.error?.code == .secureConnectionFailed)
+        #expect(
+            heard?.configurationError
+                == .authorities(.unreadable(file: "/nowhere/authorities.pem", reason: "No such file or directory")))
+        policy.certificateAuthorities = .certificates([])
+        #expect(trusted.load(policy)?.error?.code == .secureConnectionFailed)
+        #expect(trusted.server.statistics.totalConnectionCount == 0)
+    }
+
+    @Test(
+        arguments: [
+            (["TLS_AES_128_GCM_SHA256"], TLSVersion.tls12, nil, "TLSv1.3 TLS_AES_128_GCM_SHA256"),
+            (["ECDHE-ECDSA-AES128-GCM-SHA256"], .tls12, nil, "TLSv1.2 ECDHE-ECDSA-AES128-GCM-SHA256"),
+            (
+                ["TLS_AES_128_GCM_SHA256", "ECDHE-ECDSA-AES256-GCM-SHA384"], .tls12, .tls12,
+                "TLSv1.2 ECDHE-ECDSA-AES256-GCM-SHA384"
+            ),
+            ([], .tls13, nil, "TLSv1.3 TLS_AES_256_GCM_SHA384"),
+            ([], .tls12, .tls12, "TLSv1.2 ECDHE-ECDSA-AES256-GCM-SHA384"),
+        ] as [([String], TLSVersion, TLSVersion?, String)])
+    func `versions and cipher suites are those that were chosen`(
+        suites: [String], minimum: TLSVersion, maximum: TLSVersion?, expected: String
+    ) throws {
+        let trusted = try TrustedServer()
+        let heard = trusted.load(try trusted.policy()) {
+            $0.cipherSuites = suites
+            $0.minimumTLSVersion = minimum
+            $0.maximumTLSVersion = maximum
+        }
+        #expect(heard?.text == "hello", "\(heard?.ends ?? [])")
+        let tls = trusted.server.requests.first?.tls
+        #expect("\(tls?.version ?? "") \(tls?.cipher ?? "")" == expected)
+    }
+
+    @Test(arguments: [
+        (["NO-SUCH-SUITE"], TLSConfigurationError.unknownCipherSuite("NO-SUCH-SUITE")),
+        (["TLS_AES_128_GCM_SHA256", "TLS_NO_SUCH"], .unknownCipherSuite("TLS_NO_SUCH")),
+        (["DEFAULT:@SECLEVEL=0"], .unknownCipherSuite("DEFAULT:@SECLEVEL=0")), (["ALL"], .unknownCipherSuite("ALL")),
+        ([""], .unknownCipherSuite("")), (["aNULL"], .unknownCipherSuite("aNULL")),
+    ])
+    func `a cipher suite that does not exist is an error`(suites: [String], expected: TLSConfigurationError) throws {
+        let trusted = try TrustedServer()
+        let heard = trusted.load(try trusted.policy()) { $0.cipherSuites = suites }
+        #expect(heard?.error?.code == .secureConnectionFailed)
+        #expect(heard?.configurationError == expected)
+    }
+
+    @Test func `versions that leave none are an error`() throws {
+        let trusted = try TrustedServer()
+        let heard = trusted.load(try trusted.policy()) {
+            $0.minimumTLSVersion = .tls13
+            $0.maximumTLSVersion = .tls12
+        }
+        #expect(heard?.configurationError == .noVersion)
+    }
+
+    @Test(arguments: [TestServer.TLS.Version.tls10, .tls11])
+    func `versions below 1_2 are never spoken`(version: TestServer.TLS.Version) throws {
+        let trusted = try TrustedServer {
+            $0.minimumVersion = version
+            $0.maximumVersion = version
+        }
+        let heard = trusted.load(TrustedServer.lax)
+        #expect(heard?.error?.code == .secureConnectionFailed, "\(heard?.ends ?? [])")
+        #expect(trusted.server.statistics.handshakeCount == 0)
+    }
+}
