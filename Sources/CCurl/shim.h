@@ -63,6 +63,12 @@ static inline CURLcode convoy_easy_get_offset(CURL *easy, CURLINFO info, curl_of
 static inline CURLcode convoy_easy_get_pointer(CURL *easy, CURLINFO info, void *value) {
     return curl_easy_getinfo(easy, info, (void **)value);
 }
+// The `SSL` of the transfer's connection, or null.
+static inline void *convoy_easy_tls(CURL *easy) {
+    struct curl_tlssessioninfo *info = NULL;
+    if (curl_easy_getinfo(easy, CURLINFO_TLS_SSL_PTR, &info) != CURLE_OK || !info) return NULL;
+    return info->backend == CURLSSLBACKEND_OPENSSL ? info->internals : NULL;
+}
 static inline CURLMcode convoy_multi_set_long(CURLM *multi, CURLMoption option, long value) {
     return curl_multi_setopt(multi, option, value);
 }

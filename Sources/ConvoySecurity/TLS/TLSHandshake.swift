@@ -17,6 +17,9 @@ package final class TLSHandshake: @unchecked Sendable {
     package private(set) var trust: ServerTrust?
     /// The number of the last alert that has come (RFC 8446, section 6).
     package private(set) var alert: UInt8?
+    /// Whether the other side has ended the connection by TLS's own means (`close_notify`), so that nobody else has cut it
+    /// off.
+    package private(set) var hasEnded = false
     /// Whether the server asked for a certificate of the client's, and there was none.
     package private(set) var lacksIdentity = false
     package var hasIdentity: Bool { material.identity != nil && !isWithProxy }
@@ -54,9 +57,10 @@ package final class TLSHandshake: @unchecked Sendable {
                 return Unmanaged<TLSHandshake>.fromOpaque(handshake).takeUnretainedValue().judge(chain) ? 1 : 0
             }, own.toOpaque())
         SSL_CTX_set_info_callback(sslContext) { connection, event, value in
-            // The first byte is 2 where the alert ends the connection.
-            guard event == SSL_CB_READ_ALERT, value >> 8 == 2 else { return }
-            TLSHandshake.of(connection)?.alert = UInt8(truncatingIfNeeded: value)
+            guard event == SSL_CB_READ_ALERT, let handshake = TLSHandshake.of(connection) else { return }
+            let number = UInt8(truncatingIfNeeded: value)
+            // The first byte is 2 where the alert is an error.
+            if value >> 8 == 2 { handshake.alert = number } else if number == 0 { handshake.hasEnded = true }
         }
         if !isWithProxy, !present(on: sslContext) { return false }
         if policy(for: host).requiresStapledStatus {
@@ -69,6 +73,11 @@ package final class TLSHandshake: @unchecked Sendable {
                 }, own.toOpaque())
         }
         return true
+    }
+
+    /// What an alert says, in OpenSSL's words.
+    package static func text(ofAlert number: UInt8) -> String {
+        SSL_alert_desc_string_long(Int32(number)).map { String(cString: $0) } ?? "alert \(number)"
     }
 
     /// Whether a context has a maximum for the version of TLS.
@@ -100,7 +109,8 @@ package final class TLSHandshake: @unchecked Sendable {
             if let own { Unmanaged<TLSHandshake>.fromOpaque(own).release() }
         })
 
-    private static func of(_ connection: OpaquePointer?) -> TLSHandshake? {
+    /// The handshake of a connection, an `SSL`.
+    package static func of(_ connection: OpaquePointer?) -> TLSHandshake? {
         guard let connection, let context = SSL_get_SSL_CTX(connection), let own = SSL_CTX_get_ex_data(context, index)
         else { return nil }
         return Unmanaged<TLSHandshake>.fromOpaque(own).takeUnretainedValue()

@@ -1,4 +1,4 @@
-import ConvoySupport
+import Synchronization
 
 /// What decides with whom and how TLS is spoken. Connections are used only by requests with equal settings.
 package struct TLSSettings: Sendable, Hashable {
@@ -30,11 +30,31 @@ package struct TLSConfiguration: Sendable, Hashable {
     private final class Storage: Sendable {
         let settings: TLSSettings
         let isPinning: Bool
-        let context = Locked<TLSContext?>(nil)
+        /// The context, retained, once it was asked for: nil as a number before that.
+        private let published = Atomic<UInt>(0)
 
         init(_ settings: TLSSettings) {
             self.settings = settings
             isPinning = settings.policy.isPinning || settings.policy.hostPolicies.values.contains(where: \.isPinning)
+        }
+
+        deinit {
+            UnsafeRawPointer(bitPattern: published.load(ordering: .acquiring))
+                .map { Unmanaged<TLSContext>.fromOpaque($0).release() }
+        }
+
+        /// Read with every request, and so without a lock.
+        var context: TLSContext {
+            if let context = UnsafeRawPointer(bitPattern: published.load(ordering: .acquiring)) {
+                return Unmanaged<TLSContext>.fromOpaque(context).takeUnretainedValue()
+            }
+            let own = Unmanaged.passRetained(TLSContext.shared(for: settings))
+            let number = UInt(bitPattern: own.toOpaque())
+            let (isFirst, other) = published.compareExchange(expected: 0, desired: number, ordering: .acquiringAndReleasing)
+            if isFirst { return own.takeUnretainedValue() }
+            own.release()
+            return UnsafeRawPointer(bitPattern: other).map { Unmanaged<TLSContext>.fromOpaque($0).takeUnretainedValue() }
+                ?? TLSContext.shared(for: settings)
         }
     }
 
@@ -54,15 +74,7 @@ package struct TLSConfiguration: Sendable, Hashable {
     package var isPinning: Bool { storage.isPinning }
 
     /// What connections with equal settings share.
-    package var context: TLSContext {
-        if let context = storage.context.withLock({ $0 }) { return context }
-        let context = TLSContext.shared(for: storage.settings)
-        return storage.context.withLock { own in
-            if let own { return own }
-            own = context
-            return context
-        }
-    }
+    package var context: TLSContext { storage.context }
 
     package static func == (left: TLSConfiguration, right: TLSConfiguration) -> Bool {
         left.storage === right.storage || left.context === right.context

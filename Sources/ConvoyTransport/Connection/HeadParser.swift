@@ -33,6 +33,11 @@ struct HeadParser {
     /// Whether the head announces both an empty body and chunks. libcurl 8.14 believes the length, and delivers an
     /// empty body if the chunks come a moment later.
     var deniesItsChunks: Bool { isChunked && announcedLength == 0 }
+    /// Whether only the end of the connection tells where the body ends (RFC 9112, section 6.3).
+    var isEndedByConnection: Bool {
+        announcedLength == nil && !isChunked && statusCode != 204 && statusCode != 304
+            && bytes.starts(with: "HTTP/1".utf8)
+    }
     /// The values of the `Content-Encoding` fields, one for each line.
     private(set) var contentEncodings: [String] = []
     /// Whether a final head is complete.

@@ -36,6 +36,7 @@ extension URLConnection: EasyHandleOwner {
                 .badServerResponse, "The server sent a part of the resource (206), but no range was requested.")
             return false
         }
+        if head.isEndedByConnection, currentRequest.method != "HEAD" { closure = handle?.handshakeOfConnection }
         do throws(URLError) {
             if let redirect = try Redirect(
                 from: currentRequest, response: response, followed: followedRedirects,
@@ -196,6 +197,13 @@ extension URLConnection: EasyHandleOwner {
         if head.deniesItsChunks, !hasReceivedBody, currentRequest.method != "HEAD" {
             return fail(
                 failure(.badServerResponse, "The response announces both an empty body and chunks."))
+        }
+        // RFC 9112, section 9.8.
+        if let closure, !closure.hasEnded {
+            return fail(
+                failure(
+                    .networkConnectionLost,
+                    "The end of the connection should end the body, but TLS was not ended: it may have been cut off."))
         }
         tellHeldHead()
         if let decoder {

@@ -10,7 +10,7 @@ extension URLConnection {
     ///
     /// - Throws: `URLError.appTransportSecurityRequiresSecureConnection` for a host that is pinned, over plain text.
     func mayBegin(
-        _ request: TransferRequest, _ address: String, _ tls: TLSContext?, isSecure: Bool
+        _ request: TransferRequest, _ address: String, _ tls: TLSContext, isSecure: Bool
     ) throws(URLError) -> Bool {
         if !isSecure, configuration.tls.isPinning {
             let policy = configuration.securityPolicy
@@ -20,7 +20,7 @@ extension URLConnection {
                     "The security policy pins the server, which can be told from others only over https.")
             }
         }
-        guard let tls, !tls.isReady else { return true }
+        guard isSecure || speaksTLSWithProxy, !tls.isReady else { return true }
         currentRequest = request
         phase = .preparingTLS
         tls.prepare(on: BlockingWorkers.shared.perform) { failure in
@@ -61,38 +61,23 @@ extension URLConnection {
                 untrusted: failure, presented: handshake.trust?.certificates ?? [], url: currentRequest.url,
                 isProxy: handshake.isWithProxy)
         }
-        guard let alert = handshake.alert.flatMap(CertificateAlert.init) else { return nil }
-        if handshake.hasIdentity, alert != .certificateRequired {
-            return failure(.clientCertificateRejected, "The server refuses the client's certificate: \(alert).")
+        guard let alert = handshake.alert else { return nil }
+        let text = TLSHandshake.text(ofAlert: alert)
+        if Self.alertsAboutCertificates.contains(alert) {
+            if handshake.lacksIdentity || alert == Self.certificateRequired {
+                return failure(.clientCertificateRequired, "The server requires a certificate of the client (\(text)).")
+            }
+            if handshake.hasIdentity {
+                return failure(.clientCertificateRejected, "The server refuses the client's certificate (\(text)).")
+            }
         }
-        guard handshake.lacksIdentity || alert == .certificateRequired else { return nil }
-        return failure(.clientCertificateRequired, "The server requires a certificate of the client (\(alert)).")
+        return failure(.secureConnectionFailed, "The server has broken off TLS (\(text)).")
     }
-}
 
-/// Alerts that are about certificates (RFC 8446, section 6.2).
-private enum CertificateAlert: UInt8, CustomStringConvertible {
-    case handshakeFailure = 40
-    case badCertificate = 42
-    case unsupportedCertificate = 43
-    case certificateRevoked = 44
-    case certificateExpired = 45
-    case certificateUnknown = 46
-    case unknownAuthority = 48
-    case accessDenied = 49
-    case certificateRequired = 116
+    /// `certificate_required`, which only TLS 1.3 has (RFC 8446, section 6.2).
+    private static let certificateRequired: UInt8 = 116
 
-    var description: String {
-        switch self {
-        case .handshakeFailure: "handshake failure"
-        case .badCertificate: "bad certificate"
-        case .unsupportedCertificate: "unsupported certificate"
-        case .certificateRevoked: "certificate revoked"
-        case .certificateExpired: "certificate expired"
-        case .certificateUnknown: "certificate unknown"
-        case .unknownAuthority: "unknown authority"
-        case .accessDenied: "access denied"
-        case .certificateRequired: "certificate required"
-        }
-    }
+    /// What servers say about a certificate that they asked for: `handshake_failure`, those from `bad_certificate` to
+    /// `certificate_unknown`, `unknown_ca`, `access_denied`.
+    private static let alertsAboutCertificates: Set<UInt8> = [40, 42, 43, 44, 45, 46, 48, 49, certificateRequired]
 }

@@ -1,4 +1,5 @@
 import CCurl
+import ConvoySecurity
 import ConvoySupport
 import Foundation
 import FoundationNetworking
@@ -53,6 +54,8 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     @exclusivity(unchecked) var heldHead: ResponseHead?
     @exclusivity(unchecked) var dropsExpectation = false
     @exclusivity(unchecked) var decoder: ContentDecoder?
+    /// The handshake of the connection, where its end is the end of the body.
+    var closure: TLSHandshake?
     /// The error with which the transfer must fail, found in one of libcurl's callbacks.
     @exclusivity(unchecked) var pendingFailure: URLError?
     /// The result of a transfer that ended while the delegate was deciding about a redirect, or while decoded bytes
@@ -154,7 +157,8 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         guard let address = request.address else { throw URLError(.badURL, url: nil, "The request has no URL.") }
         if case .foundation(let request) = request { try RequestRules.check(request, address) }
         let isSecure = !address.utf8.starts(with: "http:".utf8)
-        let tls = isSecure || speaksTLSWithProxy ? configuration.tls.context : nil
+        // For http too: there may be a proxy that speaks TLS.
+        let tls = configuration.tls.context
         guard try mayBegin(request, address, tls, isSecure: isSecure) else { return }
         let header = try multi.header(of: request, addingUserAgent: configuration.addsUserAgent)
         guard let handle = self.handle ?? multi.takeHandle(), handle.renew() else {
@@ -203,6 +207,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         heldHead = nil
         dropsExpectation = false
         decoder = nil
+        closure = nil
         discarded = 0
         hasReceivedBody = false
     }

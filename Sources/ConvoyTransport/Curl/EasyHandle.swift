@@ -23,7 +23,7 @@ final class EasyHandle {
         var method = "GET"
         var body = Body.none
         var usesHTTP2 = true
-        /// With whom and how TLS is spoken; nil where only a proxy could speak it, which is not expected.
+        /// With whom and how TLS is spoken, should it be.
         var tls: TLSContext?
         var isSecure = false
         /// Whether there may be a proxy, whose answer to CONNECT comes before any head.
@@ -233,7 +233,7 @@ final class EasyHandle {
 
     /// Takes part in a handshake. libcurl calls this for each that it begins, those with proxies too.
     private func beginHandshake(_ sslContext: OpaquePointer) -> CURLcode {
-        guard let tls = applied.tls else {
+        guard let tls = applied.tls, tls.isReady else {
             lacksTLS = true
             return CURLE_ABORTED_BY_CALLBACK
         }
@@ -302,8 +302,11 @@ final class EasyHandle {
     @exclusivity(unchecked) private(set) var decidesTrust = false
     /// The last handshake of the current transfer; nil where it uses a connection that was there.
     @exclusivity(unchecked) private(set) var handshake: TLSHandshake?
-    /// Whether TLS was to be spoken without settings for it: with a proxy, for a URL without TLS.
+    /// Whether TLS was to be spoken before certificates were read for it: with a proxy, for a URL without TLS.
     @exclusivity(unchecked) private(set) var lacksTLS = false
+
+    /// The handshake of the connection that the current transfer uses, over TLS; nil for plain text.
+    var handshakeOfConnection: TLSHandshake? { convoy_easy_tls(easy).flatMap { TLSHandshake.of(OpaquePointer($0)) } }
 
     /// How often libcurl called the progress callback before it sent the current request.
     @exclusivity(unchecked) private var progressCount = 0

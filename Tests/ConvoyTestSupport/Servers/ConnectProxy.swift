@@ -29,6 +29,7 @@ public final class ConnectProxy: Sendable {
         var passedBytes = 0
         var holdsAfter = Int.max
         var cutsAfter = Int.max
+        var flips = Int.max
         var open: Set<Int32> = []
         var isStopped = false
     }
@@ -77,6 +78,9 @@ public final class ConnectProxy: Sendable {
 
     /// Closes each tunnel after this many bytes of its answers; nil for never.
     public func cut(afterBytes count: Int?) { state.withLock { $0.cutsAfter = count ?? .max } }
+
+    /// Flips a bit of this byte of each tunnel's answers; nil for none.
+    public func flip(byte offset: Int?) { state.withLock { $0.flips = offset ?? .max } }
 
     /// Ends all connections, and returns when no thread is left.
     public func stop() {
@@ -221,6 +225,10 @@ public final class ConnectProxy: Sendable {
     ) -> Bool {
         let count = recv(source, &bytes, limit, 0)
         guard count > 0 else { return count < 0 && errno == EINTR }
+        if let before = total?.pointee {
+            let offset = state.withLock { $0.flips } - before
+            if (0..<count).contains(offset) { bytes[offset] ^= 1 }
+        }
         total?.pointee += count
         return bytes.withUnsafeBytes { send(UnsafeRawBufferPointer(rebasing: $0[..<count]), to: target) }
     }
