@@ -4,6 +4,8 @@ import Foundation
 /// A client's connection and its current request. Used on the server's thread.
 final class ClientConnection {
     enum Phase {
+        /// TLS is being agreed upon.
+        case handshaking
         /// Waiting for or reading a request.
         case reading
         /// A handler has been called.
@@ -25,6 +27,8 @@ final class ClientConnection {
     var interest: UInt32 = 0
     /// The client has closed its side.
     var peerHasClosed = false
+    /// Encrypts and decrypts; nil without TLS.
+    var tls: TLSSession?
 
     var input: [UInt8] = []
     var inputStart = 0
@@ -59,8 +63,17 @@ final class ClientConnection {
         parser = RequestParser(limit: limit)
     }
 
-    var hasOutput: Bool { outputStart < output.count }
+    /// Whether there is anything to be sent, encrypted or not yet.
+    var hasOutput: Bool { outputStart < output.count || tls?.hasOutput ?? false }
+    /// Whether input is read however much of it there is already.
+    var wantsInput: Bool { phase == .reading || phase == .draining || phase == .handshaking }
     var inputCount: Int { input.count - inputStart }
+
+    /// Makes room for more output, as all of it has been passed on.
+    func forgetOutput() {
+        output.removeAll(keepingCapacity: output.capacity <= 1 << 18)
+        outputStart = 0
+    }
 
     /// The parser's next event. The bytes that the parser has consumed are removed from the input.
     func nextEvent() -> RequestParser.Event {
@@ -97,7 +110,7 @@ final class ClientConnection {
             method: head.method, target: head.target, path: path, query: query, version: head.version,
             headers: head.headers, trailers: trailers, body: body, bodyLength: bodyLength, bodyChecksum: checksum,
             connection: Int(id), arrivedAt: arrivalDate, uploadDuration: TimeInterval(now &- arrivedAt) / 1e9,
-            expectsContinue: head.expectsContinue)
+            expectsContinue: head.expectsContinue, tls: tls?.details)
     }
 
     /// Makes room for the next request.

@@ -4,10 +4,11 @@ import Foundation
 extension TestServer {
     /// Binds to 127.0.0.1 and starts to serve.
     ///
-    /// - Throws: `TestServerError.system` if a socket cannot be made or the port is in use.
+    /// - Throws: `TestServerError.system` if a socket cannot be made or the port is in use; `.unusableTLS`.
     public convenience init(_ configuration: Configuration = Configuration()) throws(TestServerError) {
+        let context: TLSContext? = if let tls = configuration.tls { try TLSContext(tls) } else { nil }
         let (listener, port) = try Sockets.listen(port: configuration.port, backlog: configuration.backlog)
-        let state = ServerState(configuration)
+        let state = ServerState(configuration, tls: context)
         let thread: ConnectionThread
         do throws(TestServerError) {
             thread = try ConnectionThread(serving: state, listener: listener)

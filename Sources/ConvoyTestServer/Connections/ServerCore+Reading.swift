@@ -4,8 +4,12 @@ import Foundation
 extension ServerCore {
     /// Handles what epoll reports about a connection.
     func handle(_ events: UInt32, _ connection: ClientConnection) {
-        if events & (EPOLLERR.rawValue | EPOLLHUP.rawValue) != 0 { return close(connection) }
-        if events & (EPOLLIN.rawValue | EPOLLRDHUP.rawValue) != 0, !receive(connection) { return close(connection) }
+        if events & (EPOLLERR.rawValue | EPOLLHUP.rawValue) != 0 {
+            // A client that refuses the certificate may reset the connection behind the alert that says why.
+            if connection.phase == .handshaking { _ = receive(connection) }
+            return lose(connection)
+        }
+        if events & (EPOLLIN.rawValue | EPOLLRDHUP.rawValue) != 0, !receive(connection) { return lose(connection) }
         advance(connection)
     }
 
@@ -13,12 +17,15 @@ extension ServerCore {
     private func receive(_ connection: ClientConnection) -> Bool {
         // A few rounds at most, so that one fast upload does not keep the others waiting.
         for _ in 0..<8 {
-            let mayRead = connection.phase == .reading || connection.phase == .draining
-            guard mayRead || connection.inputCount < 1 << 16 else { return true }
+            guard connection.wantsInput || connection.inputCount < 1 << 16 else { return true }
             let count = scratch.withUnsafeMutableBytes { recv(connection.descriptor, $0.baseAddress, $0.count, 0) }
             if count > 0 {
                 if connection.phase == .draining { continue }
-                scratch.withUnsafeBytes { connection.input.append(contentsOf: $0[..<count]) }
+                if let session = connection.tls {
+                    guard decrypt(count, session, connection) else { return false }
+                } else {
+                    scratch.withUnsafeBytes { connection.input.append(contentsOf: $0[..<count]) }
+                }
                 if connection.phase == .reading { read(connection) }
                 if count < scratch.count { return true }
             } else if count == 0 {
@@ -36,11 +43,17 @@ extension ServerCore {
         while true {
             switch connection.phase {
             case .closed: return
+            case .handshaking:
+                guard flush(connection), !connection.peerHasClosed else { return lose(connection) }
+                return updateInterest(connection)
             case .reading:
                 read(connection)
                 if connection.phase == .reading {
                     guard flush(connection) else { return close(connection) }
-                    if connection.peerHasClosed { return close(connection) }
+                    if connection.peerHasClosed {
+                        if connection.tls?.sayGoodbye() ?? false { _ = flush(connection) }
+                        return close(connection)
+                    }
                     return updateInterest(connection)
                 }
             case .answering:
@@ -49,6 +62,8 @@ extension ServerCore {
             case .writing:
                 guard write(connection) else { return updateInterest(connection) }
             case .pausing:
+                // Of TLS itself, as all of the response so far has been sent.
+                if connection.hasOutput, !flush(connection) { return close(connection) }
                 // Nothing is being sent, so if the client has closed its side, it has gone.
                 if connection.peerHasClosed { return close(connection) }
                 return updateInterest(connection)

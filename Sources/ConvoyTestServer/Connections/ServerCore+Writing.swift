@@ -56,8 +56,13 @@ extension ServerCore {
         case .stall:
             connection.phase = .pausing
             cancelWake(connection)
-        case .close: finish(connection, keepsAlive: false)
-        case .finished: finish(connection, keepsAlive: connection.writer?.keepsAlive ?? false)
+        case .close:
+            if sayGoodbye(connection, before: step) { return false }
+            finish(connection, keepsAlive: false)
+        case .finished:
+            let keepsAlive = connection.writer?.keepsAlive ?? false
+            if !keepsAlive, sayGoodbye(connection, before: step) { return false }
+            finish(connection, keepsAlive: keepsAlive)
         case .reset:
             // RST discards bytes that the client's system has not acknowledged, which would break "after n bytes".
             if Sockets.unacknowledgedBytes(connection.descriptor) > 0, connection.resetAttempts < 2000 {
@@ -102,6 +107,7 @@ extension ServerCore {
 
     /// Sends the output, as far as the socket accepts it. False if the connection is lost.
     func flush(_ connection: ClientConnection) -> Bool {
+        if let session = connection.tls { return flush(connection, session) }
         while connection.hasOutput {
             let count = connection.output.withUnsafeBytes { bytes in
                 send(
@@ -114,8 +120,7 @@ extension ServerCore {
             }
             connection.outputStart += count
         }
-        connection.output.removeAll(keepingCapacity: connection.output.capacity <= 1 << 18)
-        connection.outputStart = 0
+        connection.forgetOutput()
         return true
     }
 }

@@ -109,6 +109,14 @@ final class ServerCore {
                 continue
             }
             connections[connection.id] = connection
+            if let context = state.tls {
+                guard let session = TLSSession(context) else {
+                    connections[connection.id] = nil
+                    Glibc.close(descriptor)
+                    continue
+                }
+                beginHandshake(connection, session)
+            }
             state.update { log in
                 log.statistics.openConnectionCount += 1
                 log.statistics.totalConnectionCount += 1
@@ -151,6 +159,7 @@ final class ServerCore {
             connection.phase = .writing
             advance(connection)
         case .draining: close(connection)
+        case .handshaking: lose(connection, "the handshake has timed out")
         default: break
         }
     }
@@ -163,10 +172,10 @@ final class ServerCore {
         var events: UInt32 = 0
         if !connection.peerHasClosed {
             events |= EPOLLRDHUP.rawValue
-            let wantsInput = connection.phase == .reading || connection.phase == .draining
-            if wantsInput || connection.inputCount < 1 << 16 { events |= EPOLLIN.rawValue }
+            if connection.wantsInput || connection.inputCount < 1 << 16 { events |= EPOLLIN.rawValue }
         }
-        if connection.hasOutput || connection.phase == .writing { events |= EPOLLOUT.rawValue }
+        let mayWrite = connection.hasOutput && connection.phase != .draining
+        if mayWrite || connection.phase == .writing { events |= EPOLLOUT.rawValue }
         guard events != connection.interest else { return }
         connection.interest = events
         Sockets.watch(epoll, EPOLL_CTL_MOD, connection.descriptor, events: events, token: connection.id)

@@ -31,6 +31,8 @@ public struct RecordedRequest: Sendable {
     public var uploadDuration: TimeInterval
     /// Whether it asked for "100 Continue" (RFC 9110 section 10.1.1).
     public var expectsContinue: Bool
+    /// What the connection's TLS handshake has agreed upon; nil without TLS.
+    public var tls: TLS?
 
     /// The body as text; bytes that are not UTF-8 are replaced.
     public var text: String { String(decoding: body, as: UTF8.self) }

@@ -8,6 +8,7 @@ final class ServerState: Sendable {
         var unexpected: [RecordedRequest] = []
         var incomplete: [RecordedRequest] = []
         var statistics = TestServer.Statistics()
+        var handshakeFailures: [String] = []
         var isStopped = false
     }
 
@@ -18,9 +19,19 @@ final class ServerState: Sendable {
     private let log = ContendedLock(Log())
     private let expectations = Locked<[Expectation]>([])
 
-    init(_ configuration: TestServer.Configuration) {
+    private let context: Locked<TLSContext?>
+
+    init(_ configuration: TestServer.Configuration, tls: TLSContext?) {
         self.configuration = configuration
+        context = Locked(tls)
     }
+
+    // MARK: TLS
+
+    /// The settings of TLS for new connections; nil without TLS.
+    var tls: TLSContext? { context.withLock { $0 } }
+
+    func setTLS(_ tls: TLSContext?) { context.withLock { $0 = tls } }
 
     // MARK: Routes
 

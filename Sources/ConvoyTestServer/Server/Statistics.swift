@@ -22,5 +22,16 @@ extension TestServer {
         public var totalConnectionCount = 0
         /// Body bytes received so far, including those of unfinished requests.
         public var receivedBodyBytes = 0
+        /// TLS handshakes that were completed. With those that failed, all that have ended, except for those that the
+        /// server itself broke off by stopping or dropping its connections.
+        public var handshakeCount = 0
+        /// TLS handshakes that failed: by an alert of the client or of the server, by the end of the connection, or
+        /// after `Configuration.handshakeTimeout`.
+        public var failedHandshakeCount = 0
+        /// Completed TLS handshakes that resumed a session.
+        public var resumedHandshakeCount = 0
+        /// Bytes that clients sent in TLS, without what TLS adds. 0 proves that a client that did not accept the
+        /// certificate has sent nothing.
+        public var plaintextByteCount = 0
     }
 }

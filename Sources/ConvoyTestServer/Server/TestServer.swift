@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// An HTTP/1.1 server on 127.0.0.1 that does what a test tells it to, right or wrong.
+/// An HTTP/1.1 server on 127.0.0.1 that does what a test tells it to, right or wrong, in plain text or with TLS.
 ///
 /// ```swift
 /// let server = try TestServer()
@@ -25,6 +25,10 @@ public final class TestServer: Sendable {
         public var recordingLimit = Int.max
         /// How many connections may wait to be accepted; the system has a limit too.
         public var backlog: Int32 = 4096
+        /// How the server speaks TLS; nil for plain text. See `TestServer.setTLS(_:)` for a server that runs.
+        public var tls: TLS?
+        /// Seconds after which a TLS handshake that is not over fails.
+        public var handshakeTimeout: TimeInterval = 10
 
         /// The defaults.
         public init() {}
@@ -46,13 +50,13 @@ public final class TestServer: Sendable {
         stop()
     }
 
-    /// "http://127.0.0.1:PORT".
+    /// "http://127.0.0.1:PORT", or with "https" if it speaks TLS.
     public var url: URL { url("") }
 
     /// The URL of a path, which may have a query. Characters that are not allowed in a URL are percent-encoded;
     /// existing encodings are kept.
     public func url(_ path: String) -> URL {
-        URLReference.url("http://127.0.0.1:\(port)\(path)") ?? URL(fileURLWithPath: "/")
+        url(path, host: "127.0.0.1")
     }
 
     /// Closes the port and every connection, ends the thread and releases all routes. Requests stay readable.

@@ -1,8 +1,10 @@
 extension TestCertificate {
     /// What a key may be used for (RFC 5280 section 4.2.1.3).
     public struct KeyUsages: OptionSet, Hashable, Sendable {
+        /// The usages as bits; bit 0 is the first of the extension.
         public let rawValue: UInt16
 
+        /// Usages by their bits.
         public init(rawValue: UInt16) { self.rawValue = rawValue }
 
         /// Signatures other than those of certificates: what TLS needs, except for RSA without a key exchange.
