@@ -36,7 +36,12 @@ extension Certificate {
         }
         var found: [Certificate] = []
         for name in names.sorted() where endings.contains((name as NSString).pathExtension.lowercased()) {
-            found += try certificates(contentsOf: folder.appendingPathComponent(name))
+            let file = folder.appendingPathComponent(name)
+            var isFolder: ObjCBool = false
+            guard !FileManager.default.fileExists(atPath: file.path, isDirectory: &isFolder) || !isFolder.boolValue else {
+                continue
+            }
+            found += try certificates(contentsOf: file)
         }
         guard !found.isEmpty else { throw .noCertificate(in: folder.path) }
         return found.unique

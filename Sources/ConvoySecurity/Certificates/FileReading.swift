@@ -5,9 +5,9 @@ import Foundation
 enum FileReading {
     /// The system's reason, in a few words.
     static func reason(_ error: any Error) -> String {
-        let error = error as NSError
-        let underlying = error.userInfo[NSUnderlyingErrorKey] as? NSError
-        for error in [underlying, error].compactMap({ $0 }) where error.domain == NSPOSIXErrorDomain {
+        // On Linux the underlying error is not always an `NSError`.
+        let underlying = (error as NSError).userInfo[NSUnderlyingErrorKey] as? any Error
+        for error in [underlying, error].compactMap({ $0 as NSError? }) where error.domain == NSPOSIXErrorDomain {
             return SystemError(code: Int32(truncatingIfNeeded: error.code)).text
         }
         return error.localizedDescription
