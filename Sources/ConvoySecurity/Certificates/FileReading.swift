@@ -28,7 +28,7 @@ enum FileReading {
         }
     }
 
-    /// The names in a folder, in their order. Blocks.
+    /// The names of what is in a folder, but for its folders, in their order. Blocks.
     static func names(in folder: URL) throws(Failure) -> [String] {
         guard let directory = opendir(folder.path) else { throw Failure(reason: SystemError(code: errno).text) }
         defer { closedir(directory) }
@@ -37,6 +37,8 @@ enum FileReading {
             let name = withUnsafePointer(to: &entry.pointee.d_name) {
                 $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
             }
+            var facts = stat()
+            guard fstatat(dirfd(directory), name, &facts, 0) != 0 || facts.st_mode & S_IFMT != S_IFDIR else { continue }
             names.append(name)
         }
         return names.sorted()

@@ -41,9 +41,21 @@ struct HostName: Sendable, Hashable {
     }
 
     private static func address(_ text: String) -> [UInt8]? {
+        // To the function below a zero byte would be the end.
+        guard !text.utf8.contains(0) else { return nil }
         var bytes = [UInt8](repeating: 0, count: 16)
         if inet_pton(AF_INET, text, &bytes) == 1 { return Array(bytes[..<4]) }
         return inet_pton(AF_INET6, text, &bytes) == 1 ? bytes : nil
+    }
+
+    /// An address in digits.
+    static func text(ofAddress bytes: [UInt8]) -> String {
+        var text = [CChar](repeating: 0, count: 64)
+        let family = bytes.count == 4 ? AF_INET : AF_INET6
+        guard bytes.count == 4 || bytes.count == 16, inet_ntop(family, bytes, &text, 64) != nil else {
+            return "an address"
+        }
+        return String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
     /// Only whole labels are wildcards, and the common name is none of the names (RFC 9525, sections 6.3 and 6.4).

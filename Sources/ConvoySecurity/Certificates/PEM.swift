@@ -15,6 +15,11 @@ enum PEM {
         /// The bytes; nil if the text is not base64. What follows a trusted certificate, OpenSSL's own notes, is left
         /// out.
         var derData: Data? {
+            // Foundation leaves out all that is no base64, and what follows the padding. So would be lost what follows a
+            // block whose last line is missing.
+            let rest = text.utf8.drop { $0 != UInt8(ascii: "=") }
+            let isWhole = rest.allSatisfy { $0 == UInt8(ascii: "=") || $0 <= UInt8(ascii: " ") }
+            guard isWhole, !text.utf8.contains(UInt8(ascii: "-")) else { return nil }
             guard let data = Data(base64Encoded: String(text), options: .ignoreUnknownCharacters) else { return nil }
             return label == "TRUSTED CERTIFICATE" ? PEM.firstElement(of: data) : data
         }

@@ -16,12 +16,17 @@ public struct PublicKeyPin: Sendable, Hashable, CustomStringConvertible {
     /// - Throws: `PublicKeyPinError`.
     public init(_ text: String) throws(PublicKeyPinError) {
         guard text.hasPrefix("sha256/") else { throw PublicKeyPinError(text: text) }
-        let encoded = text.dropFirst(text.hasPrefix("sha256//") ? 8 : 7)
-        guard let digest = Data(base64Encoded: String(encoded)), digest.count == 32 else {
-            throw PublicKeyPinError(text: text)
-        }
+        var encoded = text.dropFirst(7)
+        // The first character of the base64 can be a slash too: the length tells.
+        if encoded.utf8.count == Self.encodedCount + 1, encoded.hasPrefix("/") { encoded = encoded.dropFirst() }
+        guard encoded.utf8.count == Self.encodedCount, let digest = Data(base64Encoded: String(encoded)),
+            digest.count == 32
+        else { throw PublicKeyPinError(text: text) }
         self.digest = digest
     }
+
+    /// How many characters the base64 of 32 bytes has.
+    private static let encodedCount = 44
 
     /// The pin of a key in DER; nil if OpenSSL has no SHA-256.
     init?(ofKey der: UnsafeRawBufferPointer) {

@@ -63,7 +63,7 @@ package final class TLSHandshake: @unchecked Sendable {
             if value >> 8 == 2 { handshake.alert = number } else if number == 0 { handshake.hasEnded = true }
         }
         if !isWithProxy, !present(on: sslContext) { return false }
-        if policy(for: host).requiresStapledStatus {
+        if mayRequireStatus {
             convoy_ssl_context_request_status(
                 sslContext,
                 { connection, handshake in
@@ -118,6 +118,13 @@ package final class TLSHandshake: @unchecked Sendable {
 
     // MARK: Deciding
 
+    /// Whether the policy requires a stapled response, or may turn out to when the proxy has a name.
+    private var mayRequireStatus: Bool {
+        let policy = policy(for: host)
+        return policy.requiresStapledStatus
+            || host == nil && policy.hostPolicies.values.contains(where: \.requiresStapledStatus)
+    }
+
     private func policy(for host: String?) -> SecurityPolicy {
         let policy = isWithProxy ? context.settings.proxyPolicy : context.settings.policy
         return host.map { policy.policy(forHost: $0) } ?? policy
@@ -135,7 +142,9 @@ package final class TLSHandshake: @unchecked Sendable {
     }
 
     private func decide(_ trust: ServerTrust, _ presented: OpaquePointer) -> TrustDecision {
-        let host = isWithProxy ? Self.serverName(presented) : self.host
+        let index = convoy_x509_store_context_ssl_index()
+        let host =
+            isWithProxy ? Self.serverName(X509_STORE_CTX_get_ex_data(presented, index).map(OpaquePointer.init)) : self.host
         let policy = policy(for: host)
         guard let store = material.stores[policy.certificateAuthorities] else {
             return TrustDecision(failure: .unusable(.noCertificate(in: "")))
@@ -156,16 +165,14 @@ package final class TLSHandshake: @unchecked Sendable {
     }
 
     /// The name that the other side was asked for.
-    private static func serverName(_ presented: OpaquePointer) -> String? {
-        let index = convoy_x509_store_context_ssl_index()
-        guard let connection = X509_STORE_CTX_get_ex_data(presented, index),
-            let name = SSL_get_servername(OpaquePointer(connection), TLSEXT_NAMETYPE_host_name)
-        else { return nil }
+    private static func serverName(_ connection: OpaquePointer?) -> String? {
+        guard let connection, let name = SSL_get_servername(connection, TLSEXT_NAMETYPE_host_name) else { return nil }
         return String(cString: name)
     }
 
-    /// Called by OpenSSL after that, where a stapled response is required.
+    /// Called by OpenSSL after that, where a stapled response may be required.
     private func judgeStatus(of connection: OpaquePointer) -> Bool {
+        guard policy(for: isWithProxy ? Self.serverName(connection) : host).requiresStapledStatus else { return true }
         guard let decision, decision.isTrusted, let anchor = decision.chain.last, let store = TrustStore([anchor]) else {
             return false
         }

@@ -87,7 +87,7 @@ extension ChainVerifier.Result {
 extension Certificate {
     /// The names that it is for, a few of them.
     fileprivate var namesInShort: String {
-        let names = dnsNames.map(Self.printable) + addresses.map(Self.text(ofAddress:))
+        let names = dnsNames.map(Self.printable) + addresses.map { HostName.text(ofAddress: Array($0)) }
         let shown = names.prefix(4).joined(separator: ", ")
         return names.count > 4 ? "\(shown) and \(names.count - 4) more" : shown
     }
@@ -95,14 +95,5 @@ extension Certificate {
     /// A name as a server sends it can hold anything, also what a terminal would obey.
     private static func printable(_ name: String) -> String {
         String(String.UnicodeScalarView(name.unicodeScalars.prefix(100).map { (0x21...0x7e) ~= $0.value ? $0 : "?" }))
-    }
-
-    private static func text(ofAddress bytes: Data) -> String {
-        var text = [CChar](repeating: 0, count: 64)
-        let family = bytes.count == 4 ? AF_INET : AF_INET6
-        guard bytes.count == 4 || bytes.count == 16,
-            bytes.withUnsafeBytes({ inet_ntop(family, $0.baseAddress, &text, 64) }) != nil
-        else { return "an address" }
-        return String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 }

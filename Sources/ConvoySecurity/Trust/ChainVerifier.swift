@@ -10,6 +10,9 @@ struct ChainVerifier {
         /// Which certificate of the chain: 0 is the server's.
         let depth: Int32
         let certificate: Certificate?
+
+        /// That there is more, which was not found out.
+        static let unknown = Problem(code: X509_V_ERR_UNSPECIFIED, depth: 0, certificate: nil)
     }
 
     /// The result: everything that is wrong, and the chain as far as it could be built.
@@ -52,14 +55,20 @@ struct ChainVerifier {
             X509_STORE_CTX_set_verify_cb(context) { isGood, context in
                 guard isGood == 0, let context, let notes = X509_STORE_CTX_get_ex_data(context, 0) else { return isGood }
                 Unmanaged<Notes>.fromOpaque(notes).takeUnretainedValue().note(context)
+                // A key that is too short would be told once more in the place of the root that is missing.
+                X509_STORE_CTX_set_error(context, X509_V_OK)
                 // All that is wrong is to be known, not only what is found first.
                 return 1
             }
             let isVerified = X509_verify_cert(context) == 1
             ERR_clear_error()
             let chain = ServerTrust(chain: X509_STORE_CTX_get0_chain(context)).certificates
-            if !isVerified, notes.problems.isEmpty {
-                notes.problems = [Problem(code: X509_STORE_CTX_get_error(context), depth: 0, certificate: leaf)]
+            if !isVerified {
+                // OpenSSL gave up, for instance because of a key that it cannot read, and has checked nothing more.
+                let code = X509_STORE_CTX_get_error(context)
+                notes.problems.append(
+                    notes.problems.isEmpty && code != X509_V_OK
+                        ? Problem(code: code, depth: 0, certificate: leaf) : .unknown)
             }
             return Result(problems: notes.problems, chain: chain)
         }
@@ -67,10 +76,15 @@ struct ChainVerifier {
 
     private final class Notes {
         var problems: [Problem] = []
+        private static let limit = 32
 
         func note(_ context: OpaquePointer) {
             // A chain of a hostile server may have any number of faults.
-            guard problems.count < 32 else { return }
+            guard problems.count < Self.limit else {
+                // Those that are not kept may be worse than all that are.
+                if problems.count == Self.limit { problems.append(.unknown) }
+                return
+            }
             let certificate = X509_STORE_CTX_get_current_cert(context).flatMap(X509Reference.init(sharing:))
             problems.append(
                 Problem(

@@ -5,10 +5,10 @@ import Foundation
 ///
 /// It is coded as its text.
 public struct HostPattern: Sendable, Hashable, CustomStringConvertible {
-    /// The pattern, in lower case.
+    /// The pattern in the one spelling that all of the same hosts have: in lower case, without a final dot or brackets.
     public let description: String
     private let kind: Kind
-    private let name: String
+    private let host: HostName.Kind
 
     private enum Kind: Hashable { case exact, label, domain }
 
@@ -16,52 +16,52 @@ public struct HostPattern: Sendable, Hashable, CustomStringConvertible {
     ///
     /// - Throws: `HostPatternError` for a text that is no host, or has a star elsewhere.
     public init(_ text: String) throws(HostPatternError) {
-        let text = text.lowercased()
         let (kind, rest): (Kind, Substring) =
             if text.hasPrefix("**.") { (.domain, text.dropFirst(3)) } else if text.hasPrefix("*.") {
                 (.label, text.dropFirst(2))
             } else { (.exact, text[...]) }
         guard let host = HostName(String(rest)) else { throw HostPatternError(text: text) }
-        switch host.kind {
-        case .name(let name): self.name = name
-        case .address where kind == .exact: name = HostPattern.canonical(String(rest))
-        case .address: throw HostPatternError(text: text)
+        switch (host.kind, kind) {
+        case (.name(let name), .exact): description = name
+        case (.name(let name), .label): description = "*.\(name)"
+        case (.name(let name), .domain): description = "**.\(name)"
+        case (.address(let bytes), .exact): description = HostName.text(ofAddress: bytes)
+        case (.address, _): throw HostPatternError(text: text)
         }
+        self.host = host.kind
         self.kind = kind
-        description = text
     }
 
     /// Whether it covers a host, as in a URL.
     public func covers(_ host: String) -> Bool {
-        let host = Self.canonical(host)
-        switch kind {
-        case .exact: return host == name
-        case .label:
-            guard host.hasSuffix(".\(name)") else { return false }
-            let rest = host.dropLast(name.count + 1)
-            return !rest.isEmpty && !rest.contains(".")
-        case .domain: return host == name || host.hasSuffix(".\(name)")
+        let other = HostName(host)?.kind ?? .name(Self.spelling(of: host))
+        guard kind != .exact, case .name(let name) = self.host, case .name(let below) = other else {
+            return self.host == other
         }
+        if kind == .domain, below == name { return true }
+        guard below.hasSuffix(".\(name)") else { return false }
+        let rest = below.dropLast(name.utf8.count + 1)
+        return !rest.isEmpty && (kind == .domain || !rest.utf8.contains(UInt8(ascii: ".")))
     }
 
-    /// A host in one of its spellings: lower case, without a final dot or brackets.
-    private static func canonical(_ host: String) -> String {
-        switch HostName(host)?.kind {
-        case .name(let name)?: name
-        case .address(let bytes)?: bytes.map { String($0) }.joined(separator: bytes.count == 4 ? "." : ",")
-        case nil: host.lowercased()
-        }
+    /// A host that no certificate can name, such as one with a blank. It is compared too, so that no policy is evaded.
+    /// (`lowercased` would make letters of ASCII from some that are none.)
+    private static func spelling(of host: String) -> String {
+        let bytes = host.utf8.map { (0x41...0x5A).contains($0) ? $0 | 0x20 : $0 }
+        return String(decoding: bytes.last == UInt8(ascii: ".") ? bytes.dropLast() : bytes[...], as: UTF8.self)
+    }
+
+    /// How long the domain is that it names.
+    private var length: Int {
+        if case .name(let name) = host { name.utf8.count } else { 0 }
     }
 
     /// The more specific first: a whole name, then one label, then more of a domain.
     static func isMoreSpecific(_ left: HostPattern, than right: HostPattern) -> Bool {
         let ranks: [Kind: Int] = [.exact: 0, .label: 1, .domain: 2]
         let (first, second) = (ranks[left.kind] ?? 0, ranks[right.kind] ?? 0)
-        guard left.name.utf8.count == right.name.utf8.count else {
-            if left.kind == .exact || right.kind == .exact { return first < second }
-            return left.name.utf8.count > right.name.utf8.count
-        }
-        return first < second
+        guard left.kind != .exact, right.kind != .exact, left.length != right.length else { return first < second }
+        return left.length > right.length
     }
 }
 

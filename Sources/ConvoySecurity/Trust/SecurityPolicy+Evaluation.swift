@@ -71,10 +71,13 @@ extension SecurityPolicy {
     private func matchCertificates(
         _ trust: ServerTrust, _ result: ChainVerifier.Result, _ verifier: ChainVerifier, _ domain: String?
     ) -> TrustDecision {
-        guard let pins = TrustStore(pinnedCertificates) else {
+        // A pinned certificate of the server's own needs nobody above it. OpenSSL would look at these all the same.
+        let own = trust.certificates.prefix(1).filter(pinnedCertificates.contains)
+        guard let pins = TrustStore(own.isEmpty ? pinnedCertificates : own) else {
             return TrustDecision(failure: .unusable(.unreadable(file: "the pins", reason: "There is no memory.")))
         }
-        let toPin = ChainVerifier(store: pins, host: verifier.host, date: verifier.date).verify(trust.certificates)
+        let toPin = ChainVerifier(store: pins, host: verifier.host, date: verifier.date)
+            .verify(own.isEmpty ? trust.certificates : own)
         guard toPin.isValid, toPin.chain.contains(where: pinnedCertificates.contains) else {
             let failure =
                 !toPin.isValid && !toPin.problems.contains { $0.reason == .unknownRoot }
@@ -97,7 +100,7 @@ extension SecurityPolicy {
         let chain: [Certificate]
         if result.isValid {
             chain = result.chain
-        } else if let path = pathToPinnedKey(trust, pins, verifier) {
+        } else if let path = pathToPinnedKey(trust, result.chain, pins, verifier) {
             chain = path
         } else {
             return TrustDecision(failure: .notPinned(trust), chain: result.chain)
@@ -120,16 +123,19 @@ extension SecurityPolicy {
     /// Where the chain is invalid, and that is allowed: the server's certificate, if its key is pinned, or the way from it
     /// to a certificate with a pinned key, by signatures that are right. Anybody can send a pinned certificate along.
     private func pathToPinnedKey(
-        _ trust: ServerTrust, _ pins: Set<PublicKeyPin>, _ verifier: ChainVerifier
+        _ trust: ServerTrust, _ chain: [Certificate], _ pins: Set<PublicKeyPin>, _ verifier: ChainVerifier
     ) -> [Certificate]? {
         guard let leaf = trust.certificates.first else { return nil }
         if let key = leaf.publicKeyPin, pins.contains(key) { return [leaf] }
+        // The root is in the chain only, as servers do not send it.
         let anchors =
-            trust.certificates.dropFirst().filter { $0.publicKeyPin.map(pins.contains) ?? false }
+            (trust.certificates.dropFirst() + chain.dropFirst()).filter { $0.publicKeyPin.map(pins.contains) ?? false }
             + pinnedCertificates.filter { $0 != leaf }
         guard !anchors.isEmpty, let store = TrustStore(anchors) else { return nil }
         let result = ChainVerifier(store: store, host: nil, date: verifier.date).verify(trust.certificates)
-        return result.problems.allSatisfy(\.isTolerableWithPinnedKey) && !result.chain.isEmpty ? result.chain : nil
+        guard result.problems.allSatisfy(\.isTolerableWithPinnedKey), let last = result.chain.last, anchors.contains(last)
+        else { return nil }
+        return result.chain
     }
 }
 

@@ -151,7 +151,14 @@ extension SecurityPolicy {
         let policies = try container.decodeIfPresent([String: SecurityPolicy].self, forKey: .hostPolicies) ?? [:]
         for (pattern, policy) in policies {
             do {
+                guard hostPolicies[try HostPattern(pattern)] == nil else {
+                    throw DecodingError.dataCorruptedError(
+                        forKey: .hostPolicies, in: container,
+                        debugDescription: "There is more than one policy for \(pattern.debugDescription).")
+                }
                 try setPolicy(policy, forHosts: pattern)
+            } catch let error as DecodingError {
+                throw error
             } catch {
                 throw DecodingError.dataCorruptedError(
                     forKey: .hostPolicies, in: container, debugDescription: "\(error)")

@@ -5,6 +5,9 @@ import Foundation
 enum StapledStatus {
     /// How far the clocks of the responder and of this machine may differ, in seconds.
     private static let clockSkew = 300
+    /// How old a response may be that does not say until when it is valid, in seconds. Without a limit, one from before a
+    /// revocation would be good for ever.
+    private static let maximumAge = 86_400
 
     /// Whether a response says that the first certificate of a chain is good.
     ///
@@ -51,7 +54,7 @@ enum StapledStatus {
             return OCSP_resp_find_status(basic, name, &status, &why, &revoked, &from, &until) == 1
         }
         guard isFound else { return .noStatus("The stapled OCSP response is about another certificate.", chain) }
-        guard OCSP_check_validity(from, until, clockSkew, -1) == 1 else {
+        guard OCSP_check_validity(from, until, clockSkew, until == nil ? maximumAge : -1) == 1 else {
             return .noStatus("The stapled OCSP response is not, or no longer, valid.", chain)
         }
         switch status {

@@ -1,0 +1,114 @@
+import ConvoySecurity
+import ConvoyTestServer
+import Foundation
+import Testing
+
+/// A certificate as a value: what it says, and which bytes are one.
+@Suite struct CertificateTests {
+    let root: TestCertificate
+    let made: TestCertificate
+    let certificate: Certificate
+
+    init() throws {
+        var profile = TestCertificate.Profile.server("api.example.com", "*.example.org", "127.0.0.1", "::1")
+        profile.organization = "Ünïcode, Inc."
+        profile.notBefore = Date(timeIntervalSince1970: 1_000_000_000)
+        profile.notAfter = Date(timeIntervalSince1970: 4_102_444_800)
+        root = try .root()
+        made = try root.issue(profile)
+        certificate = try Certificate(made)
+    }
+
+    @Test func `its fields are those that it was made with`() {
+        #expect(certificate.subject == #"CN=api.example.com,O=Ünïcode\, Inc."#)
+        #expect(certificate.issuer == "CN=Convoy Test Root")
+        #expect(certificate.notValidBefore == Date(timeIntervalSince1970: 1_000_000_000))
+        #expect(certificate.notValidAfter == Date(timeIntervalSince1970: 4_102_444_800))
+        #expect(certificate.dnsNames == ["api.example.com", "*.example.org"])
+        #expect(certificate.addresses == [Data([127, 0, 0, 1]), Data(repeating: 0, count: 15) + [1]])
+        #expect(certificate.derData == made.derData)
+        #expect(certificate.publicKeyPin?.description == made.publicKeyPin)
+        #expect(certificate.description.contains("api.example.com") && certificate.description.contains(made.publicKeyPin))
+    }
+
+    @Test func `one without names says so`() throws {
+        var profile = TestCertificate.Profile()
+        profile.omitsSubjectAlternativeNames = true
+        let certificate = try Certificate(TestCertificate.selfSigned(profile))
+        #expect(certificate.subject.isEmpty && certificate.dnsNames.isEmpty && certificate.addresses.isEmpty)
+        #expect(certificate.description.hasPrefix("(no subject), issued by (no name)"))
+        #expect(!certificate.matches(host: "localhost") && !certificate.matches(host: ""))
+    }
+
+    @Test(arguments: [Data(), Data([0x30]), Data([0x30, 0]), Data([1, 2, 3]), Data("text".utf8), Data(count: 4_096)])
+    func `bytes that are no certificate are refused`(bytes: Data) {
+        #expect(throws: CertificateError.notACertificate) { try Certificate(derData: bytes) }
+    }
+
+    @Test func `a certificate cut short anywhere is refused`() {
+        for count in 0..<made.derData.count {
+            #expect(throws: CertificateError.notACertificate) { try Certificate(derData: made.derData.prefix(count)) }
+        }
+    }
+
+    @Test func `bytes after a certificate are refused`() {
+        for more in [Data([0]), made.derData] {
+            #expect(throws: CertificateError.notACertificate) { try Certificate(derData: made.derData + more) }
+        }
+    }
+
+    @Test func `a slice of data is read from where it begins`() throws {
+        let all = Data([9, 9, 9]) + made.derData + Data([9])
+        #expect(try Certificate(derData: all[3..<(3 + made.derData.count)]) == certificate)
+    }
+
+    @Test func `any byte may be wrong without a crash`() throws {
+        for index in made.derData.indices {
+            var bytes = made.derData
+            bytes[index] ^= 0xFF
+            guard let other = try? Certificate(derData: bytes) else { continue }
+            #expect(other != certificate, "byte \(index)")
+            _ = (other.description, other.notValidBefore, other.notValidAfter, other.dnsNames, other.addresses, other.pem)
+            _ = (other.hashValue, other.publicKeyPin, other.matches(host: "api.example.com"))
+        }
+    }
+
+    @Test func `two are equal if their bytes are`() throws {
+        let same = try Certificate(made)
+        #expect(same == certificate && same.hashValue == certificate.hashValue)
+        // The same key and names, another serial number and signature.
+        let renewed = try Certificate(made.reissued())
+        #expect(renewed != certificate && renewed.publicKeyPin == certificate.publicKeyPin)
+        #expect(Set([certificate, same, renewed]).count == 2)
+    }
+
+    @Test func `one with another signature is another, though all that is signed is the same`() throws {
+        var bytes = made.derData
+        bytes[bytes.count - 1] ^= 1
+        #expect(try Certificate(derData: bytes) != certificate)
+    }
+
+    @Test func `it is coded as its bytes`() throws {
+        let coded = try JSONEncoder().encode([certificate])
+        #expect(try JSONDecoder().decode([String].self, from: coded) == [made.derData.base64EncodedString()])
+        #expect(try JSONDecoder().decode([Certificate].self, from: coded) == [certificate])
+    }
+
+    @Test(arguments: [#"[""]"#, #"["AAAA"]"#, #"["not base64"]"#, "[1]", "[null]"])
+    func `coded wrongly it is a typed error`(json: String) {
+        #expect(throws: DecodingError.self) { try JSONDecoder().decode([Certificate].self, from: Data(json.utf8)) }
+    }
+
+    @Test func `a name with a zero byte in it is not the part before`() throws {
+        var profile = TestCertificate.Profile.server("api.example.com\0.evil.test")
+        profile.commonName = "x"
+        let certificate = try Certificate(TestCertificate.selfSigned(profile))
+        #expect(!certificate.matches(host: "api.example.com"))
+        #expect(!certificate.matches(host: "api.example.com\0.evil.test"))
+    }
+
+    @Test func `a host with a zero byte in it is not the part before`() {
+        #expect(certificate.matches(host: "127.0.0.1") && certificate.matches(host: "::1"))
+        #expect(!certificate.matches(host: "127.0.0.1\0.evil.test") && !certificate.matches(host: "::1\0"))
+    }
+}

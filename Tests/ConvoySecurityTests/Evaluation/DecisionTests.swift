@@ -1,0 +1,104 @@
+import ConvoySecurity
+import ConvoyTestServer
+import Foundation
+import Testing
+
+/// What a decision tells besides yes or no.
+@Suite struct DecisionTests {
+    let made: SpecimenAuthorities
+    let server: TestCertificate
+    let trust: ServerTrust
+
+    init() throws {
+        made = try SpecimenAuthorities()
+        server = try made.intermediate.issue(SpecimenAuthorities.server)
+        trust = ServerTrust(certificates: try server.chain.map { try Certificate($0) })
+    }
+
+    private func pins(_ pins: [TestCertificate], backup: [TestCertificate] = []) throws -> SecurityPolicy {
+        var policy = try SecurityPolicy(publicKeyPins: pins.map(\.publicKeyPin), backupPins: backup.map(\.publicKeyPin))
+        policy.certificateAuthorities = try made.trusted
+        return policy
+    }
+
+    @Test func `the chain is the verified one, to the root that was not sent`() throws {
+        let decision = try pins([made.root]).evaluate(trust, forDomain: "api.example.com")
+        #expect(decision.isTrusted)
+        #expect(decision.chain == [try Certificate(server), try Certificate(made.intermediate), try Certificate(made.root)])
+    }
+
+    @Test func `a backup pin is told where no other has served`() throws {
+        let host = "api.example.com"
+        #expect(try pins([], backup: [server]).evaluate(trust, forDomain: host).usesBackupPin)
+        #expect(try pins([made.otherRoot], backup: [made.root]).evaluate(trust, forDomain: host).usesBackupPin)
+        #expect(try !pins([server], backup: [server]).evaluate(trust, forDomain: host).usesBackupPin)
+        #expect(try !pins([made.root], backup: [server]).evaluate(trust, forDomain: host).usesBackupPin)
+        #expect(try !pins([made.otherRoot], backup: [made.otherRoot]).evaluate(trust, forDomain: host).usesBackupPin)
+    }
+
+    @Test func `pins expire at their time, and then the names count again`() throws {
+        let end = Date(timeIntervalSinceNow: 600)
+        var policy = try pins([made.otherRoot])
+        policy.pinsExpire = end
+        (policy.validatesDomainName, policy.allowInvalidCertificates) = (false, true)
+        let reason = { (host: String, date: Date) in policy.evaluate(trust, forDomain: host, at: date).failure?.reason }
+        #expect(reason("api.example.com", end - 1) == .notPinned)
+        #expect(reason("api.example.com", end) == nil && reason("other.test", end + 1) == .wrongHost)
+    }
+
+    @Test func `the date decides about a certificate's`() throws {
+        var policy = SecurityPolicy()
+        policy.certificateAuthorities = try made.trusted
+        let (from, until) = (server.profile.notBefore, server.profile.notAfter)
+        let reason = { (date: Date) in policy.evaluate(trust, forDomain: "api.example.com", at: date).failure?.reason }
+        #expect(reason(from - 5) == .notYetValid && reason(until + 5) == .expired)
+        #expect(reason(Date()) == nil)
+        #expect(reason(.distantPast) == .notYetValid && reason(.distantFuture) == .expired)
+    }
+
+    @Test func `without a domain names are left out`() throws {
+        let decision = try pins([server]).evaluate(trust, forDomain: nil)
+        #expect(decision.isTrusted)
+    }
+
+    @Test func `all that is wrong is told, the worst first, with the certificate`() throws {
+        var profile = TestCertificate.Profile.server("other.test", "*.other.test")
+        profile.notAfter = Date(timeIntervalSinceNow: -60)
+        let bad = try Certificate(TestCertificate.selfSigned(profile))
+        var policy = SecurityPolicy()
+        policy.certificateAuthorities = try made.trusted
+        let failure = policy.evaluate(ServerTrust(certificates: [bad]), forDomain: "api.example.com").failure
+        #expect(failure?.reasons == [.unknownRoot, .wrongHost, .expired] && failure?.reason == .unknownRoot)
+        #expect(failure?.certificate == bad && failure?.errorDescription == failure?.description)
+        let text = failure?.description ?? ""
+        #expect(text.contains("api.example.com") && text.contains("*.other.test") && text.contains("expired on"))
+    }
+
+    @Test func `a failure about pins shows the keys, so that they can be pinned`() throws {
+        let failure = try pins([made.otherRoot]).evaluate(trust, forDomain: "api.example.com").failure
+        #expect(failure?.reason == .notPinned)
+        for certificate in [server, made.intermediate, made.root] {
+            #expect(failure?.description.contains(certificate.publicKeyPin) == true)
+        }
+    }
+
+    @Test func `names that a terminal would obey are shown without that`() throws {
+        let odd = try made.intermediate.issue(.server("\u{1B}[2J.example.com", String(repeating: "x", count: 4_000)))
+        var policy = SecurityPolicy()
+        policy.certificateAuthorities = try made.trusted
+        let sent = ServerTrust(certificates: try odd.chain.map { try Certificate($0) })
+        let text = try #require(policy.evaluate(sent, forDomain: "api.example.com").failure?.description)
+        #expect(text.unicodeScalars.allSatisfy { $0.value >= 0x20 } && text.count < 1_000)
+    }
+
+    @Test func `a policy of the host decides, with authorities of its own`() throws {
+        var policy = SecurityPolicy()
+        policy.certificateAuthorities = .certificates([try Certificate(made.otherRoot)])
+        var own = SecurityPolicy()
+        own.certificateAuthorities = .certificates([try Certificate(made.root)])
+        try policy.setPolicy(own, forHosts: "*.example.com")
+        #expect(policy.evaluate(trust, forDomain: "API.example.com.").isTrusted)
+        try policy.setPolicy(nil, forHosts: "*.example.com")
+        #expect(policy.evaluate(trust, forDomain: "api.example.com").failure?.reason == .unknownRoot)
+    }
+}

@@ -1,0 +1,29 @@
+import ConvoySecurity
+import ConvoyTestServer
+import Foundation
+import Testing
+
+/// Every specimen under every policy: the decision is that of an independent statement about the two.
+@Suite struct EvaluationTableTests {
+    @Test func `the decision is right in every cell`() throws {
+        let made = try SpecimenAuthorities()
+        let authorities = try made.trusted
+        let another = try Certificate(TestCertificate.selfSigned(.server("another.test")))
+        var count = 0
+        for specimen in try Specimens(made: made).all() {
+            let trust = ServerTrust(certificates: specimen.sent)
+            for cell in PolicyCell.all {
+                if case .parts(let parts) = cell.pins, !parts.isEmpty, parts.isDisjoint(with: specimen.parts.keys) { continue }
+                let policy = try cell.policy(for: specimen, another: another, authorities)
+                let decision = policy.evaluate(trust, forDomain: specimen.host)
+                let expected = Expectation(specimen: specimen, cell: cell).reason
+                let isRight = decision.failure?.reason == expected && decision.isTrusted == (expected == nil)
+                if !isRight || decision.failure?.description.isEmpty == true {
+                    Issue.record("\(specimen.name), \(cell): \(decision.failure as Any) in place of \(expected as Any)")
+                }
+                count += 1
+            }
+        }
+        #expect(count >= 10_000)
+    }
+}
