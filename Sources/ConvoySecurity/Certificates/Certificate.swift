@@ -10,6 +10,13 @@ public struct Certificate: Sendable, Hashable, CustomStringConvertible {
 
     init(_ reference: X509Reference) { self.reference = reference }
 
+    /// The certificates of one of OpenSSL's stacks.
+    static func certificates(inStack stack: OpaquePointer?) -> [Certificate] {
+        (0..<convoy_x509_stack_count(stack)).compactMap { index in
+            convoy_x509_stack_at(stack, index).flatMap(X509Reference.init(sharing:)).map(Certificate.init)
+        }
+    }
+
     /// A certificate in DER.
     ///
     /// - Throws: `CertificateError.notACertificate`, also if more bytes follow.
@@ -110,6 +117,9 @@ public struct Certificate: Sendable, Hashable, CustomStringConvertible {
 }
 
 extension Certificate: Codable {
+    /// Decodes a certificate from its DER.
+    ///
+    /// - Throws: `DecodingError.dataCorrupted` for bytes that are no certificate.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         do {
@@ -119,6 +129,7 @@ extension Certificate: Codable {
         }
     }
 
+    /// Encodes the DER.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(derData)

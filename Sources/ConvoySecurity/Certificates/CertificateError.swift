@@ -25,5 +25,6 @@ public enum CertificateError: Error, Hashable, Sendable, CustomStringConvertible
 }
 
 extension CertificateError: LocalizedError {
+    /// The same as `description`.
     public var errorDescription: String? { description }
 }

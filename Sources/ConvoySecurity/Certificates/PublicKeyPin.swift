@@ -50,10 +50,14 @@ public struct PublicKeyPinError: Error, Hashable, Sendable, CustomStringConverti
 }
 
 extension PublicKeyPinError: LocalizedError {
+    /// The same as `description`.
     public var errorDescription: String? { description }
 }
 
 extension PublicKeyPin: Codable {
+    /// Decodes a pin from its text.
+    ///
+    /// - Throws: `DecodingError.dataCorrupted` for a text that is no pin.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         do {
@@ -63,6 +67,7 @@ extension PublicKeyPin: Codable {
         }
     }
 
+    /// Encodes the text.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(description)

@@ -21,7 +21,7 @@ extension ClientIdentity {
     /// Reads what is there. Blocks.
     func load() throws(ClientIdentityError) -> LoadedIdentity {
         defer { ERR_clear_error() }
-        switch kind {
+        switch form {
         case .pem(let certificate, let key): return try loadPEM(certificate, key)
         case .pkcs12(let source): return try loadPKCS12(source)
         }
@@ -147,6 +147,6 @@ extension ClientIdentity {
             throw .certificate(.noCertificate(in: source.name))
         }
         let first = Certificate(X509Reference(owning: certificate))
-        return LoadedIdentity(certificates: [first] + ServerTrust(chain: others).certificates, owning: key)
+        return LoadedIdentity(certificates: [first] + Certificate.certificates(inStack: others), owning: key)
     }
 }

@@ -21,13 +21,13 @@ public final class ClientIdentity: Sendable, Hashable {
         }
     }
 
-    enum Kind: Sendable {
+    enum Form: Sendable {
         /// The certificate and its chain, and the key, perhaps in the same place.
         case pem(certificate: Source, key: Source)
         case pkcs12(Source)
     }
 
-    let kind: Kind
+    let form: Form
     let passphrase: Passphrase?
 
     /// The identity of files in PEM.
@@ -37,25 +37,25 @@ public final class ClientIdentity: Sendable, Hashable {
     ///   - key: its private key, in PEM or DER; nil if it is in the same file.
     ///   - passphrase: called if the key is encrypted.
     public init(certificate: URL, key: URL? = nil, passphrase: Passphrase? = nil) {
-        kind = .pem(certificate: .file(certificate), key: .file(key ?? certificate))
+        form = .pem(certificate: .file(certificate), key: .file(key ?? certificate))
         self.passphrase = passphrase
     }
 
     /// The identity of texts in PEM.
     public init(certificatePEM: Data, keyPEM: Data? = nil, passphrase: Passphrase? = nil) {
-        kind = .pem(certificate: .data(certificatePEM), key: .data(keyPEM ?? certificatePEM))
+        form = .pem(certificate: .data(certificatePEM), key: .data(keyPEM ?? certificatePEM))
         self.passphrase = passphrase
     }
 
     /// The identity of a file in PKCS#12 (".p12", ".pfx"; RFC 7292).
     public init(pkcs12 file: URL, passphrase: Passphrase? = nil) {
-        kind = .pkcs12(.file(file))
+        form = .pkcs12(.file(file))
         self.passphrase = passphrase
     }
 
     /// The identity of bytes in PKCS#12.
     public init(pkcs12Data: Data, passphrase: Passphrase? = nil) {
-        kind = .pkcs12(.data(pkcs12Data))
+        form = .pkcs12(.data(pkcs12Data))
         self.passphrase = passphrase
     }
 

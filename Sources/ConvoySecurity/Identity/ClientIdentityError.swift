@@ -36,5 +36,6 @@ public enum ClientIdentityError: Error, Hashable, Sendable, CustomStringConverti
 }
 
 extension ClientIdentityError: LocalizedError {
+    /// The same as `description`.
     public var errorDescription: String? { description }
 }

@@ -3,6 +3,14 @@
 /// The policy for server certificates.
 @available(*, unavailable, renamed: "SecurityPolicy", message: "A value: setSecurityPolicy(_:) gives it to a manager.")
 public final class AFSecurityPolicy: Sendable {
+    /// The policy that trusts what the system trusts.
+    @available(*, unavailable, renamed: "SecurityPolicy.default")
+    public static func defaultPolicy() -> AFSecurityPolicy { AFSecurityPolicy() }
+
+    /// A policy that pins the certificates of the program's bundle.
+    @available(*, unavailable, renamed: "SecurityPolicy.init(pinningMode:pinnedCertificates:)")
+    public init(pinningMode: AFSSLPinningMode) {}
+
     package init() {}
 }
 
@@ -21,13 +29,6 @@ extension SecurityPolicy {
     /// The policy that trusts what the system trusts.
     @available(*, unavailable, renamed: "default")
     public static func defaultPolicy() -> SecurityPolicy { SecurityPolicy() }
-
-    /// A policy that pins the certificates of the program's bundle.
-    @available(
-        *, unavailable,
-        message: "SecurityPolicy(pinningMode:pinnedCertificates:), with Certificate.certificates(inDirectory:)"
-    )
-    public static func policyWithPinningMode(_ mode: PinningMode) -> SecurityPolicy { SecurityPolicy() }
 
     /// Whether the server is trusted.
     @available(*, unavailable, renamed: "evaluate(_:forDomain:)", message: "Its isTrusted.")

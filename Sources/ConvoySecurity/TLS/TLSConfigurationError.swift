@@ -25,5 +25,6 @@ public enum TLSConfigurationError: Error, Hashable, Sendable, CustomStringConver
 }
 
 extension TLSConfigurationError: LocalizedError {
+    /// The same as `description`.
     public var errorDescription: String? { description }
 }

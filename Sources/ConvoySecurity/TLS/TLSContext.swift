@@ -35,10 +35,10 @@ package final class TLSContext: Sendable {
 
     private static let count = Atomic<Int>(0)
 
-    private struct Weak {
+    private struct WeakContext {
         weak var context: TLSContext?
     }
-    private static let known = Locked<[TLSSettings: Weak]>([:])
+    private static let known = Locked<[TLSSettings: WeakContext]>([:])
 
     /// The context of these settings.
     static func shared(for settings: TLSSettings) -> TLSContext {
@@ -46,7 +46,7 @@ package final class TLSContext: Sendable {
             if let context = known[settings]?.context { return context }
             known = known.filter { $0.value.context != nil }
             let context = TLSContext(settings)
-            known[settings] = Weak(context: context)
+            known[settings] = WeakContext(context: context)
             return context
         }
     }

@@ -5,5 +5,6 @@ public enum TLSVersion: Int, Sendable, Hashable, Codable, CaseIterable, Comparab
     /// RFC 8446.
     case tls13 = 0x0304
 
+    /// The older one comes first.
     public static func < (left: TLSVersion, right: TLSVersion) -> Bool { left.rawValue < right.rawValue }
 }

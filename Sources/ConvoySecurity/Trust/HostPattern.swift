@@ -76,10 +76,14 @@ public struct HostPatternError: Error, Hashable, Sendable, CustomStringConvertib
 }
 
 extension HostPatternError: LocalizedError {
+    /// The same as `description`.
     public var errorDescription: String? { description }
 }
 
 extension HostPattern: Codable {
+    /// Decodes a pattern from its text.
+    ///
+    /// - Throws: `DecodingError.dataCorrupted` for a text that is no pattern.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         do {
@@ -89,6 +93,7 @@ extension HostPattern: Codable {
         }
     }
 
+    /// Encodes the text.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(description)

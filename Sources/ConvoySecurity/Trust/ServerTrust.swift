@@ -1,4 +1,3 @@
-import COpenSSL
 import Foundation
 
 /// What a server presented in a TLS handshake to be trusted. The counterpart of `SecTrust`: a value, to be judged by a
@@ -12,8 +11,6 @@ public struct ServerTrust: Sendable, Hashable {
 
     /// The certificates of a handshake.
     init(chain: OpaquePointer?) {
-        certificates = (0..<convoy_x509_stack_count(chain)).compactMap { index in
-            convoy_x509_stack_at(chain, index).flatMap(X509Reference.init(sharing:)).map(Certificate.init)
-        }
+        certificates = Certificate.certificates(inStack: chain)
     }
 }

@@ -60,5 +60,6 @@ public struct ServerTrustFailure: Error, Sendable, Hashable, CustomStringConvert
 }
 
 extension ServerTrustFailure: LocalizedError {
+    /// The same as `description`.
     public var errorDescription: String? { description }
 }

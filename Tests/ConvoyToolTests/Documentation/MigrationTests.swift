@@ -15,7 +15,7 @@ import Testing
             _ = AFHTTPRequestOperationManager.manager()  //> renamed to 'HTTPRequestOperationManager'
             _ = AFHTTPSessionManager(baseURL: nil)  //> HTTPSessionManager is planned
             _ = AFURLSessionManager.self  //> URLSessionManager is planned
-            _ = AFSecurityPolicy.defaultPolicy()  //> Not there yet
+            _ = AFSecurityPolicy.defaultPolicy()  //> SecurityPolicy
             _ = AFNetworkReachabilityManager.sharedManager()  //> NetworkReachabilityManager is planned
             _ = AFNetworkActivityIndicatorManager.sharedManager()  //> There is no UIKit here
             _ = AFEventSource(url: URL(fileURLWithPath: "/"))  //> EventSource is planned
@@ -62,7 +62,9 @@ import Testing
             manager.PATCH("x", parameters: nil, success: nil, failure: nil)  //> renamed to 'patch(_:parameters:success:failure:)'
             manager.DELETE("x", parameters: nil, success: nil, failure: nil)  //> renamed to 'delete(_:parameters:success:failure:)'
             _ = manager.HTTPRequestOperationWithRequest(request, success: nil, failure: nil)  //> makeOperation(request:)
-            _ = manager.securityPolicy  //> Not there yet
+            _ = AFSecurityPolicy(pinningMode: .publicKey)  //> SecurityPolicy
+            _ = SecurityPolicy.certificatesInBundle("/")  //> Certificate.certificates(inDirectory:)
+            manager.securityPolicy = .default  //> get-only
             _ = manager.reachabilityManager  //> Planned
         }
 

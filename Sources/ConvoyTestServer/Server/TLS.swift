@@ -15,6 +15,7 @@ extension TestServer {
             /// TLS 1.3.
             case tls13
 
+            /// Older versions come first.
             public static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
         }
 
