@@ -118,7 +118,8 @@ let package = Package(
         .testTarget(
             name: "ConvoyTransportTests",
             dependencies: [
-                "ConvoyTransport", "ConvoySecurity", "ConvoySupport", "CCurl", "CZlib", "CZstd", "CBrotliEncoder", "ConvoyTestServer",
+                "ConvoyTransport", "ConvoySecurity", "ConvoySupport", "CCurl", "CZlib", "CZstd", "CBrotliEncoder",
+                "ConvoyTestServer",
                 "ConvoyTestSupport",
             ],
             swiftSettings: swiftSettings),

@@ -19,7 +19,7 @@ enum Tool {
 
     static func run(_ arguments: [String]) -> ExitStatus {
         StandardStreams.openClosed()
-        Interruption.shared.begin(Display.terminal)
+        Interruption.shared.begin(Display.terminal.and(SilentTerminal.terminal))
         let display = Display()
         let status = status(of: arguments, display)
         // If output could not be written, that is a failure.

@@ -45,12 +45,13 @@ enum GetCommand {
         guard !options.arguments.isEmpty else { throw options.usage("no URL") }
         let display = options.has("json") ? Display(machineReadsOutput: true) : display
         let headers = try Headers(options)
-        let trust = try TrustOptions(options)
         let urls = try options.arguments.map { try DownloadURL.parse($0) }
         let requests = try urls.map { try headers.request(for: $0) }
         let jobs = try options.integer("jobs", in: 1...256) ?? 6
         let directory = options.value("output") ?? "."
         guard !directory.isEmpty else { throw options.usage("--output needs a directory") }
+        // Last, as it may ask for a passphrase.
+        let trust = try TrustOptions(options)
         try Directories.prepare(directory)
 
         if let warning = trust.warning { display.complain(warning) }

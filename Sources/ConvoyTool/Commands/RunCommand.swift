@@ -51,11 +51,12 @@ enum RunCommand {
         let display = options.has("json") ? Display(machineReadsOutput: true) : display
         let jobs = try options.integer("jobs", in: 1...256) ?? 6
         let timeout = try options.seconds("timeout")
-        let trust = try TrustOptions(options)
         let manifest = try Manifest(
             try contents(of: file), name: file == "-" ? "standard input" : file, timeout: timeout)
         let directory = options.value("output") ?? "."
         guard !directory.isEmpty else { throw options.usage("--output needs a directory") }
+        // Last, as it may ask for a passphrase.
+        let trust = try TrustOptions(options)
 
         let transfers = try self.transfers(
             of: manifest, in: directory, replaces: options.has("force"), hashes: options.has("json"), trust: trust)

@@ -23,26 +23,18 @@ final class PassphrasePrompt: Sendable {
         let terminal = open("/dev/tty", O_RDWR | O_CLOEXEC)
         guard terminal >= 0 else { throw .usage("there is no terminal to ask at") }
         defer { close(terminal) }
-        var before = termios()
-        guard tcgetattr(terminal, &before) == 0 else { throw .usage("there is no terminal to ask at") }
-        var quiet = before
-        // Ctrl-C arrives as a character, so that the terminal is restored before the program ends.
-        quiet.c_lflag &= ~tcflag_t(ECHO | ISIG)
-        guard tcsetattr(terminal, TCSAFLUSH, &quiet) == 0 else { throw .usage("the terminal cannot be made silent") }
-        try? StandardStreams.write("Passphrase for \(Printable.line(file)): ", to: terminal)
+        guard SilentTerminal.begin(terminal, asking: "Passphrase for \(Printable.line(file)): ") else {
+            throw .usage("the terminal cannot be made silent")
+        }
+        defer { SilentTerminal.end() }
         var bytes: [UInt8] = []
         var byte: UInt8 = 0
-        var isInterrupted = false
-        while Glibc.read(terminal, &byte, 1) == 1, byte != UInt8(ascii: "\n"), byte != UInt8(ascii: "\r") {
-            if byte == 3 {
-                isInterrupted = true
-                break
-            }
+        while true {
+            let count = Glibc.read(terminal, &byte, 1)
+            if count < 0, errno == EINTR { continue }
+            guard count == 1, byte != UInt8(ascii: "\n") else { break }
             bytes.append(byte)
         }
-        tcsetattr(terminal, TCSAFLUSH, &before)
-        try? StandardStreams.write("\n", to: terminal)
-        if isInterrupted { ExitStatus.interrupted(signal: SIGINT).end() }
         return String(decoding: bytes, as: UTF8.self)
     }
 }

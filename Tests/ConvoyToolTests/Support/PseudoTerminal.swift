@@ -1,0 +1,67 @@
+import ConvoyTestSupport
+import Foundation
+import Synchronization
+import Testing
+
+/// A terminal at which a test sits: it reads what is on the screen, and types.
+final class PseudoTerminal: Sendable {
+    /// The path by which a program opens it.
+    let path: String
+    private let screen: Int32
+    /// Held open, so that the screen stays readable while no program has the terminal open.
+    private let program: Int32
+    private let shown = Mutex<[UInt8]>([])
+
+    init() throws {
+        var (screen, program): (Int32, Int32) = (-1, -1)
+        var name = [CChar](repeating: 0, count: 128)
+        try #require(openpty(&screen, &program, &name, nil, nil) == 0)
+        for descriptor in [screen, program] { _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC) }
+        path = String(decoding: name.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        (self.screen, self.program) = (screen, program)
+        _ = fcntl(screen, F_SETFL, fcntl(screen, F_GETFL) | O_NONBLOCK)
+    }
+
+    /// Also ends the programs whose terminal it is, by a SIGHUP.
+    deinit {
+        close(program)
+        close(screen)
+    }
+
+    /// A command of a shell with this as its terminal: what `/dev/tty` is. Standard input is it too; the output and the
+    /// errors stay those of the shell.
+    func command(_ command: String) -> String { "exec setsid --ctty --wait bash -c '\(command)' <\(path)" }
+
+    /// Everything that it has shown.
+    var text: String {
+        shown.withLock { shown in
+            var bytes = [UInt8](repeating: 0, count: 4096)
+            while true {
+                let count = read(screen, &bytes, bytes.count)
+                guard count > 0 else { return String(decoding: shown, as: UTF8.self) }
+                shown += bytes[..<count]
+            }
+        }
+    }
+
+    func type(_ text: String) throws {
+        let bytes = Array(text.utf8)
+        try #require(write(screen, bytes, bytes.count) == bytes.count)
+    }
+
+    /// Waits until it shows a text so many times.
+    func waitFor(_ text: String, times: Int = 1) async throws {
+        try await waitUntil("\(text.debugDescription) in \(self.text.debugDescription)") {
+            self.text.components(separatedBy: text).count > times
+        }
+    }
+
+    /// Whether it shows what is typed.
+    var isEchoing: Bool {
+        get throws {
+            var settings = termios()
+            try #require(tcgetattr(program, &settings) == 0)
+            return settings.c_lflag & tcflag_t(ECHO) != 0
+        }
+    }
+}

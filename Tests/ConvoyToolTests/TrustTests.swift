@@ -1,0 +1,496 @@
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+/// Which servers the tool trusts, and who it says that it is.
+@Suite(.serialized) struct TrustTests {
+    let root: TestCertificate
+    let identity: TestCertificate
+    let server: TestServer
+    /// Where the tool runs.
+    let scratch: Scratch
+    /// Where certificates and keys are.
+    let files: Scratch
+
+    init() throws {
+        root = try TestCertificate.root()
+        identity = try root.issue(.authority("Between")).issue(.server("localhost", "127.0.0.1"))
+        server = try TestServer(tls: TestServer.TLS(identity))
+        server.route("/file", .text("hello"))
+        scratch = try Scratch()
+        files = try Scratch()
+        try root.write(to: files.url, name: "root")
+    }
+
+    private var authority: String { path("root.pem") }
+    private var pin: String { identity.publicKeyPin }
+    private static let otherPin = "sha256/" + Data(repeating: 7, count: 32).base64EncodedString()
+
+    private func path(_ name: String) -> String { files.url.appendingPathComponent(name).path }
+
+    private func get(_ arguments: String..., url: URL? = nil) async throws -> ToolProcess.Result {
+        try await get(arguments, url: url)
+    }
+
+    private func get(_ arguments: [String], url: URL? = nil) async throws -> ToolProcess.Result {
+        try await ToolProcess.run(["get"] + arguments + [(url ?? server.url("/file")).absoluteString], in: scratch.url)
+    }
+
+    private func expectFile(_ result: ToolProcess.Result, sourceLocation: SourceLocation = #_sourceLocation) throws {
+        #expect(result.status == 0, "\(result.errors)", sourceLocation: sourceLocation)
+        #expect(scratch.names == ["file"], sourceLocation: sourceLocation)
+        #expect(try scratch.text("file") == "hello", sourceLocation: sourceLocation)
+    }
+
+    /// One line that says what is wrong, no file, and not a byte of the request at the server.
+    private func expectRefusal(
+        _ result: ToolProcess.Result, _ words: String..., at other: TestServer? = nil,
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) {
+        #expect(result.status == 1, sourceLocation: sourceLocation)
+        #expect(result.errorLines.count == 1, "\(result.errors)", sourceLocation: sourceLocation)
+        for word in words {
+            #expect(result.errors.contains(word), "\(result.errors)", sourceLocation: sourceLocation)
+        }
+        #expect(result.output.isEmpty, sourceLocation: sourceLocation)
+        expectNothingSent(at: other ?? server, sourceLocation: sourceLocation)
+    }
+
+    private func expectUsageError(
+        _ result: ToolProcess.Result, _ words: String, sourceLocation: SourceLocation = #_sourceLocation
+    ) {
+        #expect(result.status == 2, sourceLocation: sourceLocation)
+        #expect(result.errorLines.count == 1, "\(result.errors)", sourceLocation: sourceLocation)
+        #expect(result.errors.hasPrefix("convoy: "), sourceLocation: sourceLocation)
+        #expect(result.errors.contains(words), "\(result.errors)", sourceLocation: sourceLocation)
+        #expect(result.output.isEmpty, sourceLocation: sourceLocation)
+        #expect(server.statistics.totalConnectionCount == 0, sourceLocation: sourceLocation)
+        expectNothingSent(at: server, sourceLocation: sourceLocation)
+    }
+
+    private func expectNothingSent(at server: TestServer, sourceLocation: SourceLocation) {
+        #expect(server.statistics.plaintextByteCount == 0, sourceLocation: sourceLocation)
+        #expect(server.requests.isEmpty, sourceLocation: sourceLocation)
+        #expect(scratch.names.isEmpty, sourceLocation: sourceLocation)
+    }
+
+    // MARK: Authorities
+
+    @Test func `a server of an authority that is not the system's is not trusted, and with --cacert it is`() async throws {
+        expectRefusal(try await get(), "does not lead to a trusted authority")
+        try expectFile(try await get("--cacert", authority))
+    }
+
+    @Test func `--cacert takes a directory, in which keys and other files are left alone`() async throws {
+        try files.write("not a certificate", to: "README")
+        try TestCertificate.root().write(to: files.url, name: "other")
+        try expectFile(try await get("--cacert", files.url.path))
+    }
+
+    @Test func `--cacert that cannot be used is a usage error, before anything is connected`() async throws {
+        try files.write("hello", to: "text.pem")
+        try files.write("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", to: "damaged.pem")
+        try files.makeDirectory("empty")
+        expectUsageError(
+            try await get("--cacert", path("none.pem")), "--cacert: \(path("none.pem")) cannot be read: No such file")
+        expectUsageError(
+            try await get("--cacert", path("text.pem")), "--cacert: There is no certificate in \(path("text.pem"))")
+        expectUsageError(try await get("--cacert", path("root.key")), "There is no certificate in \(path("root.key"))")
+        expectUsageError(try await get("--cacert", path("empty")), "There is no certificate in \(path("empty"))")
+        expectUsageError(
+            try await get("--cacert", path("damaged.pem")), "Certificate 1 of \(path("damaged.pem")) is damaged")
+        expectUsageError(try await get("--cacert", authority, "--cacert", authority), "--cacert is given twice")
+    }
+
+    @Test func `SSL_CERT_FILE names the system's authorities, and one without certificates is an error`() async throws {
+        let url = server.url("/file").absoluteString
+        expectRefusal(
+            try await ToolProcess.run(
+                ["get", url], in: scratch.url, environment: ["SSL_CERT_FILE": path("none.pem")]),
+            "The certificate authorities cannot be used", path("none.pem"))
+        try expectFile(
+            try await ToolProcess.run(["get", url], in: scratch.url, environment: ["SSL_CERT_FILE": authority]))
+    }
+
+    @Test func `SSLKEYLOGFILE gets the keys of a connection`() async throws {
+        let result = try await ToolProcess.run(
+            ["get", "--cacert", authority, server.url("/file").absoluteString], in: scratch.url,
+            environment: ["SSLKEYLOGFILE": path("keys.log")])
+        try expectFile(result)
+        #expect(try files.text("keys.log").contains("CLIENT_TRAFFIC_SECRET_0 "))
+    }
+
+    // MARK: Pins
+
+    @Test func `--pin trusts a server that has the key, or whose authority has it`() async throws {
+        try expectFile(try await get("--cacert", authority, "--pin", pin))
+        try expectFile(try await get("-f", "--cacert", authority, "--pin", Self.otherPin, "--pin", root.publicKeyPin))
+        // curl writes two slashes.
+        let curls = pin.replacing("sha256/", with: "sha256//", maxReplacements: 1)
+        try expectFile(try await get("-f", "--cacert", authority, "--pin", curls))
+    }
+
+    @Test func `--pin of another key is refused, and the server's keys are shown as they would be pinned`() async throws {
+        let result = try await get("--cacert", authority, "--pin", Self.otherPin)
+        expectRefusal(result, "pinned", pin, identity.issuer?.publicKeyPin ?? "", root.publicKeyPin)
+    }
+
+    @Test func `a pin makes no certificate valid, unless -k says so`() async throws {
+        expectRefusal(try await get("--pin", pin), "does not lead to a trusted authority")
+        let trusted = try await get("-k", "--pin", pin)
+        try expectFile(trusted)
+        #expect(trusted.errors == "convoy: warning: -k: of the servers' certificates only the pinned keys are checked\n")
+    }
+
+    @Test func `-k with the pin of another key is refused`() async throws {
+        let result = try await get("-k", "--pin", Self.otherPin)
+        #expect(result.status == 1 && result.output.isEmpty)
+        #expect(result.errorLines.count == 2 && result.errorLines.last?.contains(pin) == true, "\(result.errors)")
+        expectNothingSent(at: server, sourceLocation: #_sourceLocation)
+    }
+
+    @Test(arguments: ["", "sha256/", "sha256/x", "sha1/AAAA", "sha256/\u{1B}[2J", "MIIB", "sha256/AAAA"])
+    func `a malformed pin is a usage error`(pin: String) async throws {
+        let result = try await get("--pin", pin)
+        expectUsageError(result, "it has to be \"sha256/\" and the base64 of 32 bytes")
+        #expect(!result.errors.contains("\u{1B}"))
+    }
+
+    @Test func `a pin and a URL without TLS fail, and nothing is connected`() async throws {
+        let plain = try TestServer()
+        plain.route("/file", .text("hello"))
+        for arguments in [["--pin", pin], ["-k", "--pin", pin]] {
+            let result = try await get(arguments, url: plain.url("/file"))
+            #expect(result.status == 1)
+            #expect(result.errorLines.last?.contains("only over https") == true, "\(result.errors)")
+            #expect(result.errorLines.count == arguments.count - 1)
+            #expect(plain.statistics.totalConnectionCount == 0)
+            #expect(scratch.names.isEmpty)
+        }
+    }
+
+    @Test func `a redirect from a pinned server to plain text is not followed`() async throws {
+        let plain = try TestServer()
+        plain.route("/file", .text("forged"))
+        server.route("/file", .redirect(to: plain.url("/file").absoluteString))
+        let result = try await get("--cacert", authority, "--pin", pin)
+        #expect(result.status == 1)
+        #expect(result.errorLines.count == 1 && result.errors.contains("only over https"), "\(result.errors)")
+        #expect(plain.statistics.totalConnectionCount == 0)
+        #expect(scratch.names.isEmpty)
+    }
+
+    // MARK: Trusting anybody
+
+    @Test func `-k trusts anybody, and warns on standard error`() async throws {
+        let warning =
+            "convoy: warning: -k: the servers' certificates are not checked; anybody could be in their place\n"
+        let result = try await get("-k")
+        try expectFile(result)
+        #expect(result.errors == warning)
+        #expect(result.outputLines.count == 1 && result.output.hasPrefix("file: "))
+
+        let machine = try await get("--insecure", "--json", "-f")
+        try expectFile(machine)
+        #expect(machine.errors.hasPrefix(warning))
+        #expect(try machine.objects().map { $0["status"] as? Double } == [200])
+    }
+
+    @Test func `-k with --cacert is a usage error`() async throws {
+        expectUsageError(
+            try await get("-k", "--cacert", authority),
+            "--cacert and --insecure contradict each other; try 'convoy get --help'")
+    }
+
+    // MARK: Servers that are not trusted
+
+    @Test func `a certificate that is expired, early, of another host or self-signed leaves no file`() async throws {
+        var expired = TestCertificate.Profile.server("localhost", "127.0.0.1")
+        expired.notAfter = Date(timeIntervalSinceNow: -60)
+        var early = TestCertificate.Profile.server("localhost", "127.0.0.1")
+        early.notBefore = Date(timeIntervalSinceNow: 3600)
+        var nameless = TestCertificate.Profile.server("localhost")
+        nameless.dnsNames = []
+        let cases = [
+            (try root.issue(expired), "expired on "), (try root.issue(early), "is not valid until "),
+            (try root.issue(.server("elsewhere.test")), "is not for 127.0.0.1, but for elsewhere.test"),
+            (try root.issue(nameless), "is not for 127.0.0.1, and names none"),
+            (try TestCertificate.selfSigned(), "does not lead to a trusted authority"),
+        ]
+        for (identity, words) in cases {
+            let other = try TestServer(tls: TestServer.TLS(identity))
+            other.route("/file", .text("hello"))
+            let result = try await get("--cacert", authority, url: other.url("/file"))
+            expectRefusal(result, "convoy: \(other.url("/file").absoluteString): ", words, at: other)
+            try expectFile(try await get("-k", url: other.url("/file")))
+            try FileManager.default.removeItem(at: scratch.url.appendingPathComponent("file"))
+        }
+    }
+
+    @Test func `what a certificate says cannot control the terminal`() async throws {
+        var profile = TestCertificate.Profile.server("127.0.0.1")
+        profile.commonName = "\u{1B}[2J\u{202E}evil\nconvoy: all is well"
+        let other = try TestServer(tls: TestServer.TLS(TestCertificate.selfSigned(profile)))
+        let result = try await get(url: other.url("/file"))
+        expectRefusal(result, "does not lead to a trusted authority", at: other)
+        #expect(!result.errors.unicodeScalars.contains { $0 == "\u{1B}" || $0 == "\u{202E}" })
+    }
+
+    @Test func `JSON tells the same, and the line has no file`() async throws {
+        let result = try await get("--json")
+        #expect(result.status == 1)
+        let object = try #require(result.objects().first)
+        #expect((object["error"] as? String)?.contains("does not lead to a trusted authority") == true)
+        #expect(object["file"] == nil && object["status"] == nil)
+        expectNothingSent(at: server, sourceLocation: #_sourceLocation)
+    }
+
+    @Test func `--tls-min 1_3 refuses a server of TLS 1_2, and takes no other version`() async throws {
+        var tls = TestServer.TLS(identity)
+        tls.maximumVersion = .tls12
+        let old = try TestServer(tls: tls)
+        old.route("/file", .text("hello"))
+        let result = try await get("--cacert", authority, "--tls-min", "1.3", url: old.url("/file"))
+        expectRefusal(result, "protocol version", at: old)
+        try expectFile(try await get("--cacert", authority, "--tls-min=1.2", url: old.url("/file")))
+        #expect(old.requests.first?.tls?.version == "TLSv1.2")
+        for text in ["1.1", "1.4", "", "tls1.3", "3"] {
+            let result = try await get("--tls-min", text)
+            #expect(result.status == 2 && result.errors.contains("--tls-min takes 1.2 or 1.3"), "\(result.errors)")
+        }
+    }
+
+    // MARK: The client's certificate
+
+    /// A server that lets only those in who have a certificate of the authority, and such a certificate.
+    private func members() throws -> (server: TestServer, ada: TestCertificate) {
+        var tls = TestServer.TLS(identity)
+        tls.clientCertificates = .required
+        tls.clientAuthorities = [root]
+        let server = try TestServer(tls: tls)
+        server.route("/file", .text("hello"))
+        return (server, try root.issue(.client("ada")))
+    }
+
+    @Test func `--cert presents a certificate: PEM in two files or one, and PKCS#12`() async throws {
+        let (server, ada) = try members()
+        try ada.write(to: files.url, name: "ada")
+        try files.write(ada.privateKeyPEM + ada.chainPEM, to: "both.pem")
+        try ada.pkcs12(passphrase: "").write(to: files.url.appendingPathComponent("ada.P12"))
+        let variants = [
+            ["--cert", path("ada.pem"), "--key", path("ada.key")], ["--cert", path("both.pem")],
+            ["--cert", path("ada.P12")],
+        ]
+        for variant in variants {
+            try expectFile(try await get(["-f", "--cacert", authority] + variant, url: server.url("/file")))
+            #expect(server.requests.last?.tls?.clientCertificateSubject == "CN=ada", "\(variant)")
+        }
+        #expect(server.requests.count == 3)
+    }
+
+    @Test func `a server that requires a certificate and gets none, or one that it does not know, says so`() async throws {
+        let (server, _) = try members()
+        expectRefusal(
+            try await get("--cacert", authority, url: server.url("/file")), "requires a certificate of the client",
+            at: server)
+        try TestCertificate.selfSigned(.client("eve")).write(to: files.url, name: "eve")
+        expectRefusal(
+            try await get(
+                "--cacert", authority, "--cert", path("eve.pem"), "--key", path("eve.key"), url: server.url("/file")),
+            "refuses the client's certificate", at: server)
+    }
+
+    @Test func `--cert and --key that cannot be used are usage errors, before anything is connected`() async throws {
+        let ada = try root.issue(.client("ada"))
+        try ada.write(to: files.url, name: "ada")
+        try root.issue(.client("bob")).write(to: files.url, name: "bob")
+        try files.write("hello", to: "text.p12")
+        let certificate = ["--cert", path("ada.pem")]
+        expectUsageError(
+            try await get(certificate + ["--key", path("bob.key")]),
+            "--cert: The private key is not that of the certificate")
+        expectUsageError(try await get(certificate), "There is no private key in \(path("ada.pem"))")
+        expectUsageError(try await get(certificate + ["--key", path("none.key")]), "\(path("none.key")) cannot be read")
+        expectUsageError(try await get("--cert", path("none.pem")), "\(path("none.pem")) cannot be read: No such file")
+        expectUsageError(try await get("--cert", path("text.p12")), "not PKCS#12, or are damaged")
+        expectUsageError(
+            try await get("--cert", path("text.p12"), "--key", path("ada.key")), "a PKCS#12 file has its own key")
+        expectUsageError(try await get("--key", path("ada.key")), "--key needs --cert; try 'convoy get --help'")
+    }
+
+    // MARK: Passphrases
+
+    /// Writes a key that is encrypted with "schön geheim", and the options for it.
+    private func encrypted(_ ada: TestCertificate) throws -> String {
+        try ada.write(to: files.url, name: "ada")
+        try files.write(ada.privateKeyPEM(passphrase: "schön geheim"), to: "ada.key")
+        return "--cacert \(authority) --cert \(path("ada.pem")) --key \(path("ada.key"))"
+    }
+
+    @Test func `a passphrase is asked for once, at the terminal, and not shown`() async throws {
+        let (server, ada) = try members()
+        let options = try encrypted(ada)
+        let terminal = try PseudoTerminal()
+        let other = server.url("/other").absoluteString
+        server.route("/other", .text("hello"))
+        let tool = try ToolProcess(
+            command: terminal.command("exec $convoy get \(options) \(server.url("/file")) \(other)"), in: scratch.url)
+        try await terminal.waitFor("Passphrase for \(path("ada.key")): ")
+        #expect(try !terminal.isEchoing)
+        // The terminal still lets a line be corrected.
+        try terminal.type("schön gx\u{7F}eheim\n")
+        let result = try await tool.finished()
+        #expect(result.status == 0, "\(result.errors)")
+        #expect(scratch.names == ["file", "other"])
+        #expect(server.requests.allSatisfy { $0.tls?.clientCertificateSubject == "CN=ada" })
+        #expect(try terminal.isEchoing)
+        #expect(terminal.text == "Passphrase for \(path("ada.key")): \r\n")
+        #expect(!(result.output + result.errors).contains("Passphrase"))
+    }
+
+    @Test func `a PKCS#12 file's passphrase is asked for, also while the manifest comes by standard input`() async throws {
+        let (server, ada) = try members()
+        try ada.pkcs12(passphrase: "secret").write(to: files.url.appendingPathComponent("ada.pfx"))
+        try files.write(#"{"requests": [{"id": "a", "url": "\#(server.url("/file"))", "output": "file"}]}"#, to: "m.json")
+        let terminal = try PseudoTerminal()
+        let command = "$convoy run --json --cacert \(authority) --cert \(path("ada.pfx")) - <\(path("m.json"))"
+        let tool = try ToolProcess(command: terminal.command(command), in: scratch.url)
+        try await terminal.waitFor("Passphrase for \(path("ada.pfx")): ")
+        try terminal.type("secret\n")
+        let result = try await tool.finished()
+        #expect(result.status == 0, "\(result.errors)")
+        #expect(try scratch.text("file") == "hello")
+        #expect(try result.objects().count == 1)
+    }
+
+    @Test func `a wrong passphrase is a usage error, and the terminal is restored`() async throws {
+        let (server, ada) = try members()
+        let options = try encrypted(ada)
+        for answer in ["wrong\n", "\n", "\u{4}"] {
+            let terminal = try PseudoTerminal()
+            let tool = try ToolProcess(
+                command: terminal.command("exec $convoy get \(options) \(server.url("/file"))"), in: scratch.url)
+            try await terminal.waitFor("Passphrase")
+            try terminal.type(answer)
+            let result = try await tool.finished()
+            #expect(result.status == 2)
+            #expect(
+                result.errors
+                    == "convoy: --cert: The key in \(path("ada.key")) is encrypted, and the passphrase is wrong or missing.\n"
+            )
+            #expect(try terminal.isEchoing)
+        }
+        #expect(server.statistics.totalConnectionCount == 0 && scratch.names.isEmpty)
+    }
+
+    @Test(arguments: [("\u{3}", SIGINT), ("\u{1C}", SIGQUIT)])
+    func `Ctrl-C at the question ends the program, and the terminal is restored`(
+        key: String, signal: Int32
+    ) async throws {
+        let options = try encrypted(root.issue(.client("ada")))
+        let terminal = try PseudoTerminal()
+        // The shell has the same terminal, and goes on.
+        let command = "ulimit -c 0; trap : INT QUIT; $convoy get \(options) \(server.url("/file")); echo status $?"
+        let tool = try ToolProcess(command: terminal.command(command), in: scratch.url)
+        try await terminal.waitFor("Passphrase")
+        try terminal.type("half\(key)")
+        let result = try await tool.finished()
+        #expect(result.outputLines.last == "status \(128 + signal)", "\(result.output) \(result.errors)")
+        #expect(try terminal.isEchoing)
+        #expect(!terminal.text.contains("half"))
+        #expect(server.statistics.totalConnectionCount == 0 && scratch.names.isEmpty)
+    }
+
+    @Test func `Ctrl-Z at the question restores the terminal, and the question is asked again`() async throws {
+        let (server, ada) = try members()
+        let options = try encrypted(ada)
+        let terminal = try PseudoTerminal()
+        // bash stops and continues jobs only where its standard error is the terminal.
+        let command = """
+            exec 2>/dev/tty
+            set -m
+            $convoy get \(options) \(server.url("/file"))
+            echo STOPPED; \(ToolProcess.shellWait(for: "[ -e \(path("go")) ]")); fg >/dev/null; echo status $?
+            """
+        let tool = try ToolProcess(command: terminal.command(command), in: scratch.url)
+        try await terminal.waitFor("Passphrase")
+        try terminal.type("half\u{1A}")
+        try await tool.waitForOutput("STOPPED")
+        #expect(try terminal.isEchoing)
+        try files.write("", to: "go")
+        try await terminal.waitFor("Passphrase", times: 2)
+        #expect(try !terminal.isEchoing)
+        try terminal.type("schön geheim\n")
+        let result = try await tool.finished()
+        #expect(result.outputLines.last == "status 0", "\(result.output) \(result.errors)")
+        #expect(try scratch.text("file") == "hello")
+        #expect(try terminal.isEchoing)
+        #expect(!terminal.text.contains("half"))
+    }
+
+    @Test func `without a terminal nobody is asked, and that is a usage error`() async throws {
+        let (server, ada) = try members()
+        let options = try encrypted(ada)
+        let result = try await ToolProcess.run(
+            command: "exec setsid --wait $convoy get \(options) \(server.url("/file"))", in: scratch.url)
+        expectUsageError(result, "--cert: There is no passphrase for the key: there is no terminal to ask at")
+        #expect(server.statistics.totalConnectionCount == 0)
+    }
+
+    @Test func `nobody is asked for a passphrase in vain: other mistakes are found first`() async throws {
+        let options = try encrypted(root.issue(.client("ada")))
+        try files.write("{", to: "m.json")
+        for rest in [
+            "get \(options) ftp://x/", "get \(options) -j 0 \(server.url("/file"))", "run \(options) \(path("m.json"))",
+        ] {
+            let terminal = try PseudoTerminal()
+            let result = try await ToolProcess.run(command: terminal.command("exec $convoy \(rest)"), in: scratch.url)
+            #expect(result.status == 2 && terminal.text.isEmpty, "\(rest): \(terminal.text)")
+        }
+    }
+
+    // MARK: Manifests
+
+    private func run(_ arguments: String..., url: String? = nil) async throws -> ToolProcess.Result {
+        let url = url ?? server.url("/file").absoluteString
+        try files.write(
+            """
+            {"requests": [{"id": "a", "url": "\(url)", "output": "file"}, {"id": "b", "url": "\(url)", "dependsOn": ["a"]}]}
+            """, to: "m.json")
+        return try await ToolProcess.run(["run"] + arguments + [path("m.json")], in: scratch.url)
+    }
+
+    @Test func `run takes the same options`() async throws {
+        let (members, ada) = try members()
+        try ada.write(to: files.url, name: "ada")
+        try expectFile(try await run("--cacert", authority, "--pin", pin, "--tls-min", "1.3"))
+        try expectFile(try await run("-f", "-k"))
+        let result = try await run(
+            "-f", "--cacert", authority, "--cert", path("ada.pem"), "--key", path("ada.key"),
+            url: members.url("/file").absoluteString)
+        try expectFile(result)
+        #expect(members.requests.map { $0.tls?.clientCertificateSubject } == ["CN=ada", "CN=ada"])
+    }
+
+    @Test func `where run trusts nobody, nothing is sent and no file is left`() async throws {
+        for arguments in [["--pin", Self.otherPin, "--cacert", authority], []] {
+            try files.write(
+                #"{"requests": [{"id": "a", "url": "\#(server.url("/file"))", "output": "file"}]}"#, to: "m.json")
+            let result = try await ToolProcess.run(["run"] + arguments + [path("m.json")], in: scratch.url)
+            expectRefusal(result, arguments.isEmpty ? "trusted authority" : pin)
+        }
+        let plain = try TestServer()
+        let result = try await run("--pin", pin, url: plain.url("/file").absoluteString)
+        #expect(result.status == 1 && result.errors.contains("only over https"), "\(result.errors)")
+        #expect(plain.statistics.totalConnectionCount == 0)
+    }
+
+    @Test func `mistakes in the options of run are usage errors, before anything is connected`() async throws {
+        expectUsageError(
+            try await run("-k", "--cacert", authority),
+            "--cacert and --insecure contradict each other; try 'convoy run --help'")
+        expectUsageError(try await run("--pin", "x"), "is not a pin")
+        expectUsageError(try await run("--cert", path("none.pem")), "cannot be read")
+    }
+}
