@@ -131,6 +131,13 @@ import Testing
         try expectFile(try await get("-f", "--cacert", authority, "--pin", curls))
     }
 
+    @Test func `a hash that begins with a slash is a pin like all others`() async throws {
+        var identity = identity
+        while !identity.publicKeyPin.hasPrefix("sha256//") { identity = try identity.replacingKey() }
+        try server.setTLS(TestServer.TLS(identity))
+        try expectFile(try await get("--cacert", authority, "--pin", identity.publicKeyPin))
+    }
+
     @Test func `--pin of another key is refused, and the server's keys are shown as they would be pinned`() async throws {
         let result = try await get("--cacert", authority, "--pin", Self.otherPin)
         expectRefusal(result, "pinned", pin, identity.issuer?.publicKeyPin ?? "", root.publicKeyPin)
