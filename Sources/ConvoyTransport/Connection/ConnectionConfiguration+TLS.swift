@@ -4,8 +4,8 @@ import Foundation
 /// TLS. Two requests use the same connection only if all of these settings are equal.
 extension ConnectionConfiguration {
     /// Which servers are trusted. It decides inside the handshake, before anything of the request is sent. A server that
-    /// is not trusted fails with the codes of ``serverTrustFailure``; a host that is pinned and a URL without TLS fail
-    /// with `URLError.appTransportSecurityRequiresSecureConnection`, before anything is connected.
+    /// is not trusted fails with the codes that `URLError.serverTrustFailure` names; a host that is pinned and a URL
+    /// without TLS fail with `URLError.appTransportSecurityRequiresSecureConnection`, before anything is connected.
     public var securityPolicy: SecurityPolicy {
         get { tls.settings.policy }
         set { tls.settings.policy = newValue }

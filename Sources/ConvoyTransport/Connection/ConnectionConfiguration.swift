@@ -4,7 +4,7 @@ import Foundation
 /// The settings of a connection that are not part of its request.
 public struct ConnectionConfiguration: Sendable, Hashable {
     /// A file of certificates to trust in place of the system's: the same as
-    /// ``SecurityPolicy/certificateAuthorities`` with a file.
+    /// `certificateAuthorities` of `securityPolicy` with a file.
     public var certificateAuthorities: URL? {
         get {
             if case .file(let file) = securityPolicy.certificateAuthorities { file } else { nil }
