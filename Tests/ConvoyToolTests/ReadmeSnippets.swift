@@ -75,6 +75,32 @@ private func form(_ manager: HTTPRequestOperationManager, _ photo: URL) throws -
     return upload
 }
 
+private struct Trust {
+    let presentKey: String
+    let nextKey: String
+    let expiry: Date
+    let company: URL
+    let certificate: URL
+    let key: URL
+
+    func use(_ manager: HTTPRequestOperationManager) async throws {
+        // README: trust
+        // Keys as "sha256/" and base64. The next one is kept for the day when the present one must go.
+        var policy = try SecurityPolicy(publicKeyPins: [presentKey], backupPins: [nextKey], pinsExpire: expiry)
+        policy.certificateAuthorities = .systemAnd(try Certificate.certificates(contentsOf: company))
+        try manager.setSecurityPolicy(policy)
+        manager.connectionConfiguration.clientIdentity = ClientIdentity(certificate: certificate, key: key)
+        do {
+            let item: Item = try await manager.get("items/1")
+            print(item.name)
+        } catch let error as URLError {
+            guard let failure = error.serverTrustFailure else { throw error }
+            print(failure.reason, failure)  // why, and what the server has shown; nothing of the request was sent
+        }
+        // README: end
+    }
+}
+
 private func behaviours(_ download: (URL) throws -> (Data, Int)) throws {
     // README: behaviours
     let server = try TestServer()
@@ -110,7 +136,7 @@ private func behaviours(_ download: (URL) throws -> (Data, Int)) throws {
                 regions[regions.count - 1].append(line)
             }
         }
-        #expect(regions.count == 7)
+        #expect(regions.count == 8)
         for region in regions {
             let indent = region.first?.prefix { $0 == " " }.count ?? 0
             let code = region.map { $0.dropFirst(min(indent, $0.count)) }.joined(separator: "\n")
@@ -136,5 +162,29 @@ private func behaviours(_ download: (URL) throws -> (Data, Int)) throws {
         let file = scratch.url.appendingPathComponent("file")
         try await pause(manager, server.url("/file"), file)
         #expect(try Data(contentsOf: file) == PatternBytes.data(count: 1_000_000))
+    }
+
+    @Test func `the README's server gets the request only if it has one of the keys`() async throws {
+        let scratch = try Scratch()
+        let root = try TestCertificate.root()
+        let present = try root.issue(.server("localhost"))
+        let next = try present.replacingKey()
+        let files = try root.issue(.client("ada")).write(to: scratch.url, name: "ada")
+        let trust = Trust(
+            presentKey: present.publicKeyPin, nextKey: next.publicKeyPin, expiry: Date(timeIntervalSinceNow: 3600),
+            company: try root.write(to: scratch.url, name: "company").certificate, certificate: files.certificate,
+            key: files.key)
+        for (certificate, isTrusted) in [(present, true), (next, true), (try present.replacingKey(), false)] {
+            var tls = TestServer.TLS(certificate)
+            tls.clientCertificates = .required
+            tls.clientAuthorities = [root]
+            let server = try TestServer(tls: tls)
+            server.route("GET", "/items/1", .json(["name": "Nautilus"]))
+            let manager = HTTPRequestOperationManager(baseURL: server.url("/", host: "localhost"))
+            manager.completionQueue = DispatchQueue(label: "app.network")
+            try await trust.use(manager)
+            #expect(server.requests.map { $0.tls?.clientCertificateSubject } == (isTrusted ? ["CN=ada"] : []))
+            #expect(isTrusted || server.statistics.plaintextByteCount == 0)
+        }
     }
 }
