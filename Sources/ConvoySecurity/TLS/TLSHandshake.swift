@@ -133,7 +133,8 @@ package final class TLSHandshake: @unchecked Sendable {
 
     private func decide(_ trust: ServerTrust, _ presented: OpaquePointer) -> TrustDecision {
         let index = convoy_x509_store_context_ssl_index()
-        let host = isWithProxy ? Self.serverName(X509_STORE_CTX_get_ex_data(presented, index).map(OpaquePointer.init)) : self.host
+        let host =
+            isWithProxy ? Self.serverName(X509_STORE_CTX_get_ex_data(presented, index).map(OpaquePointer.init)) : self.host
         let policy = policy(for: host)
         guard let store = material.stores[policy.certificateAuthorities] else {
             return TrustDecision(failure: .unusable(.noCertificate(in: "")))
