@@ -15,6 +15,16 @@ final class LoadedIdentity: @unchecked Sendable {
     }
 
     deinit { EVP_PKEY_free(key) }
+
+    /// Lets the connections of a context present it. False if OpenSSL refuses, for instance because the key is too short.
+    func use(in sslContext: OpaquePointer) -> Bool {
+        guard let first = certificates.first, let others = convoy_x509_stack_new() else { return false }
+        defer { convoy_x509_stack_free(others) }
+        for certificate in certificates.dropFirst() {
+            guard convoy_x509_stack_append(others, certificate.reference.pointer) == 1 else { return false }
+        }
+        return SSL_CTX_use_cert_and_key(sslContext, first.reference.pointer, key, others, 1) == 1
+    }
 }
 
 extension ClientIdentity {

@@ -60,7 +60,7 @@ extension URLConnection {
                 isProxy: handshake.isWithProxy)
         }
         guard let alert = handshake.alert.flatMap(CertificateAlert.init) else { return nil }
-        if handshake.hasIdentity, alert != .certificateRequired {
+        if handshake.hasPresentedIdentity, alert != .certificateRequired {
             return failure(.clientCertificateRejected, "The server refuses the client's certificate: \(alert).")
         }
         guard handshake.lacksIdentity || alert == .certificateRequired else { return nil }
