@@ -145,7 +145,9 @@ extension ClientIdentity {
         var certificate: OpaquePointer?
         var others: OpaquePointer?
         guard PKCS12_parse(parsed, secret ?? "", &key, &certificate, &others) == 1 else {
-            throw isOpen ? .notPKCS12(file: source.name) : .wrongPassphrase(file: source.name)
+            // With the right passphrase, the cipher may be one that OpenSSL 3 has no more, such as RC2.
+            let isRight = isOpen || PKCS12_verify_mac(parsed, secret ?? "", -1) == 1
+            throw isRight ? .notPKCS12(file: source.name) : .wrongPassphrase(file: source.name)
         }
         defer { convoy_x509_stack_free(others) }
         guard let key else {
