@@ -15,6 +15,16 @@ final class LoadedIdentity: @unchecked Sendable {
     }
 
     deinit { EVP_PKEY_free(key) }
+
+    /// Lets the connections of a context present it. False if OpenSSL refuses, for instance because the key is too short.
+    func use(in sslContext: OpaquePointer) -> Bool {
+        guard let first = certificates.first, let others = convoy_x509_stack_new() else { return false }
+        defer { convoy_x509_stack_free(others) }
+        for certificate in certificates.dropFirst() {
+            guard convoy_x509_stack_append(others, certificate.reference.pointer) == 1 else { return false }
+        }
+        return SSL_CTX_use_cert_and_key(sslContext, first.reference.pointer, key, others, 1) == 1
+    }
 }
 
 extension ClientIdentity {
@@ -135,7 +145,9 @@ extension ClientIdentity {
         var certificate: OpaquePointer?
         var others: OpaquePointer?
         guard PKCS12_parse(parsed, secret ?? "", &key, &certificate, &others) == 1 else {
-            throw isOpen ? .notPKCS12(file: source.name) : .wrongPassphrase(file: source.name)
+            // With the right passphrase, the cipher may be one that OpenSSL 3 has no more, such as RC2.
+            let isRight = isOpen || PKCS12_verify_mac(parsed, secret ?? "", -1) == 1
+            throw isRight ? .notPKCS12(file: source.name) : .wrongPassphrase(file: source.name)
         }
         defer { convoy_x509_stack_free(others) }
         guard let key else {

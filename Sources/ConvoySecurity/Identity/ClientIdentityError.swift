@@ -14,7 +14,7 @@ public enum ClientIdentityError: Error, Hashable, Sendable, CustomStringConverti
     case noPassphrase(reason: String)
     /// The key is damaged, or of a kind that OpenSSL does not know.
     case damagedKey(file: String)
-    /// The file is not PKCS#12, or is damaged.
+    /// The file is not PKCS#12, is damaged, or uses a cipher that OpenSSL does not have, such as RC2 of old.
     case notPKCS12(file: String)
     /// The key is not that of the certificate.
     case keyOfAnotherCertificate
@@ -27,7 +27,8 @@ public enum ClientIdentityError: Error, Hashable, Sendable, CustomStringConverti
         case .wrongPassphrase(let file): "The key\(Self.place(file)) is encrypted, and the passphrase is wrong or missing."
         case .noPassphrase(let reason): "There is no passphrase for the key: \(reason)"
         case .damagedKey(let file): "The private key\(Self.place(file)) cannot be read."
-        case .notPKCS12(let file): "The bytes\(Self.place(file)) are not PKCS#12, or are damaged."
+        case .notPKCS12(let file):
+            "The bytes\(Self.place(file)) are not PKCS#12, are damaged, or use a cipher that OpenSSL does not have."
         case .keyOfAnotherCertificate: "The private key is not that of the certificate."
         }
     }

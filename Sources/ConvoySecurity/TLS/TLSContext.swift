@@ -106,11 +106,14 @@ package final class TLSContext: Sendable {
         } catch {
             throw .authorities(error)
         }
+        let identity: LoadedIdentity?
         do throws(ClientIdentityError) {
-            return Material(stores: stores, identity: try settings.identity?.load())
+            identity = try settings.identity?.load()
         } catch {
             throw .identity(error)
         }
+        if let identity { try TLSParameters.check(identity) }
+        return Material(stores: stores, identity: identity)
     }
 }
 

@@ -22,7 +22,8 @@ package final class TLSHandshake: @unchecked Sendable {
     package private(set) var hasEnded = false
     /// Whether the server asked for a certificate of the client's, and there was none.
     package private(set) var lacksIdentity = false
-    package var hasIdentity: Bool { material.identity != nil && !isWithProxy }
+    /// Whether the server asked for a certificate of the client's, and was sent it.
+    package private(set) var hasPresentedIdentity = false
 
     /// - Parameters:
     ///   - context: ready for use; nil is returned if it is not.
@@ -87,19 +88,21 @@ package final class TLSHandshake: @unchecked Sendable {
 
     /// Presents the client's certificate, if there is one.
     private func present(on sslContext: OpaquePointer) -> Bool {
-        guard let identity = material.identity, let first = identity.certificates.first else {
+        guard let identity = material.identity else {
             SSL_CTX_set_client_cert_cb(sslContext) { connection, _, _ in
                 TLSHandshake.of(connection)?.lacksIdentity = true
                 return 0
             }
             return true
         }
-        guard let others = convoy_x509_stack_new() else { return false }
-        defer { convoy_x509_stack_free(others) }
-        for certificate in identity.certificates.dropFirst() {
-            guard convoy_x509_stack_append(others, certificate.reference.pointer) == 1 else { return false }
-        }
-        return SSL_CTX_use_cert_and_key(sslContext, first.reference.pointer, identity.key, others, 1) == 1
+        // Called where the server asks, and only there.
+        SSL_CTX_set_cert_cb(
+            sslContext,
+            { connection, _ in
+                TLSHandshake.of(connection)?.hasPresentedIdentity = true
+                return 1
+            }, nil)
+        return identity.use(in: sslContext)
     }
 
     /// The slot of OpenSSL's contexts for this object. It is released with the context.

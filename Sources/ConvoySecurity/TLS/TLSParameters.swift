@@ -20,6 +20,14 @@ enum TLSParameters {
         }
     }
 
+    /// Whether OpenSSL takes a certificate and its key. Later, in the handshake, it could not be told why not.
+    static func check(_ identity: LoadedIdentity) throws(TLSConfigurationError) {
+        guard let context = SSL_CTX_new(TLS_client_method()) else { throw .refused(lastError) }
+        defer { SSL_CTX_free(context) }
+        ERR_clear_error()
+        guard identity.use(in: context) else { throw .refused(lastError) }
+    }
+
     /// OpenSSL's lists have a language of their own, with which its level of security can be lowered. And its groups of
     /// suites, such as `aNULL`, have no hyphen.
     private static func isName(_ text: String) -> Bool {

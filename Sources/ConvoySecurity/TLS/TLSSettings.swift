@@ -1,3 +1,4 @@
+import ConvoySupport
 import Synchronization
 
 /// What decides with whom and how TLS is spoken. Connections are used only by requests with equal settings.
@@ -33,6 +34,8 @@ package struct TLSConfiguration: Sendable, Hashable {
         /// The context, retained, once it was asked for: nil as a number before that.
         private let published = Atomic<UInt>(0)
 
+        private let anonymous = Locked<Storage?>(nil)
+
         init(_ settings: TLSSettings) {
             self.settings = settings
             isPinning = settings.policy.isPinning || settings.policy.hostPolicies.values.contains(where: \.isPinning)
@@ -41,6 +44,18 @@ package struct TLSConfiguration: Sendable, Hashable {
         deinit {
             UnsafeRawPointer(bitPattern: published.load(ordering: .acquiring))
                 .map { Unmanaged<TLSContext>.fromOpaque($0).release() }
+        }
+
+        /// The same without the client's certificate.
+        var withoutIdentity: Storage {
+            anonymous.withLock { anonymous in
+                if let anonymous { return anonymous }
+                var settings = settings
+                settings.identity = nil
+                let storage = Storage(settings)
+                anonymous = storage
+                return storage
+            }
         }
 
         /// Read with every request, and so without a lock.
@@ -68,6 +83,14 @@ package struct TLSConfiguration: Sendable, Hashable {
     package var settings: TLSSettings {
         get { storage.settings }
         set { storage = Storage(newValue) }
+    }
+
+    /// The same settings without the client's certificate.
+    package var withoutIdentity: TLSConfiguration {
+        guard storage.settings.identity != nil else { return self }
+        var copy = self
+        copy.storage = storage.withoutIdentity
+        return copy
     }
 
     /// Whether there is any host that may be trusted over TLS only.

@@ -17,7 +17,8 @@ extension ConnectionConfiguration {
         set { tls.settings.proxyPolicy = newValue }
     }
 
-    /// What the client presents to servers that ask who it is; nil for nothing. Proxies do not see it.
+    /// What the client presents to servers that ask who it is; nil for nothing. Neither proxies nor, after
+    /// a redirect, servers of another origin see it.
     public var clientIdentity: ClientIdentity? {
         get { tls.settings.identity }
         set { tls.settings.identity = newValue }

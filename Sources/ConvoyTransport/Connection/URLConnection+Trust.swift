@@ -5,6 +5,15 @@ import FoundationNetworking
 
 /// TLS: what must be known before a connection is made, and what a handshake has decided.
 extension URLConnection {
+    /// The settings of TLS for a request. After a redirect to another origin the client does not say who it is: that is
+    /// for the server that was asked.
+    func tlsContext(for request: TransferRequest) -> TLSContext {
+        guard followedRedirects > 0, configuration.clientIdentity != nil, let first = firstRequest.url,
+            let url = request.url, Origin(first) != Origin(url)
+        else { return configuration.tls.context }
+        return configuration.tls.withoutIdentity.context
+    }
+
     /// Whether the request can be handed to libcurl now. If certificates have to be read first, it is loaded again when
     /// they were.
     ///
@@ -67,7 +76,7 @@ extension URLConnection {
             if handshake.lacksIdentity || alert == Self.certificateRequired {
                 return failure(.clientCertificateRequired, "The server requires a certificate of the client (\(text)).")
             }
-            if handshake.hasIdentity {
+            if handshake.hasPresentedIdentity {
                 return failure(.clientCertificateRejected, "The server refuses the client's certificate (\(text)).")
             }
         }

@@ -20,7 +20,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
 
     /// The request as it was given; see ``Connection``.
     public var originalRequest: URLRequest { firstRequest.urlRequest }
-    private let firstRequest: TransferRequest
+    let firstRequest: TransferRequest
     let configuration: ConnectionConfiguration
     let thread: NetworkThread
 
@@ -158,7 +158,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         if case .foundation(let request) = request { try RequestRules.check(request, address) }
         let isSecure = !address.utf8.starts(with: "http:".utf8)
         // For http too: there may be a proxy that speaks TLS.
-        let tls = configuration.tls.context
+        let tls = followedRedirects == 0 ? configuration.tls.context : tlsContext(for: request)
         guard try mayBegin(request, address, tls, isSecure: isSecure) else { return }
         let header = try multi.header(of: request, addingUserAgent: configuration.addsUserAgent)
         guard let handle = self.handle ?? multi.takeHandle(), handle.renew() else {

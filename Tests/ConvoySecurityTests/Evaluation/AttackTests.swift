@@ -14,7 +14,9 @@ import Testing
         victim = try made.intermediate.issue(SpecimenAuthorities.server)
     }
 
-    private func policy(_ mode: SecurityPolicy.PinningMode, _ pins: TestCertificate..., allowsInvalid: Bool = true) throws
+    private func policy(
+        _ mode: SecurityPolicy.PinningMode, _ pins: TestCertificate..., allowsInvalid: Bool = true
+    ) throws
         -> SecurityPolicy
     {
         var policy = SecurityPolicy(pinningMode: mode, pinnedCertificates: try pins.map { try Certificate($0) })
@@ -24,7 +26,7 @@ import Testing
     }
 
     private func reason(_ policy: SecurityPolicy, _ sent: [Certificate]) -> ServerTrustFailure.Reason? {
-        policy.evaluate(ServerTrust(certificates: sent), forDomain: "api.example.com").failure?.reason
+        policy.evaluate(ServerTrust(certificates: sent), forDomain: "api.example.localhost").failure?.reason
     }
 
     @Test func `a copy of the pinned certificate in the place of a root certifies nobody`() throws {
@@ -86,7 +88,9 @@ import Testing
     @Test func `a key that cannot be read is no way around the signatures`() throws {
         let real = try Certificate(made.intermediate.issue(SpecimenAuthorities.server)).derData
         // The object identifiers of a key on a curve, and of the curve: unknown ones are in their place.
-        for known in [[0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x02, 0x01], [0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x03, 0x01, 0x07]] as [[UInt8]] {
+        for known in [[0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x02, 0x01], [0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x03, 0x01, 0x07]]
+            as [[UInt8]]
+        {
             var bytes = real
             let found = try #require(real.range(of: Data(known)))
             bytes[found.upperBound - 1] = 0x7F
@@ -132,9 +136,12 @@ import Testing
         #expect(reason(nobody, good) == .unusablePolicy)
     }
 
-    @Test(arguments: ["", ".", "a b", ".example.com", "api.example.com\0", "bücher.example.com", "*.example.com", "a..b"])
+    @Test(arguments: [
+        "", ".", "a b", ".example.localhost", "api.example.localhost\0", "bücher.example.localhost", "*.example.localhost",
+        "a..b",
+    ])
     func `a host that no certificate can name is refused`(host: String) throws {
-        let wild = try made.intermediate.issue(.server("*.example.com", host))
+        let wild = try made.intermediate.issue(.server("*.example.localhost", host))
         let trust = ServerTrust(certificates: try wild.chain.map { try Certificate($0) })
         var policy = try policy(.publicKey, made.root, allowsInvalid: false)
         #expect(policy.evaluate(trust, forDomain: host).failure?.reason == .wrongHost)

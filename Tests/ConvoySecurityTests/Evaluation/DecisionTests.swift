@@ -22,13 +22,13 @@ import Testing
     }
 
     @Test func `the chain is the verified one, to the root that was not sent`() throws {
-        let decision = try pins([made.root]).evaluate(trust, forDomain: "api.example.com")
+        let decision = try pins([made.root]).evaluate(trust, forDomain: "api.example.localhost")
         #expect(decision.isTrusted)
         #expect(decision.chain == [try Certificate(server), try Certificate(made.intermediate), try Certificate(made.root)])
     }
 
     @Test func `a backup pin is told where no other has served`() throws {
-        let host = "api.example.com"
+        let host = "api.example.localhost"
         #expect(try pins([], backup: [server]).evaluate(trust, forDomain: host).usesBackupPin)
         #expect(try pins([made.otherRoot], backup: [made.root]).evaluate(trust, forDomain: host).usesBackupPin)
         #expect(try !pins([server], backup: [server]).evaluate(trust, forDomain: host).usesBackupPin)
@@ -42,15 +42,15 @@ import Testing
         policy.pinsExpire = end
         (policy.validatesDomainName, policy.allowInvalidCertificates) = (false, true)
         let reason = { (host: String, date: Date) in policy.evaluate(trust, forDomain: host, at: date).failure?.reason }
-        #expect(reason("api.example.com", end - 1) == .notPinned)
-        #expect(reason("api.example.com", end) == nil && reason("other.test", end + 1) == .wrongHost)
+        #expect(reason("api.example.localhost", end - 1) == .notPinned)
+        #expect(reason("api.example.localhost", end) == nil && reason("other.test", end + 1) == .wrongHost)
     }
 
     @Test func `the date decides about a certificate's`() throws {
         var policy = SecurityPolicy()
         policy.certificateAuthorities = try made.trusted
         let (from, until) = (server.profile.notBefore, server.profile.notAfter)
-        let reason = { (date: Date) in policy.evaluate(trust, forDomain: "api.example.com", at: date).failure?.reason }
+        let reason = { (date: Date) in policy.evaluate(trust, forDomain: "api.example.localhost", at: date).failure?.reason }
         #expect(reason(from - 5) == .notYetValid && reason(until + 5) == .expired)
         #expect(reason(Date()) == nil)
         #expect(reason(.distantPast) == .notYetValid && reason(.distantFuture) == .expired)
@@ -67,15 +67,15 @@ import Testing
         let bad = try Certificate(TestCertificate.selfSigned(profile))
         var policy = SecurityPolicy()
         policy.certificateAuthorities = try made.trusted
-        let failure = policy.evaluate(ServerTrust(certificates: [bad]), forDomain: "api.example.com").failure
+        let failure = policy.evaluate(ServerTrust(certificates: [bad]), forDomain: "api.example.localhost").failure
         #expect(failure?.reasons == [.unknownRoot, .wrongHost, .expired] && failure?.reason == .unknownRoot)
         #expect(failure?.certificate == bad && failure?.errorDescription == failure?.description)
         let text = failure?.description ?? ""
-        #expect(text.contains("api.example.com") && text.contains("*.other.test") && text.contains("expired on"))
+        #expect(text.contains("api.example.localhost") && text.contains("*.other.test") && text.contains("expired on"))
     }
 
     @Test func `a failure about pins shows the keys, so that they can be pinned`() throws {
-        let failure = try pins([made.otherRoot]).evaluate(trust, forDomain: "api.example.com").failure
+        let failure = try pins([made.otherRoot]).evaluate(trust, forDomain: "api.example.localhost").failure
         #expect(failure?.reason == .notPinned)
         for certificate in [server, made.intermediate, made.root] {
             #expect(failure?.description.contains(certificate.publicKeyPin) == true)
@@ -83,11 +83,11 @@ import Testing
     }
 
     @Test func `names that a terminal would obey are shown without that`() throws {
-        let odd = try made.intermediate.issue(.server("\u{1B}[2J.example.com", String(repeating: "x", count: 4_000)))
+        let odd = try made.intermediate.issue(.server("\u{1B}[2J.example.localhost", String(repeating: "x", count: 4_000)))
         var policy = SecurityPolicy()
         policy.certificateAuthorities = try made.trusted
         let sent = ServerTrust(certificates: try odd.chain.map { try Certificate($0) })
-        let text = try #require(policy.evaluate(sent, forDomain: "api.example.com").failure?.description)
+        let text = try #require(policy.evaluate(sent, forDomain: "api.example.localhost").failure?.description)
         #expect(text.unicodeScalars.allSatisfy { $0.value >= 0x20 } && text.count < 1_000)
     }
 
@@ -96,9 +96,9 @@ import Testing
         policy.certificateAuthorities = .certificates([try Certificate(made.otherRoot)])
         var own = SecurityPolicy()
         own.certificateAuthorities = .certificates([try Certificate(made.root)])
-        try policy.setPolicy(own, forHosts: "*.example.com")
-        #expect(policy.evaluate(trust, forDomain: "API.example.com.").isTrusted)
-        try policy.setPolicy(nil, forHosts: "*.example.com")
-        #expect(policy.evaluate(trust, forDomain: "api.example.com").failure?.reason == .unknownRoot)
+        try policy.setPolicy(own, forHosts: "*.example.localhost")
+        #expect(policy.evaluate(trust, forDomain: "API.example.localhost.").isTrusted)
+        try policy.setPolicy(nil, forHosts: "*.example.localhost")
+        #expect(policy.evaluate(trust, forDomain: "api.example.localhost").failure?.reason == .unknownRoot)
     }
 }

@@ -30,9 +30,10 @@ struct PolicyCell: Sendable, CustomStringConvertible {
         for pins in sets {
             cells.append(PolicyCell(mode: .publicKey, pins: pins))
             cells.append(PolicyCell(mode: .publicKey, pins: pins, asCertificates: true))
-            cells.append(PolicyCell(mode: .publicKey, pins: pins, asBackup: true))
             cells.append(PolicyCell(mode: .certificate, pins: pins))
         }
+        cells.append(PolicyCell(mode: .publicKey, pins: .parts([.leaf]), asBackup: true))
+        cells.append(PolicyCell(mode: .publicKey, pins: .parts([.root]), asBackup: true))
         cells.append(PolicyCell(mode: .publicKey, pins: .parts([.leaf]), areExpired: true))
         cells.append(PolicyCell(mode: .publicKey, pins: .another, areExpired: true))
         cells.append(PolicyCell(mode: .certificate, pins: .another, areExpired: true))
@@ -46,8 +47,15 @@ struct PolicyCell: Sendable, CustomStringConvertible {
         }
     }()
 
+    /// Whether the specimen has any of what is to be pinned.
+    func isFor(_ specimen: Specimen) -> Bool {
+        guard case .parts(let parts) = pins, !parts.isEmpty else { return true }
+        return !parts.isDisjoint(with: specimen.parts.keys)
+    }
+
     /// The policy for a specimen.
-    func policy(for specimen: Specimen, another: Certificate, _ authorities: CertificateAuthorities) throws -> SecurityPolicy {
+    func policy(for specimen: Specimen, another: Certificate, _ authorities: CertificateAuthorities) throws -> SecurityPolicy
+    {
         let certificates: [Certificate] =
             switch pins {
             case .parts(let parts): try parts.compactMap { try specimen.parts[$0].map { try Certificate($0) } }

@@ -23,9 +23,14 @@ struct Specimen: Sendable {
     }
 
     var name: String
-    var sent: [Certificate]
+    /// The server's certificate, with its key.
+    var identity: TestCertificate
+    /// What is sent in place of that certificate: something that no server could have the key for.
+    var forged: Certificate?
+    /// What is sent behind it.
+    var rest: [TestCertificate]
     /// The host of the URL.
-    var host = "api.example.com"
+    var host = SpecimenAuthorities.host
     /// Whether the server's certificate names that host.
     var namesHost = true
     /// Whom each certificate was issued by: what a chain can consist of. What is sent besides these is in no chain.
@@ -36,6 +41,11 @@ struct Specimen: Sendable {
     var sendsOnlyParts = true
     /// What the pins are made of.
     var parts: [Part: TestCertificate]
+
+    /// All that is sent.
+    var sent: [Certificate] {
+        get throws { try [forged ?? Certificate(identity)] + rest.map { try Certificate($0) } }
+    }
 }
 
 /// The authorities of the specimens. Made once, as they are used by all.
@@ -65,12 +75,14 @@ struct SpecimenAuthorities: Sendable {
     }
 
     /// The certificate of a server that has nothing wrong with it.
-    static let server = TestCertificate.Profile.server("api.example.com")
+    static let server = TestCertificate.Profile.server(host)
+    /// Its name is one of this machine's, as are all below "localhost".
+    static let host = "api.example.localhost"
 
     /// A server's certificate that came to be in the usual way, as the specimen of its chain.
     func specimen(
         _ name: String, of leaf: TestCertificate, path: [Specimen.Link]? = nil, leadsToTrusted: Bool = true
-    ) throws -> Specimen {
+    ) -> Specimen {
         let chain = leaf.chain
         var parts: [Specimen.Part: TestCertificate] = [.leaf: leaf]
         if leaf.issuer != nil { parts[.root] = leaf.root }
@@ -80,7 +92,7 @@ struct SpecimenAuthorities: Sendable {
         if chain.count > 1 { links[1].part = .intermediate }
         if leaf.issuer != nil { links.append(Specimen.Link(part: .root, isSent: false)) }
         return Specimen(
-            name: name, sent: try chain.map { try Certificate($0) }, path: path ?? links,
+            name: name, identity: leaf, rest: Array(chain.dropFirst()), path: path ?? links,
             leadsToTrusted: leadsToTrusted, sendsOnlyParts: chain.count <= 2, parts: parts)
     }
 }

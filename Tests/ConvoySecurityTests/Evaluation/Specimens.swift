@@ -39,14 +39,14 @@ struct Specimens {
 
     private func dates() throws -> [Specimen] {
         let (past, future) = (Date(timeIntervalSinceNow: -60), Date(timeIntervalSinceNow: 3_600))
-        return [
-            try made.specimen("good", of: leaf { _ in }),
-            try made.specimen("expired", of: leaf { $0.notAfter = past }, path: path(leaf: [.expired])),
-            try made.specimen("expired intermediate", of: below { $0.notAfter = past }, path: path([.expired])),
-            try made.specimen("not yet valid", of: leaf { $0.notBefore = future }, path: path(leaf: [.notYetValid])),
-            try made.specimen(
+        return try [
+            made.specimen("good", of: leaf { _ in }),
+            made.specimen("expired", of: leaf { $0.notAfter = past }, path: path(leaf: [.expired])),
+            made.specimen("expired intermediate", of: below { $0.notAfter = past }, path: path([.expired])),
+            made.specimen("not yet valid", of: leaf { $0.notBefore = future }, path: path(leaf: [.notYetValid])),
+            made.specimen(
                 "intermediate not yet valid", of: below { $0.notBefore = future }, path: path([.notYetValid])),
-            try made.specimen(
+            made.specimen(
                 "expired, below one not yet valid",
                 of: made.root.issue(profile(.authority("Future")) { $0.notBefore = future })
                     .issue(profile(server) { $0.notAfter = past }), path: path(leaf: [.expired], [.notYetValid])),
@@ -65,15 +65,15 @@ struct Specimens {
         (replaced.parts[.leaf], replaced.path[0].part, replaced.sendsOnlyParts) = (first, nil, false)
         var renewed = try made.specimen("renewed with the same key", of: first.reissued())
         renewed.name = "renewed"
-        return [
+        return try [
             replaced, renewed,
-            try made.specimen("RSA-1024", of: leaf { $0.key = .rsa(bits: 1024) }, path: path(leaf: [.weakKey])),
-            try made.specimen("RSA-1024 intermediate", of: below { $0.key = .rsa(bits: 1024) }, path: path([.weakKey])),
-            try made.specimen(
+            made.specimen("RSA-1024", of: leaf { $0.key = .rsa(bits: 1024) }, path: path(leaf: [.weakKey])),
+            made.specimen("RSA-1024 intermediate", of: below { $0.key = .rsa(bits: 1024) }, path: path([.weakKey])),
+            made.specimen(
                 "SHA-1", of: leaf { $0.digest = .sha1 }, path: path(signature: ([.weakSignature], []))),
-            try made.specimen(
+            made.specimen(
                 "SHA-1 intermediate", of: below { $0.digest = .sha1 }, path: path(signature: ([], [.weakSignature]))),
-            try made.specimen("Ed25519", of: leaf { $0.key = .ed25519 }),
+            made.specimen("Ed25519", of: leaf { $0.key = .ed25519 }),
         ]
     }
 
@@ -81,15 +81,15 @@ struct Specimens {
         let selfSigned = try TestCertificate.selfSigned(server)
         let wrong = try made.unknownRoot.issue(.authority("Unknown Intermediate")).issue(server)
         var missing = try made.specimen("missing intermediate", of: leaf { _ in })
-        missing.sent.removeLast()
+        missing.rest.removeLast()
         missing.path[1].isSent = false
-        var sentRoot = try made.specimen("wrong root, sent along", of: wrong, leadsToTrusted: false)
-        sentRoot.sent.append(try Certificate(made.unknownRoot))
+        var sentRoot = made.specimen("wrong root, sent along", of: wrong, leadsToTrusted: false)
+        sentRoot.rest.append(made.unknownRoot)
         sentRoot.path[2].isSent = true
-        return [
-            try made.specimen("self-signed", of: selfSigned, path: [Link(part: .leaf)], leadsToTrusted: false),
-            try made.specimen("wrong root", of: wrong, leadsToTrusted: false), missing, sentRoot,
-            try made.specimen(
+        return try [
+            made.specimen("self-signed", of: selfSigned, path: [Link(part: .leaf)], leadsToTrusted: false),
+            made.specimen("wrong root", of: wrong, leadsToTrusted: false), missing, sentRoot,
+            made.specimen(
                 "expired, self-signed", of: .selfSigned(profile(server) { $0.notAfter = Date(timeIntervalSinceNow: -1) }),
                 path: [Link(part: .leaf, faults: [.expired])], leadsToTrusted: false),
         ]
@@ -97,28 +97,31 @@ struct Specimens {
 
     private func usages() throws -> [Specimen] {
         let constraint = { (names: TestCertificate.NameConstraints) in try below { $0.nameConstraints = names } }
-        return [
-            try made.specimen(
+        return try [
+            made.specimen(
                 "for clients only", of: leaf { $0.extendedKeyUsages = [.clientAuth] }, path: path(leaf: [.wrongUsage])),
-            try made.specimen(
+            made.specimen(
                 "key for lists only", of: leaf { $0.keyUsages = .revocationListSigning }, path: path(leaf: [.wrongUsage])),
-            try made.specimen(
-                "authority for mail only", of: below { $0.extendedKeyUsages = [.emailProtection] }, path: path([.wrongUsage])),
-            try made.specimen(
+            made.specimen(
+                "authority for mail only", of: below { $0.extendedKeyUsages = [.emailProtection] }, path: path([.wrongUsage])
+            ),
+            made.specimen(
                 "any usage", of: leaf { $0.extendedKeyUsages = [.any, .serverAuth] }),
-            try made.specimen(
+            made.specimen(
                 "name constraints violated", of: constraint(.init(permittedDNSNames: ["example.org"])),
                 path: path([.nameConstraints])),
-            try made.specimen(
-                "name excluded", of: constraint(.init(excludedDNSNames: ["example.com"])), path: path([.nameConstraints])),
-            try made.specimen("name constraints kept", of: constraint(.init(permittedDNSNames: ["example.com"]))),
-            try made.specimen(
+            made.specimen(
+                "name excluded", of: constraint(.init(excludedDNSNames: ["localhost"])), path: path([.nameConstraints])),
+            made.specimen("name constraints kept", of: constraint(.init(permittedDNSNames: ["example.localhost"]))),
+            made.specimen(
                 "authority that is none",
                 of: made.root.issue(profile(.server("evil.test")) { $0.keyUsages = nil }).issue(server),
                 path: path([.wrongUsage])),
-            try made.specimen(
+            made.specimen(
                 "path too long", of: made.shortRoot.issue(.authority("Too many")).issue(server),
-                path: [Link(part: .leaf), Link(part: .intermediate), Link(part: .root, faults: [.wrongUsage], isSent: false)]),
+                path: [
+                    Link(part: .leaf), Link(part: .intermediate), Link(part: .root, faults: [.wrongUsage], isSent: false),
+                ]),
         ]
     }
 
@@ -126,7 +129,7 @@ struct Specimens {
         var specimens: [Specimen] = []
         for name in NameCase.all {
             let certificate = try made.intermediate.issue(name.profile)
-            var specimen = try made.specimen(name.description, of: certificate)
+            var specimen = made.specimen(name.description, of: certificate)
             (specimen.host, specimen.namesHost) = (name.host, name.fits)
             specimens.append(specimen)
         }
@@ -135,11 +138,11 @@ struct Specimens {
 
     private func chains() throws -> [Specimen] {
         var unrelated = try made.specimen("unrelated ones at the end", of: leaf { _ in })
-        unrelated.sent += [try Certificate(made.otherIntermediate), try Certificate(made.unknownRoot)]
+        unrelated.rest += [made.otherIntermediate, made.unknownRoot]
         unrelated.sendsOnlyParts = false
         let second = try made.intermediate.issue(.authority("Second")).issue(server)
-        var unordered = try made.specimen("unordered", of: second)
-        unordered.sent = [unordered.sent[0]] + unordered.sent.dropFirst().reversed() + [try Certificate(made.root)]
+        var unordered = made.specimen("unordered", of: second)
+        unordered.rest = unordered.rest.reversed() + [made.root]
         unordered.path[3].isSent = true
         var long = made.root
         for number in 1...18 { long = try long.issue(.authority("Authority \(number)")) }
@@ -150,29 +153,26 @@ struct Specimens {
     private func attacks() throws -> [Specimen] {
         let victim = try leaf { _ in }
         let parts: [Specimen.Part: TestCertificate] = [.leaf: victim, .intermediate: made.intermediate, .root: made.root]
-        let pinned = [try Certificate(victim), try Certificate(made.intermediate), try Certificate(made.root)]
+        let pinned = [victim, made.intermediate, made.root]
         let valid = try made.otherIntermediate.issue(server)
-        let selfSigned = try TestCertificate.selfSigned(server)
-        var forged = try Certificate(made.intermediate.issue(server)).derData
+        let real = try made.intermediate.issue(server)
+        var forged = real.derData
         forged[forged.count - 1] ^= 1
         let twin = try TestCertificate.root(.authority("Root")).issue(.authority("Intermediate")).issue(server)
-        func attack(_ name: String, _ sent: [Certificate], _ path: [Link], trusted: Bool) -> Specimen {
+        func attack(_ name: String, _ leaf: TestCertificate, _ path: [Link], trusted: Bool) -> Specimen {
             Specimen(
-                name: name, sent: sent + pinned, path: path, leadsToTrusted: trusted, sendsOnlyParts: false, parts: parts)
+                name: "\(name), pinned ones appended", identity: leaf, rest: leaf.chain.dropFirst() + pinned, path: path,
+                leadsToTrusted: trusted, sendsOnlyParts: false, parts: parts)
         }
+        var badSignature = attack(
+            "forged signature", real,
+            [Link(faultsOfSignature: [.badSignature]), Link(part: .intermediate), Link(part: .root)], trusted: true)
+        (badSignature.forged, badSignature.rest) = (try Certificate(derData: forged), pinned)
         return [
-            attack(
-                "another's valid chain, pinned ones appended", try valid.chain.map { try Certificate($0) },
-                [Link(), Link(), Link(isSent: false)], trusted: true),
-            attack("self-signed, pinned ones appended", [try Certificate(selfSigned)], [Link()], trusted: false),
-            attack(
-                "forged signature, pinned ones appended", [try Certificate(derData: forged)],
-                [
-                    Link(faultsOfSignature: [.badSignature]), Link(part: .intermediate), Link(part: .root),
-                ], trusted: true),
-            attack(
-                "authorities of the same names, pinned ones appended", try twin.chain.map { try Certificate($0) },
-                [Link(), Link(), Link(isSent: false)], trusted: false),
+            badSignature,
+            attack("another's valid chain", valid, [Link(), Link(), Link(isSent: false)], trusted: true),
+            attack("self-signed", try .selfSigned(server), [Link()], trusted: false),
+            attack("authorities of the same names", twin, [Link(), Link(), Link(isSent: false)], trusted: false),
         ]
     }
 }

@@ -102,6 +102,12 @@ import Testing
         }
         let noKey = try make(["-nokeys", "-in", files.certificate.path])
         #expect(failure(ClientIdentity(pkcs12Data: noKey) { "x" }) == .noKey(file: ""))
+        // With ciphers of old; the passphrase is right.
+        let old = try make(["-legacy", "-inkey", files.key.path, "-in", files.certificate.path])
+        if !old.isEmpty {
+            #expect(failure(ClientIdentity(pkcs12Data: old) { "x" }) == .notPKCS12(file: ""))
+            #expect(failure(ClientIdentity(pkcs12Data: old) { "y" }) == .wrongPassphrase(file: ""))
+        }
         let noCertificate = try make(["-nocerts", "-inkey", files.key.path, "-in", files.key.path])
         #expect(
             failure(ClientIdentity(pkcs12Data: noCertificate) { "x" }) == .certificate(.noCertificate(in: "")))

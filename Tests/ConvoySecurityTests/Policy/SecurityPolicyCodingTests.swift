@@ -64,8 +64,9 @@ import Testing
         #expect(try decode(#"{"unknown": 1, "pinsExpire": null, "hostPolicies": {}}"#) == SecurityPolicy())
         #expect(try decode(#"{"pinningMode": 1}"#) == SecurityPolicy(pinningMode: .publicKey))
         #expect(try decode(#"{"hostPolicies": {"A.test": {"pinningMode": 2}}}"#).policy(forHost: "a.test").isPinning)
-        #expect(try decode(#"{"certificateAuthorities": {"file": {"_0": "file:///a"}}}"#).certificateAuthorities
-            == .file(URL(fileURLWithPath: "/a")))
+        #expect(
+            try decode(#"{"certificateAuthorities": {"file": {"_0": "file:///a"}}}"#).certificateAuthorities
+                == .file(URL(fileURLWithPath: "/a")))
     }
 
     @Test(arguments: [

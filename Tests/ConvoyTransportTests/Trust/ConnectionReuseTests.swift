@@ -99,6 +99,30 @@ import Testing
         #expect(second.server.statistics.totalConnectionCount == 2)
     }
 
+    @Test func `a redirect to another origin does not take the client's certificate along`() throws {
+        let (first, second) = (
+            try TrustedServer { $0.clientCertificates = .required }, try TrustedServer { $0.clientCertificates = .requested }
+        )
+        second.server.redirect("/back", to: first.url.absoluteString)
+        first.server.redirect("/away", to: second.url.absoluteString)
+        first.server.redirect("/there-and-back", to: second.server.url("/back", host: "localhost").absoluteString)
+        let ada = try first.root.issue(.client("ada"))
+        let identity = ClientIdentity(certificatePEM: Data((ada.chainPEM + ada.privateKeyPEM).utf8))
+        var policy = SecurityPolicy()
+        policy.certificateAuthorities = .certificates(try [first, second].map { try Certificate(derData: $0.root.derData) })
+        for _ in 0..<2 {
+            for path in ["/away", "/there-and-back"] {
+                let heard = first.load(policy, from: first.server.url(path, host: "localhost")) {
+                    $0.clientIdentity = identity
+                }
+                #expect(heard?.text == "hello", "\(heard?.ends ?? [])")
+            }
+        }
+        #expect(second.server.requests.count == 4)
+        #expect(second.server.requests.allSatisfy { $0.tls?.clientCertificateSubject == nil })
+        #expect(first.server.requests.allSatisfy { $0.tls?.clientCertificateSubject == "CN=ada" })
+    }
+
     @Test(.enabled(if: Nginx.isInstalled, "\(Nginx.installHint)"))
     func `a connection of HTTP2 carries requests for no other host, and of no other policy`() throws {
         let nginx = try Nginx()

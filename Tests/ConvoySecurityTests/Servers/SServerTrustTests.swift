@@ -1,0 +1,60 @@
+import ConvoySecurity
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+/// `openssl s_server`, which says of every record what it is.
+@Suite(.enabled(if: OpenSSLServer.isInstalled, "there is no \(OpenSSLServer.installHint)"))
+struct SServerTrustTests {
+    /// Whether the server has received application data, by what it says of the records.
+    private func sawData(_ output: String) -> Bool {
+        let lines = output.split(separator: "\n")
+        return zip(lines, lines.dropFirst()).contains { head, bytes in
+            // In TLS 1.3 the outer type of most records is that of application data; the inner one counts.
+            let content = bytes.split(separator: " ")
+            guard head.hasPrefix("<<<"), content.first == "17" else { return false }
+            return head.contains("InnerContent")
+                || head.contains("TLS 1.2, RecordHeader") && !output.contains("InnerContent")
+        }
+    }
+
+    @Test(arguments: [OpenSSLServer.Version.tls12, .tls13])
+    func `a server that is refused gets an alert and no application data`(version: OpenSSLServer.Version) async throws {
+        let made = try SpecimenAuthorities()
+        let directory = try TemporaryDirectory()
+        let names = [
+            "good", "expired", "self-signed", "RSA-1024", "SHA-1", "another's valid chain, pinned ones appended",
+        ]
+        let another = try Certificate(TestCertificate.selfSigned(.server("another.test")))
+        for specimen in try Specimens(made: made).all() where names.contains(specimen.name) {
+            let files = try specimen.identity.write(to: directory.url, name: "server")
+            let rest = try directory.write(Data(specimen.rest.map(\.pem).joined().utf8), to: "rest.pem")
+            let server = try OpenSSLServer(
+                version: version,
+                arguments: [
+                    "-cert", files.certificate.path, "-key", files.key.path, "-msg", "-cipher", "DEFAULT:@SECLEVEL=0",
+                ] + (specimen.rest.isEmpty ? [] : ["-cert_chain", rest.path]))
+            let url = try #require(URL(string: "https://\(specimen.host):\(server.port)/"))
+            let cells = [
+                PolicyCell(mode: .publicKey, pins: .parts([.leaf])), PolicyCell(allowsInvalid: true, validatesName: false),
+            ]
+            // The one that is refused comes first, as afterwards there is application data.
+            let expectations = cells.map { Expectation(specimen: specimen, cell: $0).reason }
+            for (cell, reason) in zip(cells, expectations) {
+                let policy = try cell.policy(for: specimen, another: another, try made.trusted)
+                let outcome = await Outcome(of: url) { $0.securityPolicy = policy }
+                #expect(outcome.isRight(reason), "\(specimen.name), \(cell): \(outcome) in place of \(reason as Any)")
+                if reason == nil {
+                    try await waitUntil("application data") { sawData(server.process.output) }
+                } else {
+                    try await waitUntil("the alert") {
+                        server.process.output.split(separator: "\n").contains { $0.hasPrefix("<<<") && $0.contains("Alert") }
+                    }
+                    #expect(!sawData(server.process.output), "\(specimen.name), \(cell)")
+                }
+            }
+            server.stop()
+        }
+    }
+}
