@@ -82,11 +82,16 @@ import Testing
     @Test func `a file is read in either form, and named in errors`() throws {
         let pem = try directory.write(Data((first.pem + second.pem).utf8), to: "both.txt")
         #expect(try Certificate.certificates(contentsOf: pem) == both)
-        #expect(try Certificate.certificates(contentsOf: directory.write(first.derData, to: "a")) == [Certificate(first)])
+        #expect(
+            try Certificate.certificates(contentsOf: directory.write(first.derData, to: "a")) == [Certificate(first)])
         let more = try directory.write(first.derData + Data([0]), to: "more.der")
-        #expect(throws: CertificateError.noCertificate(in: more.path)) { try Certificate.certificates(contentsOf: more) }
+        #expect(throws: CertificateError.noCertificate(in: more.path)) {
+            try Certificate.certificates(contentsOf: more)
+        }
         let empty = try directory.write(Data(), to: "empty")
-        #expect(throws: CertificateError.noCertificate(in: empty.path)) { try Certificate.certificates(contentsOf: empty) }
+        #expect(throws: CertificateError.noCertificate(in: empty.path)) {
+            try Certificate.certificates(contentsOf: empty)
+        }
         let missing = directory.file("missing")
         #expect(throws: CertificateError.unreadable(file: missing.path, reason: "No such file or directory")) {
             try Certificate.certificates(contentsOf: missing)
@@ -104,7 +109,9 @@ import Testing
         try directory.write(Data("no certificate".utf8), to: "certs/old.pem/c.pem")
         #expect(try Certificate.certificates(inDirectory: certs) == both)
         let bad = try directory.write(Data("no certificate".utf8), to: "certs/c.crt")
-        #expect(throws: CertificateError.noCertificate(in: bad.path)) { try Certificate.certificates(inDirectory: certs) }
+        #expect(throws: CertificateError.noCertificate(in: bad.path)) {
+            try Certificate.certificates(inDirectory: certs)
+        }
     }
 
     @Test func `a folder without any, or that is none, is an error`() throws {
@@ -115,7 +122,9 @@ import Testing
         let file = try directory.write(Data(), to: "file")
         for folder in [missing, file] {
             let error = #expect(throws: CertificateError.self) { try Certificate.certificates(inDirectory: folder) }
-            guard case .unreadable(let path, let reason)? = error else { return #expect(Bool(false), "\(error as Any)") }
+            guard case .unreadable(let path, let reason)? = error else {
+                return #expect(Bool(false), "\(error as Any)")
+            }
             #expect(path == folder.path && !reason.isEmpty)
         }
     }

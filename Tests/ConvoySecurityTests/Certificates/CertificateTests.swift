@@ -28,7 +28,8 @@ import Testing
         #expect(certificate.addresses == [Data([127, 0, 0, 1]), Data(repeating: 0, count: 15) + [1]])
         #expect(certificate.derData == made.derData)
         #expect(certificate.publicKeyPin?.description == made.publicKeyPin)
-        #expect(certificate.description.contains("api.example.com") && certificate.description.contains(made.publicKeyPin))
+        #expect(
+            certificate.description.contains("api.example.com") && certificate.description.contains(made.publicKeyPin))
     }
 
     @Test func `one without names says so`() throws {
@@ -68,7 +69,9 @@ import Testing
             bytes[index] ^= 0xFF
             guard let other = try? Certificate(derData: bytes) else { continue }
             #expect(other != certificate, "byte \(index)")
-            _ = (other.description, other.notValidBefore, other.notValidAfter, other.dnsNames, other.addresses, other.pem)
+            _ = (
+                other.description, other.notValidBefore, other.notValidAfter, other.dnsNames, other.addresses, other.pem
+            )
             _ = (other.hashValue, other.publicKeyPin, other.matches(host: "api.example.com"))
         }
     }

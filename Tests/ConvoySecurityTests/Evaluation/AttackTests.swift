@@ -51,7 +51,8 @@ import Testing
 
     @Test func `a certificate of somebody else's making for the pinned key certifies nobody`() throws {
         // It has the key, which is public, and names of the attacker's choice.
-        let stolen = try TestCertificate.root(.authority("Mine")).issue(.authority("Stolen"), forKeyOf: made.intermediate)
+        let stolen = try TestCertificate.root(.authority("Mine")).issue(
+            .authority("Stolen"), forKeyOf: made.intermediate)
         let attacker = try TestCertificate.root(.authority("Stolen")).issue(SpecimenAuthorities.server)
         let sent = try [attacker, stolen].map { try Certificate($0) }
         #expect(try reason(policy(.publicKey, made.intermediate), sent) == .notPinned)
@@ -108,7 +109,8 @@ import Testing
         let real = try Certificate(victim)
         let rest = try [Certificate(made.intermediate), Certificate(made.root)]
         let policies = try [
-            policy(.publicKey, made.intermediate), policy(.certificate, made.intermediate), policy(.certificate, victim),
+            policy(.publicKey, made.intermediate), policy(.certificate, made.intermediate),
+            policy(.certificate, victim),
             policy(.none, allowsInvalid: false),
         ]
         for policy in policies { #expect(reason(policy, [real] + rest) == nil) }
@@ -137,7 +139,8 @@ import Testing
     }
 
     @Test(arguments: [
-        "", ".", "a b", ".example.localhost", "api.example.localhost\0", "bücher.example.localhost", "*.example.localhost",
+        "", ".", "a b", ".example.localhost", "api.example.localhost\0", "bücher.example.localhost",
+        "*.example.localhost",
         "a..b",
     ])
     func `a host that no certificate can name is refused`(host: String) throws {

@@ -24,7 +24,8 @@ import Testing
     @Test func `the chain is the verified one, to the root that was not sent`() throws {
         let decision = try pins([made.root]).evaluate(trust, forDomain: "api.example.localhost")
         #expect(decision.isTrusted)
-        #expect(decision.chain == [try Certificate(server), try Certificate(made.intermediate), try Certificate(made.root)])
+        #expect(
+            decision.chain == [try Certificate(server), try Certificate(made.intermediate), try Certificate(made.root)])
     }
 
     @Test func `a backup pin is told where no other has served`() throws {
@@ -50,7 +51,9 @@ import Testing
         var policy = SecurityPolicy()
         policy.certificateAuthorities = try made.trusted
         let (from, until) = (server.profile.notBefore, server.profile.notAfter)
-        let reason = { (date: Date) in policy.evaluate(trust, forDomain: "api.example.localhost", at: date).failure?.reason }
+        let reason = { (date: Date) in
+            policy.evaluate(trust, forDomain: "api.example.localhost", at: date).failure?.reason
+        }
         #expect(reason(from - 5) == .notYetValid && reason(until + 5) == .expired)
         #expect(reason(Date()) == nil)
         #expect(reason(.distantPast) == .notYetValid && reason(.distantFuture) == .expired)
@@ -83,7 +86,8 @@ import Testing
     }
 
     @Test func `names that a terminal would obey are shown without that`() throws {
-        let odd = try made.intermediate.issue(.server("\u{1B}[2J.example.localhost", String(repeating: "x", count: 4_000)))
+        let odd = try made.intermediate.issue(
+            .server("\u{1B}[2J.example.localhost", String(repeating: "x", count: 4_000)))
         var policy = SecurityPolicy()
         policy.certificateAuthorities = try made.trusted
         let sent = ServerTrust(certificates: try odd.chain.map { try Certificate($0) })

@@ -54,8 +54,9 @@ struct PolicyCell: Sendable, CustomStringConvertible {
     }
 
     /// The policy for a specimen.
-    func policy(for specimen: Specimen, another: Certificate, _ authorities: CertificateAuthorities) throws -> SecurityPolicy
-    {
+    func policy(
+        for specimen: Specimen, another: Certificate, _ authorities: CertificateAuthorities
+    ) throws -> SecurityPolicy {
         let certificates: [Certificate] =
             switch pins {
             case .parts(let parts): try parts.compactMap { try specimen.parts[$0].map { try Certificate($0) } }
@@ -103,7 +104,8 @@ struct Expectation {
         var count = 1
         while count < path.count {
             let isKnown =
-                path[count].isSent || count == path.count - 1 && specimen.leadsToTrusted || withPins && isPinned(path[count])
+                path[count].isSent || count == path.count - 1 && specimen.leadsToTrusted
+                || withPins && isPinned(path[count])
             guard isKnown else { break }
             count += 1
         }
@@ -139,7 +141,9 @@ struct Expectation {
 
     /// A pinned certificate is the only authority: the chain ends at the first of them.
     private var certificateReason: Reason? {
-        guard let end = specimen.path.prefix(reach(withPins: true)).firstIndex(where: isPinned) else { return .notPinned }
+        guard let end = specimen.path.prefix(reach(withPins: true)).firstIndex(where: isPinned) else {
+            return .notPinned
+        }
         var faults = faults(ofFirst: end + 1)
         if cell.validatesName, !specimen.namesHost { faults.insert(.wrongHost) }
         return worst(faults)

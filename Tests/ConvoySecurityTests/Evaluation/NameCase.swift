@@ -51,8 +51,10 @@ struct NameCase: Sendable, CustomStringConvertible {
         NameCase(["127.0.0.1"], "127.0.0.1", false, onlyCommonName: true),
         NameCase([], "api.example.localhost", false), NameCase([], "api.example.localhost", false, dnsNames: [""]),
         NameCase(
-            [], "api.example.localhost", false, dnsNames: ["", ".", " api.example.localhost", "api.example.localhost "]),
-        NameCase((1..<100).map { "h\($0).example.localhost" } + ["api.example.localhost"], "api.example.localhost", true),
+            [], "api.example.localhost", false,
+            dnsNames: ["", ".", " api.example.localhost", "api.example.localhost "]),
+        NameCase(
+            (1..<100).map { "h\($0).example.localhost" } + ["api.example.localhost"], "api.example.localhost", true),
         NameCase((1...100).map { "h\($0).example.localhost" }, "api.example.localhost", false),
     ]
 }

@@ -90,7 +90,8 @@ struct Specimens {
             made.specimen("self-signed", of: selfSigned, path: [Link(part: .leaf)], leadsToTrusted: false),
             made.specimen("wrong root", of: wrong, leadsToTrusted: false), missing, sentRoot,
             made.specimen(
-                "expired, self-signed", of: .selfSigned(profile(server) { $0.notAfter = Date(timeIntervalSinceNow: -1) }),
+                "expired, self-signed",
+                of: .selfSigned(profile(server) { $0.notAfter = Date(timeIntervalSinceNow: -1) }),
                 path: [Link(part: .leaf, faults: [.expired])], leadsToTrusted: false),
         ]
     }
@@ -101,9 +102,11 @@ struct Specimens {
             made.specimen(
                 "for clients only", of: leaf { $0.extendedKeyUsages = [.clientAuth] }, path: path(leaf: [.wrongUsage])),
             made.specimen(
-                "key for lists only", of: leaf { $0.keyUsages = .revocationListSigning }, path: path(leaf: [.wrongUsage])),
+                "key for lists only", of: leaf { $0.keyUsages = .revocationListSigning },
+                path: path(leaf: [.wrongUsage])),
             made.specimen(
-                "authority for mail only", of: below { $0.extendedKeyUsages = [.emailProtection] }, path: path([.wrongUsage])
+                "authority for mail only", of: below { $0.extendedKeyUsages = [.emailProtection] },
+                path: path([.wrongUsage])
             ),
             made.specimen(
                 "any usage", of: leaf { $0.extendedKeyUsages = [.any, .serverAuth] }),
@@ -111,7 +114,8 @@ struct Specimens {
                 "name constraints violated", of: constraint(.init(permittedDNSNames: ["example.org"])),
                 path: path([.nameConstraints])),
             made.specimen(
-                "name excluded", of: constraint(.init(excludedDNSNames: ["localhost"])), path: path([.nameConstraints])),
+                "name excluded", of: constraint(.init(excludedDNSNames: ["localhost"])),
+                path: path([.nameConstraints])),
             made.specimen("name constraints kept", of: constraint(.init(permittedDNSNames: ["example.localhost"]))),
             made.specimen(
                 "authority that is none",
@@ -120,7 +124,8 @@ struct Specimens {
             made.specimen(
                 "path too long", of: made.shortRoot.issue(.authority("Too many")).issue(server),
                 path: [
-                    Link(part: .leaf), Link(part: .intermediate), Link(part: .root, faults: [.wrongUsage], isSent: false),
+                    Link(part: .leaf), Link(part: .intermediate),
+                    Link(part: .root, faults: [.wrongUsage], isSent: false),
                 ]),
         ]
     }
@@ -152,7 +157,9 @@ struct Specimens {
     /// What somebody presents who does not have the key that is pinned: the parts are the victim's.
     private func attacks() throws -> [Specimen] {
         let victim = try leaf { _ in }
-        let parts: [Specimen.Part: TestCertificate] = [.leaf: victim, .intermediate: made.intermediate, .root: made.root]
+        let parts: [Specimen.Part: TestCertificate] = [
+            .leaf: victim, .intermediate: made.intermediate, .root: made.root,
+        ]
         let pinned = [victim, made.intermediate, made.root]
         let valid = try made.otherIntermediate.issue(server)
         let real = try made.intermediate.issue(server)
@@ -161,7 +168,8 @@ struct Specimens {
         let twin = try TestCertificate.root(.authority("Root")).issue(.authority("Intermediate")).issue(server)
         func attack(_ name: String, _ leaf: TestCertificate, _ path: [Link], trusted: Bool) -> Specimen {
             Specimen(
-                name: "\(name), pinned ones appended", identity: leaf, rest: leaf.chain.dropFirst() + pinned, path: path,
+                name: "\(name), pinned ones appended", identity: leaf, rest: leaf.chain.dropFirst() + pinned,
+                path: path,
                 leadsToTrusted: trusted, sendsOnlyParts: false, parts: parts)
         }
         var badSignature = attack(

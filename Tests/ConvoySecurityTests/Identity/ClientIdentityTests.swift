@@ -22,7 +22,8 @@ import Testing
         #expect(try ClientIdentity(certificatePEM: whole).certificates() == chain)
         #expect(try ClientIdentity(certificatePEM: data(made.privateKeyPEM + made.chainPEM)).certificates() == chain)
         #expect(
-            try ClientIdentity(certificatePEM: data(made.chainPEM), keyPEM: data(made.privateKeyPEM)).certificates() == chain
+            try ClientIdentity(certificatePEM: data(made.chainPEM), keyPEM: data(made.privateKeyPEM)).certificates()
+                == chain
         )
         let one = try directory.write(whole, to: "one.pem")
         #expect(try ClientIdentity(certificate: one).certificates() == chain)

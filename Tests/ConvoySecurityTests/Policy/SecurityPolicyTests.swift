@@ -57,7 +57,8 @@ import Testing
         let certificate = try Certificate(TestCertificate.root())
         let pin = try #require(certificate.publicKeyPin)
         let changes: [(inout SecurityPolicy) throws -> Void] = [
-            { $0.pinningMode = .publicKey }, { $0.pinningMode = .certificate }, { $0.pinnedCertificates = [certificate] },
+            { $0.pinningMode = .publicKey }, { $0.pinningMode = .certificate },
+            { $0.pinnedCertificates = [certificate] },
             { $0.publicKeyPins = [pin] }, { $0.backupPins = [pin] }, { $0.pinsExpire = Date(timeIntervalSince1970: 0) },
             { $0.allowInvalidCertificates = true }, { $0.validatesDomainName = false },
             { $0.validatesCertificateChain = true }, { $0.requiresStapledStatus = true },

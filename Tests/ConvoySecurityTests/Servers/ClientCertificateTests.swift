@@ -85,7 +85,10 @@ import Testing
             (ClientIdentity(pkcs12Data: store) { "y" }, .wrongPassphrase(file: "")),
             (ClientIdentity(certificatePEM: chain, keyPEM: encrypted), .wrongPassphrase(file: "")),
             (ClientIdentity(certificatePEM: chain), .noKey(file: "")),
-            (ClientIdentity(certificatePEM: chain, keyPEM: Data(stranger.privateKeyPEM.utf8)), .keyOfAnotherCertificate),
+            (
+                ClientIdentity(certificatePEM: chain, keyPEM: Data(stranger.privateKeyPEM.utf8)),
+                .keyOfAnotherCertificate
+            ),
         ]
         for (identity, expected) in bad {
             let error = try await load(url, identity).error
@@ -139,7 +142,9 @@ import Testing
     @Test(
         .enabled(if: OpenSSLServer.isInstalled, "there is no \(OpenSSLServer.installHint)"),
         arguments: [OpenSSLServer.Version.tls12, .tls13])
-    func `s_server lets the right one in, and ends the handshake with others`(version: OpenSSLServer.Version) async throws {
+    func `s_server lets the right one in, and ends the handshake with others`(
+        version: OpenSSLServer.Version
+    ) async throws {
         let server = try OpenSSLServer(version: version, requiresClientCertificate: true)
         let own = server.certificates
         let load = { (identity: ClientIdentity?) in

@@ -17,7 +17,9 @@ struct NginxTrustTests {
         ]
     }()
 
-    @Test func `every certificate is judged as the table says, and a server that is refused sees no request`() async throws {
+    @Test func `every certificate is judged as the table says, and a server that is refused sees no request`()
+        async throws
+    {
         let made = try SpecimenAuthorities()
         let authorities = try made.trusted
         let another = try Certificate(TestCertificate.selfSigned(.server("another.test")))

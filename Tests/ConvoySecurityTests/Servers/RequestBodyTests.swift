@@ -9,7 +9,9 @@ import Testing
 /// Requests that carry something: none of it is sent to a server that is not trusted.
 @Suite struct RequestBodyTests {
     @Test(arguments: [TestServer.TLS.Version.tls12, .tls13])
-    func `neither credentials nor a body leave before the server is trusted`(version: TestServer.TLS.Version) async throws {
+    func `neither credentials nor a body leave before the server is trusted`(
+        version: TestServer.TLS.Version
+    ) async throws {
         let certificate = try TestCertificate.root().issue(.server("localhost"))
         var tls = TestServer.TLS(certificate)
         (tls.minimumVersion, tls.maximumVersion) = (version, version)

@@ -37,7 +37,8 @@ struct SServerTrustTests {
                 ] + (specimen.rest.isEmpty ? [] : ["-cert_chain", rest.path]))
             let url = try #require(URL(string: "https://\(specimen.host):\(server.port)/"))
             let cells = [
-                PolicyCell(mode: .publicKey, pins: .parts([.leaf])), PolicyCell(allowsInvalid: true, validatesName: false),
+                PolicyCell(mode: .publicKey, pins: .parts([.leaf])),
+                PolicyCell(allowsInvalid: true, validatesName: false),
             ]
             // The one that is refused comes first, as afterwards there is application data.
             let expectations = cells.map { Expectation(specimen: specimen, cell: $0).reason }
@@ -49,7 +50,9 @@ struct SServerTrustTests {
                     try await waitUntil("application data") { sawData(server.process.output) }
                 } else {
                     try await waitUntil("the alert") {
-                        server.process.output.split(separator: "\n").contains { $0.hasPrefix("<<<") && $0.contains("Alert") }
+                        server.process.output.split(separator: "\n").contains {
+                            $0.hasPrefix("<<<") && $0.contains("Alert")
+                        }
                     }
                     #expect(!sawData(server.process.output), "\(specimen.name), \(cell)")
                 }

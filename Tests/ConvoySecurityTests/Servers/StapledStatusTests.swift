@@ -37,8 +37,9 @@ import Testing
     private func now(_ seconds: TimeInterval) -> Date { Date(timeIntervalSinceNow: seconds) }
 
     @Test(arguments: [TestServer.TLS.Version.tls12, .tls13])
-    func `only a good one that is valid now and about this certificate counts`(version: TestServer.TLS.Version) async throws
-    {
+    func `only a good one that is valid now and about this certificate counts`(
+        version: TestServer.TLS.Version
+    ) async throws {
         let load = { (response: Data?) in try await self.load(response, version) }
         #expect(try await load(certificate.ocspResponse()) == nil)
         #expect(try await load(certificate.ocspResponse(status: .revoked)) == .revoked)
@@ -48,7 +49,8 @@ import Testing
         #expect(try await load(Data([0x30, 3, 0x0A, 1, 6])) == .noValidStatus)
         #expect(try await load(certificate.ocspResponse().dropLast()) == .noValidStatus)
         #expect(
-            try await load(certificate.ocspResponse(thisUpdate: now(-9_000), nextUpdate: now(-3_600))) == .noValidStatus)
+            try await load(certificate.ocspResponse(thisUpdate: now(-9_000), nextUpdate: now(-3_600))) == .noValidStatus
+        )
         #expect(try await load(certificate.ocspResponse(thisUpdate: now(3_600))) == .noValidStatus)
         #expect(try await load(issuer.issue(.server("localhost")).ocspResponse()) == .noValidStatus)
     }
@@ -94,7 +96,9 @@ import Testing
 
     @Test func `besides a pin it is required too`() async throws {
         let pin = try #require(try Certificate(certificate).publicKeyPin)
-        let change = { (policy: inout SecurityPolicy) in (policy.pinningMode, policy.publicKeyPins) = (.publicKey, [pin]) }
+        let change = { (policy: inout SecurityPolicy) in
+            (policy.pinningMode, policy.publicKeyPins) = (.publicKey, [pin])
+        }
         #expect(try await load(certificate.ocspResponse(), .tls13, change) == nil)
         #expect(try await load(certificate.ocspResponse(status: .revoked), .tls13, change) == .revoked)
         #expect(try await load(nil, .tls12, change) == .noValidStatus)

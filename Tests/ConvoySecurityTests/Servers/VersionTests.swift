@@ -28,7 +28,9 @@ import Testing
         return (outcome, server.requests.first?.tls?.version, server.requests.first?.tls?.cipher)
     }
 
-    private func settingError(_ configure: (inout ConnectionConfiguration) -> Void) async throws -> TLSConfigurationError? {
+    private func settingError(
+        _ configure: (inout ConnectionConfiguration) -> Void
+    ) async throws -> TLSConfigurationError? {
         let error = try await load(.tls12, .tls13, configure).outcome.error
         #expect(error?.code == .secureConnectionFailed)
         return error?.userInfo[NSUnderlyingErrorKey] as? TLSConfigurationError
@@ -44,9 +46,11 @@ import Testing
     @Test func `without a common version nothing is sent`() async throws {
         #expect(try await load(.tls10, .tls11) { _ in }.outcome.error?.code == .secureConnectionFailed)
         #expect(
-            try await load(.tls12, .tls12) { $0.minimumTLSVersion = .tls13 }.outcome.error?.code == .secureConnectionFailed)
+            try await load(.tls12, .tls12) { $0.minimumTLSVersion = .tls13 }.outcome.error?.code
+                == .secureConnectionFailed)
         #expect(
-            try await load(.tls13, .tls13) { $0.maximumTLSVersion = .tls12 }.outcome.error?.code == .secureConnectionFailed)
+            try await load(.tls13, .tls13) { $0.maximumTLSVersion = .tls12 }.outcome.error?.code
+                == .secureConnectionFailed)
     }
 
     @Test func `the cipher suites that are named are offered, and no version without one`() async throws {
@@ -55,13 +59,17 @@ import Testing
         #expect(try await load { $0.cipherSuites = [old, new] }.cipher == new)
         #expect(try await load { $0.cipherSuites = [old] }.cipher == old)
         #expect(try await load(.tls12, .tls12) { $0.cipherSuites = [old, new] }.cipher == old)
-        #expect(try await load(.tls12, .tls12) { $0.cipherSuites = [new] }.outcome.error?.code == .secureConnectionFailed)
-        #expect(try await load(.tls13, .tls13) { $0.cipherSuites = [old] }.outcome.error?.code == .secureConnectionFailed)
+        #expect(
+            try await load(.tls12, .tls12) { $0.cipherSuites = [new] }.outcome.error?.code == .secureConnectionFailed)
+        #expect(
+            try await load(.tls13, .tls13) { $0.cipherSuites = [old] }.outcome.error?.code == .secureConnectionFailed)
     }
 
     @Test(arguments: [
-        "", "x", "ALL", "eNULL", "@SECLEVEL=0", "ALL:@SECLEVEL=0", "AES128-SHA:@SECLEVEL=0", "-ALL", "+ALL", "TLS_", "TLS_X",
-        "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384", "ECDHE-ECDSA-AES128-GCM-SHA256\0", "ecdhe-ecdsa-aes128-gcm-sha256",
+        "", "x", "ALL", "eNULL", "@SECLEVEL=0", "ALL:@SECLEVEL=0", "AES128-SHA:@SECLEVEL=0", "-ALL", "+ALL", "TLS_",
+        "TLS_X",
+        "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384", "ECDHE-ECDSA-AES128-GCM-SHA256\0",
+        "ecdhe-ecdsa-aes128-gcm-sha256",
     ])
     func `a name that is none is an error before anything is connected`(name: String) async throws {
         let error = try await settingError { $0.cipherSuites = ["ECDHE-ECDSA-AES128-GCM-SHA256", name] }

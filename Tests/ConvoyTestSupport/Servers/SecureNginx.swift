@@ -1,7 +1,7 @@
 import Foundation
 
-/// One nginx with any number of servers that differ in their certificates, each on a loopback port of its own. Every path
-/// is answered with "hello" and what the client has presented.
+/// One nginx with any number of servers that differ in their certificates, each on a loopback port of its own. Every
+/// path is answered with "hello" and what the client has presented.
 public final class SecureNginx: Sendable {
     /// A server.
     public struct Site: Sendable {
@@ -90,18 +90,21 @@ public final class SecureNginx: Sendable {
         let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
             .map { "\($0)_temp_path \(root)/tmp-\($0);" }.joined(separator: "\n    ")
         let servers = sites.map { site, port in
-            """
-            server {
-                listen 127.0.0.1:\(port) ssl http2;
-                ssl_certificate \(site.certificate.path);
-                ssl_certificate_key \(site.key.path);
-                ssl_protocols \(site.protocols);
-                ssl_ciphers DEFAULT:@SECLEVEL=0;
-                \(site.clientAuthority.map { "ssl_client_certificate \($0.path); ssl_verify_client on; ssl_verify_depth 5;" } ?? "")
-                access_log \(root)/access.log port;
-                location / { return 200 "hello $ssl_client_s_dn"; }
+            let clients = site.clientAuthority.map {
+                "ssl_client_certificate \($0.path); ssl_verify_client on; ssl_verify_depth 5;"
             }
-            """
+            return """
+                server {
+                    listen 127.0.0.1:\(port) ssl http2;
+                    ssl_certificate \(site.certificate.path);
+                    ssl_certificate_key \(site.key.path);
+                    ssl_protocols \(site.protocols);
+                    ssl_ciphers DEFAULT:@SECLEVEL=0;
+                    \(clients ?? "")
+                    access_log \(root)/access.log port;
+                    location / { return 200 "hello $ssl_client_s_dn"; }
+                }
+                """
         }
         return """
             daemon off;
