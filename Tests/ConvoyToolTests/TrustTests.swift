@@ -320,7 +320,7 @@ import Testing
         expectUsageError(try await get(certificate), "There is no private key in \(path("ada.pem"))")
         expectUsageError(try await get(certificate + ["--key", path("none.key")]), "\(path("none.key")) cannot be read")
         expectUsageError(try await get("--cert", path("none.pem")), "\(path("none.pem")) cannot be read: No such file")
-        expectUsageError(try await get("--cert", path("text.p12")), "not PKCS#12, or are damaged")
+        expectUsageError(try await get("--cert", path("text.p12")), "are not PKCS#12, are damaged")
         expectUsageError(
             try await get("--cert", path("text.p12"), "--key", path("ada.key")), "a PKCS#12 file has its own key")
         expectUsageError(try await get("--key", path("ada.key")), "--key needs --cert; try 'convoy get --help'")

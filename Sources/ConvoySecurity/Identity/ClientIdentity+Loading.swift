@@ -138,6 +138,8 @@ extension ClientIdentity {
         }
         guard let parsed else { throw .notPKCS12(file: source.name) }
         defer { PKCS12_free(parsed) }
+        // OpenSSL opens none that could have been changed by anybody.
+        guard PKCS12_mac_present(parsed) == 1 else { throw .notPKCS12(file: source.name) }
         // Both forms of "no passphrase" are in use.
         let isOpen = PKCS12_verify_mac(parsed, nil, 0) == 1 || PKCS12_verify_mac(parsed, "", 0) == 1
         let secret = isOpen ? nil : try askForPassphrase()

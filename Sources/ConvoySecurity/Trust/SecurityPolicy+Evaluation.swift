@@ -10,7 +10,7 @@ extension SecurityPolicy {
     /// invalid certificates are allowed; with pins the chain that was verified must have them. A certificate that the
     /// server only sent along, without which the chain is as valid, does not count.
     ///
-    /// Blocks while the authorities are read from files, the first time that a policy needs them.
+    /// Blocks while the authorities are read from files, unless connections with the same ones have read them.
     ///
     /// - Parameters:
     ///   - trust: what the server presented.
