@@ -409,6 +409,19 @@ import Testing
         #expect(server.statistics.totalConnectionCount == 0 && scratch.names.isEmpty)
     }
 
+    @Test func `a SIGTERM at the question ends the program, and the terminal is restored`() async throws {
+        let options = try encrypted(root.issue(.client("ada")))
+        let terminal = try PseudoTerminal()
+        let kill = "( \(ToolProcess.shellWait(for: "[ -e \(path("go")) ]")); kill -TERM $$ ) &"
+        let command = "\(kill) exec $convoy get \(options) \(server.url("/file"))"
+        let tool = try ToolProcess(command: terminal.command(command), in: scratch.url)
+        try await terminal.waitFor("Passphrase")
+        #expect(try !terminal.isEchoing)
+        try files.write("", to: "go")
+        #expect(try await tool.finished().status != 0)
+        #expect(try terminal.isEchoing)
+    }
+
     @Test func `Ctrl-Z at the question restores the terminal, and the question is asked again`() async throws {
         let (server, ada) = try members()
         let options = try encrypted(ada)
