@@ -3,7 +3,7 @@ import Foundation
 /// Reading certificates, in PEM or DER. Blocks while files are read.
 extension Certificate {
     /// All certificates of a text in PEM, in their order, or the one of bytes in DER. What is not a certificate, as keys
-    /// and comments, is skipped.
+    /// and comments, is skipped, and so is one that OpenSSL's notes reject for servers ("TRUSTED CERTIFICATE").
     ///
     /// - Throws: `CertificateError.noCertificate`, `.damaged`.
     public static func certificates(in data: Data) throws(CertificateError) -> [Certificate] {
@@ -61,11 +61,18 @@ extension Certificate {
             return [certificate]
         }
         var found: [Certificate] = []
+        var count = 0
         for block in blocks where block.isCertificate {
-            guard let der = block.derData, let certificate = try? Certificate(derData: der) else {
-                throw .damaged(file: file, number: found.count + 1)
+            count += 1
+            guard let der = block.derData, let certificate = try? Certificate(der, hasNotes: block.hasNotes) else {
+                throw .damaged(file: file, number: count)
             }
-            found.append(certificate)
+            // Without its notes, as equal certificates have to be equally good.
+            if !block.hasNotes {
+                found.append(certificate)
+            } else if !certificate.isRejected {
+                found.append((try? Certificate(derData: certificate.derData)) ?? certificate)
+            }
         }
         guard !found.isEmpty else { throw .noCertificate(in: file) }
         return found

@@ -21,10 +21,16 @@ public struct Certificate: Sendable, Hashable, CustomStringConvertible {
     ///
     /// - Throws: `CertificateError.notACertificate`, also if more bytes follow.
     public init(derData: Data) throws(CertificateError) {
+        try self.init(derData, hasNotes: false)
+    }
+
+    /// A certificate in DER, followed by OpenSSL's notes about what it is trusted for, if there are any.
+    init(_ derData: Data, hasNotes: Bool) throws(CertificateError) {
         let pointer = derData.withUnsafeBytes { bytes -> OpaquePointer? in
             var position = bytes.bindMemory(to: UInt8.self).baseAddress
             let end = position.map { $0 + bytes.count }
-            guard let certificate = d2i_X509(nil, &position, bytes.count) else { return nil }
+            let parsed = hasNotes ? d2i_X509_AUX(nil, &position, bytes.count) : d2i_X509(nil, &position, bytes.count)
+            guard let certificate = parsed else { return nil }
             guard position == end else {
                 X509_free(certificate)
                 return nil
@@ -35,6 +41,9 @@ public struct Certificate: Sendable, Hashable, CustomStringConvertible {
         guard let pointer else { throw .notACertificate }
         reference = X509Reference(owning: pointer)
     }
+
+    /// Whether OpenSSL's notes say that it is not to be trusted for servers.
+    var isRejected: Bool { X509_check_trust(reference.pointer, X509_TRUST_SSL_SERVER, 0) == X509_TRUST_REJECTED }
 
     /// The certificate in DER, as servers send it.
     public var derData: Data { reference.derData }

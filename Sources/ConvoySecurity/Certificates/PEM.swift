@@ -12,16 +12,17 @@ enum PEM {
             label == "CERTIFICATE" || label == "X509 CERTIFICATE" || label == "TRUSTED CERTIFICATE"
         }
 
-        /// The bytes; nil if the text is not base64. What follows a trusted certificate, OpenSSL's own notes, is left
-        /// out.
+        /// Whether the certificate is followed by OpenSSL's notes about what it is trusted for.
+        var hasNotes: Bool { label == "TRUSTED CERTIFICATE" }
+
+        /// The bytes; nil if the text is not base64.
         var derData: Data? {
             // Foundation leaves out all that is no base64, and what follows the padding. So would be lost what follows a
             // block whose last line is missing.
             let rest = text.utf8.drop { $0 != UInt8(ascii: "=") }
             let isWhole = rest.allSatisfy { $0 == UInt8(ascii: "=") || $0 <= UInt8(ascii: " ") }
             guard isWhole, !text.utf8.contains(UInt8(ascii: "-")) else { return nil }
-            guard let data = Data(base64Encoded: String(text), options: .ignoreUnknownCharacters) else { return nil }
-            return label == "TRUSTED CERTIFICATE" ? PEM.firstElement(of: data) : data
+            return Data(base64Encoded: String(text), options: .ignoreUnknownCharacters)
         }
     }
 
@@ -44,21 +45,5 @@ enum PEM {
             if let end { rest = rest[end.upperBound...] }
         }
         return blocks
-    }
-
-    /// The first element of DER; nil if its length does not fit.
-    private static func firstElement(of data: Data) -> Data? {
-        let bytes = [UInt8](data)
-        guard bytes.count > 2 else { return nil }
-        var length = Int(bytes[1])
-        var header = 2
-        if length >= 0x80 {
-            let count = length - 0x80
-            guard count > 0, count <= 4, bytes.count > 2 + count else { return nil }
-            length = bytes[2..<(2 + count)].reduce(0) { $0 << 8 | Int($1) }
-            header += count
-        }
-        guard bytes.count >= header + length else { return nil }
-        return Data(bytes[..<(header + length)])
     }
 }

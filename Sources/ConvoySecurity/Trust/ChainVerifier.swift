@@ -30,6 +30,12 @@ struct ChainVerifier {
     /// Weaker than 112 bits of security is refused: RSA below 2,048 bits, SHA-1.
     private static let securityLevel: Int32 = 2
 
+    /// The seconds of the system's clock; those of a date that it cannot have are its first or its last.
+    private static func seconds(_ date: Date) -> time_t {
+        let seconds = date.timeIntervalSince1970.rounded(.down)
+        return time_t(exactly: seconds) ?? (seconds < 0 ? .min : .max)
+    }
+
     /// Verifies the chain of the first certificate with the help of the others.
     func verify(_ certificates: [Certificate]) -> Result {
         guard let leaf = certificates.first, let others = convoy_x509_stack_new() else { return .impossible }
@@ -44,7 +50,7 @@ struct ChainVerifier {
             let parameters = X509_STORE_CTX_get0_param(context)
         else { return .impossible }
         X509_VERIFY_PARAM_set_auth_level(parameters, Self.securityLevel)
-        X509_VERIFY_PARAM_set_time(parameters, time_t(clamping: Int(date.timeIntervalSince1970.rounded(.down))))
+        X509_VERIFY_PARAM_set_time(parameters, Self.seconds(date))
         // As in a store of Apple's, any certificate can be an anchor, also one that is not self-signed.
         X509_VERIFY_PARAM_set_flags(parameters, UInt(X509_V_FLAG_PARTIAL_CHAIN | X509_V_FLAG_TRUSTED_FIRST))
         if let host, !host.require(in: parameters) { return .impossible }

@@ -57,6 +57,9 @@ import Testing
         #expect(reason(from - 5) == .notYetValid && reason(until + 5) == .expired)
         #expect(reason(Date()) == nil)
         #expect(reason(.distantPast) == .notYetValid && reason(.distantFuture) == .expired)
+        #expect(reason(Date(timeIntervalSince1970: .infinity)) == .expired)
+        #expect(reason(Date(timeIntervalSince1970: -.infinity)) == .notYetValid)
+        #expect(reason(Date(timeIntervalSince1970: .nan)) != nil)
     }
 
     @Test func `without a domain names are left out`() throws {

@@ -47,6 +47,9 @@ struct PolicyCell: Sendable, CustomStringConvertible {
         }
     }()
 
+    /// Whether the servers' tests run with the whole table in place of a part of it: `CONVOY_TRUST_TABLE=whole`.
+    static let isWholeAsked = ProcessInfo.processInfo.environment["CONVOY_TRUST_TABLE"] == "whole"
+
     /// Whether the specimen has any of what is to be pinned.
     func isFor(_ specimen: Specimen) -> Bool {
         guard case .parts(let parts) = pins, !parts.isEmpty else { return true }
