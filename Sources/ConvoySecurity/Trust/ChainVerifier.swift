@@ -30,10 +30,10 @@ struct ChainVerifier {
     /// Weaker than 112 bits of security is refused: RSA below 2,048 bits, SHA-1.
     private static let securityLevel: Int32 = 2
 
-    /// The seconds of the system's clock; those of a date that it cannot have are its first or its last.
+    /// The seconds of the system's clock, within the years 1 to 9999, which are those that OpenSSL can compare.
     private static func seconds(_ date: Date) -> time_t {
         let seconds = date.timeIntervalSince1970.rounded(.down)
-        return time_t(exactly: seconds) ?? (seconds < 0 ? .min : .max)
+        return time_t(exactly: min(max(seconds, -62_135_596_800), 253_402_300_799)) ?? 0
     }
 
     /// Verifies the chain of the first certificate with the help of the others.
