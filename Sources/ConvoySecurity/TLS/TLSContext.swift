@@ -67,8 +67,12 @@ package final class TLSContext: Sendable {
         enum Next { case read, wait, ready }
         let next: Next = state.withLock { state in
             if state.material != nil { return .ready }
-            defer { state.waiters = (state.waiters ?? []) + [waiter] }
-            return state.waiters == nil ? .read : .wait
+            guard state.waiters != nil else {
+                state.waiters = [waiter]
+                return .read
+            }
+            state.waiters?.append(waiter)
+            return .wait
         }
         switch next {
         case .ready: waiter(nil)
