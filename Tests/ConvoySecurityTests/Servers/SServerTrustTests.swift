@@ -45,7 +45,9 @@ struct SServerTrustTests {
         PolicyCell(mode: .publicKey, pins: .parts([.leaf])), PolicyCell(allowsInvalid: true, validatesName: false),
     ]
 
-    private func isServed(_ specimen: Specimen) -> Bool {
+    private func isServed(_ specimen: Specimen, _ version: OpenSSLServer.Version) -> Bool {
+        // With TLS 1.2 the program does not use a key that may not sign.
+        if version == .tls12, specimen.name == "key for lists only" { return false }
         guard PolicyCell.isWholeAsked else { return Self.names.contains(specimen.name) }
         return specimen.forged == nil
             && (specimen.host == "127.0.0.1" || specimen.host == SpecimenAuthorities.host)
@@ -56,7 +58,7 @@ struct SServerTrustTests {
         let made = try SpecimenAuthorities()
         let directory = try TemporaryDirectory()
         let another = try Certificate(TestCertificate.selfSigned(.server("another.test")))
-        for specimen in try Specimens(made: made).all() where isServed(specimen) {
+        for specimen in try Specimens(made: made).all() where isServed(specimen, version) {
             let files = try specimen.identity.write(to: directory.url, name: "server")
             let rest = try directory.write(Data(specimen.rest.map(\.pem).joined().utf8), to: "rest.pem")
             let server = try OpenSSLServer(
