@@ -43,11 +43,12 @@ import Testing
         #expect(try read(first.pem.replacing(" CERTIFICATE-", with: " TRUSTED CERTIFICATE-")) == [Certificate(first)])
     }
 
-    @Test(arguments: [
-        // Rejected for servers, and trusted for mail only.
-        [0x30, 0x0C, 0xA0, 0x0A, 0x06, 0x08, 0x2B, 6, 1, 5, 5, 7, 3, 1],
-        [0x30, 0x0C, 0x30, 0x0A, 0x06, 0x08, 0x2B, 6, 1, 5, 5, 7, 3, 4],
-    ] as [[UInt8]])
+    @Test(
+        arguments: [
+            // Rejected for servers, and trusted for mail only.
+            [0x30, 0x0C, 0xA0, 0x0A, 0x06, 0x08, 0x2B, 6, 1, 5, 5, 7, 3, 1],
+            [0x30, 0x0C, 0x30, 0x0A, 0x06, 0x08, 0x2B, 6, 1, 5, 5, 7, 3, 4],
+        ] as [[UInt8]])
     func `a certificate that OpenSSL's notes reject is not trusted`(notes: [UInt8]) throws {
         let text = (first.derData + Data(notes)).base64EncodedString(options: .lineLength64Characters)
         let rejected = "-----BEGIN TRUSTED CERTIFICATE-----\n\(text)\n-----END TRUSTED CERTIFICATE-----\n"
