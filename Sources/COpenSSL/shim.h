@@ -39,7 +39,6 @@ static inline int convoy_ssl_context_set_minimum(SSL_CTX *context, int version) 
 static inline int convoy_ssl_context_set_maximum(SSL_CTX *context, int version) {
     return (int)SSL_CTX_set_max_proto_version(context, version);
 }
-static inline int convoy_ssl_context_minimum(SSL_CTX *context) { return (int)SSL_CTX_get_min_proto_version(context); }
 static inline int convoy_ssl_context_maximum(SSL_CTX *context) { return (int)SSL_CTX_get_max_proto_version(context); }
 
 // Options, which are macros with casts.

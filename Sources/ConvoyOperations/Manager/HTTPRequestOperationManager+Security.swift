@@ -40,7 +40,7 @@ extension HTTPRequestOperationManager {
 
     private static func check(_ policy: SecurityPolicy, for url: URL?) throws(URLError) {
         guard let url, url.scheme?.lowercased() != "https" else { return }
-        guard (url.host.map(policy.policy(forHost:)) ?? policy).isPinning else { return }
+        guard policy.isPinning(host: url.host) else { return }
         throw URLError(
             .appTransportSecurityRequiresSecureConnection, url: url,
             "A security policy that pins the server needs a base URL with https.")

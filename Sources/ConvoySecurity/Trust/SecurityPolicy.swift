@@ -123,6 +123,9 @@ public struct SecurityPolicy: Sendable, Hashable, Codable {
         return covering.min { HostPattern.isMoreSpecific($0.key, than: $1.key) }?.value ?? self
     }
 
+    /// Whether the policy that counts for a host pins something; this one, where there is no host.
+    package func isPinning(host: String?) -> Bool { (host.map(policy(forHost:)) ?? self).isPinning }
+
     /// Whether servers can be trusted only over TLS: something is pinned.
     public var isPinning: Bool { pinningMode != .none }
 }

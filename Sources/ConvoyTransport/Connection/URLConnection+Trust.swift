@@ -22,8 +22,7 @@ extension URLConnection {
         _ request: TransferRequest, _ address: String, _ tls: TLSContext, isSecure: Bool
     ) throws(URLError) -> Bool {
         if !isSecure, configuration.tls.isPinning {
-            let policy = configuration.securityPolicy
-            guard !(Self.host(of: address).map(policy.policy(forHost:)) ?? policy).isPinning else {
+            guard !configuration.securityPolicy.isPinning(host: Self.host(of: address)) else {
                 throw URLError(
                     .appTransportSecurityRequiresSecureConnection, url: request.url,
                     "The security policy pins the server, which can be told from others only over https.")

@@ -66,7 +66,8 @@ import Testing
     }
 
     @Test(arguments: [
-        "", "x", "ALL", "eNULL", "@SECLEVEL=0", "ALL:@SECLEVEL=0", "AES128-SHA:@SECLEVEL=0", "-ALL", "+ALL", "TLS_",
+        "", "x", "ALL", "aNULL", "eNULL", "NO-SUCH-SUITE", "DEFAULT:@SECLEVEL=0", "@SECLEVEL=0", "ALL:@SECLEVEL=0",
+        "AES128-SHA:@SECLEVEL=0", "-ALL", "+ALL", "TLS_",
         "TLS_X",
         "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384", "ECDHE-ECDSA-AES128-GCM-SHA256\0",
         "ecdhe-ecdsa-aes128-gcm-sha256",

@@ -10,15 +10,21 @@ import Testing
 
 /// What is read before a connection is made: authorities, and the client's certificate with its passphrase.
 @Suite struct PreparationTests {
+    /// An identity whose key has the passphrase "secret".
+    private func encrypted(
+        _ certificate: TestCertificate, passphrase: @escaping ClientIdentity.Passphrase
+    ) throws -> ClientIdentity {
+        ClientIdentity(
+            certificatePEM: Data(certificate.chainPEM.utf8),
+            keyPEM: Data(try certificate.privateKeyPEM(passphrase: "secret").utf8), passphrase: passphrase)
+    }
+
     @Test func `a passphrase is asked for once, off the network thread, and holds up no other transfer`() throws {
         let trusted = try TrustedServer { $0.clientCertificates = .requested }
         let ada = try trusted.root.issue(.client("ada"))
         let asked = Atomic<Int>(0)
-        let answer = DispatchSemaphore(value: 0)
-        let isAsked = DispatchSemaphore(value: 0)
-        let identity = ClientIdentity(
-            certificatePEM: Data(ada.chainPEM.utf8), keyPEM: Data(try ada.privateKeyPEM(passphrase: "secret").utf8)
-        ) {
+        let (isAsked, answer) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        let identity = try encrypted(ada) {
             asked.add(1, ordering: .relaxed)
             isAsked.signal()
             answer.wait()
@@ -47,9 +53,7 @@ import Testing
         let trusted = try TrustedServer()
         let ada = try trusted.root.issue(.client("ada"))
         let (isAsked, answer) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
-        let identity = ClientIdentity(
-            certificatePEM: Data(ada.chainPEM.utf8), keyPEM: Data(try ada.privateKeyPEM(passphrase: "secret").utf8)
-        ) {
+        let identity = try encrypted(ada) {
             isAsked.signal()
             answer.wait()
             return "secret"
@@ -77,9 +81,7 @@ import Testing
         let trusted = try TrustedServer()
         let ada = try trusted.root.issue(.client("ada"))
         let answers = Mutex(["wrong", "secret"])
-        let identity = ClientIdentity(
-            certificatePEM: Data(ada.chainPEM.utf8), keyPEM: Data(try ada.privateKeyPEM(passphrase: "secret").utf8)
-        ) {
+        let identity = try encrypted(ada) {
             answers.withLock { $0.removeFirst() }
         }
         let policy = try trusted.policy()
@@ -103,63 +105,5 @@ import Testing
         policy.certificateAuthorities = .certificates([])
         #expect(trusted.load(policy)?.error?.code == .secureConnectionFailed)
         #expect(trusted.server.statistics.totalConnectionCount == 0)
-    }
-
-    @Test(
-        arguments: [
-            (["TLS_AES_128_GCM_SHA256"], TLSVersion.tls12, nil, "TLSv1.3 TLS_AES_128_GCM_SHA256"),
-            (["ECDHE-ECDSA-AES128-GCM-SHA256"], .tls12, nil, "TLSv1.2 ECDHE-ECDSA-AES128-GCM-SHA256"),
-            (
-                ["TLS_AES_128_GCM_SHA256", "ECDHE-ECDSA-AES256-GCM-SHA384"], .tls12, .tls12,
-                "TLSv1.2 ECDHE-ECDSA-AES256-GCM-SHA384"
-            ),
-            ([], .tls13, nil, "TLSv1.3 TLS_AES_256_GCM_SHA384"),
-            ([], .tls12, .tls12, "TLSv1.2 ECDHE-ECDSA-AES256-GCM-SHA384"),
-        ] as [([String], TLSVersion, TLSVersion?, String)])
-    func `versions and cipher suites are those that were chosen`(
-        suites: [String], minimum: TLSVersion, maximum: TLSVersion?, expected: String
-    ) throws {
-        let trusted = try TrustedServer()
-        let heard = trusted.load(try trusted.policy()) {
-            $0.cipherSuites = suites
-            $0.minimumTLSVersion = minimum
-            $0.maximumTLSVersion = maximum
-        }
-        #expect(heard?.text == "hello", "\(heard?.ends ?? [])")
-        let tls = trusted.server.requests.first?.tls
-        #expect("\(tls?.version ?? "") \(tls?.cipher ?? "")" == expected)
-    }
-
-    @Test(arguments: [
-        (["NO-SUCH-SUITE"], TLSConfigurationError.unknownCipherSuite("NO-SUCH-SUITE")),
-        (["TLS_AES_128_GCM_SHA256", "TLS_NO_SUCH"], .unknownCipherSuite("TLS_NO_SUCH")),
-        (["DEFAULT:@SECLEVEL=0"], .unknownCipherSuite("DEFAULT:@SECLEVEL=0")), (["ALL"], .unknownCipherSuite("ALL")),
-        ([""], .unknownCipherSuite("")), (["aNULL"], .unknownCipherSuite("aNULL")),
-    ])
-    func `a cipher suite that does not exist is an error`(suites: [String], expected: TLSConfigurationError) throws {
-        let trusted = try TrustedServer()
-        let heard = trusted.load(try trusted.policy()) { $0.cipherSuites = suites }
-        #expect(heard?.error?.code == .secureConnectionFailed)
-        #expect(heard?.configurationError == expected)
-    }
-
-    @Test func `versions that leave none are an error`() throws {
-        let trusted = try TrustedServer()
-        let heard = trusted.load(try trusted.policy()) {
-            $0.minimumTLSVersion = .tls13
-            $0.maximumTLSVersion = .tls12
-        }
-        #expect(heard?.configurationError == .noVersion)
-    }
-
-    @Test(arguments: [TestServer.TLS.Version.tls10, .tls11])
-    func `versions below 1_2 are never spoken`(version: TestServer.TLS.Version) throws {
-        let trusted = try TrustedServer {
-            $0.minimumVersion = version
-            $0.maximumVersion = version
-        }
-        let heard = trusted.load(TrustedServer.lax)
-        #expect(heard?.error?.code == .secureConnectionFailed, "\(heard?.ends ?? [])")
-        #expect(trusted.server.statistics.handshakeCount == 0)
     }
 }

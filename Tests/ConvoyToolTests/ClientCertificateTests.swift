@@ -1,0 +1,201 @@
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+/// Who the tool says that it is: `--cert` and `--key`, and the passphrase that is asked for.
+@Suite(.serialized) struct ClientCertificateTests: TrustSuite {
+    let ground: TrustGround
+
+    init() throws { ground = try TrustGround() }
+
+    @Test func `--cert presents a certificate: PEM in two files or one, and PKCS#12`() async throws {
+        let (server, ada) = try members()
+        try ada.write(to: files.url, name: "ada")
+        try files.write(ada.privateKeyPEM + ada.chainPEM, to: "both.pem")
+        try ada.pkcs12(passphrase: "").write(to: files.url.appendingPathComponent("ada.P12"))
+        let variants = [
+            ["--cert", path("ada.pem"), "--key", path("ada.key")], ["--cert", path("both.pem")],
+            ["--cert", path("ada.P12")],
+        ]
+        for variant in variants {
+            try expectFile(try await get(["-f", "--cacert", authority] + variant, url: server.url("/file")))
+            #expect(server.requests.last?.tls?.clientCertificateSubject == "CN=ada", "\(variant)")
+        }
+        #expect(server.requests.count == 3)
+    }
+
+    @Test func `a server that requires a certificate and gets none, or one that it does not know, says so`() async throws {
+        let (server, _) = try members()
+        expectRefusal(
+            try await get("--cacert", authority, url: server.url("/file")), "requires a certificate of the client",
+            at: server)
+        try TestCertificate.selfSigned(.client("eve")).write(to: files.url, name: "eve")
+        expectRefusal(
+            try await get(
+                "--cacert", authority, "--cert", path("eve.pem"), "--key", path("eve.key"), url: server.url("/file")),
+            "refuses the client's certificate", at: server)
+    }
+
+    @Test func `--cert and --key that cannot be used are usage errors, before anything is connected`() async throws {
+        let ada = try root.issue(.client("ada"))
+        try ada.write(to: files.url, name: "ada")
+        try root.issue(.client("bob")).write(to: files.url, name: "bob")
+        try files.write("hello", to: "text.p12")
+        let certificate = ["--cert", path("ada.pem")]
+        expectUsageError(
+            try await get(certificate + ["--key", path("bob.key")]),
+            "--cert: The private key is not that of the certificate")
+        expectUsageError(try await get(certificate), "There is no private key in \(path("ada.pem"))")
+        expectUsageError(try await get(certificate + ["--key", path("none.key")]), "\(path("none.key")) cannot be read")
+        expectUsageError(try await get("--cert", path("none.pem")), "\(path("none.pem")) cannot be read: No such file")
+        expectUsageError(try await get("--cert", path("text.p12")), "are not PKCS#12, are damaged")
+        expectUsageError(
+            try await get("--cert", path("text.p12"), "--key", path("ada.key")), "a PKCS#12 file has its own key")
+        expectUsageError(try await get("--key", path("ada.key")), "--key needs --cert; try 'convoy get --help'")
+    }
+
+    // MARK: Passphrases
+
+    /// Writes a key that is encrypted with "schön geheim", and the options for it.
+    private func encrypted(_ ada: TestCertificate) throws -> String {
+        try ada.write(to: files.url, name: "ada")
+        try files.write(ada.privateKeyPEM(passphrase: "schön geheim"), to: "ada.key")
+        return "--cacert \(authority) --cert \(path("ada.pem")) --key \(path("ada.key"))"
+    }
+
+    @Test func `a passphrase is asked for once, at the terminal, and not shown`() async throws {
+        let (server, ada) = try members()
+        let options = try encrypted(ada)
+        let terminal = try PseudoTerminal()
+        let other = server.url("/other").absoluteString
+        server.route("/other", .text("hello"))
+        let tool = try ToolProcess(
+            command: terminal.command("exec $convoy get \(options) \(server.url("/file")) \(other)"), in: scratch.url)
+        try await terminal.waitFor("Passphrase for \(path("ada.key")): ")
+        #expect(try !terminal.isEchoing)
+        // The terminal still lets a line be corrected.
+        try terminal.type("schön gx\u{7F}eheim\n")
+        let result = try await tool.finished()
+        #expect(result.status == 0, "\(result.errors)")
+        #expect(scratch.names == ["file", "other"])
+        #expect(server.requests.allSatisfy { $0.tls?.clientCertificateSubject == "CN=ada" })
+        #expect(try terminal.isEchoing)
+        #expect(terminal.text == "Passphrase for \(path("ada.key")): \r\n")
+        #expect(!(result.output + result.errors).contains("Passphrase"))
+    }
+
+    @Test func `a PKCS#12 file's passphrase is asked for, also while the manifest comes by standard input`() async throws {
+        let (server, ada) = try members()
+        try ada.pkcs12(passphrase: "secret").write(to: files.url.appendingPathComponent("ada.pfx"))
+        try files.write(#"{"requests": [{"id": "a", "url": "\#(server.url("/file"))", "output": "file"}]}"#, to: "m.json")
+        let terminal = try PseudoTerminal()
+        let command = "$convoy run --json --cacert \(authority) --cert \(path("ada.pfx")) - <\(path("m.json"))"
+        let tool = try ToolProcess(command: terminal.command(command), in: scratch.url)
+        try await terminal.waitFor("Passphrase for \(path("ada.pfx")): ")
+        try terminal.type("secret\n")
+        let result = try await tool.finished()
+        #expect(result.status == 0, "\(result.errors)")
+        #expect(try scratch.text("file") == "hello")
+        #expect(try result.objects().count == 1)
+    }
+
+    @Test func `a wrong passphrase is a usage error, and the terminal is restored`() async throws {
+        let (server, ada) = try members()
+        let options = try encrypted(ada)
+        for answer in ["wrong\n", "\n", "\u{4}"] {
+            let terminal = try PseudoTerminal()
+            let tool = try ToolProcess(
+                command: terminal.command("exec $convoy get \(options) \(server.url("/file"))"), in: scratch.url)
+            try await terminal.waitFor("Passphrase")
+            try terminal.type(answer)
+            let result = try await tool.finished()
+            #expect(result.status == 2)
+            #expect(
+                result.errors
+                    == "convoy: --cert: The key in \(path("ada.key")) is encrypted, and the passphrase is wrong or missing.\n"
+            )
+            #expect(try terminal.isEchoing)
+        }
+        #expect(server.statistics.totalConnectionCount == 0 && scratch.names.isEmpty)
+    }
+
+    @Test(arguments: [("\u{3}", SIGINT), ("\u{1C}", SIGQUIT)])
+    func `Ctrl-C at the question ends the program, and the terminal is restored`(
+        key: String, signal: Int32
+    ) async throws {
+        let options = try encrypted(root.issue(.client("ada")))
+        let terminal = try PseudoTerminal()
+        // The shell has the same terminal, and goes on.
+        let command = "ulimit -c 0; trap : INT QUIT; $convoy get \(options) \(server.url("/file")); echo status $?"
+        let tool = try ToolProcess(command: terminal.command(command), in: scratch.url)
+        try await terminal.waitFor("Passphrase")
+        try terminal.type("half\(key)")
+        let result = try await tool.finished()
+        #expect(result.outputLines.last == "status \(128 + signal)", "\(result.output) \(result.errors)")
+        #expect(try terminal.isEchoing)
+        #expect(!terminal.text.contains("half"))
+        #expect(server.statistics.totalConnectionCount == 0 && scratch.names.isEmpty)
+    }
+
+    @Test func `a SIGTERM at the question ends the program, and the terminal is restored`() async throws {
+        let options = try encrypted(root.issue(.client("ada")))
+        let terminal = try PseudoTerminal()
+        let kill = "( \(ToolProcess.shellWait(for: "[ -e \(path("go")) ]")); kill -TERM $$ ) &"
+        let command = "\(kill) exec $convoy get \(options) \(server.url("/file"))"
+        let tool = try ToolProcess(command: terminal.command(command), in: scratch.url)
+        try await terminal.waitFor("Passphrase")
+        #expect(try !terminal.isEchoing)
+        try files.write("", to: "go")
+        #expect(try await tool.finished().status != 0)
+        #expect(try terminal.isEchoing)
+    }
+
+    @Test func `Ctrl-Z at the question restores the terminal, and the question is asked again`() async throws {
+        let (server, ada) = try members()
+        let options = try encrypted(ada)
+        let terminal = try PseudoTerminal()
+        // bash stops and continues jobs only where its standard error is the terminal.
+        let command = """
+            exec 2>/dev/tty
+            set -m
+            $convoy get \(options) \(server.url("/file"))
+            echo STOPPED; \(ToolProcess.shellWait(for: "[ -e \(path("go")) ]")); fg >/dev/null; echo status $?
+            """
+        let tool = try ToolProcess(command: terminal.command(command), in: scratch.url)
+        try await terminal.waitFor("Passphrase")
+        try terminal.type("half\u{1A}")
+        try await tool.waitForOutput("STOPPED")
+        #expect(try terminal.isEchoing)
+        try files.write("", to: "go")
+        try await terminal.waitFor("Passphrase", times: 2)
+        #expect(try !terminal.isEchoing)
+        try terminal.type("schön geheim\n")
+        let result = try await tool.finished()
+        #expect(result.outputLines.last == "status 0", "\(result.output) \(result.errors)")
+        #expect(try scratch.text("file") == "hello")
+        #expect(try terminal.isEchoing)
+        #expect(!terminal.text.contains("half"))
+    }
+
+    @Test func `without a terminal nobody is asked, and that is a usage error`() async throws {
+        let (server, ada) = try members()
+        let options = try encrypted(ada)
+        let result = try await ToolProcess.run(
+            command: "exec setsid --wait $convoy get \(options) \(server.url("/file"))", in: scratch.url)
+        expectUsageError(result, "--cert: There is no passphrase for the key: there is no terminal to ask at")
+        #expect(server.statistics.totalConnectionCount == 0)
+    }
+
+    @Test func `nobody is asked for a passphrase in vain: other mistakes are found first`() async throws {
+        let options = try encrypted(root.issue(.client("ada")))
+        try files.write("{", to: "m.json")
+        for rest in [
+            "get \(options) ftp://x/", "get \(options) -j 0 \(server.url("/file"))", "run \(options) \(path("m.json"))",
+        ] {
+            let terminal = try PseudoTerminal()
+            let result = try await ToolProcess.run(command: terminal.command("exec $convoy \(rest)"), in: scratch.url)
+            #expect(result.status == 2 && terminal.text.isEmpty, "\(rest): \(terminal.text)")
+        }
+    }
+}
