@@ -22,6 +22,12 @@ public final class NetworkThread: Sendable {
         }
     }
 
+    /// For transfers that may block their thread: Negotiate asks a KDC, and waits for it.
+    package static let blocking = NetworkThread(poller: .best, mayBlock: true)
+
+    /// Whether what blocks the thread keeps only transfers waiting that do the same.
+    package let mayBlock: Bool
+
     private struct Start {
         /// Retained, once it exists, until this object is released.
         var engine: Engine?
@@ -45,8 +51,9 @@ public final class NetworkThread: Sendable {
     /// A separate thread with its own connections. It starts on first use, and ends when nothing refers to it any more.
     public convenience init() { self.init(poller: .best) }
 
-    package init(poller: PollerKind, stackSize: Int = 1 << 20) {
+    package init(poller: PollerKind, stackSize: Int = 1 << 20, mayBlock: Bool = false) {
         self.poller = poller
+        self.mayBlock = mayBlock
         self.stackSize = stackSize
     }
 

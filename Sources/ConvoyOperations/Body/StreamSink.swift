@@ -16,7 +16,8 @@ final class StreamSink {
 
     private let box: Box
     private let url: URL?
-    private let perform: @Sendable (@escaping @Sendable () -> Void) -> Void
+    /// Set while no try is under way.
+    var perform: @Sendable (@escaping @Sendable () -> Void) -> Void
     /// Whether the stream must be told that the response was accepted before it is closed.
     let commits: Bool
     /// How many bytes of the body have been written so far.

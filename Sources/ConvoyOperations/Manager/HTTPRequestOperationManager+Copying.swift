@@ -18,7 +18,10 @@ extension HTTPRequestOperationManager {
     public convenience init(copying manager: HTTPRequestOperationManager) {
         self.init(baseURL: manager.baseURL)
         let values = manager.settings.withLock { settings in
-            (settings.requestSerializer, settings.preparedHeader, settings.common, settings.threads, settings.operationQueue)
+            (
+                settings.requestSerializer, settings.preparedHeader, settings.common, settings.threads,
+                settings.operationQueue, settings.challengeHandler
+            )
         }
         let (decoder, encoder) = (manager.decoder.makeCopy(), manager.encoder.makeCopy())
         let queue = Self.emptyQueue(like: values.4)
@@ -27,6 +30,7 @@ extension HTTPRequestOperationManager {
                 (settings.requestSerializer, settings.preparedHeader, settings.common) = (values.0, values.1, values.2)
                 (settings.threads, settings.operationQueue) = (values.3, queue)
                 (settings.decoder, settings.encoder) = (decoder, encoder)
+                settings.challengeHandler = values.5
             }
             return (settings, settings.forgetShared())
         }

@@ -149,7 +149,7 @@ extension HTTPRequestOperationManager {
         guard let header, let common else { return nil }
         let request = PreparedRequest(
             address: basePrefix + path, method: "GET", header: header.header, timeoutInterval: header.timeoutInterval)
-        return HTTPRequestOperation(.prepared(request), settings: common)
+        return authenticating(HTTPRequestOperation(.prepared(request), settings: common))
     }
 
     /// Enqueues the operation that a call makes; one that cannot be made fails as one that the network refuses.

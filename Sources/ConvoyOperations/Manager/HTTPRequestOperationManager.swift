@@ -50,6 +50,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         var common = CommonSettings.Values()
         common.serializer = SerializerFacts(JSONResponseSerializer())
         common.addsUserAgent = false
+        common.credentialOrigin = self.baseURL.map { Origin($0) }
         common.baseHost = self.baseURL.flatMap { HostKey.of($0) }
         common.completionQueue = completionQueue
         common.configuration = configuration
@@ -163,13 +164,14 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     /// An operation for a request, with the manager's settings. Not enqueued. Override it to change all operations of a
     /// manager.
     open func makeOperation(request: URLRequest) -> HTTPRequestOperation {
-        HTTPRequestOperation(.foundation(request), settings: settings.withLock { $0.settingsOfNextOperation() })
+        authenticating(
+            HTTPRequestOperation(.foundation(request), settings: settings.withLock { $0.settingsOfNextOperation() }))
     }
 
     /// Adds operations to `operationQueue`, in this order.
     public final func enqueue(_ operations: [Operation]) {
         for case let operation as URLConnectionOperation in operations { operation.enterCompletionGroup() }
-        let queue = operationQueue
+        let queue = currentQueue
         for operation in operations { queue.addUnlessTaken(operation) }
     }
 
@@ -177,7 +179,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     @discardableResult
     public final func enqueue<Enqueued: Operation>(_ operation: Enqueued) -> Enqueued {
         (operation as? URLConnectionOperation)?.enterCompletionGroup()
-        operationQueue.addUnlessTaken(operation)
+        currentQueue.addUnlessTaken(operation)
         return operation
     }
 

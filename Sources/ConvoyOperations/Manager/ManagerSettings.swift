@@ -15,6 +15,7 @@ struct ManagerSettings {
     var threads = [NetworkThread.shared]
     var nextThread = 0
     var operationQueue: OperationQueue
+    var challengeHandler: URLConnectionOperation.AuthenticationChallengeHandler?
     var decoder = JSONDecoder()
     var encoder = JSONEncoder()
     /// How often a serializer has been set.

@@ -83,20 +83,6 @@ extension HTTPRequestOperationManager {
 
     // MARK: Properties
 
-    /// Whether credentials are looked up.
-    @available(*, unavailable, message: "There is no store of credentials yet.")
-    public final var shouldUseCredentialStorage: Bool {
-        get { false }
-        set {}
-    }
-
-    /// The credential for servers that ask.
-    @available(*, unavailable, message: "Not there yet. Basic: requestSerializer.setAuthorizationHeader(username:password:)")
-    public final var credential: URLCredential? {
-        get { nil }
-        set {}
-    }
-
     /// What knows whether there is a network.
     @available(*, unavailable, message: "Planned. retryPolicy retries what fails when the network is away.")
     public final var reachabilityManager: AFNetworkReachabilityManager {

@@ -48,20 +48,6 @@ extension URLConnectionOperation {
         set {}
     }
 
-    /// Whether credentials are looked up.
-    @available(*, unavailable, message: "There is no store of credentials yet.")
-    public final var shouldUseCredentialStorage: Bool {
-        get { false }
-        set {}
-    }
-
-    /// The credential for a server that asks.
-    @available(*, unavailable, message: "Not there yet. Basic: a serializer's setAuthorizationHeader(username:password:)")
-    public final var credential: URLCredential? {
-        get { nil }
-        set {}
-    }
-
     // MARK: Batches
 
     /// Makes a batch.

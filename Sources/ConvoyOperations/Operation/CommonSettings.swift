@@ -1,3 +1,4 @@
+import ConvoySecurity
 import ConvoySerialization
 import ConvoySupport
 import ConvoyTransport
@@ -28,6 +29,12 @@ final class CommonSettings: @unchecked Sendable {
         var responseStringEncoding: String.Encoding?
         /// Set if the body of a plainly acceptable response is left to the awaiting task.
         var awaitedValue: (any PlainJSONAcceptance)?
+        var credential: URLCredential?
+        var usesCredentialStore = true
+        var credentialStore = CredentialStore.shared
+        var authenticator: Authenticator?
+        /// Where the credential and the token go, if a manager has them for its base URL.
+        var credentialOrigin: Origin?
         /// The host of prepared requests: that of the manager's base URL.
         var baseHost: HostKey?
         var serializer = SerializerFacts(HTTPResponseSerializer())

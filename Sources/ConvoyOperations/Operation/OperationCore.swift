@@ -1,3 +1,4 @@
+import ConvoySecurity
 import ConvoySerialization
 import ConvoySupport
 import ConvoyTransport
@@ -58,11 +59,12 @@ struct OperationCore {
         var redirect: URLConnectionOperation.RedirectHandler?
         var retry: URLConnectionOperation.RetryHandler?
         var prepare: URLConnectionOperation.Preparation?
+        var challenge: URLConnectionOperation.AuthenticationChallengeHandler?
 
         var copy: RareHandlers {
             let copy = RareHandlers()
             (copy.download, copy.upload, copy.redirect) = (download, upload, redirect)
-            (copy.retry, copy.prepare) = (retry, prepare)
+            (copy.retry, copy.prepare, copy.challenge) = (retry, prepare, challenge)
             return copy
         }
     }
@@ -101,6 +103,42 @@ struct OperationCore {
             retry = record
             return record
         }
+    }
+
+    var authentication: AuthenticationWork?
+
+    var authenticationWork: AuthenticationWork {
+        mutating get {
+            if let authentication { return authentication }
+            let work = AuthenticationWork()
+            authentication = work
+            return work
+        }
+    }
+
+    /// Whether what a manager was given for its base URL may go where the request goes.
+    private var isForOwnOrigin: Bool {
+        guard let origin = common.values.credentialOrigin, case .foundation(let request) = request else { return true }
+        return request.url.map { Origin($0) == origin } ?? false
+    }
+
+    /// What sends a token with the request.
+    var authenticator: Authenticator? {
+        guard let authenticator = common.values.authenticator else { return nil }
+        return isForOwnOrigin ? authenticator : nil
+    }
+
+    /// Where credentials come from.
+    var credentialSource: CredentialSource {
+        var source = CredentialSource()
+        let values = common.values
+        if let credential = values.credential, isForOwnOrigin {
+            source.own = credential
+            source.ownServer = request.url.flatMap { AuthenticatingServer($0) }
+        }
+        source.store = values.usesCredentialStore ? values.credentialStore : nil
+        values.configuration.addProxyCredential(to: &source, for: request.url)
+        return source
     }
 
     // MARK: The delivery

@@ -130,6 +130,16 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     /// Forgets a try that does not begin after all.
     func abandonTry() { operation = nil }
 
+    /// Delivers the response of the last try, which was held back until somebody had answered.
+    func deliverHeldResponse(_ number: Lifecycle.TryNumber, of operation: URLConnectionOperation) {
+        self.operation = operation
+        self.number = number
+        succeed(isFinal: true)
+    }
+
+    /// Lets the next tries run over another transport.
+    func use(_ transport: any Transport) { stream?.perform = { transport.perform($0) } }
+
     /// Closes the stream and releases the operation, which has finished.
     func discard() {
         operation = nil
@@ -286,7 +296,8 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         connection.cancel()
     }
 
-    private func succeed() {
+    /// - Parameter isFinal: whether it was decided before that this response is the result.
+    private func succeed(isFinal: Bool = false) {
         if setAside == nil, let total, offset != total {
             return fail(
                 URLError(.networkConnectionLost, url: request?.url, "\(offset) of \(total) bytes have arrived."))
@@ -294,7 +305,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         guard let current = takeOperation() else { return }
         let head = setAside == nil ? self.head : current.operation.currentHead
         // Before the stream is closed: a retry continues with it.
-        if current.retriesInstead(of: head) { return }
+        if !isFinal, current.retriesInstead(of: head) { return }
         guard let stream else {
             return current.conclude(data: setAside?.data ?? memory.data, head: head, error: nil)
         }

@@ -39,13 +39,23 @@ extension URLConnectionOperation {
         case atOnce
         /// After a delay, in which it has no slot.
         case later
+        /// When somebody has answered, who is asked when the slot was given back.
+        case whenAnswered(@Sendable () -> Void)
 
         func event(after number: Lifecycle.TryNumber) -> Lifecycle.Event {
             switch self {
             case .atOnce: .workMustRepeat(number)
-            case .later: .workWillRetry(number)
+            case .later, .whenAnswered: .workWillRetry(number)
             }
         }
+    }
+
+    /// Ends a try, to be followed by another.
+    func proceed(to next: NextTry, after number: Lifecycle.TryNumber) {
+        guard case .whenAnswered(let ask) = next else { return handle(next.event(after: number)) }
+        core.withLock { $0.retryRecord.due = .max }
+        handle(next.event(after: number))
+        if !isFinished { ask() }
     }
 
     private var retryClock: any SchedulingClock { core.withLock { $0.common.values.clock } }
@@ -169,6 +179,8 @@ extension URLConnectionOperation {
         }
         let life = lifecycle.current.life
         guard life.isBackingOff, life.tryNumber == number else { return endRetryWait(after: number) }
+        // Somebody will answer.
+        guard due < .max else { return }
         retryClock.schedule(at: due) { [weak self] in self?.handle(.retryDue(number)) }
     }
 

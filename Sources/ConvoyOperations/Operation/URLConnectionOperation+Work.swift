@@ -1,3 +1,4 @@
+import ConvoySecurity
 import ConvoySerialization
 import ConvoyTransport
 import Foundation
@@ -56,12 +57,13 @@ extension URLConnectionOperation {
 
     private func beginWork(_ number: Lifecycle.TryNumber) {
         // `prepare` is taken out, so that it runs once however often the operation is paused.
-        let (isFirst, preset, policy, prepare, postsNotifications) = core.withLock { core in
+        let (isFirst, preset, policy, prepare, postsNotifications, isSettled) = core.withLock { core in
             core.workSlot.begin(number)
             defer { core.hasBegun = true }
             return (
                 !core.hasBegun, core.presetFailure, core.common.values.dependencyFailurePolicy,
-                core.rareHandlers?.prepare.take(), core.common.values.postsNotifications
+                core.rareHandlers?.prepare.take(), core.common.values.postsNotifications,
+                core.authentication?.outcome != nil
             )
         }
         if isFirst {
@@ -70,6 +72,7 @@ extension URLConnectionOperation {
             if postsNotifications { OperationNotifications.post(false, of: self) }
             if policy == .cancel, let cause = failureOfDependency() { cancel(because: cause) }
         }
+        if isSettled, endsBySettlement(number) { return }
         guard prepare != nil || preset != nil else { return connect(number) }
         if core.withLock({ $0.workSlot.endIfStopped(number) }) {
             if let prepare { self.prepare = prepare }
@@ -103,16 +106,22 @@ extension URLConnectionOperation {
     /// What a try needs, read under one lock.
     private struct TryWork {
         let transfer: OperationTransfer
-        let carrier: any Transport
-        let request: TransferRequest
-        let configuration: ConnectionConfiguration
+        var carrier: any Transport
+        var request: TransferRequest
+        var configuration: ConnectionConfiguration
         let memoryLimit: Int
+        let token: AccessToken?
     }
 
     /// Gives a try its connection, unless the try was stopped while preparing.
-    private func connect(_ number: Lifecycle.TryNumber) {
+    private func connect(_ number: Lifecycle.TryNumber, withToken hasToken: Bool = false) {
         let parses = serializesResponse
-        let work = core.withLock { core -> TryWork? in
+        var lacksToken = false
+        let prepared = core.withLock { core -> TryWork? in
+            if !hasToken, core.common.values.authenticator != nil {
+                lacksToken = true
+                return nil
+            }
             // Before anything is opened, so that a stopped try leaves the output unchanged.
             if core.workSlot.endIfStopped(number) { return nil }
             let carrier = core.openCarrier()
@@ -120,9 +129,20 @@ extension URLConnectionOperation {
             configuration.addsUserAgent = core.common.values.addsUserAgent
             return TryWork(
                 transfer: core.openTransfer(over: carrier), carrier: carrier, request: core.requestWithTimeout,
-                configuration: configuration, memoryLimit: core.memoryLimit(whenParsed: parses))
+                configuration: configuration, memoryLimit: core.memoryLimit(whenParsed: parses),
+                token: core.authentication?.token?.token)
         }
-        guard let work else { return handle(.workStopped(number)) }
+        if lacksToken {
+            if obtainToken(for: number) { connect(number, withToken: true) }
+            return
+        }
+        guard let prepared else { return handle(.workStopped(number)) }
+        let work: TryWork
+        do throws(AuthenticatorError) {
+            work = try authorized(prepared)
+        } catch {
+            return conclude(number, settledBy: error)
+        }
         if work.transfer.beginsAtOnce {
             let request = work.transfer.begin(number, of: self, sending: work.request, memoryLimit: work.memoryLimit)
             return connect(number, work, with: request)
@@ -134,6 +154,20 @@ extension URLConnectionOperation {
             case .failure(let error): conclude(number, data: nil, head: nil, error: error)
             }
         }
+    }
+
+    /// Lets a try say who the client is, where somebody has asked, or a token is to be sent.
+    private func authorized(_ prepared: TryWork) throws(AuthenticatorError) -> TryWork {
+        var work = prepared
+        if let token = work.token { work.request = try authorized(work.request, with: token) }
+        guard let record = authorizer(for: work.request) else { return work }
+        work.configuration.authorizer = AuthorizerReference(record)
+        if record.mayBlock(work.request, over: work.configuration), work.carrier is NetworkThread {
+            work.carrier = NetworkThread.blocking
+            work.transfer.use(work.carrier)
+            core.withLock { $0.carrier = NetworkThread.blocking }
+        }
+        return work
     }
 
     private func connect(_ number: Lifecycle.TryNumber, _ work: TryWork, with request: TransferRequest) {
@@ -191,8 +225,9 @@ extension URLConnectionOperation {
 
     /// Whether the request is retried after this response. If so, the try is concluded here.
     func retriesInstead(of head: ResponseHead?, _ number: Lifecycle.TryNumber) -> Bool {
-        guard let next = retry(after: nil, head: head) else { return false }
-        if core.withLock({ $0.workSlot.conclude(number) }) { handle(next.event(after: number)) }
+        let answering = head.flatMap { retryForAuthentication($0, number) }
+        guard let next = answering ?? retry(after: nil, head: head) else { return false }
+        if core.withLock({ $0.workSlot.conclude(number) }) { proceed(to: next, after: number) }
         return true
     }
 
@@ -262,11 +297,23 @@ extension URLConnectionOperation {
 
     private func conclude(_ number: Lifecycle.TryNumber, head: ResponseHead?, error: any Error) {
         guard core.withLock({ $0.workSlot.conclude(number) }) else { return }
-        if let next = retry(after: error, head: head) { return handle(next.event(after: number)) }
+        if let next = retryForTunnel(error, number) ?? retry(after: error, head: head) {
+            return proceed(to: next, after: number)
+        }
         let explained = explained(error)
         core.withLock { core in
             core.data = nil
             core.error = explained
+        }
+        handle(.workCompleted(number))
+    }
+
+    /// Ends a try whose error is final.
+    func conclude(_ number: Lifecycle.TryNumber, settledBy error: any Error) {
+        guard core.withLock({ $0.workSlot.conclude(number) }) else { return }
+        core.withLock { core in
+            core.data = nil
+            core.error = error
         }
         handle(.workCompleted(number))
     }

@@ -25,7 +25,9 @@ enum AwaitedOperations {
 
     private static func adopt(_ operation: ScheduledOperation) {
         // Another `RequestOperationQueue` may come first even now: then it has the operation, and this one ignores it.
-        if operation.claimForAwaiting() { queue.addOperation(operation) }
+        guard operation.claimForAwaiting() else { return }
+        // What refreshes a token must not wait for those that wait for the token.
+        (Authenticator.isRefreshing ? RequestOperationQueue() : queue).addOperation(operation)
     }
 }
 

@@ -39,6 +39,9 @@ public struct ConnectionConfiguration: Sendable, Hashable {
 
     package var uploadThrottle: UploadThrottle?
 
+    /// Says who the client is, to servers and proxies that ask for it.
+    package var authorizer: AuthorizerReference?
+
     /// Whether a request that has no `User-Agent` gets the standard one.
     package var addsUserAgent = false
 

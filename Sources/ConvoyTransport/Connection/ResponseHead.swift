@@ -78,6 +78,16 @@ public final class ResponseHead: Sendable {
         return value
     }
 
+    /// The values of all lines of a field, one for each line. Names are case-insensitive.
+    package func values(of name: String) -> [String] {
+        var values: [String] = []
+        let wanted = Array(name.utf8)
+        forEachField { field, content in
+            if ASCII.equalIgnoringCase(field, wanted) { values.append(ASCII.text(content)) }
+        }
+        return values
+    }
+
     /// All header fields in the order received, one entry per line.
     public var fields: [(name: String, value: String)] {
         var fields: [(name: String, value: String)] = []

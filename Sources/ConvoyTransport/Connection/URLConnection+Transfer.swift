@@ -50,7 +50,7 @@ extension URLConnection: EasyHandleOwner {
             pendingFailure = error
             return false
         }
-        if response.statusCode == 417, requestHeader?.setsExpect == true {
+        if negotiates || response.statusCode == 417 && requestHeader?.setsExpect == true {
             // libcurl may be about to send the request again.
             heldHead = response
             return !isCancelled
@@ -144,6 +144,10 @@ extension URLConnection: EasyHandleOwner {
 
     func easyHandleMaySendAgain(_ handle: EasyHandle) -> Bool {
         if head.isWhole {
+            if negotiates {
+                forgetResponse()
+                return true
+            }
             // After a 417 libcurl sends the same request again, with the user's `Expect` header as before.
             dropsExpectation = heldHead != nil
             return false
@@ -235,9 +239,7 @@ extension URLConnection: EasyHandleOwner {
         if !head.hasBegun, let error = handshakeError(handle) { return error }
         let proxyStatus = handle.long(CURLINFO_HTTP_CONNECTCODE)
         if proxyStatus >= 300 {
-            return failure(
-                proxyStatus == 407 ? .userAuthenticationRequired : .cannotConnectToHost,
-                "The proxy refused to connect to the server: it answered with the status \(proxyStatus).")
+            return tunnelFailure(status: proxyStatus)
         }
         if head.hasBegun, !head.isWhole, code == CURLE_OUT_OF_MEMORY || code.rawValue == Self.curlTooLarge {
             return failure(.badServerResponse, "A field of the response's header is larger than libcurl allows (100 KB).")

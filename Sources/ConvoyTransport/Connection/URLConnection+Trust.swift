@@ -49,16 +49,10 @@ extension URLConnection {
         TLSHandshake(context: tls, host: currentRequest.address.flatMap(Self.host), isWithProxy: isWithProxy)
     }
 
-    /// The host of a URL, as libcurl reads it, which connects to it.
+    /// The host of a URL, as libcurl reads it, which connects to it; nil for what is no URL.
     private static func host(of address: String) -> String? {
-        guard let parts = curl_url() else { return nil }
-        defer { curl_url_cleanup(parts) }
-        var host: UnsafeMutablePointer<CChar>?
-        guard curl_url_set(parts, CURLUPART_URL, address, 0) == CURLUE_OK,
-            curl_url_get(parts, CURLUPART_HOST, &host, 0) == CURLUE_OK, let host
-        else { return nil }
-        defer { curl_free(host) }
-        return String(cString: host)
+        let host = RequestTarget(address).host
+        return host.isEmpty ? nil : host
     }
 
     /// The error of a handshake that failed; nil if libcurl's own result says all.

@@ -74,6 +74,10 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     @exclusivity(unchecked) var earlierShortages = 0
     @exclusivity(unchecked) var waitsSince: MonotonicTime = 0
     @exclusivity(unchecked) var times = TransferTimes()
+    /// The head of the proxy's answer to CONNECT.
+    @exclusivity(unchecked) var tunnelAnswer = TunnelAnswer()
+    /// Whether libcurl authenticates the connection, in several messages.
+    @exclusivity(unchecked) var negotiates = false
     /// Whether TLS is spoken with a proxy, for a URL without TLS.
     @exclusivity(unchecked) var speaksTLSWithProxy = false
 
@@ -160,7 +164,9 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         // For http too: there may be a proxy that speaks TLS.
         let tls = followedRedirects == 0 ? configuration.tls.context : tlsContext(for: request)
         guard try mayBegin(request, address, tls, isSecure: isSecure) else { return }
-        let header = try multi.header(of: request, addingUserAgent: configuration.addsUserAgent)
+        var options = EasyHandle.Options()
+        let header = try authorize(
+            multi.header(of: request, addingUserAgent: configuration.addsUserAgent), of: request, address, &options)
         guard let handle = self.handle ?? multi.takeHandle(), handle.renew() else {
             throw URLError(.cannotLoadFromNetwork, url: request.url, "There is no memory for a transfer.")
         }
@@ -181,7 +187,6 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         isHeldBack = false
         isStarved = false
 
-        var options = EasyHandle.Options()
         options.method = request.method
         if let body { options.body = .upload(length: body.length) }
         options.usesHTTP2 = configuration.usesHTTP2
@@ -204,6 +209,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     /// Prepares for the response to another request, or to the same one when it is sent again.
     func forgetResponse() {
         head.reset()
+        tunnelAnswer = TunnelAnswer()
         heldHead = nil
         dropsExpectation = false
         decoder = nil

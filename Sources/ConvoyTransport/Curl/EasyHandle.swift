@@ -31,6 +31,8 @@ final class EasyHandle {
         var receiveBufferSize = 0
         /// After how many idle seconds a connection is closed, and not used again.
         var idleConnectionAge = 118
+        /// Whom libcurl authenticates, with messages that belong to a connection.
+        var negotiation: Negotiation?
     }
 
     @exclusivity(unchecked) private(set) var easy: UnsafeMutableRawPointer
@@ -50,7 +52,7 @@ final class EasyHandle {
     /// that over the life of a handle, and fails transfers after five), or keeps bytes that were not taken.
     ///
     /// For `hasHeard` see ``FoldedLineGuard``.
-    var isWornOut: Bool { wasRefused || sendCount > 1 || holdsBytes || hasHeard && FoldedLineGuard.need == .newHandle }
+    var isWornOut: Bool { wasRefused || applied.negotiation != nil || sendCount > 1 || holdsBytes || hasHeard && FoldedLineGuard.need == .newHandle }
     @exclusivity(unchecked) private var wasRefused = false
     /// Whether any line of a response has come.
     @exclusivity(unchecked) private var hasHeard = false
@@ -180,6 +182,11 @@ final class EasyHandle {
     /// Passes on a line of the head. False aborts the transfer.
     private func take(_ line: UnsafeMutableRawBufferPointer) -> Bool {
         hasHeard = true
+        // A proxy's answer to CONNECT, before the request is sent, is not the response.
+        if sendCount == 0, applied.mayTunnel {
+            owner?.easyHandle(self, didReceiveTunnelLine: UnsafeRawBufferPointer(line))
+            return true
+        }
         if FoldedLineGuard.need == .hidingOfLine { folding.pass(line, easy) }
         return owner?.easyHandle(self, didReceiveHeaderLine: UnsafeRawBufferPointer(line)) ?? false
     }
@@ -248,8 +255,6 @@ final class EasyHandle {
     /// Sets the options that a transfer through a proxy tunnel needs.
     private func setTunnelOptions() {
         let context = Unmanaged.passUnretained(self).toOpaque()
-        // A proxy's answer to CONNECT is not the response, and is only for libcurl.
-        convoy_easy_set_long(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
         convoy_easy_set_pointer(easy, CURLOPT_XFERINFODATA, context)
         convoy_easy_set_progress_callback(easy) { context, _, _, _, _ in
             guard let handle = EasyHandle.from(context), handle.sendCount == 0 else { return 0 }
@@ -360,6 +365,7 @@ final class EasyHandle {
             // Prefer waiting for a connection that can be multiplexed to opening a new one.
             try check(convoy_easy_set_long(easy, CURLOPT_PIPEWAIT, options.isSecure && options.usesHTTP2 ? 1 : 0))
         }
+        if options.negotiation != before.negotiation { try options.negotiation?.apply(check, to: easy) }
         var options = options
         if options.receiveBufferSize != before.receiveBufferSize,
             convoy_easy_set_long(easy, CURLOPT_BUFFERSIZE, options.receiveBufferSize) != CURLE_OK

@@ -17,6 +17,10 @@ package final class RequestHeader: @unchecked Sendable {
         var forbidsReuse = false
         /// Whether the standard `User-Agent` is sent, unless the fields have one.
         var addsUserAgent = false
+        /// Sent as `Authorization`, in place of what the fields have.
+        var authorization: String?
+        /// The same for the proxy.
+        var proxyAuthorization: String?
     }
 
     let source: Source
@@ -37,6 +41,14 @@ package final class RequestHeader: @unchecked Sendable {
     /// - Throws: `URLError.badURL` for a name or a value that HTTP does not allow.
     package convenience init(fields: [String: String]) throws(URLError) {
         try self.init(Source(fields: fields), url: nil)
+    }
+
+    /// The same header with an authorization of the library's own.
+    func adding(authorization: String?, proxyAuthorization: String?, url: URL?) throws(URLError) -> RequestHeader {
+        var source = source
+        source.authorization = authorization
+        source.proxyAuthorization = proxyAuthorization
+        return try RequestHeader(source, url: url)
     }
 
     /// - Parameter url: the request's, for errors.
@@ -63,8 +75,10 @@ package final class RequestHeader: @unchecked Sendable {
                 continue
             case .transferEncoding: continue
             case .proxyAuthorization:
-                try Self.append(Self.line(name, value), to: &proxyLines)
+                if source.proxyAuthorization == nil { try Self.append(Self.line(name, value), to: &proxyLines) }
                 continue
+            case .authorization:
+                if source.authorization != nil { continue }
             case .range: asksForRange = true
             case .acceptEncoding: setsAcceptEncoding = true
             case .expect: setsExpect = true
@@ -73,6 +87,10 @@ package final class RequestHeader: @unchecked Sendable {
             case nil: break
             }
             try Self.append(Self.line(name, value), to: &lines)
+        }
+        if let value = source.authorization { try Self.append("Authorization: \(value)", to: &lines) }
+        if let value = source.proxyAuthorization {
+            try Self.append("Proxy-Authorization: \(value)", to: &proxyLines)
         }
         // libcurl would wait a second for a 100 that many servers never send.
         if source.hasBody, !setsExpect { try Self.append("Expect:", to: &lines) }
@@ -108,12 +126,13 @@ package final class RequestHeader: @unchecked Sendable {
     /// The fields that matter here. Most names can be told apart by length alone.
     private enum KnownField {
         case contentLength, transferEncoding, proxyAuthorization, range, acceptEncoding, expect, cacheControl
-        case userAgent
+        case userAgent, authorization
 
         init?(_ name: String) {
             func isName(_ other: String) -> Bool { ASCII.equalIgnoringCase(name.utf8, other.utf8) }
             switch name.utf8.count {
             case 14 where isName("content-length"): self = .contentLength
+            case 13 where isName("authorization"): self = .authorization
             case 17 where isName("transfer-encoding"): self = .transferEncoding
             case 19 where isName("proxy-authorization"): self = .proxyAuthorization
             case 5 where isName("range"): self = .range

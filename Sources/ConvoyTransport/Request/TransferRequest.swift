@@ -49,6 +49,23 @@ package enum TransferRequest: Sendable {
         }
     }
 
+    /// The same request with an `Authorization`, in place of its own.
+    package func with(authorization value: String) -> TransferRequest {
+        switch self {
+        case .foundation(var request):
+            request.setValue(value, forHTTPHeaderField: "Authorization")
+            return .foundation(request)
+        case .prepared(let request):
+            guard let header = try? request.header.adding(authorization: value, proxyAuthorization: nil, url: nil) else {
+                return self
+            }
+            return .prepared(
+                PreparedRequest(
+                    address: request.address, method: request.method, header: header,
+                    timeoutInterval: request.timeoutInterval))
+        }
+    }
+
     package var bodyStream: InputStream? {
         guard case .foundation(let request) = self else { return nil }
         return request.httpBodyStream

@@ -1,0 +1,168 @@
+import ConvoySecurity
+import ConvoySupport
+import Foundation
+
+/// Sends a token with each request, and has it refreshed when it ends or is refused, once for all operations that need
+/// it.
+///
+/// ```swift
+/// let authenticator = Authenticator { old in
+///     let answer: Session = try await api.post("token", parameters: ["refresh_token": old?.refreshToken])
+///     return AccessToken(answer.token, expiresIn: answer.seconds, refreshToken: answer.refreshToken)
+/// }
+/// api.authenticator = authenticator
+/// ```
+///
+/// However many operations meet a 401, there is one refresh. They wait for it without a slot of their queue, and are sent
+/// again with the new token; one that was sent with an older token than the present one is sent again at once. A refresh
+/// that fails fails all that wait for it, with its reason. Cancelling an operation leaves the refresh to the others.
+/// A response of 401 to a token that is new stands as the response.
+///
+/// The token goes only to the origin (scheme, host and port) of the operation's own request, not with redirects to others;
+/// the operations of a manager with a base URL get it only for the origin of that URL. It takes the place of an
+/// `Authorization` that the request has.
+///
+/// All members can be used from any thread.
+public final class Authenticator: Sendable {
+    /// Gets a new token, in place of the present one, which is nil where there was none. It runs in a task of its own.
+    ///
+    /// Operations that are made in it, or in tasks that it makes, are not authenticated, and run outside every limit and
+    /// gate of a manager's queue, which may be full of operations that wait for this. (Not in a detached task.)
+    public typealias Refresh = @Sendable (_ present: AccessToken?) async throws -> AccessToken
+
+    private struct State {
+        var token: TokenState
+        var waiters: [Int: Waiter] = [:]
+        var nextWaiter = 0
+
+        /// In the order in which they came.
+        mutating func takeWaiters() -> [Waiter] {
+            defer { waiters = [:] }
+            return waiters.sorted { $0.key < $1.key }.map(\.value)
+        }
+    }
+
+    typealias Waiter = @Sendable (Result<Grant, any Error>) -> Void
+
+    /// A token to send.
+    struct Grant: Sendable {
+        let token: AccessToken
+        let generation: Int
+    }
+
+    /// What an operation is to do.
+    enum Step {
+        case use(Grant)
+        /// Wait for the refresh.
+        case wait
+        case fail(any Error)
+    }
+
+    private let state: Locked<State>
+    private let refresh: Refresh
+
+    /// Whether the present task refreshes a token.
+    @TaskLocal static var isRefreshing = false
+
+    /// - Parameters:
+    ///   - token: the one to begin with; nil if the first request is to get one.
+    ///   - leeway: how many seconds before its end a token is refreshed; at most half of its life.
+    ///   - limit: how many refreshes there may be in `window`. Operations that would need more fail with
+    ///     `AuthenticatorError.tooManyRefreshes`.
+    ///   - window: in seconds.
+    ///   - refresh: gets a new token.
+    public init(
+        token: AccessToken? = nil, leeway: TimeInterval = 30, limit: Int = 5, window: TimeInterval = 30,
+        refresh: @escaping Refresh
+    ) {
+        var state = TokenState(token, at: Date(), leeway: leeway)
+        state.limit = limit
+        state.window = window
+        self.state = Locked(State(token: state))
+        self.refresh = refresh
+    }
+
+    /// The present token. Setting it, after a login for instance, lets all go on that wait; with nil the next request
+    /// has a new one fetched.
+    public var token: AccessToken? {
+        get { state.withLock { $0.token.token } }
+        set {
+            let (waiters, grant) = state.withLock { state -> ([Waiter], Grant?) in
+                state.token.set(newValue, at: Date())
+                guard let newValue else { return ([], nil) }
+                return (state.takeWaiters(), Grant(token: newValue, generation: state.token.generation))
+            }
+            if let grant { for waiter in waiters { waiter(.success(grant)) } }
+            // Those that wait for a token that was taken away need another refresh.
+            if newValue == nil, state.withLock({ !$0.waiters.isEmpty }) { restart() }
+        }
+    }
+
+    // MARK: For operations
+
+    /// What a request is sent with. If it has to wait, `waiter` is called when the refresh has ended, on any thread;
+    /// that may be before this returns.
+    func next(_ waiter: @escaping Waiter) -> Step { take(waiter) { $0.next($1, Date()) } }
+
+    /// What to do about a 401 to a token.
+    func refused(_ grant: Grant, _ waiter: @escaping Waiter) -> Step {
+        take(waiter) { $0.refused(grant.generation, $1) }
+    }
+
+    /// The same where the operation has asked for a refresh before: nil if there has been none since.
+    func stepIfSuperseded(_ grant: Grant, _ waiter: @escaping Waiter) -> Step? {
+        guard state.withLock({ $0.token.isNewer(than: grant.generation) }) else { return nil }
+        return refused(grant, waiter)
+    }
+
+    private func take(_ waiter: Waiter?, _ event: (inout TokenState, TimeInterval) -> TokenState.Step) -> Step {
+        let now = Double(MonotonicClock().now) / 1e9
+        let step = state.withLock { state in
+            let step = event(&state.token, now)
+            if case .wait = step, let waiter {
+                state.waiters[state.nextWaiter] = waiter
+                state.nextWaiter += 1
+            }
+            return step
+        }
+        switch step {
+        case .use(let token, let generation): return .use(Grant(token: token, generation: generation))
+        case .fail(let error): return .fail(error)
+        case .wait(let number):
+            if let number { begin(number) }
+            return .wait
+        }
+    }
+
+    // MARK: The refresh
+
+    private func begin(_ number: Int) {
+        let present = state.withLock { $0.token.token }
+        Task { [self] in
+            let result: Result<AccessToken, any Error>
+            do {
+                let token = try await Self.$isRefreshing.withValue(true) { try await refresh(present) }
+                let isUsable = BearerAuthorization.value(token: token.value) != nil
+                result = isUsable ? .success(token) : .failure(AuthenticatorError.unusableToken)
+            } catch {
+                result = .failure(AuthenticatorError.refreshFailed(reason: error))
+            }
+            end(number, result)
+        }
+    }
+
+    private func end(_ number: Int, _ result: Result<AccessToken, any Error>) {
+        let (waiters, outcome) = state.withLock { state -> ([Waiter], Result<Grant, any Error>) in
+            guard state.token.end(number, result, at: Date()) else { return ([], .failure(AuthenticatorError.unusableToken)) }
+            let generation = state.token.generation
+            return (state.takeWaiters(), result.map { Grant(token: $0, generation: generation) })
+        }
+        for waiter in waiters { waiter(outcome) }
+    }
+
+    /// Begins another refresh for those that wait.
+    private func restart() {
+        guard case .fail(let error) = take(nil, { $0.next($1, Date()) }) else { return }
+        for waiter in state.withLock({ $0.takeWaiters() }) { waiter(.failure(error)) }
+    }
+}

@@ -1,0 +1,151 @@
+import ConvoySecurity
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// Challenges of servers and proxies, and their answers.
+extension URLConnectionOperation {
+    /// What authorizes the requests of a try; nil where nobody has asked for anything, which costs next to nothing.
+    func authorizer(for request: TransferRequest) -> AuthenticationRecord? {
+        if let record = core.withLock({ $0.authentication?.record }) { return record }
+        guard !AuthorizationMemory.shared.isEmpty else { return nil }
+        return authenticationRecord
+    }
+
+    /// Made when somebody asks, or has asked others before.
+    private var authenticationRecord: AuthenticationRecord {
+        let source = core.withLock { $0.credentialSource }
+        return core.withLock { core in
+            let work = core.authenticationWork
+            let record = work.record ?? AuthenticationRecord(source)
+            work.record = record
+            return record
+        }
+    }
+
+    /// Whether a response makes the operation send its request again, with an answer to what is asked for; nil if it is
+    /// the response.
+    func retryForAuthentication(_ head: ResponseHead, _ number: Lifecycle.TryNumber) -> NextTry? {
+        if let next = retryForToken(head, number) { return next }
+        let isProxy = head.statusCode == 407
+        guard head.statusCode == 401 || isProxy else {
+            noteAuthenticationSuccess(head)
+            return nil
+        }
+        guard let server = isProxy ? proxyServer(for: head.url) : AuthenticatingServer(head.url) else { return nil }
+        let fields = head.values(of: isProxy ? "Proxy-Authenticate" : "WWW-Authenticate")
+        let record = authenticationRecord
+        record.noteSuccess(except: server, at: nil, info: [])
+        return answer(record.evaluate(fields, of: server), head, or: .heldResponse, number)
+    }
+
+    /// The same for a tunnel that a proxy has refused.
+    func retryForTunnel(_ error: any Error, _ number: Lifecycle.TryNumber) -> NextTry? {
+        guard let error = error as? URLError, let fields = error.userInfo[URLError.proxyChallengesKey] as? [String],
+            let url = error.userInfo[NSURLErrorFailingURLErrorKey] as? URL, let server = proxyServer(for: url)
+        else { return nil }
+        return answer(authenticationRecord.evaluate(fields, of: server), nil, or: .failure(error), number)
+    }
+
+    private func noteAuthenticationSuccess(_ head: ResponseHead) {
+        guard let record = core.withLock({ $0.authentication?.record }) else { return }
+        record.noteSuccess(
+            except: nil, at: AuthenticatingServer(head.url), info: head.values(of: "Authentication-Info"))
+    }
+
+    private func proxyServer(for url: URL) -> AuthenticatingServer? {
+        connectionConfiguration.proxyServer(for: url)
+    }
+
+    // MARK: Answers
+
+    private func answer(
+        _ verdict: AuthenticationVerdict, _ head: ResponseHead?, or otherwise: AuthenticationWork.Outcome,
+        _ number: Lifecycle.TryNumber
+    ) -> NextTry? {
+        switch verdict {
+        case .none: return nil
+        case .sendAgain: return .atOnce
+        case .ask(let questions):
+            if let handler = authenticationChallengeHandler {
+                return .whenAnswered { [self] in ask(questions[...], head, handler, or: otherwise, number) }
+            }
+            return answerByDefault(questions[...]) ? .atOnce : nil
+        }
+    }
+
+    /// Answers with a known credential, if no credential has been refused.
+    private func answerByDefault(_ questions: ArraySlice<AuthenticationQuestion>) -> Bool {
+        guard questions.allSatisfy({ $0.previousFailureCount == 0 }),
+            let question = questions.first(where: { $0.proposedCredential != nil }),
+            let credential = question.proposedCredential
+        else { return false }
+        return authenticationRecord.answer(question, with: credential, keeps: false)
+    }
+
+    /// Asks the handler about the first of what may be answered.
+    private func ask(
+        _ questions: ArraySlice<AuthenticationQuestion>, _ head: ResponseHead?,
+        _ handler: @escaping AuthenticationChallengeHandler, or otherwise: AuthenticationWork.Outcome,
+        _ number: Lifecycle.TryNumber
+    ) {
+        guard let question = questions.first else { return settle(otherwise, number) }
+        let answer = AuthenticationAnswer { [self] disposition in
+            switch disposition {
+            case .useCredential(let credential):
+                accept(authenticationRecord.answer(question, with: credential, keeps: true), number)
+            case .useToken(let token): accept(authenticationRecord.answer(question, withToken: token), number)
+            case .performDefaultHandling:
+                if answerByDefault(questions) { handle(.retryDue(number)) } else { settle(otherwise, number) }
+            case .cancel:
+                let error = URLError(
+                    .userCancelledAuthentication, url: request.url, "The challenge was answered with a cancellation.")
+                settle(.failure(error), number)
+            case .rejectProtectionSpace:
+                authenticationRecord.reject(question)
+                ask(questions.dropFirst(), head, handler, or: otherwise, number)
+            }
+        }
+        let challenge = AuthenticationChallenge(
+            protectionSpace: question.space, proposedCredential: question.proposedCredential,
+            previousFailureCount: question.previousFailureCount, failureResponse: head?.urlResponse)
+        (completionQueue ?? OperationQueues.processing).async { [self] in
+            // It may have been cancelled meanwhile; its handlers are released then.
+            guard !isFinished else { return }
+            handler(self, challenge) { answer.give($0) }
+        }
+    }
+
+    private func accept(_ canBeSent: Bool, _ number: Lifecycle.TryNumber) {
+        guard !canBeSent else { return handle(.retryDue(number)) }
+        let error = URLError(
+            .userAuthenticationRequired, url: request.url,
+            "The answer to the challenge cannot be sent: it does not suit the method, or has characters that the method forbids."
+        )
+        settle(.failure(error), number)
+    }
+
+    /// Lets the next try end with an outcome in place of sending the request.
+    private func settle(_ outcome: AuthenticationWork.Outcome, _ number: Lifecycle.TryNumber) {
+        core.withLock { $0.authenticationWork.outcome = (number, outcome) }
+        handle(.retryDue(number))
+    }
+
+    /// Ends a try whose outcome was settled before it. True if it did.
+    func endsBySettlement(_ number: Lifecycle.TryNumber) -> Bool {
+        let (outcome, transfer, carrier) = core.withLock { core -> (AuthenticationWork.Outcome?, OperationTransfer?, (any Transport)?) in
+            guard let (earlier, outcome) = core.authentication?.outcome.take(), earlier &+ 1 == number else {
+                return (nil, nil, nil)
+            }
+            return (outcome, core.transfer, core.carrier)
+        }
+        switch outcome {
+        case .failure(let error): conclude(number, settledBy: error)
+        case .heldResponse:
+            guard let transfer, let carrier else { return false }
+            carrier.perform { [self] in transfer.deliverHeldResponse(number, of: self) }
+        case nil: return false
+        }
+        return true
+    }
+}

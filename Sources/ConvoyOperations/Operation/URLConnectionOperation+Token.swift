@@ -1,0 +1,82 @@
+import ConvoySecurity
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// The token of an `Authenticator`: waiting for it, sending it, and what a 401 to it means.
+extension URLConnectionOperation {
+    /// How often in all a request is sent again because there is a newer token.
+    private static let mostTokenRetries = 3
+
+    /// Gets the token for a try that begins. False if the try has ended: it waits for the refresh, or fails.
+    func obtainToken(for number: Lifecycle.TryNumber) -> Bool {
+        guard let authenticator = core.withLock({ $0.authenticator }) else { return true }
+        let rendezvous = Rendezvous()
+        switch authenticator.next(waiter(number, rendezvous)) {
+        case .use(let grant):
+            core.withLock { $0.authenticationWork.token = grant }
+            return true
+        case .wait:
+            // A stop that came first has ended the try.
+            guard core.withLock({ $0.workSlot.conclude(number) }) else { return false }
+            proceed(to: .whenAnswered { [self] in meet(rendezvous, number) }, after: number)
+            return false
+        case .fail(let error):
+            conclude(number, settledBy: error)
+            return false
+        }
+    }
+
+    /// The request with the token.
+    func authorized(_ request: TransferRequest, with token: AccessToken) throws(AuthenticatorError) -> TransferRequest {
+        guard let value = BearerAuthorization.value(token: token.value) else { throw .unusableToken }
+        return request.with(authorization: value)
+    }
+
+    /// What a response to a token means for the try: nil if it is the response.
+    func retryForToken(_ head: ResponseHead, _ number: Lifecycle.TryNumber) -> NextTry? {
+        guard head.statusCode == 401 else { return nil }
+        let (authenticator, work, grant, url) = core.withLock {
+            ($0.authenticator, $0.authentication, $0.authentication?.token, $0.request.url)
+        }
+        guard let authenticator, let work, let grant, let url, Origin(head.url) == Origin(url),
+            core.withLock({ _ in work.tokenRetries < Self.mostTokenRetries })
+        else { return nil }
+        let hasAsked = core.withLock { _ in work.hasAskedForRefresh }
+        let rendezvous = Rendezvous()
+        let waiter = waiter(number, rendezvous)
+        let step: Authenticator.Step? =
+            hasAsked ? authenticator.stepIfSuperseded(grant, waiter) : authenticator.refused(grant, waiter)
+        switch step {
+        case .use:
+            core.withLock { _ in work.tokenRetries += 1 }
+            return .atOnce
+        case .wait:
+            core.withLock { _ in
+                work.tokenRetries += 1
+                work.hasAskedForRefresh = true
+            }
+            return .whenAnswered { [self] in meet(rendezvous, number) }
+        case .fail(let error):
+            core.withLock { _ in work.outcome = (number, .failure(error)) }
+            return .atOnce
+        case nil: return nil
+        }
+    }
+
+    /// Called when the refresh has ended.
+    private func waiter(_ number: Lifecycle.TryNumber, _ rendezvous: Rendezvous) -> Authenticator.Waiter {
+        { [weak self] result in
+            guard let self else { return }
+            if case .failure(let error) = result {
+                self.core.withLock { $0.authenticationWork.outcome = (number, .failure(error)) }
+            }
+            self.meet(rendezvous, number)
+        }
+    }
+
+    /// The refresh has ended, or the operation has begun to wait for it. It goes on when both have happened.
+    private func meet(_ rendezvous: Rendezvous, _ number: Lifecycle.TryNumber) {
+        if rendezvous.arrive() { handle(.retryDue(number)) }
+    }
+}

@@ -1,0 +1,37 @@
+import Foundation
+
+/// A server, or a proxy, that may ask who the client is.
+package struct AuthenticatingServer: Sendable, Hashable {
+    /// `http` or `https`: what is spoken with it.
+    package let scheme: String
+    /// In lower case, without a dot at the end.
+    package let host: String
+    package let port: Int
+    package let isProxy: Bool
+
+    package init(scheme: String, host: String, port: Int, isProxy: Bool = false) {
+        self.scheme = scheme.lowercased()
+        self.host = ProtectionSpace.normalized(host: host)
+        self.port = port
+        self.isProxy = isProxy
+    }
+
+    /// The origin of a URL; nil without a host.
+    package init?(_ url: URL) {
+        guard let scheme = url.scheme?.lowercased(), let host = url.host, !host.isEmpty else { return nil }
+        self.init(scheme: scheme, host: host, port: url.port ?? (scheme == "https" ? 443 : 80))
+    }
+
+    /// One of its protection spaces.
+    package func space(realm: String?, method: AuthenticationMethod) -> ProtectionSpace {
+        ProtectionSpace(host: host, port: port, scheme: scheme, realm: realm, method: method, isProxy: isProxy)
+    }
+
+    /// Whether a credential for another server may be used here: for the same one, or where the other was asked over
+    /// plain text and this is its counterpart over TLS, at the standard ports.
+    package func mayUseCredential(of other: AuthenticatingServer) -> Bool {
+        if self == other { return true }
+        return host == other.host && !isProxy && !other.isProxy && scheme == "https" && port == 443
+            && other.scheme == "http" && other.port == 80
+    }
+}

@@ -1,0 +1,72 @@
+import CCurl
+import ConvoySecurity
+import Foundation
+import FoundationNetworking
+
+/// Who the client is, said to servers and proxies that ask for it.
+extension URLConnection {
+    /// The header of a request, with what the authorizer adds to it: for the server of this request, and for the proxy
+    /// of this transfer. So neither sees what is meant for the other, nor another origin what was meant for the first.
+    func authorize(
+        _ header: RequestHeader, of request: TransferRequest, _ address: String, _ options: inout EasyHandle.Options
+    ) throws(URLError) -> RequestHeader {
+        negotiates = false
+        guard let authorizer = configuration.authorizer?.authorizer, let url = request.url,
+            let server = AuthenticatingServer(url)
+        else { return header }
+        _ = Negotiation.announcement
+        let body = request.bodyStream == nil ? request.body ?? Data() : nil
+        let target = RequestTarget(address)
+        var field: String?, proxyField: String?
+        var negotiation = Negotiation()
+        let forServer = AuthorizationTarget(
+            server: server, method: request.method, uri: target.uri, body: body, mayBlock: thread.mayBlock)
+        switch authorizer.authorization(for: forServer) {
+        case .field(let value): field = value
+        case .connection(let method, let user, let password):
+            negotiation.server = .init(method: method, user: user, password: password)
+        case nil: break
+        }
+        if let proxy = proxyServer {
+            let isTunnel = server.scheme == "https"
+            let forProxy = AuthorizationTarget(
+                server: proxy, method: isTunnel ? "CONNECT" : request.method,
+                uri: isTunnel ? target.authority(port: server.port) : address, body: isTunnel ? Data() : body,
+                mayBlock: thread.mayBlock)
+            switch authorizer.authorization(for: forProxy) {
+            case .field(let value): proxyField = value
+            case .connection(let method, let user, let password):
+                negotiation.proxy = .init(method: method, user: user, password: password)
+            case nil: break
+            }
+        }
+        if negotiation != Negotiation() {
+            options.negotiation = negotiation
+            negotiates = true
+        }
+        guard field != nil || proxyField != nil else { return header }
+        return try header.adding(authorization: field, proxyAuthorization: proxyField, url: request.url)
+    }
+
+    /// The proxy of the current transfer, if it speaks HTTP.
+    private var proxyServer: AuthenticatingServer? { nil }
+
+    func easyHandle(_ handle: EasyHandle, didReceiveTunnelLine line: UnsafeRawBufferPointer) { tunnelAnswer.take(line) }
+
+    /// The error of a proxy that does not connect to the server.
+    func tunnelFailure(status: Int) -> URLError {
+        let error = failure(
+            status == 407 ? .userAuthenticationRequired : .cannotConnectToHost,
+            "The proxy refused to connect to the server: it answered with the status \(status).")
+        guard status == 407 else { return error }
+        var userInfo = error.userInfo
+        userInfo[URLError.proxyChallengesKey] = tunnelAnswer.challenges
+        return URLError(error.code, describedBy: userInfo)
+    }
+}
+
+extension URLError {
+    /// A key in the `userInfo` of the error of a tunnel that a proxy has refused with 407: the values of its
+    /// `Proxy-Authenticate` fields, as `[String]`.
+    package static let proxyChallengesKey = "ConvoyProxyChallenges"
+}

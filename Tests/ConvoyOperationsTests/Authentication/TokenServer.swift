@@ -1,0 +1,35 @@
+import ConvoyTestServer
+import Foundation
+import Synchronization
+
+/// A server with a resource for bearers of the present token, and a place where the token is exchanged for another.
+final class TokenServer: Sendable {
+    let server: TestServer
+    private let generation = Mutex(1)
+    private let isClosed = Mutex(false)
+
+    init() throws {
+        server = try TestServer()
+        server.route("/data") { [self] request in
+            let expected = "Bearer t\(generation.withLock { $0 })"
+            if !isClosed.withLock({ $0 }), request.headers.values(for: "Authorization") == [expected] { return .text("data") }
+            return .status(401).header("WWW-Authenticate", "Bearer error=\"invalid_token\"")
+        }
+        server.route("POST", "/token") { [self] request in
+            guard request.headers["Authorization"] == nil else { return .status(400) }
+            return .text("t\(generation.withLock { $0 })")
+        }
+    }
+
+    /// The present token is good no longer; the next one is.
+    func expire() { generation.withLock { $0 += 1 } }
+
+    /// No token is good any more.
+    func close() { isClosed.withLock { $0 = true } }
+
+    /// The number of the present token.
+    var presentGeneration: Int { generation.withLock { $0 } }
+
+    var refreshes: Int { server.requests("/token").count }
+    var dataRequests: Int { server.requests("/data").count }
+}
