@@ -146,7 +146,8 @@ extension CredentialStore: CustomStringConvertible {
     public var description: String {
         contents.withLock { contents in
             let netrc = contents.netrc.map { ", \($0)" } ?? ""
-            return "CredentialStore with \(contents.spaces.count) protection spaces, \(contents.origins.count) origins\(netrc)"
+            let spaces = "\(contents.spaces.count) protection spaces"
+            return "CredentialStore with \(spaces), \(contents.origins.count) origins\(netrc)"
         }
     }
 }

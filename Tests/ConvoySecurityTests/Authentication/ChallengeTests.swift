@@ -36,8 +36,8 @@ import Testing
             "Negotiate YII+/x-._~= , Basic realm=a", HTTPChallenge(scheme: "negotiate", token68: "YII+/x-._~="),
             basic("a")),
         Line(#"bAsIc REALM="x""#, basic("x")),
-        Line(#",, Basic realm="x" ,	, Negotiate,"#, basic("x"), HTTPChallenge(scheme: "negotiate")),
-        Line(#"Basic   realm  =	"x""#, basic("x")),
+        Line(#",, Basic realm="x" ,\#t, Negotiate,"#, basic("x"), HTTPChallenge(scheme: "negotiate")),
+        Line(#"Basic   realm  =\#t"x""#, basic("x")),
         Line(#"Basic realm="a, b", Basic realm="Digest x=\"y\"""#, basic("a, b"), basic(#"Digest x="y""#)),
         Line(#"Basic realm="a\\b\c""#, basic(#"a\bc"#)),
         Line(#"Basic realm="""#, basic("")),
@@ -49,7 +49,7 @@ import Testing
         Line(
             #"Bearer error="invalid_token", error_description="expired""#,
             HTTPChallenge(scheme: "bearer", parameters: ["error": "invalid_token", "error_description": "expired"])),
-        Line("", []), Line("  ", []), Line(",,,", []),
+        Line(""), Line("  "), Line(",,,"),
     ]
 
     @Test(arguments: good) func `a line is read as RFC 9110 says`(line: Line) {
@@ -65,7 +65,7 @@ import Testing
             "Digest realm=a, nonce=N0nce/+==, qop=auth",
             HTTPChallenge(scheme: "digest", parameters: ["realm": "a", "nonce": "N0nce/+==", "qop": "auth"])),
         Line(
-            #"Digest realm="a" nonce="b"	qop=auth, opaque="c""#,
+            #"Digest realm="a" nonce="b"\#tqop=auth, opaque="c""#,
             HTTPChallenge(scheme: "digest", parameters: ["realm": "a", "nonce": "b", "qop": "auth", "opaque": "c"])),
         Line(
             #"Digest realm="a", qop=auth,auth-int, nonce="b""#,
@@ -81,7 +81,7 @@ import Testing
         #"Digest realm="x" Basic realm="y""#, #"Digest realm="x"Basic"#, #"Digest "x""#, #"Digest @, nonce="a""#,
         #"Digest realm="x", nonce=a"b", qop=auth"#, #"Digest realm="x", nonce="a\"#, "Digest realm=\"a\u{1}b\"",
         "Digest realm=\"a\r\nX: y\"", "Digest realm=a\u{0}b", "Digest abc==, realm=x", #"Digest realm x="y""#,
-        #"Digest realm="x", nonce=a b="#, #"realm="x""#, #"="x""#, #""Basic""#, "@@@", "Digest/x y=z", "\u{7F}",
+        #"Digest realm="x", nonce=a b"#, #"realm="x""#, #"="x""#, #""Basic""#, "@@@", "Digest/x y=z", "\u{7F}",
         "Bäsic realm=x",
     ]
 
@@ -150,12 +150,5 @@ import Testing
             // A good one in a line of its own is always found.
             #expect(HTTPChallenge.parse(lines + [#"Negotiate"#]).last?.scheme == "negotiate")
         }
-    }
-}
-
-extension ChallengeTests.Line {
-    init(_ text: String, _ challenges: [HTTPChallenge]) {
-        self.text = text
-        self.challenges = challenges
     }
 }

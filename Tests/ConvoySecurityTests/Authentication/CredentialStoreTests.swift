@@ -18,6 +18,8 @@ import Testing
         URLCredential(user: user, password: password, persistence: persistence)
     }
 
+    private static func url(_ text: String) throws -> URL { try #require(URL(string: text)) }
+
     @Test func `a credential is found by an equal space, and by no other`() {
         let store = CredentialStore()
         store.set(Self.credential("ada"), for: Self.space())
@@ -71,7 +73,7 @@ import Testing
         let store = CredentialStore()
         store.set(Self.credential("a", "p", .none), for: Self.space())
         store.setDefaultCredential(Self.credential("a", "p", .none), for: Self.space())
-        store.set(Self.credential("a", "p", .none), forOriginOf: try #require(URL(string: "https://example.com")))
+        try store.set(Self.credential("a", "p", .none), forOriginOf: Self.url("https://example.com"))
         #expect(store.credential(for: Self.space()) == nil)
         store.set(Self.credential("a", "p", .permanent), for: Self.space())
         store.set(Self.credential("a", "q", .none), for: Self.space())
@@ -80,7 +82,7 @@ import Testing
 
     @Test func `one for an origin is for all its realms and methods, and for no proxy`() throws {
         let store = CredentialStore()
-        #expect(store.set(Self.credential("a"), forOriginOf: try #require(URL(string: "https://Example.com/path"))))
+        #expect(try store.set(Self.credential("a"), forOriginOf: Self.url("https://Example.com/path")))
         for method in AuthenticationMethod.allCases {
             #expect(store.credential(for: Self.space("x", method: method))?.user == "a")
             #expect(store.credential(for: Self.space(nil, method: method))?.user == "a")
@@ -91,8 +93,8 @@ import Testing
         store.set(Self.credential("b"), for: Self.space())
         #expect(store.credential(for: Self.space())?.user == "b")
         #expect(store.credential(for: Self.space(), user: "a")?.user == "a")
-        #expect(!store.set(Self.credential("a"), forOriginOf: try #require(URL(string: "mailto:a@example.com"))))
-        store.removeCredentials(forOriginOf: try #require(URL(string: "https://example.com")))
+        #expect(try !store.set(Self.credential("a"), forOriginOf: Self.url("mailto:a@example.com")))
+        try store.removeCredentials(forOriginOf: Self.url("https://example.com"))
         #expect(store.credentials(for: Self.space()).keys.sorted() == ["b"])
     }
 
@@ -120,11 +122,13 @@ import Testing
         let store = CredentialStore()
         store.netrc = try Netrc(text: "machine h login ada password secret")
         store.set(Self.credential("ada"), for: Self.space())
-        store.set(Self.credential("ada"), forOriginOf: try #require(URL(string: "https://example.com")))
+        try store.set(Self.credential("ada"), forOriginOf: Self.url("https://example.com"))
         var dumped = ""
         dump(store, to: &dumped)
         dump(store.netrc, to: &dumped)
-        for text in ["\(store)", String(reflecting: store), "\(store.netrc as Any)", String(reflecting: store.netrc), dumped] {
+        for text in [
+            "\(store)", String(reflecting: store), "\(store.netrc as Any)", String(reflecting: store.netrc), dumped,
+        ] {
             #expect(!text.contains("secret"))
         }
         #expect("\(store)" == "CredentialStore with 1 protection spaces, 1 origins, netrc with 1 entry")

@@ -43,7 +43,8 @@ import Testing
         "machine h\n\tlogin a\n\tpassword b\n", "machine\nh\nlogin\na\npassword\nb", "machine h login a password b\r\n",
         "# login x\nmachine h # password y\nlogin a password b", "machine h password b login a",
         "machine h login a account c password b", "machine h account login login a password b",
-        "machine h login a port 80 password b", #"machine "h" login "a" password "b""#, "\u{FEFF}machine h login a password b",
+        "machine h login a port 80 password b", #"machine "h" login "a" password "b""#,
+        "\u{FEFF}machine h login a password b",
         "macdef init\nmachine h login x password y\n\nmachine h login a password b",
         "machine h login a macdef init\npassword x\nmachine z\n\npassword b",
         "macdef m\r\nmachine h login x\r\n\r\nmachine h login a password b", "machine h login a password b macdef\nlogin",
@@ -121,7 +122,8 @@ import Testing
     @Test func `any text is read or refused`() throws {
         var generator = SplitMix64.printingSeed()
         let pieces = [
-            "machine", "default", "login", "password", "account", "macdef", " ", " ", "\n", "\r\n", "\"", "\\", "#", "h", "é",
+            "machine", "default", "login", "password", "account", "macdef", " ", " ", "\n", "\r\n", "\"", "\\", "#", "h",
+            "é",
             "\u{0}", "\n\n",
         ]
         for _ in 0..<20_000 {
@@ -130,9 +132,9 @@ import Testing
             }.joined()
             guard let netrc = try? Netrc(text: text) else { continue }
             _ = netrc.credential(forHost: "h")
-            // Nothing in it hides an entry behind it, but an unfinished word or macro.
+            // An empty line ends a macro, and a word or two what waits for them: the entry behind is always found.
             let whole = try Netrc(text: text + "\n\nx y\n\nmachine last login a password b")
-            #expect(Self.found(whole, "last") == "a:b" || text.contains("m") || text.contains("d") || text.contains("l"))
+            #expect(Self.found(whole, "last") == "a:b")
         }
     }
 }

@@ -33,7 +33,8 @@ import Testing
 
     @Test func `a URL names a space, with the usual port of its scheme`() throws {
         func space(_ text: String) throws -> ProtectionSpace? {
-            ProtectionSpace(url: try #require(URL(string: text)), realm: "r", method: .basic)
+            let url = try #require(URL(string: text))
+            return ProtectionSpace(url: url, realm: "r", method: .basic)
         }
         #expect(try space("https://Example.com/a?b") == Self.space)
         #expect(try space("https://u:p@example.com:443") == Self.space)
@@ -49,7 +50,8 @@ import Testing
         let text = "\(hostile)"
         #expect(text.hasPrefix("ntlm \"a\\r\\n\\u{1B}[2J\\\"\" at the proxy http://"))
         #expect(text.unicodeScalars.allSatisfy { $0.value >= 0x20 } && !text.contains("secret"))
-        #expect("\(ProtectionSpace(host: "::1", port: 3128, scheme: "http", method: .negotiate, isProxy: true))"
-            == "negotiate at the proxy http://[::1]:3128")
+        #expect(
+            "\(ProtectionSpace(host: "::1", port: 3128, scheme: "http", method: .negotiate, isProxy: true))"
+                == "negotiate at the proxy http://[::1]:3128")
     }
 }
