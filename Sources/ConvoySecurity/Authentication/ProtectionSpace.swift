@@ -1,0 +1,99 @@
+import ConvoySupport
+import Foundation
+
+/// Where a credential is valid: a realm of a server or of a proxy, and the method by which it is asked for (RFC 9110,
+/// section 11.5).
+///
+/// The counterpart of `URLProtectionSpace`, which cannot be used as a key: on Linux two of them with the same contents
+/// are not equal.
+public struct ProtectionSpace: Sendable, Hashable {
+    /// The name or address of the server or the proxy: in lower case, without a final dot, and an IPv6 address without
+    /// its brackets.
+    public let host: String
+    /// The port of the server or the proxy.
+    public let port: Int
+    /// "http" or "https", in lower case: that of the server's URLs, or what is spoken with the proxy.
+    public let scheme: String
+    /// Whether `host` is a proxy. Its credentials are never sent to a server, nor a server's to it.
+    public let isProxy: Bool
+    /// What the server calls the protected part of it, in the same letters; nil if it has no name. In a
+    /// ``CredentialStore`` nil stands for every realm.
+    public let realm: String?
+    /// How the server asks for the credential.
+    public let method: AuthenticationMethod
+
+    /// A protection space.
+    ///
+    /// - Parameters:
+    ///   - host: a name or an address, as it is in a URL: case, a final dot and brackets make no difference.
+    ///   - port: the port, also if it is the usual one of the scheme.
+    ///   - scheme: "http" or "https".
+    ///   - realm: the realm of the challenge; nil for none, and in a ``CredentialStore`` for all.
+    ///   - method: how the credential is asked for.
+    ///   - isProxy: whether `host` is a proxy.
+    public init(
+        host: String, port: Int, scheme: String, realm: String? = nil, method: AuthenticationMethod, isProxy: Bool = false
+    ) {
+        self.host = Self.normalized(host: host)
+        self.port = port
+        self.scheme = scheme.lowercased()
+        self.realm = realm
+        self.method = method
+        self.isProxy = isProxy
+    }
+
+    /// The protection space of a server that a URL names, with the usual port of the scheme if the URL has none.
+    ///
+    /// - Returns: nil if the URL is not one of HTTP or HTTPS with a host.
+    public init?(url: URL, realm: String? = nil, method: AuthenticationMethod) {
+        guard let origin = Origin(url) else { return nil }
+        self.init(host: origin.host, port: origin.port, scheme: origin.scheme, realm: realm, method: method)
+    }
+
+    /// The server or proxy without realm and method.
+    var origin: Origin { Origin(host: host, port: port, scheme: scheme) }
+
+    /// The space that stands for all realms of the server or proxy.
+    var forAllRealms: ProtectionSpace {
+        ProtectionSpace(host: host, port: port, scheme: scheme, realm: nil, method: method, isProxy: isProxy)
+    }
+
+    static func normalized(host: String) -> String {
+        var text = Substring(host)
+        if text.hasPrefix("["), text.hasSuffix("]") { text = text.dropFirst().dropLast() }
+        if text.hasSuffix(".") { text = text.dropLast() }
+        return text.lowercased()
+    }
+}
+
+extension ProtectionSpace {
+    /// What RFC 6454 calls the origin of a URL.
+    struct Origin: Sendable, Hashable {
+        let host: String
+        let port: Int
+        let scheme: String
+
+        init(host: String, port: Int, scheme: String) {
+            (self.host, self.port, self.scheme) = (host, port, scheme)
+        }
+
+        init?(_ url: URL) {
+            guard let scheme = url.scheme?.lowercased(), let usualPort = ["http": 80, "https": 443][scheme],
+                let host = url.host, !host.isEmpty
+            else { return nil }
+            self.init(host: ProtectionSpace.normalized(host: host), port: url.port ?? usualPort, scheme: scheme)
+        }
+
+        var description: String { "\(scheme)://\(host.contains(":") ? "[\(host)]" : host):\(port)" }
+    }
+}
+
+extension ProtectionSpace: CustomStringConvertible {
+    /// The method, the realm in quotes and the address, with escapes in place of control characters. There is nothing
+    /// secret in it.
+    public var description: String {
+        let address = Redaction.text(origin.description).debugDescription.dropFirst().dropLast()
+        let place = "\(isProxy ? "the proxy " : "")\(address)"
+        return realm.map { "\(method.rawValue) \($0.debugDescription) at \(place)" } ?? "\(method.rawValue) at \(place)"
+    }
+}

@@ -1,0 +1,57 @@
+import ConvoySecurity
+import Foundation
+import Testing
+
+/// What is the same protection space, and what is another.
+@Suite struct ProtectionSpaceTests {
+    private static let space = ProtectionSpace(
+        host: "example.com", port: 443, scheme: "https", realm: "r", method: .basic)
+
+    @Test func `case and a final dot of the host, and brackets of an address, make no difference`() {
+        for host in ["EXAMPLE.com", "example.com.", "Example.Com."] {
+            #expect(ProtectionSpace(host: host, port: 443, scheme: "HTTPS", realm: "r", method: .basic) == Self.space)
+        }
+        let address = ProtectionSpace(host: "[2001:DB8::1]", port: 80, scheme: "http", method: .digest)
+        #expect(address.host == "2001:db8::1")
+        #expect(address == ProtectionSpace(host: "2001:db8::1", port: 80, scheme: "http", method: .digest))
+    }
+
+    @Test func `everything else does`() {
+        let others = [
+            ProtectionSpace(host: "www.example.com", port: 443, scheme: "https", realm: "r", method: .basic),
+            ProtectionSpace(host: "example.com..", port: 443, scheme: "https", realm: "r", method: .basic),
+            ProtectionSpace(host: "example.com", port: 8443, scheme: "https", realm: "r", method: .basic),
+            ProtectionSpace(host: "example.com", port: 443, scheme: "http", realm: "r", method: .basic),
+            ProtectionSpace(host: "example.com", port: 443, scheme: "https", realm: "R", method: .basic),
+            ProtectionSpace(host: "example.com", port: 443, scheme: "https", realm: nil, method: .basic),
+            ProtectionSpace(host: "example.com", port: 443, scheme: "https", realm: "", method: .basic),
+            ProtectionSpace(host: "example.com", port: 443, scheme: "https", realm: "r", method: .digest),
+            ProtectionSpace(host: "example.com", port: 443, scheme: "https", realm: "r", method: .basic, isProxy: true),
+        ]
+        #expect(Set(others + [Self.space]).count == 10)
+    }
+
+    @Test func `a URL names a space, with the usual port of its scheme`() throws {
+        func space(_ text: String) throws -> ProtectionSpace? {
+            let url = try #require(URL(string: text))
+            return ProtectionSpace(url: url, realm: "r", method: .basic)
+        }
+        #expect(try space("https://Example.com/a?b") == Self.space)
+        #expect(try space("https://u:p@example.com:443") == Self.space)
+        #expect(try space("http://[::1]:8080/")?.host == "::1")
+        #expect(try space("http://example.com/")?.port == 80)
+        #expect(try space("ftp://example.com/") == nil && space("/x") == nil && space("http:///x") == nil)
+    }
+
+    @Test func `its description can be printed`() {
+        #expect("\(Self.space)" == #"basic "r" at https://example.com:443"#)
+        let hostile = ProtectionSpace(
+            host: "u:secret@ex\nample", port: 1, scheme: "http", realm: "a\r\n\u{1B}[2J\"", method: .ntlm, isProxy: true)
+        let text = "\(hostile)"
+        #expect(text.hasPrefix("ntlm \"a\\r\\n\\u{1B}[2J\\\"\" at the proxy http://"))
+        #expect(text.unicodeScalars.allSatisfy { $0.value >= 0x20 } && !text.contains("secret"))
+        #expect(
+            "\(ProtectionSpace(host: "::1", port: 3128, scheme: "http", method: .negotiate, isProxy: true))"
+                == "negotiate at the proxy http://[::1]:3128")
+    }
+}
