@@ -112,6 +112,7 @@ package final class PreparedRequest: Sendable {
         var request = URLRequest(url: url ?? URL(fileURLWithPath: "/"), timeoutInterval: timeoutInterval)
         if method != "GET" { request.httpMethod = method }
         request.allHTTPHeaderFields = header.source.fields
+        if let value = header.source.authorization { request.setValue(value, forHTTPHeaderField: "Authorization") }
         return request
     }
 }
