@@ -43,6 +43,17 @@ package final class RequestHeader: @unchecked Sendable {
         try self.init(Source(fields: fields), url: nil)
     }
 
+    /// The last one that was made of this with a token.
+    private let withToken = Locked<RequestHeader?>(nil)
+
+    /// The same header with an `Authorization` that many requests share.
+    func withToken(_ value: String) throws(URLError) -> RequestHeader {
+        if let made = withToken.withLock({ $0 }), made.source.authorization == value { return made }
+        let made = try adding(authorization: value, proxyAuthorization: nil, url: nil)
+        withToken.withLock { $0 = made }
+        return made
+    }
+
     /// The same header with an authorization of the library's own.
     func adding(authorization: String?, proxyAuthorization: String?, url: URL?) throws(URLError) -> RequestHeader {
         var source = source

@@ -56,7 +56,7 @@ package enum TransferRequest: Sendable {
             request.setValue(value, forHTTPHeaderField: "Authorization")
             return .foundation(request)
         case .prepared(let request):
-            guard let header = try? request.header.adding(authorization: value, proxyAuthorization: nil, url: nil) else {
+            guard let header = try? request.header.withToken(value) else {
                 return self
             }
             return .prepared(

@@ -1,0 +1,91 @@
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+@testable import ConvoyOperations
+
+/// The decisions about a token, in simulated time.
+@Suite struct TokenStateTests {
+    private let date = Date(timeIntervalSince1970: 1_000_000)
+
+    private func begins(_ step: TokenState.Step) -> Int? {
+        if case .wait(let number) = step { number } else { nil }
+    }
+
+    private func uses(_ step: TokenState.Step) -> String? {
+        if case .use(let token, _) = step { token.value } else { nil }
+    }
+
+    @Test(arguments: [(3600.0, 3569.0, 3571.0), (20, 9, 11), (60, 29, 31), (0, 1e6, nil), (-5, 1e6, nil)] as [(Double, Double, Double?)])
+    func `a token is due before its end, and a short one after half of its life`(life: Double, good: Double, due: Double?) {
+        let token = AccessToken("a", expires: date.addingTimeInterval(life))
+        var state = TokenState(token, at: date, leeway: 30)
+        #expect(uses(state.next(0, date.addingTimeInterval(good))) == "a")
+        if let due { #expect(begins(state.next(0, date.addingTimeInterval(due))) == 1) }
+    }
+
+    @Test func `whoever comes during a refresh waits for it, and an older token is only replaced`() {
+        var state = TokenState(AccessToken("a"), at: date, leeway: 30)
+        guard case .use(_, let first) = state.next(0, date) else { return #expect(Bool(false)) }
+        #expect(begins(state.refused(first, 0)) == 1)
+        for _ in 0..<3 {
+            if case .wait(nil) = state.refused(first, 0) {} else { Issue.record("a second refresh") }
+            if case .wait(nil) = state.next(0, date) {} else { Issue.record("a request without a token") }
+        }
+        #expect(state.end(1, .success(AccessToken("b")), at: date))
+        #expect(uses(state.refused(first, 0)) == "b" && uses(state.next(0, date)) == "b")
+        #expect(!state.end(1, .success(AccessToken("c")), at: date) && state.token?.value == "b")
+    }
+
+    @Test func `there are only so many refreshes in a time`() {
+        var state = TokenState(nil, at: date, leeway: 30)
+        (state.limit, state.window) = (2, 30)
+        struct Reason: Error {}
+        for (time, number) in [(0.0, 1), (10, 2)] {
+            #expect(begins(state.next(time, date)) == number)
+            #expect(state.end(number, .failure(Reason()), at: date))
+        }
+        guard case .fail(.tooManyRefreshes(let reason)) = state.next(29, date) else {
+            return #expect(Bool(false), "a third refresh")
+        }
+        #expect(reason is Reason)
+        #expect(begins(state.next(30, date)) == 3)
+        // One that the user has set counts as a new beginning.
+        state.set(AccessToken("x"), at: date)
+        #expect(uses(state.next(31, date)) == "x" && !state.end(3, .success(AccessToken("y")), at: date))
+    }
+
+    @Test func `no sequence of events leaves a waiter without a refresh, or makes two refreshes at a time`() {
+        for seed in 0..<500 as Range<UInt64> {
+            var random = SplitMix64(seed: seed)
+            var state = TokenState(seed % 2 == 0 ? nil : AccessToken("t"), at: date, leeway: 30)
+            state.limit = 1_000
+            var running: Set<Int> = [], newest = 0
+            for _ in 0..<60 {
+                switch random.next() % 5 {
+                case 0, 1:
+                    let step = random.next() % 2 == 0 ? state.next(0, date) : state.refused(Int(random.next() % 5), 0)
+                    switch step {
+                    case .wait(let number?):
+                        #expect(number > newest)
+                        newest = number
+                        running.insert(number)
+                        #expect(state.refresh == number)
+                    case .wait(nil): #expect(state.refresh.map(running.contains) == true)
+                    case .use(let token, let generation):
+                        #expect(token == state.token && generation == state.generation)
+                    case .fail: Issue.record("refused a refresh")
+                    }
+                case 2, 3:
+                    guard let number = running.sorted().first else { continue }
+                    running.remove(number)
+                    let counts = state.refresh == number
+                    let result: Result<AccessToken, any Error> =
+                        random.next() % 2 == 0 ? .success(AccessToken("r\(number)")) : .failure(CancellationError())
+                    #expect(state.end(number, result, at: date) == counts && (!counts || state.refresh == nil))
+                default: state.set(random.next() % 2 == 0 ? nil : AccessToken("s"), at: date)
+                }
+            }
+        }
+    }
+}
