@@ -37,6 +37,9 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     /// The settings of TLS; see `ConnectionConfiguration+TLS.swift`.
     package var tls = TLSConfiguration()
 
+    /// To whom connections are made; see `ConnectionConfiguration+Routes.swift`.
+    package var routing = RoutingConfiguration()
+
     package var uploadThrottle: UploadThrottle?
 
     /// Whether a request that has no `User-Agent` gets the standard one.

@@ -222,10 +222,6 @@ extension URLConnection: EasyHandleOwner {
     }
 
     private func finish(failingWith code: CURLcode, _ handle: EasyHandle) {
-        if handle.lacksTLS, !speaksTLSWithProxy {
-            speaksTLSWithProxy = true
-            return load(currentRequest)
-        }
         if lacksDescriptor(handle) { return waitForDescriptor() }
         fail(error(for: code, handle))
     }
@@ -239,6 +235,7 @@ extension URLConnection: EasyHandleOwner {
                 proxyStatus == 407 ? .userAuthenticationRequired : .cannotConnectToHost,
                 "The proxy refused to connect to the server: it answered with the status \(proxyStatus).")
         }
+        if code == CURLE_PROXY, let error = proxyError(handle) { return error }
         if head.hasBegun, !head.isWhole, code == CURLE_OUT_OF_MEMORY || code.rawValue == Self.curlTooLarge {
             return failure(.badServerResponse, "A field of the response's header is larger than libcurl allows (100 KB).")
         }

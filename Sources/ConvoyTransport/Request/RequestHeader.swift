@@ -17,6 +17,8 @@ package final class RequestHeader: @unchecked Sendable {
         var forbidsReuse = false
         /// Whether the standard `User-Agent` is sent, unless the fields have one.
         var addsUserAgent = false
+        /// The value of `Proxy-Authorization`, unless the fields have one: of the proxy, not of the request.
+        var proxyAuthorization: String?
     }
 
     let source: Source
@@ -79,6 +81,9 @@ package final class RequestHeader: @unchecked Sendable {
         if !setsAcceptEncoding {
             // The byte positions of a range refer to the body as sent, so it must not be encoded.
             try Self.append(asksForRange ? "Accept-Encoding: identity" : Self.acceptedEncodings, to: &lines)
+        }
+        if let value = source.proxyAuthorization, proxyLines == nil {
+            try Self.append(Self.line("Proxy-Authorization", value), to: &proxyLines)
         }
         if source.addsUserAgent, !setsUserAgent { try Self.append("User-Agent: \(UserAgent.standard)", to: &lines) }
         if source.forbidsReuse, !setsCacheControl {
