@@ -127,6 +127,7 @@ extension URLConnectionOperation {
             let carrier = core.openCarrier()
             var configuration = core.common.values.configuration
             configuration.addsUserAgent = core.common.values.addsUserAgent
+            configuration.answersChallenges = true
             return TryWork(
                 transfer: core.openTransfer(over: carrier), carrier: carrier, request: core.requestWithTimeout,
                 configuration: configuration, memoryLimit: core.memoryLimit(whenParsed: parses),

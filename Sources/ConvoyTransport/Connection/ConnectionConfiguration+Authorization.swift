@@ -1,13 +1,35 @@
 import ConvoySecurity
 import Foundation
+import FoundationNetworking
 
 /// Who asks for credentials on the way of a request.
 extension ConnectionConfiguration {
     /// The proxy that a request for a URL goes through, if it speaks HTTP.
-    package func proxyServer(for url: URL) -> AuthenticatingServer? { nil }
+    private func httpProxy(for url: URL) -> Proxy? {
+        guard unixSocket == nil else { return nil }
+        let address = url.absoluteString
+        let isSecure = url.scheme?.lowercased() == "https"
+        let chosen = try? proxy.proxy(isSecure: isSecure) { RequestTarget(address).host }
+        return chosen?.kind.isHTTP == true ? chosen : nil
+    }
 
-    /// Adds the credential of the proxy.
-    package func addProxyCredential(to source: inout CredentialSource, for url: URL?) {}
+    /// The same, as one that may ask for credentials.
+    package func proxyServer(for url: URL) -> AuthenticatingServer? { httpProxy(for: url)?.authenticatingServer }
+
+    /// Adds the credential of the proxy through which a request for a URL goes.
+    package func addProxyCredential(to source: inout CredentialSource, for url: URL?) {
+        guard let url, let proxy = httpProxy(for: url), let credential = proxy.credential else { return }
+        source.proxy = proxy.authenticatingServer
+        source.ofProxy = URLCredential(user: credential.user, password: credential.password, persistence: .none)
+    }
+}
+
+extension Proxy {
+    /// One that may ask for credentials; nil for those that do not speak HTTP.
+    var authenticatingServer: AuthenticatingServer? {
+        guard kind.isHTTP else { return nil }
+        return AuthenticatingServer(scheme: kind == .https ? "https" : "http", host: host, port: port, isProxy: true)
+    }
 }
 
 extension AuthenticationRecord {

@@ -37,10 +37,15 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     /// The settings of TLS; see `ConnectionConfiguration+TLS.swift`.
     package var tls = TLSConfiguration()
 
+    /// To whom connections are made; see `ConnectionConfiguration+Routes.swift`.
+    package var routing = RoutingConfiguration()
+
     package var uploadThrottle: UploadThrottle?
 
     /// Says who the client is, to servers and proxies that ask for it.
     package var authorizer: AuthorizerReference?
+    /// Whether somebody answers a proxy that asks, so that nothing need be sent to it before that.
+    package var answersChallenges = false
 
     /// Whether a request that has no `User-Agent` gets the standard one.
     package var addsUserAgent = false

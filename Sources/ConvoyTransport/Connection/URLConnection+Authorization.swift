@@ -5,51 +5,58 @@ import FoundationNetworking
 
 /// Who the client is, said to servers and proxies that ask for it.
 extension URLConnection {
-    /// The header of a request, with what the authorizer adds to it: for the server of this request, and for the proxy
-    /// of this transfer. So neither sees what is meant for the other, nor another origin what was meant for the first.
-    func authorize(
-        _ header: RequestHeader, of request: TransferRequest, _ address: String, _ options: inout EasyHandle.Options
-    ) throws(URLError) -> RequestHeader {
+    /// What a request says of who the client is.
+    struct Authorizations {
+        /// The value of `Authorization`.
+        var field: String?
+        /// The value of `Proxy-Authorization`.
+        var proxyField: String?
+        var negotiation: Negotiation?
+    }
+
+    /// Asks the authorizer, once for the server of a request, and once for the proxy that it travels through. So neither
+    /// sees what is meant for the other, nor another origin what was meant for the first.
+    func authorize(_ request: TransferRequest, _ address: String, over proxy: Proxy?) -> Authorizations {
+        var result = Authorizations()
         negotiates = false
+        if let proxy, !configuration.answersChallenges, !request.hasProxyAuthorization {
+            // Nobody would answer a proxy that asks.
+            result.proxyField = proxy.authorization
+        }
         guard let authorizer = configuration.authorizer?.authorizer, let url = request.url,
             let server = AuthenticatingServer(url)
-        else { return header }
+        else { return result }
         _ = Negotiation.announcement
         let body = request.bodyStream == nil ? request.body ?? Data() : nil
         let target = RequestTarget(address)
-        var field: String?, proxyField: String?
         var negotiation = Negotiation()
         let forServer = AuthorizationTarget(
             server: server, method: request.method, uri: target.uri, body: body, mayBlock: thread.mayBlock)
         switch authorizer.authorization(for: forServer) {
-        case .field(let value): field = value
+        case .field(let value): result.field = value
         case .connection(let method, let user, let password):
             negotiation.server = .init(method: method, user: user, password: password)
         case nil: break
         }
-        if let proxy = proxyServer {
+        if let proxy = proxy?.authenticatingServer {
             let isTunnel = server.scheme == "https"
             let forProxy = AuthorizationTarget(
                 server: proxy, method: isTunnel ? "CONNECT" : request.method,
                 uri: isTunnel ? target.authority(port: server.port) : address, body: isTunnel ? Data() : body,
                 mayBlock: thread.mayBlock)
             switch authorizer.authorization(for: forProxy) {
-            case .field(let value): proxyField = value
+            case .field(let value): result.proxyField = value
             case .connection(let method, let user, let password):
                 negotiation.proxy = .init(method: method, user: user, password: password)
             case nil: break
             }
         }
         if negotiation != Negotiation() {
-            options.negotiation = negotiation
+            result.negotiation = negotiation
             negotiates = true
         }
-        guard field != nil || proxyField != nil else { return header }
-        return try header.adding(authorization: field, proxyAuthorization: proxyField, url: request.url)
+        return result
     }
-
-    /// The proxy of the current transfer, if it speaks HTTP.
-    private var proxyServer: AuthenticatingServer? { nil }
 
     func easyHandle(_ handle: EasyHandle, didReceiveTunnelLine line: UnsafeRawBufferPointer) { tunnelAnswer.take(line) }
 

@@ -226,10 +226,6 @@ extension URLConnection: EasyHandleOwner {
     }
 
     private func finish(failingWith code: CURLcode, _ handle: EasyHandle) {
-        if handle.lacksTLS, !speaksTLSWithProxy {
-            speaksTLSWithProxy = true
-            return load(currentRequest)
-        }
         if lacksDescriptor(handle) { return waitForDescriptor() }
         fail(error(for: code, handle))
     }
@@ -241,6 +237,7 @@ extension URLConnection: EasyHandleOwner {
         if proxyStatus >= 300 {
             return tunnelFailure(status: proxyStatus)
         }
+        if code == CURLE_PROXY, let error = proxyError(handle) { return error }
         if head.hasBegun, !head.isWhole, code == CURLE_OUT_OF_MEMORY || code.rawValue == Self.curlTooLarge {
             return failure(.badServerResponse, "A field of the response's header is larger than libcurl allows (100 KB).")
         }

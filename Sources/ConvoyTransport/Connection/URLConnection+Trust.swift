@@ -17,9 +17,10 @@ extension URLConnection {
     /// Whether the request can be handed to libcurl now. If certificates have to be read first, it is loaded again when
     /// they were.
     ///
+    /// - Parameter speaksTLS: whether TLS is spoken with the server, or else with a proxy.
     /// - Throws: `URLError.appTransportSecurityRequiresSecureConnection` for a host that is pinned, over plain text.
     func mayBegin(
-        _ request: TransferRequest, _ address: String, _ tls: TLSContext, isSecure: Bool
+        _ request: TransferRequest, _ address: String, _ tls: TLSContext, isSecure: Bool, speaksTLS: Bool
     ) throws(URLError) -> Bool {
         if !isSecure, configuration.tls.isPinning {
             guard !configuration.securityPolicy.isPinning(host: Self.host(of: address)) else {
@@ -28,7 +29,7 @@ extension URLConnection {
                     "The security policy pins the server, which can be told from others only over https.")
             }
         }
-        guard isSecure || speaksTLSWithProxy, !tls.isReady else { return true }
+        guard speaksTLS, !tls.isReady else { return true }
         currentRequest = request
         phase = .preparingTLS
         tls.prepare(on: BlockingWorkers.shared.perform) { failure in
@@ -50,7 +51,7 @@ extension URLConnection {
     }
 
     /// The host of a URL, as libcurl reads it, which connects to it; nil for what is no URL.
-    private static func host(of address: String) -> String? {
+    static func host(of address: String) -> String? {
         let host = RequestTarget(address).host
         return host.isEmpty ? nil : host
     }

@@ -10,8 +10,7 @@ import Synchronization
 /// The request's method, headers, body (`httpBody` or `httpBodyStream`), `timeoutInterval` and a `cachePolicy` that
 /// forbids reuse are honoured. `timeoutInterval` is how many seconds may pass without a byte moving in either
 /// direction; 0 or less means no limit. libcurl provides HTTP/1.1 with keep-alive, HTTP/2 over TLS, IPv4 and IPv6, and
-/// the proxies in the environment (`http_proxy`, `https_proxy`, `all_proxy`, `no_proxy`); gzip, deflate, br and zstd
-/// are decoded here.
+/// proxies (`ConnectionConfiguration.proxy`); gzip, deflate, br and zstd are decoded here.
 ///
 /// It succeeds only with a complete response: a final head, and a body that is as long as the head announces and whose
 /// encoded data is complete. A request that is not idempotent (RFC 9110, section 9.2.2) is sent only once.
@@ -78,8 +77,8 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     @exclusivity(unchecked) var tunnelAnswer = TunnelAnswer()
     /// Whether libcurl authenticates the connection, in several messages.
     @exclusivity(unchecked) var negotiates = false
-    /// Whether TLS is spoken with a proxy, for a URL without TLS.
-    @exclusivity(unchecked) var speaksTLSWithProxy = false
+    /// The proxy through which the current request travels; nil for none.
+    @exclusivity(unchecked) private(set) var currentProxy: Proxy?
 
     /// A connection that has not been started.
     ///
@@ -161,23 +160,27 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         guard let address = request.address else { throw URLError(.badURL, url: nil, "The request has no URL.") }
         if case .foundation(let request) = request { try RequestRules.check(request, address) }
         let isSecure = !address.utf8.starts(with: "http:".utf8)
-        // For http too: there may be a proxy that speaks TLS.
+        let route = try configuration.routing.route(isSecure: isSecure) { Self.host(of: address) }
+        let proxy = route?.proxy
         let tls = followedRedirects == 0 ? configuration.tls.context : tlsContext(for: request)
-        guard try mayBegin(request, address, tls, isSecure: isSecure) else { return }
-        var options = EasyHandle.Options()
-        let header = try authorize(
-            multi.header(of: request, addingUserAgent: configuration.addsUserAgent), of: request, address, &options)
+        let speaksTLS = isSecure || proxy?.kind == .https
+        guard try mayBegin(request, address, tls, isSecure: isSecure, speaksTLS: speaksTLS) else { return }
+        let authorization = authorize(request, address, over: proxy)
+        let header = try multi.header(
+            of: request, addingUserAgent: configuration.addsUserAgent, authorization: authorization.field,
+            proxyAuthorization: authorization.proxyField)
         guard let handle = self.handle ?? multi.takeHandle(), handle.renew() else {
             throw URLError(.cannotLoadFromNetwork, url: request.url, "There is no memory for a transfer.")
         }
         self.handle = handle
-        guard handle.decidesTrust || !isSecure else {
+        guard handle.decidesTrust || !speaksTLS else {
             throw URLError(
                 .secureConnectionFailed, url: request.url,
                 "This libcurl is not built with OpenSSL, which Convoy's TLS needs.")
         }
         handle.owner = self
         currentRequest = request
+        currentProxy = proxy
         body?.stop()
         body = makeBody(for: request, announcedLength: header.announcedLength)
         requestHeader = header
@@ -187,11 +190,17 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         isHeldBack = false
         isStarved = false
 
+        var options = EasyHandle.Options()
         options.method = request.method
         if let body { options.body = .upload(length: body.length) }
         options.usesHTTP2 = configuration.usesHTTP2
         options.isSecure = isSecure
-        options.mayTunnel = options.isSecure && RequestRules.environmentNamesProxy
+        options.mayTunnel = isSecure && proxy?.kind.isHTTP == true
+        if let route {
+            options.route = route
+            options.isScoped = route.key != nil && route.isScoped(address)
+        }
+        options.negotiation = authorization.negotiation
         options.receiveBufferSize = configuration.receiveBufferSize
         options.tls = tls
         // Idle connections hold descriptors that this request lacked before.

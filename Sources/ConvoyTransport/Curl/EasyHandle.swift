@@ -26,7 +26,11 @@ final class EasyHandle {
         /// With whom and how TLS is spoken, should it be.
         var tls: TLSContext?
         var isSecure = false
-        /// Whether there may be a proxy, whose answer to CONNECT comes before any head.
+        /// The way to the server; nil for the direct one.
+        var route: Route?
+        /// Whether the address that is connected to names a scope, and so a key of the route has no room.
+        var isScoped = false
+        /// Whether a proxy is asked for a tunnel, whose answer to CONNECT comes before any head.
         var mayTunnel = false
         var receiveBufferSize = 0
         /// After how many idle seconds a connection is closed, and not used again.
@@ -128,6 +132,7 @@ final class EasyHandle {
         convoy_easy_set_pointer(easy, CURLOPT_ERRORBUFFER, errorText)
         convoy_easy_set_long(easy, CURLOPT_NOSIGNAL, 1)
         convoy_easy_allow_only_http(easy)
+        setRouteOptions()
         // `URLConnection`'s timers cover connecting too, so libcurl's limit of five minutes is lifted.
         convoy_easy_set_long(easy, CURLOPT_CONNECTTIMEOUT_MS, Int(Int32.max))
         // Removing a handle during a name look-up must not wait for the resolver's thread.
@@ -240,10 +245,7 @@ final class EasyHandle {
 
     /// Takes part in a handshake. libcurl calls this for each that it begins, those with proxies too.
     private func beginHandshake(_ sslContext: OpaquePointer) -> CURLcode {
-        guard let tls = applied.tls, tls.isReady else {
-            lacksTLS = true
-            return CURLE_ABORTED_BY_CALLBACK
-        }
+        guard let tls = applied.tls, tls.isReady else { return CURLE_ABORTED_BY_CALLBACK }
         let isWithProxy = TLSHandshake.hasMaximumVersion(sslContext)
         guard let handshake = owner?.easyHandle(self, beginsHandshakeWithProxy: isWithProxy, tls),
             handshake.attach(to: sslContext)
@@ -281,7 +283,6 @@ final class EasyHandle {
         sendCount = 0
         progressCount = 0
         handshake = nil
-        lacksTLS = false
         socket = -1
         folding.reset(easy)
         do throws(Refused) {
@@ -307,8 +308,6 @@ final class EasyHandle {
     @exclusivity(unchecked) private(set) var decidesTrust = false
     /// The last handshake of the current transfer; nil where it uses a connection that was there.
     @exclusivity(unchecked) private(set) var handshake: TLSHandshake?
-    /// Whether TLS was to be spoken before certificates were read for it: with a proxy, for a URL without TLS.
-    @exclusivity(unchecked) private(set) var lacksTLS = false
 
     /// The handshake of the connection that the current transfer uses, over TLS; nil for plain text.
     var handshakeOfConnection: TLSHandshake? { convoy_easy_tls(easy).flatMap { TLSHandshake.of(OpaquePointer($0)) } }
@@ -357,6 +356,9 @@ final class EasyHandle {
             try check(convoy_easy_set_string(easy, CURLOPT_CAPATH, tls.connectionKey))
             try check(convoy_easy_set_string(easy, CURLOPT_PROXY_CAPATH, tls.connectionKey))
         }
+        if options.route != before.route || options.isScoped != before.isScoped {
+            try check(set(options.route, before: before.route, isScoped: options.isScoped))
+        }
         if options.mayTunnel != before.mayTunnel {
             if options.mayTunnel { setTunnelOptions() }
             try check(convoy_easy_set_long(easy, CURLOPT_NOPROGRESS, options.mayTunnel ? 0 : 1))
@@ -365,6 +367,7 @@ final class EasyHandle {
             // Prefer waiting for a connection that can be multiplexed to opening a new one.
             try check(convoy_easy_set_long(easy, CURLOPT_PIPEWAIT, options.isSecure && options.usesHTTP2 ? 1 : 0))
         }
+        // After the route, which has a say in which connections are used.
         if options.negotiation != before.negotiation { try options.negotiation?.apply(check, to: easy) }
         var options = options
         if options.receiveBufferSize != before.receiveBufferSize,

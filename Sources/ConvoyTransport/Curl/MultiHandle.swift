@@ -114,20 +114,32 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     }
 
     /// The header of a request: one that was made before, where the fields are those of the last request.
-    func header(of request: TransferRequest, addingUserAgent: Bool) throws(URLError) -> RequestHeader {
+    ///
+    /// - Parameters:
+    ///   - authorization: sent in place of the request's own.
+    ///   - proxyAuthorization: the same for the proxy that the request travels through.
+    func header(
+        of request: TransferRequest, addingUserAgent: Bool, authorization: String?, proxyAuthorization: String?
+    ) throws(URLError) -> RequestHeader {
+        let source: RequestHeader.Source
         switch request {
-        case .prepared(let request): return request.header
+        case .prepared(let request):
+            guard authorization != nil || proxyAuthorization != nil else { return request.header }
+            var own = request.header.source
+            if authorization != nil { own.authorization = authorization }
+            own.proxyAuthorization = proxyAuthorization
+            source = own
         case .foundation(let request):
-            let source = RequestHeader.Source(
+            source = RequestHeader.Source(
                 fields: request.allHTTPHeaderFields ?? [:],
                 hasBody: request.httpBodyStream != nil || !(request.httpBody?.isEmpty ?? true),
                 isStreamed: request.httpBodyStream != nil, forbidsReuse: request.cachePolicy.forbidsReuse,
-                addsUserAgent: addingUserAgent)
-            if let lastHeader, lastHeader.source == source { return lastHeader }
-            let header = try RequestHeader(source, url: request.url)
-            lastHeader = header
-            return header
+                addsUserAgent: addingUserAgent, authorization: authorization, proxyAuthorization: proxyAuthorization)
         }
+        if let lastHeader, lastHeader.source == source { return lastHeader }
+        let header = try RequestHeader(source, url: request.url)
+        lastHeader = header
+        return header
     }
 
     /// Makes a handle idle. It keeps its buffers and options, and nothing of its last transfer.

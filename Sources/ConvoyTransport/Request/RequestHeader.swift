@@ -19,7 +19,7 @@ package final class RequestHeader: @unchecked Sendable {
         var addsUserAgent = false
         /// Sent as `Authorization`, in place of what the fields have.
         var authorization: String?
-        /// The same for the proxy.
+        /// The same as `Proxy-Authorization`, to the proxy.
         var proxyAuthorization: String?
     }
 
@@ -49,17 +49,11 @@ package final class RequestHeader: @unchecked Sendable {
     /// The same header with an `Authorization` that many requests share.
     func withToken(_ value: String) throws(URLError) -> RequestHeader {
         if let made = withToken.withLock({ $0 }), made.source.authorization == value { return made }
-        let made = try adding(authorization: value, proxyAuthorization: nil, url: nil)
+        var source = source
+        source.authorization = value
+        let made = try RequestHeader(source, url: nil)
         withToken.withLock { $0 = made }
         return made
-    }
-
-    /// The same header with an authorization of the library's own.
-    func adding(authorization: String?, proxyAuthorization: String?, url: URL?) throws(URLError) -> RequestHeader {
-        var source = source
-        source.authorization = authorization
-        source.proxyAuthorization = proxyAuthorization
-        return try RequestHeader(source, url: url)
     }
 
     /// - Parameter url: the request's, for errors.

@@ -40,11 +40,6 @@ enum RequestRules {
         guard let host = url.host, !host.isEmpty else { throw URLError(.badURL, url: url, "The URL has no host.") }
     }
 
-    /// Whether the environment sets a proxy for https, as libcurl reads it.
-    static var environmentNamesProxy: Bool {
-        (["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"] as [String]).contains { getenv($0) != nil }
-    }
-
     /// Whether a request with this method can be sent twice with the same effect as once (RFC 9110, section 9.2.2).
     static func isIdempotent(_ method: String) -> Bool {
         ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE"].contains(method)

@@ -66,6 +66,14 @@ package enum TransferRequest: Sendable {
         }
     }
 
+    /// Whether the user has set what the proxy is sent.
+    var hasProxyAuthorization: Bool {
+        switch self {
+        case .foundation(let request): request.value(forHTTPHeaderField: "Proxy-Authorization") != nil
+        case .prepared(let request): request.header.proxyLines != nil
+        }
+    }
+
     package var bodyStream: InputStream? {
         guard case .foundation(let request) = self else { return nil }
         return request.httpBodyStream

@@ -1,0 +1,46 @@
+import ConvoySupport
+import Synchronization
+
+/// What sets connections apart that libcurl takes for equal, as a number.
+///
+/// libcurl uses a tunnel through an HTTP proxy for whoever asks for the same proxy, whatever credential opened it, and
+/// does not know of a connection's own source address. But it keeps connections in groups by the number of the scope of
+/// IPv6 addresses (`CURLOPT_ADDRESS_SCOPE`), also where the address is no IPv6 address, and the system minds the number
+/// for link-local addresses only. So each key has a number that no network interface has.
+final class ConnectionKey: Sendable {
+    /// What a connection has that others have not.
+    struct Distinction: Hashable {
+        /// For whom the proxy has opened it.
+        var credential: ProxyCredential?
+
+        /// Whether it differs from that of a plain connection.
+        var matters: Bool { self != Distinction() }
+    }
+
+    let number: Int
+
+    private init() {
+        // Above all numbers of interfaces, and below the largest that a scope can have.
+        number = Self.first + Self.count.add(1, ordering: .relaxed).newValue % Self.first
+    }
+
+    private static let first = 1 << 30
+    private static let count = Atomic<Int>(0)
+
+    private struct WeakKey {
+        weak var key: ConnectionKey?
+    }
+    private static let known = Locked<[Distinction: WeakKey]>([:])
+
+    /// The key of all connections with this distinction, while somebody holds it; nil for plain ones.
+    static func shared(for distinction: Distinction) -> ConnectionKey? {
+        guard distinction.matters else { return nil }
+        return known.withLock { known in
+            if let key = known[distinction]?.key { return key }
+            known = known.filter { $0.value.key != nil }
+            let key = ConnectionKey()
+            known[distinction] = WeakKey(key: key)
+            return key
+        }
+    }
+}

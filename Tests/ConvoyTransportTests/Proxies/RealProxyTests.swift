@@ -1,0 +1,157 @@
+import ConvoySecurity
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyTransport
+
+/// Requests through proxies as they are in use.
+@Suite(.enabled(if: Nginx.isInstalled, "needs \(Nginx.installHint)")) struct RealProxyTests {
+    /// A program, what is spoken with it, and whether it wants to know the user.
+    enum Way: String, CaseIterable, Sendable {
+        case squid, squidWithUser, microsocks, microsocksResolvingHere, microsocksWithUser, danted, danted4
+
+        var program: ProxyProgram.Kind {
+            switch self {
+            case .squid, .squidWithUser: .squid
+            case .microsocks, .microsocksResolvingHere, .microsocksWithUser: .microsocks
+            case .danted, .danted4: .danted
+            }
+        }
+
+        var kind: Proxy.Kind {
+            switch self {
+            case .squid, .squidWithUser: .http
+            case .microsocks, .microsocksWithUser, .danted: .socks5
+            case .microsocksResolvingHere: .socks5ResolvingHere
+            case .danted4: .socks4
+            }
+        }
+
+        var credential: ProxyCredential? {
+            self == .squidWithUser || self == .microsocksWithUser ? ProxyCredential(user: "ada", password: "p%41 w:@/é") : nil
+        }
+
+        func start() throws -> ProxyProgram {
+            try ProxyProgram(program, user: credential?.user, password: credential?.password ?? "")
+        }
+
+        func proxy(at port: UInt16, as credential: ProxyCredential?) throws -> Proxy {
+            try Proxy(kind, host: "127.0.0.1", port: Int(port), credential: credential)
+        }
+    }
+
+    /// Whether the program is there; if not, says what is missing.
+    private func isThere(_ kind: ProxyProgram.Kind) -> Bool {
+        if !kind.isInstalled { print("skipped: needs \(kind.installHint)") }
+        return kind.isInstalled
+    }
+
+    private func get(
+        _ url: URL, through selection: ProxySelection, trusting nginx: Nginx, on thread: NetworkThread
+    ) throws -> Collector.Heard {
+        var configuration = ConnectionConfiguration(certificateAuthorities: nginx.certificateAuthority)
+        configuration.proxy = selection
+        return try #require(load(URLRequest(url: url), configuration: configuration, thread: thread))
+    }
+
+    @Test(arguments: Way.allCases)
+    func plainAndSecureRequestsArriveThrough(_ way: Way) throws {
+        guard isThere(way.program) else { return }
+        let nginx = try Nginx()
+        let program = try way.start()
+        let proxy = try way.proxy(at: program.port, as: way.credential)
+        let thread = NetworkThread()
+        for url in [nginx.url("credentials"), nginx.secureURL("credentials")] {
+            for round in 1...3 {
+                let heard = try get(url, through: .proxy(proxy), trusting: nginx, on: thread)
+                #expect(heard.text == "[][]", "\(way) \(round): \(heard.ends)")
+                #expect(heard.heads.map(\.statusCode) == [200])
+            }
+        }
+        // It was the proxy that connected.
+        program.stop()
+        let heard = try get(nginx.url("small"), through: .proxy(proxy), trusting: nginx, on: NetworkThread())
+        #expect(heard.error?.code == .cannotConnectToHost)
+    }
+
+    @Test(arguments: [Way.squidWithUser, .microsocksWithUser])
+    func aConnectionServesOnlyThoseWhoseCredentialOpenedIt(_ way: Way) throws {
+        guard isThere(way.program) else { return }
+        let nginx = try Nginx()
+        let program = try way.start()
+        let thread = NetworkThread()
+        let right = try way.proxy(at: program.port, as: way.credential)
+        let strangers = [
+            try way.proxy(at: program.port, as: nil),
+            try way.proxy(at: program.port, as: ProxyCredential(user: "ada", password: "wrong")),
+            try way.proxy(at: program.port, as: ProxyCredential(user: "eve", password: "p%41 w:@/é")),
+        ]
+        for url in [nginx.url("small"), nginx.secureURL("small")] {
+            // Each handle has been used with the credential before.
+            #expect(try get(url, through: .proxy(right), trusting: nginx, on: thread).text == "hello world")
+            for stranger in strangers {
+                let heard = try get(url, through: .proxy(stranger), trusting: nginx, on: thread)
+                if url.scheme == "http", way == .squidWithUser {
+                    #expect(heard.heads.map(\.statusCode) == [407])
+                } else {
+                    #expect(heard.error?.code == .userAuthenticationRequired, "\(way) \(url): \(heard.ends)")
+                    #expect(heard.text == "")
+                }
+            }
+            #expect(try get(url, through: .proxy(right), trusting: nginx, on: thread).text == "hello world")
+        }
+    }
+
+    /// The name does not exist, so whoever looks it up is the one who says so.
+    @Test func whoLooksUpANameIsAsTheKindSays() throws {
+        guard isThere(.microsocks) else { return }
+        let nginx = try Nginx()
+        let program = try ProxyProgram(.microsocks)
+        let url = try #require(URL(string: "http://no-such-host.invalid/"))
+        func code(_ kind: Proxy.Kind) throws -> URLError.Code? {
+            let proxy = try Proxy(kind, host: "127.0.0.1", port: Int(program.port))
+            return try get(url, through: .proxy(proxy), trusting: nginx, on: NetworkThread()).error?.code
+        }
+        #expect(try code(.socks5) == .cannotConnectToHost)
+        #expect(try code(.socks5ResolvingHere) == .cannotFindHost)
+    }
+
+    @Test func eachRequestTravelsThroughItsOwnProxy() throws {
+        let nginx = try Nginx()
+        let proxies = try (0..<2).map { _ in try ConnectProxy(.tunnels(to: nginx.securePort)) }
+        defer { for proxy in proxies { proxy.stop() } }
+        let thread = NetworkThread()
+        let url = nginx.secureURL("small")
+        for round in 1...2 {
+            for proxy in proxies {
+                let selection = ProxySelection.proxy(try Proxy(proxy.address))
+                #expect(try get(url, through: selection, trusting: nginx, on: thread).text == "hello world")
+                #expect(try get(url, through: .none, trusting: nginx, on: thread).text == "hello world")
+                let excepting = ProxySelection.proxy(try Proxy(proxy.address), except: ["localhost"])
+                #expect(try get(url, through: excepting, trusting: nginx, on: thread).text == "hello world")
+            }
+            // The second time the tunnels are there, and each request finds its own.
+            #expect(proxies.map(\.heads.count) == [1, 1], "\(round)")
+        }
+    }
+
+    @Test func aConnectionSaysThroughWhichProxyItTravels() throws {
+        let nginx = try Nginx()
+        let proxy = try ConnectProxy(.tunnels(to: nginx.securePort))
+        defer { proxy.stop() }
+        var configuration = ConnectionConfiguration(certificateAuthorities: nginx.certificateAuthority)
+        let own = try Proxy(proxy.address)
+        configuration.proxy = .proxy(own)
+        for (url, expected) in [(nginx.secureURL("small"), own), (nginx.url("small"), nil)] as [(URL, Proxy?)] {
+            if expected == nil { configuration.proxy = .none }
+            let collector = Collector()
+            let connection = URLConnection(
+                request: URLRequest(url: url), configuration: configuration, delegate: collector, thread: NetworkThread())
+            connection.start()
+            #expect(collector.wait()?.text == "hello world")
+            #expect(connection.currentProxy == expected)
+        }
+    }
+}
