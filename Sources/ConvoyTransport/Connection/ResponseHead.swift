@@ -78,6 +78,16 @@ public final class ResponseHead: Sendable {
         return value
     }
 
+    /// The values of a header field as they were received, one for each line. Names are case-insensitive.
+    package func bytes(of name: String) -> [[UInt8]] {
+        var values: [[UInt8]] = []
+        let wanted = Array(name.utf8)
+        forEachField { field, content in
+            if ASCII.equalIgnoringCase(field, wanted) { values.append(Array(content)) }
+        }
+        return values
+    }
+
     /// All header fields in the order received, one entry per line.
     public var fields: [(name: String, value: String)] {
         var fields: [(name: String, value: String)] = []
