@@ -240,6 +240,20 @@ import Testing
         #expect(try result.objects().allSatisfy { $0["error"] as? String == "cancelled" })
     }
 
+    @Test func `a user name and a password in a URL are sent as Basic, to that server only`() async throws {
+        let other = try TestServer()
+        other.route("/b", .text("x"))
+        server.redirect("/a", to: other.url("/b").absoluteString)
+        let secret = server.url("/a").absoluteString.replacing("http://", with: "http://ada:l%40ve@")
+        #expect(try await ToolProcess.run(["get", secret], in: scratch.url).status == 0)
+        #expect(server.requests.map { $0.headers["Authorization"] } == ["Basic YWRhOmxAdmU="])
+        #expect(other.requests.map { $0.headers["Authorization"] } == [nil])
+        let given = try await ToolProcess.run(["get", "-f", "-H", "Authorization: mine", secret], in: scratch.url)
+        #expect(given.status == 0 && server.requests.last?.headers["Authorization"] == "mine")
+        let bad = secret.replacing("ada:", with: "a%3Ada:")
+        #expect(try await ToolProcess.run(["get", "-f", bad], in: scratch.url).status == 2)
+    }
+
     @Test func `no password and no control character is printed`() async throws {
         server.route("/secret", .text("no", status: 403))
         server.route("/%1b%5b2Jx%e2%80%aey", .text("x"))

@@ -16,6 +16,7 @@ final class Collector: URLConnectionDelegate {
         var body = Data()
         var sent: Int64 = 0
         var redirects: [Redirect] = []
+        var events: [RedirectEvent] = []
         var ends: [End] = []
     }
 
@@ -52,6 +53,10 @@ final class Collector: URLConnectionDelegate {
     ) {
         heard.withLock { $0.redirects.append(redirect) }
         if let decision { decision(redirect, decide) } else { decide(redirect.request) }
+    }
+
+    func connection(_ connection: any Connection, didHandle redirect: RedirectEvent) {
+        heard.withLock { $0.events.append(redirect) }
     }
 
     func connectionDidFinish(_ connection: any Connection) { end(.finished) }

@@ -29,21 +29,24 @@ import Testing
     }
 
     @Test(arguments: ReferenceCase.all) func `a Location is resolved as the RFC says`(given: ReferenceCase) throws {
-        let (target, error) = try follow(Array(given.reference(to: host).utf8))
-        #expect(target == given.target)
-        #expect((error == nil) == (given.target != nil), "\(String(describing: error))")
-        if given.target == nil { #expect(error?.code == .badServerResponse) }
+        let location = Array(given.reference(to: host).utf8)
+        let (target, error) = try follow(location)
+        // Programs may use such a reference, but a server that sends one is up to something.
+        let expected = location.contains { $0 < 0x20 || $0 == 0x7F } ? nil : given.target
+        #expect(target == expected)
+        #expect((error == nil) == (expected != nil), "\(String(describing: error))")
+        if expected == nil { #expect(error?.code == .badServerResponse) }
     }
 
     @Test(arguments: [
-        ("a\u{FF}b", "/dir/a%C3%BFb"), ("?\u{E9}=%20 ", "/dir/?%C3%A9=%20"), ("\u{E2}\u{98}\u{83}", "/dir/%E2%98%83"),
-        ("\u{E2}\u{98} \u{FF}%e2", "/dir/%C3%A2%C2%98%20%C3%BF%e2"),
+        ("a\u{FF}b", "/dir/a%FFb"), ("?\u{E9}=%20 ", "/dir/?%E9=%20"), ("\u{E2}\u{98}\u{83}", "/dir/%E2%98%83"),
+        ("\u{E2}\u{98} \u{FF}%e2", "/dir/%E2%98%20%FF%e2"),
     ])
-    func `bytes that are not UTF-8 are Latin-1`(location: String, target: String) throws {
+    func `bytes that are not ASCII are sent as they came`(location: String, target: String) throws {
         #expect(try follow(location.unicodeScalars.map { UInt8(truncatingIfNeeded: $0.value) }).target == target)
     }
 
-    @Test(arguments: ["#x", "", "?start#é"]) func `a redirect to itself ends at the limit`(
+    @Test(arguments: ["#x", "", "?start#é"]) func `a redirect to itself is an error`(
         location: String
     ) throws {
         server.route("/dir/", .redirect(to: location))

@@ -165,10 +165,18 @@ import Testing
         #expect(server.requests.last?.text == "once more")
     }
 
-    @Test func `credentials in the URL are sent as basic authorization`() throws {
-        let url = try #require(URL(string: "http://ada:love%40@127.0.0.1:\(server.port)/echo"))
-        #expect(load(url)?.isFinished == true)
-        #expect(server.requests.last?.headers["Authorization"] == "Basic YWRhOmxvdmVA")
+    @Test(arguments: ["ada:love%40@", "ada@", ":love%40@", "@", ":@", "a@b:love%40@"])
+    func `a URL with a user name or a password is refused, and neither is told`(login: String) throws {
+        for scheme in ["http", "HTTP", "https"] {
+            let url = try #require(URL(string: "\(scheme)://\(login)127.0.0.1:\(server.port)/echo"))
+            let error = try #require(load(url)?.error)
+            #expect(error.code == .badURL)
+            #expect(error.failingURL?.absoluteString == "\(scheme)://127.0.0.1:\(server.port)/echo")
+            #expect(!"\(error) \(error.userInfo)".contains("love") && "\(error)".contains("credential"))
+        }
+        #expect(server.totalConnectionCount == 0)
+        // An `@` elsewhere is no user name.
+        #expect(load(server.url("/echo?mail=ada@example.com"))?.isFinished == true)
     }
 }
 

@@ -186,7 +186,10 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     /// The text to which a plain relative path can be appended: the base URL if it ends in a slash; nil for other
     /// bases.
     private static func prefix(_ base: URL) -> String? {
-        guard base.host != nil, base.query == nil, base.fragment == nil else { return nil }
+        // One with user information is refused, which a prepared request is not checked for.
+        guard base.host != nil, base.query == nil, base.fragment == nil,
+            !URLUserInfo.isPresent(in: base.absoluteString)
+        else { return nil }
         return base.path.isEmpty ? base.absoluteString + "/" : base.absoluteString.hasSuffix("/") ? base.absoluteString : nil
     }
 

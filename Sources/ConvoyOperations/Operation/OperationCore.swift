@@ -84,6 +84,8 @@ struct OperationCore {
     var data: Data?
     var object: ObjectBox?
     var error: (any Error)?
+    /// The redirects of the latest try.
+    var redirects: [RedirectEvent] = []
     /// Whether decoding the body is left to the task that awaits the operation.
     var isUndecoded = false
 

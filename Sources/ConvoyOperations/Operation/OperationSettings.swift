@@ -17,12 +17,18 @@ extension URLConnectionOperation {
 
     /// Decides about a redirect. Returns the request to follow with, as given or changed, or nil to keep the
     /// redirecting response as the response.
+    ///
+    /// The request is sent as it is returned. It is checked like any request, for its scheme and its header; but the
+    /// rules by which secrets stay with their origin have been applied before, and do not remove what the handler sets
+    /// itself.
     public typealias RedirectHandler =
         @Sendable (
             _ operation: URLConnectionOperation, _ request: URLRequest, _ response: HTTPURLResponse?
         ) -> URLRequest?
 
     /// Rewrites the request after the operation's dependencies have finished, or throws to refuse it.
+    ///
+    /// Foundation's `setValue` ignores a value with a line break; see `URLConnectionOperation.init(request:)`.
     public typealias Preparation = @Sendable (_ request: inout URLRequest) throws -> Void
 
     /// Foundation's streams are not Sendable. An operation only passes its stream on from the user to its own work.

@@ -251,6 +251,10 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         }
     }
 
+    func connection(_ connection: any Connection, didHandle redirect: RedirectEvent) {
+        operation(for: connection)?.note(redirect)
+    }
+
     func connectionDidFinish(_ connection: any Connection) { end(connection) { $0.succeed() } }
 
     func connection(_ connection: any Connection, didFailWith error: URLError) { end(connection) { $0.fail(error) } }

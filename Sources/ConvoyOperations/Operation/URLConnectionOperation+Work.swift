@@ -124,6 +124,7 @@ extension URLConnectionOperation {
             }
             // Before anything is opened, so that a stopped try leaves the output unchanged.
             if core.workSlot.endIfStopped(number) { return nil }
+            if !core.redirects.isEmpty { core.redirects = [] }
             let carrier = core.openCarrier()
             var configuration = core.common.values.configuration
             configuration.addsUserAgent = core.common.values.addsUserAgent
@@ -215,6 +216,9 @@ extension URLConnectionOperation {
 
     /// Sets the head of the current response.
     func note(_ head: ResponseHead) { core.withLock { $0.head = head } }
+
+    /// Adds what became of a redirect.
+    func note(_ redirect: RedirectEvent) { core.withLock { $0.redirects.append(redirect) } }
 
     /// Whether the body of a response goes into the output stream; otherwise it is kept as `responseData`.
     func belongsIntoOutput(_ head: ResponseHead) -> Bool {

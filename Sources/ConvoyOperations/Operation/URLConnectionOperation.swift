@@ -30,6 +30,12 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     package struct ObjectBox: @unchecked Sendable { let object: Any? }
 
     /// An operation for a request. It runs on the shared network thread.
+    ///
+    /// A request that HTTP does not allow fails with `URLError.badURL` before anything is sent: one with a user name or
+    /// password in its URL, and one with a control character in a header. Foundation on Linux leaves less to find: its
+    /// `URLRequest.setValue` and `addValue` ignore a value with a line break or a NUL, without a word and without
+    /// removing an earlier value. Values from outside are better set through `allHTTPHeaderFields`, a request serializer
+    /// or a manager's `headers`, where they are found.
     public required init(request: URLRequest) {
         core = Locked(OperationCore(.foundation(request), .standard))
         super.init()
@@ -163,6 +169,10 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     /// The status code of the response; nil until its head has arrived.
     public final var statusCode: Int? { core.withLock { $0.head }?.statusCode }
+
+    /// The redirects of the operation's latest try so far, in order: what was done about each, and why. The last one may
+    /// be the one that it failed with.
+    public final var redirects: [RedirectEvent] { core.withLock { $0.redirects } }
 
     /// The body, once the operation has finished with one; nil after a failure of the transfer, and for a body that
     /// went to `outputStream`. The body of a response with an unacceptable status is here too.

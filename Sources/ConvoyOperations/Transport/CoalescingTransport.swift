@@ -133,6 +133,7 @@ private final class Flight: URLConnectionDelegate, @unchecked Sendable {
     private var connection: (any Connection)?
     private var passengers: [Passenger] = []
     private var head: ResponseHead?
+    private var redirects: [RedirectEvent] = []
     private var heard: Data? = Data()
     private let onEnd: (Flight) -> Void
 
@@ -152,6 +153,7 @@ private final class Flight: URLConnectionDelegate, @unchecked Sendable {
         guard connection != nil, let heard else { return false }
         passengers.append(passenger)
         passenger.flight = self
+        for redirect in redirects { passenger.delegate?.connection(passenger, didHandle: redirect) }
         if let head { passenger.delegate?.connection(passenger, didReceive: head) }
         if !heard.isEmpty { heard.withUnsafeBytes { passenger.delegate?.connection(passenger, didReceive: $0) } }
         return true
@@ -184,6 +186,11 @@ private final class Flight: URLConnectionDelegate, @unchecked Sendable {
             if count + data.count <= Self.memory { heard?.append(contentsOf: data) } else { heard = nil }
         }
         for passenger in passengers { passenger.delegate?.connection(passenger, didReceive: data) }
+    }
+
+    func connection(_ connection: any Connection, didHandle redirect: RedirectEvent) {
+        redirects.append(redirect)
+        for passenger in passengers { passenger.delegate?.connection(passenger, didHandle: redirect) }
     }
 
     func connectionDidFinish(_ connection: any Connection) {

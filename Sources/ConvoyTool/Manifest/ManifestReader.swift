@@ -62,8 +62,9 @@ struct ManifestReader {
         let dependsOn = try members["dependsOn"].map(strings) ?? []
         let request: URLRequest
         do {
-            request = try serializer(for: headers).request(
-                method: method, url: url, parameters: members["parameters"]?.parameters, headers: headers)
+            let taken = try Login.taken(from: url)
+            request = try serializer(for: headers, taken?.login).request(
+                method: method, url: taken?.url ?? url, parameters: members["parameters"]?.parameters, headers: headers)
         } catch {
             throw value.problem("\(Self.quoted(name)): \(ErrorText.line(for: error))")
         }
@@ -148,11 +149,12 @@ struct ManifestReader {
     }
 
     /// The serializer for parameters: JSON if the `Content-Type` says so, otherwise forms.
-    private func serializer(for headers: [String: String?]) -> any URLRequestSerialization {
+    private func serializer(for headers: [String: String?], _ login: Login?) -> any URLRequestSerialization {
         let type = headers.first { $0.key.lowercased() == "content-type" }?.value ?? nil
         var http = HTTPRequestSerializer()
         Headers.setDefaults(&http)
         http.timeoutInterval = timeout
+        login?.apply(to: &http)
         let isJSON = (type ?? "").lowercased().hasPrefix("application/json")
         return isJSON ? JSONRequestSerializer(http: http) : http
     }

@@ -12,9 +12,21 @@ public struct ConnectionConfiguration: Sendable, Hashable {
         set { securityPolicy.certificateAuthorities = newValue.map(CertificateAuthorities.file) ?? .system }
     }
 
-    /// Header fields, besides `Authorization`, `Cookie` and `Proxy-Authorization`, that are removed when a redirect
-    /// leads to another origin. Names are case-insensitive.
+    /// Header fields, besides `Authorization`, `Cookie`, `Cookie2`, `Proxy-Authorization` and `WWW-Authenticate`, that
+    /// are removed when a redirect leads to another origin. Names are case-insensitive.
     public var sensitiveHeaders: Set<String>
+
+    /// How many redirects are followed, 20 by default. One more is an error, `URLError.httpTooManyRedirects`; with 0,
+    /// or less, any redirect is.
+    ///
+    /// To receive a redirect as the response, answer with nil in the operation's `redirectHandler`. A loop of GETs that
+    /// nothing can end is found before the limit is reached: see `RedirectEvent.Refusal.loop`.
+    public var maximumRedirects = 20
+
+    /// Whether a redirect may lead from https to http, where everybody on the way can read and change the request and
+    /// its response. False by default: it is an error, `URLError.appTransportSecurityRequiresSecureConnection`.
+    public var allowsRedirectToPlainText = false
+
     /// Whether to offer HTTP/2 over TLS (RFC 9113, section 3.2).
     public var usesHTTP2: Bool
 

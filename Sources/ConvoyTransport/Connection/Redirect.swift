@@ -1,4 +1,3 @@
-import ConvoySupport
 import Foundation
 import FoundationNetworking
 
@@ -6,79 +5,40 @@ import FoundationNetworking
 public struct Redirect: Sendable {
     /// The response that redirects.
     public let response: ResponseHead
-    /// The request to follow with. If the origin (scheme, host, port) changed, it lacks `Authorization`, `Cookie`,
-    /// `Proxy-Authorization` and the fields that were marked sensitive.
-    public var request: URLRequest
-
-    static let sensitiveHeaders: Set<String> = ["authorization", "cookie", "proxy-authorization"]
-    static let limit = 20
-
-    /// The redirect of a response; nil if it is not a redirect that can be followed.
+    /// The request to follow with.
     ///
-    /// - Throws: `URLError.httpTooManyRedirects`, `.badServerResponse` for an unreadable `Location`,
-    ///   `.unsupportedURL` for one that is neither http nor https.
-    init?(
-        from request: TransferRequest, response: ResponseHead, followed: Int, sensitiveHeaders: Set<String>
-    ) throws(URLError) {
-        switch response.statusCode {
-        case 301, 302, 303, 307, 308: break
-        default: return nil
-        }
-        guard let location = response["Location"] else { return nil }
-        let base = response.url
-        guard followed < Self.limit else {
-            throw URLError(.httpTooManyRedirects, url: base, "More than \(Self.limit) redirects.")
-        }
-        guard !location.isEmpty,
-            let target = URLReference.url(location, relativeTo: base)
-        else {
-            throw URLError(
-                .badServerResponse, url: base, "The redirect's Location \(location.debugDescription) is not a URL.")
-        }
-        do {
-            try RequestRules.check(target)
-        } catch {
-            throw URLError(.unsupportedURL, url: target, "A redirect leads to a URL that is neither http nor https.")
-        }
-        let request = request.urlRequest
-        var next = request
-        // RFC 9110, section 10.2.2: a fragment is inherited if the new reference has none.
-        next.url =
-            target.fragment == nil
-            ? base.fragment.flatMap { URLReference.url("#\($0)", relativeTo: target) } ?? target : target
-        let method = request.httpMethod ?? "GET"
-        let becomesGet =
-            response.statusCode == 303 ? method != "HEAD" : response.statusCode < 303 && method == "POST"
-        if becomesGet, method != "GET" {
-            next.httpMethod = "GET"
-            next.httpBody = nil
-            next.httpBodyStream = nil
-            for name in ["Content-Type", "Content-Length", "Content-Encoding", "Content-Language", "Content-Location"] {
-                next.setValue(nil, forHTTPHeaderField: name)
-            }
-        }
-        if Origin(base) != Origin(target) {
-            let leavesBehind = Self.sensitiveHeaders.union(sensitiveHeaders.map { $0.lowercased() })
-            for name in (next.allHTTPHeaderFields ?? [:]).keys where leavesBehind.contains(name.lowercased()) {
-                next.setValue(nil, forHTTPHeaderField: name)
-            }
-            // A `Host` set by the user is meant for the first origin.
-            next.setValue(nil, forHTTPHeaderField: "Host")
-        }
+    /// If the origin (scheme, host, port) changed, it lacks `Authorization`, `Cookie`, `Cookie2`,
+    /// `Proxy-Authorization`, `WWW-Authenticate`, `Host`, and the fields that were marked as sensitive. What was removed
+    /// once does not come back, not even if a later redirect leads back to the first origin.
+    public var request: URLRequest
+    /// What follows from the rules, and why.
+    public let event: RedirectEvent
+
+    init(response: ResponseHead, request: URLRequest, event: RedirectEvent) {
         self.response = response
-        self.request = next
+        self.request = request
+        self.event = event
     }
-}
 
-/// Scheme, host and port (RFC 6454, section 4).
-package struct Origin: Hashable, Sendable {
-    let scheme: String
-    let host: String
-    let port: Int
-
-    package init(_ url: URL) {
-        scheme = url.scheme?.lowercased() ?? ""
-        host = url.host?.lowercased() ?? ""
-        port = url.port ?? (scheme == "https" ? 443 : 80)
+    /// The event if this request is sent, or, for nil, if the redirect is kept as the response.
+    func event(sending answer: URLRequest?) -> RedirectEvent {
+        var event = event
+        guard let answer else {
+            event.outcome = .keptAsResponse
+            return event
+        }
+        // `==` of requests ignores their fields.
+        guard
+            answer.url != request.url || answer.httpMethod != request.httpMethod
+                || answer.allHTTPHeaderFields != request.allHTTPHeaderFields
+        else { return event }
+        event.outcome = .changedByHandler
+        event.to = answer.url
+        if let method = answer.httpMethod, method != event.method {
+            event.method = method
+            event.methodReason = .chosenByHandler
+        }
+        event.removedFields.removeAll { answer.value(forHTTPHeaderField: $0.name) != nil }
+        return event
     }
 }

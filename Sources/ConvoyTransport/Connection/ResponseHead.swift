@@ -79,11 +79,14 @@ public final class ResponseHead: Sendable {
     }
 
     /// The values of all lines of a field, one for each line. Names are case-insensitive.
-    package func values(of name: String) -> [String] {
-        var values: [String] = []
+    package func values(of name: String) -> [String] { bytes(of: name).map { ASCII.text($0[...]) } }
+
+    /// The values of a header field as they were received, one for each line. Names are case-insensitive.
+    package func bytes(of name: String) -> [[UInt8]] {
+        var values: [[UInt8]] = []
         let wanted = Array(name.utf8)
         forEachField { field, content in
-            if ASCII.equalIgnoringCase(field, wanted) { values.append(ASCII.text(content)) }
+            if ASCII.equalIgnoringCase(field, wanted) { values.append(Array(content)) }
         }
         return values
     }

@@ -4,18 +4,51 @@ import FoundationNetworking
 
 /// Redirects: the delegate is asked, and the transfer waits for its answer.
 extension URLConnection {
-    func ask(about redirect: Redirect) {
+    /// The redirect of a response, if it has one that can be followed.
+    func redirect(of response: ResponseHead) throws(URLError) -> Redirect? {
+        guard RedirectRules.isRedirect(response.statusCode) else { return nil }
+        let rules = RedirectRules(configuration)
+        switch rules.evaluate(response, to: currentRequest.urlRequest, followed: followedRedirects) {
+        case .noRedirect: return nil
+        case .follow(let redirect): return redirect
+        case .refuse(let event, let refusal):
+            delegate?.connection(self, didHandle: event)
+            throw URLError(refusing: event, refusal)
+        }
+    }
+
+    /// Asks the delegate what to do. False if the transfer must be aborted, with the failure that is pending then.
+    func ask(about redirect: Redirect) -> Bool {
         phase = .deciding(redirect)
         let decision = RedirectDecision()
         delegate?.connection(self, willFollow: redirect) { [weak self] request in
             guard decision.make(request), let self else { return }
-            self.thread.perform { self.decided(request, redirect) }
+            self.thread.perform { self.didDecide(request, redirect) }
         }
-        if case .made(let request) = decision.awaitLater() { decided(request, redirect) }
+        if case .made(let request) = decision.awaitLater() { return decided(request, redirect) }
+        return true
     }
 
-    private func decided(_ request: URLRequest?, _ redirect: Redirect) {
-        guard case .deciding = phase else { return }
+    /// Carries out a decision that came after the call that asked for it.
+    private func didDecide(_ request: URLRequest?, _ redirect: Redirect) {
+        guard !decided(request, redirect), let failure = pendingFailure else { return }
+        // The rest of the response may never come.
+        if let handle { thread.multi?.stop(handle) }
+        fail(failure)
+    }
+
+    /// False if the redirect is refused after all.
+    private func decided(_ request: URLRequest?, _ redirect: Redirect) -> Bool {
+        guard case .deciding = phase else { return true }
+        var event = redirect.event(sending: request)
+        if let request, let refusal = refusal(of: request, redirect) {
+            event.outcome = .refused(refusal)
+            phase = .loading
+            pendingFailure = URLError(refusing: event, refusal)
+        }
+        delegate?.connection(self, didHandle: event)
+        guard pendingFailure == nil else { return false }
+
         let result = heldResult
         heldResult = nil
         if let request {
@@ -29,18 +62,23 @@ extension URLConnection {
             }
             delegate?.connection(self, didReceive: redirect.response)
         }
-        if let result, let handle { return easyHandle(handle, didFinishWith: result) }
-        // The request's body may have become ready meanwhile, too.
-        if isHeldBack || body != nil { resumeFlow() }
+        if let result, let handle {
+            easyHandle(handle, didFinishWith: result)
+        } else if isHeldBack || body != nil {
+            // The request's body may have become ready meanwhile, too.
+            resumeFlow()
+        }
+        return true
+    }
+
+    /// Why the request cannot be sent; nil if it can. It may be another than the rules proposed.
+    private func refusal(of request: URLRequest, _ redirect: Redirect) -> RedirectEvent.Refusal? {
+        if let stream = request.httpBodyStream, stream === currentRequest.bodyStream { return .bodyCannotBeSentAgain }
+        redirectChain.note(currentRequest.urlRequest, redirectedBy: redirect.response)
+        return redirectChain.leadsBack(to: request) ? .loop : nil
     }
 
     func follow(_ request: URLRequest) {
-        if let stream = request.httpBodyStream, stream === currentRequest.bodyStream {
-            return fail(
-                URLError(
-                    .requestBodyStreamExhausted, url: request.url,
-                    "The redirect requires sending the body again, but its stream cannot be read twice."))
-        }
         followedRedirects += 1
         load(.foundation(request))
     }

@@ -38,13 +38,7 @@ extension URLConnection: EasyHandleOwner {
         }
         if head.isEndedByConnection, currentRequest.method != "HEAD" { closure = handle?.handshakeOfConnection }
         do throws(URLError) {
-            if let redirect = try Redirect(
-                from: currentRequest, response: response, followed: followedRedirects,
-                sensitiveHeaders: configuration.sensitiveHeaders)
-            {
-                ask(about: redirect)
-                return true
-            }
+            if let redirect = try redirect(of: response) { return ask(about: redirect) }
             try prepareToDecode(codings, of: response)
         } catch {
             pendingFailure = error

@@ -44,6 +44,8 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     /// The current request: the original one, or that of a redirect.
     @exclusivity(unchecked) var currentRequest: TransferRequest
     var followedRedirects = 0
+    /// The requests that were redirected.
+    @exclusivity(unchecked) var redirectChain = RedirectChain()
     @exclusivity(unchecked) var handle: EasyHandle?
     @exclusivity(unchecked) var body: (any BodySource)?
     @exclusivity(unchecked) var head = HeadParser()

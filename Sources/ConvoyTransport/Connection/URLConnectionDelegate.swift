@@ -50,6 +50,10 @@ public protocol URLConnectionDelegate: AnyObject, Sendable {
         _ connection: any Connection, willFollow redirect: Redirect,
         decide: @escaping @Sendable (URLRequest?) -> Void)
 
+    /// It is decided what becomes of a redirect: it is followed, kept as the response, or refused, which is an error.
+    /// Called once for each redirect.
+    func connection(_ connection: any Connection, didHandle redirect: RedirectEvent)
+
     /// The response is complete.
     func connectionDidFinish(_ connection: any Connection)
 
@@ -65,6 +69,9 @@ extension URLConnectionDelegate {
     public func connection(
         _ connection: any Connection, didSendBodyData count: Int, total: Int64, totalExpected: Int64?
     ) {}
+
+    /// Does nothing.
+    public func connection(_ connection: any Connection, didHandle redirect: RedirectEvent) {}
 
     /// Follows the redirect.
     public func connection(

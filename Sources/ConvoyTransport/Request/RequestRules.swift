@@ -21,8 +21,10 @@ enum RequestRules {
         }
     }
 
-    /// Whether the text of a URL obviously has one of the two schemes and a host; false if a full check is needed.
+    /// Whether the text of a URL obviously has one of the two schemes, a host and no user information; false if a full
+    /// check is needed.
     private static func isPlainlyHTTP(_ address: String) -> Bool {
+        guard !address.utf8.contains(UInt8(ascii: "@")) else { return false }
         var rest = address.utf8[...]
         guard rest.starts(with: "http".utf8) else { return false }
         rest = rest.dropFirst(4)
@@ -38,6 +40,14 @@ enum RequestRules {
             throw URLError(.unsupportedURL, url: url, "The scheme \(scheme) is neither http nor https.")
         }
         guard let host = url.host, !host.isEmpty else { throw URLError(.badURL, url: url, "The URL has no host.") }
+        let address = url.absoluteString
+        guard !URLUserInfo.isPresent(in: address) else {
+            // RFC 9110, section 4.2.4. libcurl would send them, and whoever logs the URL would log them.
+            throw URLError(
+                .badURL, url: URL(string: URLUserInfo.removed(from: address)),
+                "The URL contains a user name or a password. Set the operation's credential, or an Authorization header, "
+                    + "instead.")
+        }
     }
 
     /// Whether a request with this method can be sent twice with the same effect as once (RFC 9110, section 9.2.2).

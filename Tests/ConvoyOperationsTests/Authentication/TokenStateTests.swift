@@ -20,21 +20,27 @@ import Testing
     func `a token is due before its end, and a short one after half of its life`(life: Double, good: Double, due: Double?) {
         let token = AccessToken("a", expires: date.addingTimeInterval(life))
         var state = TokenState(token, at: date, leeway: 30)
-        #expect(uses(state.next(0, date.addingTimeInterval(good))) == "a")
-        if let due { #expect(begins(state.next(0, date.addingTimeInterval(due))) == 1) }
+        let before = state.next(0, date.addingTimeInterval(good))
+        #expect(uses(before) == "a")
+        guard let due else { return }
+        let after = state.next(0, date.addingTimeInterval(due))
+        #expect(begins(after) == 1)
     }
 
     @Test func `whoever comes during a refresh waits for it, and an older token is only replaced`() {
         var state = TokenState(AccessToken("a"), at: date, leeway: 30)
         guard case .use(_, let first) = state.next(0, date) else { return #expect(Bool(false)) }
-        #expect(begins(state.refused(first, 0)) == 1)
+        let refused = state.refused(first, 0)
+        #expect(begins(refused) == 1)
         for _ in 0..<3 {
             if case .wait(nil) = state.refused(first, 0) {} else { Issue.record("a second refresh") }
             if case .wait(nil) = state.next(0, date) {} else { Issue.record("a request without a token") }
         }
-        #expect(state.end(1, .success(AccessToken("b")), at: date))
-        #expect(uses(state.refused(first, 0)) == "b" && uses(state.next(0, date)) == "b")
-        #expect(!state.end(1, .success(AccessToken("c")), at: date) && state.token?.value == "b")
+        let counts = state.end(1, .success(AccessToken("b")), at: date)
+        let steps = [state.refused(first, 0), state.next(0, date)]
+        #expect(counts && steps.map(uses) == ["b", "b"])
+        let countsAgain = state.end(1, .success(AccessToken("c")), at: date)
+        #expect(!countsAgain && state.token?.value == "b")
     }
 
     @Test func `there are only so many refreshes in a time`() {
@@ -42,17 +48,22 @@ import Testing
         (state.limit, state.window) = (2, 30)
         struct Reason: Error {}
         for (time, number) in [(0.0, 1), (10, 2)] {
-            #expect(begins(state.next(time, date)) == number)
-            #expect(state.end(number, .failure(Reason()), at: date))
+            let step = state.next(time, date)
+            #expect(begins(step) == number)
+            let counts = state.end(number, .failure(Reason()), at: date)
+            #expect(counts)
         }
         guard case .fail(.tooManyRefreshes(let reason)) = state.next(29, date) else {
             return #expect(Bool(false), "a third refresh")
         }
         #expect(reason is Reason)
-        #expect(begins(state.next(30, date)) == 3)
+        let third = state.next(30, date)
+        #expect(begins(third) == 3)
         // One that the user has set counts as a new beginning.
         state.set(AccessToken("x"), at: date)
-        #expect(uses(state.next(31, date)) == "x" && !state.end(3, .success(AccessToken("y")), at: date))
+        let next = state.next(31, date)
+        let counts = state.end(3, .success(AccessToken("y")), at: date)
+        #expect(uses(next) == "x" && !counts)
     }
 
     @Test func `no sequence of events leaves a waiter without a refresh, or makes two refreshes at a time`() {
@@ -82,7 +93,8 @@ import Testing
                     let counts = state.refresh == number
                     let result: Result<AccessToken, any Error> =
                         random.next() % 2 == 0 ? .success(AccessToken("r\(number)")) : .failure(CancellationError())
-                    #expect(state.end(number, result, at: date) == counts && (!counts || state.refresh == nil))
+                    let hasCounted = state.end(number, result, at: date)
+                    #expect(hasCounted == counts && (!counts || state.refresh == nil))
                 default: state.set(random.next() % 2 == 0 ? nil : AccessToken("s"), at: date)
                 }
             }

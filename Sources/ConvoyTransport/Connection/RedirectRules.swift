@@ -1,0 +1,145 @@
+import ConvoySupport
+import Foundation
+import FoundationNetworking
+
+/// The rules for redirects (RFC 9110, section 15.4, and the "HTTP-redirect fetch" of the Fetch standard). Without I/O.
+struct RedirectRules {
+    /// The greatest number of redirects that are followed.
+    let limit: Int
+    let allowsPlainText: Bool
+    /// The fields that only the first origin gets, in lower case.
+    private let secrets: Set<String>
+
+    /// Fields that are secrets whatever is configured.
+    static let alwaysSecret: Set<String> = [
+        "authorization", "cookie", "cookie2", "proxy-authorization", "www-authenticate",
+    ]
+
+    init(_ configuration: ConnectionConfiguration) {
+        limit = max(0, configuration.maximumRedirects)
+        allowsPlainText = configuration.allowsRedirectToPlainText
+        secrets = Self.alwaysSecret.union(configuration.sensitiveHeaders.map { $0.lowercased() })
+    }
+
+    /// Whether a status redirects, provided that the response has a `Location`.
+    static func isRedirect(_ statusCode: Int) -> Bool {
+        switch statusCode {
+        case 301, 302, 303, 307, 308: true
+        default: false
+        }
+    }
+
+    /// What to do about a response with such a status.
+    enum Verdict {
+        /// It has no `Location`, so it is the response.
+        case noRedirect
+        case follow(Redirect)
+        case refuse(RedirectEvent, RedirectEvent.Refusal)
+    }
+
+    /// - Parameter followed: how many redirects have been followed before.
+    func evaluate(_ response: ResponseHead, to request: URLRequest, followed: Int) -> Verdict {
+        // As bytes: those that are not ASCII are sent as they came, in whatever encoding the server meant.
+        let locations = response.bytes(of: "Location")
+        guard let location = locations.first else { return .noRedirect }
+        let (method, reason) = Self.method(after: response.statusCode, of: request.httpMethod ?? "GET")
+        let hasBody = request.httpBody?.isEmpty == false || request.httpBodyStream != nil
+        let keepsBody = method == request.httpMethod ?? "GET"
+        var event = RedirectEvent(
+            statusCode: response.statusCode, from: response.url, to: nil, previousMethod: request.httpMethod ?? "GET",
+            method: method, methodReason: reason, body: !hasBody ? .none : keepsBody ? .sentAgain : .dropped,
+            removedFields: [], outcome: .followed)
+        func refuse(_ refusal: RedirectEvent.Refusal) -> Verdict {
+            event.outcome = .refused(refusal)
+            return .refuse(event, refusal)
+        }
+
+        guard locations.allSatisfy({ $0 == location }) else { return refuse(.conflictingLocations) }
+        guard followed < limit else {
+            event.to = URLReference.url(location, relativeTo: response.url).map(Self.withoutUserInfo)
+            return refuse(.tooManyRedirects(limit: limit))
+        }
+        // Some parsers drop them and some encode them, so that what one takes for a path is a host for another.
+        guard !location.contains(where: { $0 < 0x20 || $0 == 0x7F }) else {
+            return refuse(.controlCharacterInLocation)
+        }
+        guard !location.isEmpty, let target = URLReference.url(location, relativeTo: response.url) else {
+            return refuse(.unreadableLocation)
+        }
+        event.to = Self.withoutUserInfo(target)
+        let scheme = target.scheme?.lowercased() ?? ""
+        guard scheme == "http" || scheme == "https" else { return refuse(.unsupportedScheme(scheme)) }
+        guard !URLUserInfo.isPresent(in: target.absoluteString) else { return refuse(.credentialsInLocation) }
+        guard target.host?.isEmpty == false else { return refuse(.unreadableLocation) }
+        if scheme == "http", response.url.scheme?.lowercased() == "https", !allowsPlainText { return refuse(.plainText) }
+
+        var next = request
+        next.url = Self.inheritingFragment(target, of: response.url)
+        event.to = next.url
+        if !keepsBody {
+            next.httpMethod = method
+            next.httpBody = nil
+            next.httpBodyStream = nil
+        }
+        event.removedFields = removeFields(of: &next, from: response.url, to: target, keepsBody: keepsBody)
+        return .follow(Redirect(response: response, request: next, event: event))
+    }
+
+    // MARK: The parts
+
+    private static func method(after status: Int, of method: String) -> (String, RedirectEvent.MethodReason) {
+        switch status {
+        case 303: (method == "HEAD" ? "HEAD" : "GET", .seeOther)
+        case 301, 302: method == "POST" ? ("GET", .postBecomesGet) : (method, .keptAsNotPost)
+        default: (method, .keptByStatus)
+        }
+    }
+
+    private func removeFields(
+        of request: inout URLRequest, from base: URL, to target: URL, keepsBody: Bool
+    ) -> [RedirectEvent.RemovedField] {
+        let isOtherOrigin = Origin(base) != Origin(target)
+        var removed: [RedirectEvent.RemovedField] = []
+        for (name, value) in request.allHTTPHeaderFields ?? [:] {
+            let lowercased = name.lowercased()
+            let reason: RedirectEvent.RemovedField.Reason? =
+                if isOtherOrigin, secrets.contains(lowercased) {
+                    .secretOfOtherOrigin
+                } else if isOtherOrigin, lowercased == "host" {
+                    .namesOtherOrigin
+                } else if !keepsBody, Self.describesBody(lowercased) {
+                    .describesBody
+                } else if lowercased == "referer", Self.isRevealing(value, for: target) {
+                    .revealingReferer
+                } else {
+                    nil
+                }
+            if let reason { removed.append(.init(name: name, reason: reason)) }
+        }
+        if !removed.isEmpty {
+            for field in removed { request.setValue(nil, forHTTPHeaderField: field.name) }
+        }
+        return removed.sorted { $0.name < $1.name }
+    }
+
+    /// The fields that make no sense without the body (RFC 9110, section 15.4, step 5).
+    private static func describesBody(_ name: String) -> Bool {
+        name.hasPrefix("content-")
+            || ["digest", "repr-digest", "last-modified", "expect", "trailer", "transfer-encoding"].contains(name)
+    }
+
+    private static func isRevealing(_ referer: String, for target: URL) -> Bool {
+        if URLUserInfo.isPresent(in: referer) { return true }
+        return target.scheme?.lowercased() == "http" && referer.lowercased().hasPrefix("https:")
+    }
+
+    /// A fragment is inherited if the new reference has none (RFC 9110, section 10.2.2).
+    private static func inheritingFragment(_ target: URL, of base: URL) -> URL {
+        guard target.fragment == nil, let fragment = base.fragment else { return target }
+        return URLReference.url("#\(fragment)", relativeTo: target) ?? target
+    }
+
+    private static func withoutUserInfo(_ url: URL) -> URL {
+        URL(string: URLUserInfo.removed(from: url.absoluteString)) ?? url
+    }
+}
