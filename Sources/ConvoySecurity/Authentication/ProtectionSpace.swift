@@ -62,7 +62,8 @@ public struct ProtectionSpace: Sendable, Hashable {
         var text = Substring(host)
         if text.hasPrefix("["), text.hasSuffix("]") { text = text.dropFirst().dropLast() }
         if text.hasSuffix(".") { text = text.dropLast() }
-        return text.lowercased()
+        // ASCII's letters only: there are others that have one of them as their small letter.
+        return String(decoding: text.utf8.map(ASCII.lowercased), as: UTF8.self)
     }
 }
 

@@ -93,8 +93,9 @@ public final class CredentialStore: Sendable {
 
     /// Removes the credential that its user has in a space. Those of wider spaces, of the origin and of ``netrc`` stay.
     public func remove(_ credential: URLCredential, for space: ProtectionSpace) {
+        let user = credential.user ?? ""
         contents.withLock { contents in
-            contents.spaces[space]?.remove(credential.user ?? "")
+            contents.spaces[space]?.remove(user)
             if contents.spaces[space]?.first == nil { contents.spaces[space] = nil }
         }
     }
@@ -117,8 +118,10 @@ extension CredentialStore {
         into change: (inout Contents, (inout UserCredentials) -> Void) -> Void
     ) {
         guard credential.persistence != .none else { return }
+        // Asked for here, as a subclass can override it, and no code of others runs while the lock is held.
+        let user = credential.user ?? ""
         contents.withLock { contents in
-            change(&contents) { $0.insert(credential, asDefault: asDefault) }
+            change(&contents) { $0.insert(credential, of: user, asDefault: asDefault) }
         }
     }
 

@@ -46,10 +46,14 @@ public struct Netrc: Sendable {
         try self.init(text: text)
     }
 
-    /// The file that the variable NETRC names, or else `.netrc` in the home directory.
-    public static var standardLocation: URL {
-        if let path = ProcessInfo.processInfo.environment["NETRC"], !path.isEmpty { return URL(fileURLWithPath: path) }
-        return FileManager.default.homeDirectoryForCurrentUser.appendingPathComponent(".netrc")
+    /// The file that the variable NETRC names, or else `.netrc` in the home directory, which the variable HOME names.
+    public static var standardLocation: URL { standardLocation(in: ProcessInfo.processInfo.environment) }
+
+    static func standardLocation(in environment: [String: String]) -> URL {
+        if let path = environment["NETRC"], !path.isEmpty { return URL(fileURLWithPath: path) }
+        // Foundation on Linux knows the home directory of the user only, not the one that the variable names.
+        let home = environment["HOME"].flatMap { $0.isEmpty ? nil : URL(fileURLWithPath: $0) }
+        return (home ?? FileManager.default.homeDirectoryForCurrentUser).appendingPathComponent(".netrc")
     }
 
     /// The credential for a host.

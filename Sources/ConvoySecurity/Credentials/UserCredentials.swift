@@ -14,8 +14,7 @@ struct UserCredentials {
 
     subscript(user: String) -> URLCredential? { all.first { $0.user == user }?.credential }
 
-    mutating func insert(_ credential: URLCredential, asDefault: Bool) {
-        let user = credential.user ?? ""
+    mutating func insert(_ credential: URLCredential, of user: String, asDefault: Bool) {
         all.removeAll { $0.user == user }
         all.append((user, credential))
         if asDefault { defaultUser = user }

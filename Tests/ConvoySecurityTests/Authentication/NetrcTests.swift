@@ -1,8 +1,9 @@
-import ConvoySecurity
 import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
 import Testing
+
+@testable import ConvoySecurity
 
 /// The format of .netrc, as curl reads it.
 @Suite struct NetrcTests {
@@ -69,6 +70,30 @@ import Testing
         #expect(Self.found(netrc, "h") == "a:\(password)" && Self.found(netrc, "i") == "b:c")
     }
 
+    @Test(.enabled(if: Nginx.isInstalled, "not installed: \(Nginx.installHint)"))
+    func `curl finds the same in the same file`() throws {
+        let server = try Nginx()
+        let directory = try TemporaryDirectory()
+        let texts = [
+            "machine 127.0.0.1 login a password b",
+            "MACHINE other login x password y\nmachine 127.0.0.1\nlogin a\npassword b",
+            #"machine 127.0.0.1 login "a b" password "c\"d\\e""#, #"machine 127.0.0.1 login a\b password "c"d"#,
+            "machine 127.0.0.1 login a # password x\npassword b#c", ##"machine 127.0.0.1 login a password "#b""##,
+            "macdef m\nmachine 127.0.0.1 login x password y\n\nmachine 127.0.0.1 login a password b",
+            "machine other login x password y default login a password b", "machine 127.0.0.1 login a",
+            "machine 127.0.0.1 password b login a", "machine 127.0.0.1 login ä password ü",
+            "machine 127.0.0.1 login a password b machine 127.0.0.1 login c password d", "machine other login x password y",
+        ]
+        for text in texts {
+            let file = try directory.write(Data(text.utf8), to: "netrc")
+            let result = try ProcessRunner.run(
+                "curl", ["-sS", "--noproxy", "*", "--netrc-file", file.path, server.url("credentials").absoluteString])
+            let credential = try Netrc(text: text).credential(forHost: "127.0.0.1")
+            let sent = credential.flatMap { BasicAuthorization.value(user: $0.user ?? "", password: $0.password ?? "") }
+            #expect(result.text == "[\(sent ?? "")][]", "\(text)")
+        }
+    }
+
     @Test(arguments: [#"""#, #""a"#, "\"a\n\"", #""a\"#, #""a\""#, "\"a\\\n\""])
     func `a quote that is left open is an error with its line`(word: String) {
         #expect(throws: NetrcError.unterminatedQuote(line: 2)) { try Netrc(text: "machine h\nlogin a password \(word)\n") }
@@ -114,9 +139,11 @@ import Testing
     }
 
     @Test func `the standard location is in the home directory, unless a variable says otherwise`() {
-        let expected = ProcessInfo.processInfo.environment["NETRC"]
-        #expect(expected != nil || Netrc.standardLocation.path.hasSuffix("/.netrc"))
-        #expect(expected == nil || Netrc.standardLocation.path == expected)
+        #expect(Netrc.standardLocation(in: ["NETRC": "/etc/a netrc", "HOME": "/home/ada"]).path == "/etc/a netrc")
+        #expect(Netrc.standardLocation(in: ["NETRC": "", "HOME": "/home/ada"]).path == "/home/ada/.netrc")
+        let fallback = Netrc.standardLocation(in: ["HOME": ""])
+        #expect(fallback.isFileURL && fallback.lastPathComponent == ".netrc")
+        #expect(Netrc.standardLocation == Netrc.standardLocation(in: ProcessInfo.processInfo.environment))
     }
 
     @Test func `any text is read or refused`() throws {
