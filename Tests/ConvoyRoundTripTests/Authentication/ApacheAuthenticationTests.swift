@@ -1,0 +1,60 @@
+import ConvoyOperations
+import ConvoySerialization
+import ConvoyTestSupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+import Testing
+
+/// Basic and Digest as apache checks them.
+@Suite(.enabled(if: ApacheServer.isInstalled, "not installed: \(ApacheServer.installHint)"))
+struct ApacheAuthenticationTests {
+    @Test(arguments: ["basic", "digest"], [false, true])
+    func `apache lets in who knows the password, over HTTP/1.1 and HTTP/2`(method: String, isSecure: Bool) async throws {
+        let server = try ApacheServer(users: ["ada": "secret", "jäsøn": "päss\"wörd"])
+        let base = isSecure ? server.secureURL : server.url
+        let url = base.appendingPathComponent("\(method)/small")
+        let manager = Protected.manager()
+        if isSecure { manager.connectionConfiguration.certificateAuthorities = server.certificateAuthority }
+        for _ in 0..<3 { #expect(await manager.status(url) == 200) }
+        manager.credential = URLCredential(user: "jäsøn", password: "päss\"wörd", persistence: .none)
+        #expect(await manager.status(url) == 200)
+        manager.credential = Protected.wrong
+        #expect(await manager.status(url) == 401)
+        manager.credential = nil
+        #expect(await manager.status(url) == 401)
+    }
+
+    @Test func `uploads are authenticated, in memory and as streams that can be read again`() async throws {
+        let server = try ApacheServer()
+        let manager = Protected.manager()
+        let body = Data((0..<300_000).map { UInt8(truncatingIfNeeded: $0) })
+        let url = server.url.appendingPathComponent("digest/new")
+        #expect(await manager.status(url, "PUT", body: body) == 201)
+        let uploaded: Data = try await manager.get(url)
+        #expect(uploaded == body)
+        let directory = try TemporaryDirectory()
+        let file = try directory.write(body, to: "body")
+        let other = server.url.appendingPathComponent("basic/other")
+        try await manager.upload(other, method: .put, fromFile: file)
+        #expect(try await manager.get(other, as: Data.self) == body)
+    }
+
+    @Test func `a nonce that is good for once is asked for anew, and costs no password`() async throws {
+        let server = try ApacheServer(nonceLifetime: 0)
+        let manager = Protected.manager()
+        let url = server.url.appendingPathComponent("digest/small")
+        for _ in 0..<5 { #expect(await manager.status(url) == 200) }
+    }
+
+    @Test func `a hundred requests at once use one nonce, each with a count of its own`() async throws {
+        let server = try ApacheServer()
+        let manager = Protected.manager()
+        let url = server.url.appendingPathComponent("digest/small")
+        #expect(await manager.status(url) == 200)
+        let operations = (0..<100).map { _ in manager.makeOperation(request: URLRequest(url: url)) }
+        manager.enqueue(operations)
+        for operation in operations { try await operation.finished() }
+        #expect(operations.allSatisfy { $0.statusCode == 200 })
+    }
+}
