@@ -83,7 +83,8 @@ public struct RetryPolicy: Sendable {
     func judge(_ failure: FailedTry, random: Double) -> RetryEvent? {
         let reason: RetryEvent.Reason
         if let error = failure.error {
-            guard errorCodes.contains(error.code) else { return nil }
+            // Another try would be refused the same address, or be what the guard is to prevent.
+            guard errorCodes.contains(error.code), error.addressRefusal == nil else { return nil }
             reason = .error(error)
         } else if let status = failure.statusCode, statusCodes.contains(status) {
             reason = .status(status)

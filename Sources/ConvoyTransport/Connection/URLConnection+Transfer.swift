@@ -226,6 +226,7 @@ extension URLConnection: EasyHandleOwner {
 
     /// The error for a result of libcurl.
     private func error(for code: CURLcode, _ handle: EasyHandle) -> URLError {
+        if let refusal = handle.addresses.refusal { return URLError(refused: refusal, url: currentRequest.url) }
         if !head.hasBegun, let error = handshakeError(handle) { return error }
         let proxyStatus = handle.long(CURLINFO_HTTP_CONNECTCODE)
         if proxyStatus >= 300 {

@@ -66,10 +66,12 @@ final class EasyHandle {
     /// libcurl 7.88 does not free them when the transfer is stopped while others are on its HTTP/2 connection, and
     /// would give them to the next transfer of the handle, which would succeed with bytes of another resource.
     @exclusivity(unchecked) var holdsBytes = false
-    @exclusivity(unchecked) private var applied = Options()
+    @exclusivity(unchecked) private(set) var applied = Options()
+    /// What became of the addresses of the current transfer.
+    @exclusivity(unchecked) var addresses = TriedAddresses()
     /// Retained while libcurl uses its lists.
     @exclusivity(unchecked) private var header: RequestHeader?
-    private let sockets: SocketTable
+    let sockets: SocketTable
     private let errorText: UnsafeMutablePointer<CChar>
 
     /// - Parameter sockets: opens and closes the sockets of connections that are made for this handle, and outlives
@@ -128,6 +130,7 @@ final class EasyHandle {
     private func setPermanentOptions() {
         let context = Unmanaged.passUnretained(self).toOpaque()
         sockets.adopt(easy)
+        setSocketOptions()
         convoy_easy_set_pointer(easy, CURLOPT_PRIVATE, context)
         convoy_easy_set_pointer(easy, CURLOPT_ERRORBUFFER, errorText)
         convoy_easy_set_long(easy, CURLOPT_NOSIGNAL, 1)
@@ -141,10 +144,9 @@ final class EasyHandle {
         convoy_easy_set_pointer(easy, CURLOPT_HEADERDATA, context)
         convoy_easy_set_pointer(easy, CURLOPT_WRITEDATA, context)
         convoy_easy_set_pointer(easy, CURLOPT_PREREQDATA, context)
-        convoy_easy_set_prerequest_callback(easy) { context, _, _, _, _ in
-            guard let handle = EasyHandle.from(context), let owner = handle.owner else {
-                return Int32(CURL_PREREQFUNC_ABORT)
-            }
+        convoy_easy_set_prerequest_callback(easy) { context, address, _, _, _ in
+            guard let handle = EasyHandle.from(context), let owner = handle.owner, handle.mayUseConnection(to: address)
+            else { return Int32(CURL_PREREQFUNC_ABORT) }
             handle.sendCount += 1
             // The connection may differ from that of an earlier attempt.
             handle.socket = -1
@@ -272,7 +274,7 @@ final class EasyHandle {
         return from(context)
     }
 
-    private static func from(_ context: UnsafeMutableRawPointer?) -> EasyHandle? {
+    static func from(_ context: UnsafeMutableRawPointer?) -> EasyHandle? {
         context.map { Unmanaged<EasyHandle>.fromOpaque($0).takeUnretainedValue() }
     }
 
@@ -284,6 +286,7 @@ final class EasyHandle {
         progressCount = 0
         handshake = nil
         socket = -1
+        addresses = TriedAddresses()
         folding.reset(easy)
         do throws(Refused) {
             // `withCString` avoids a copy of the string.

@@ -251,6 +251,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     private func endTurn() {
         var calls = 0
         while true {
+            if !sockets.stalled.isEmpty { wakeStalled() }
             if needsTimeoutAction, calls < Self.callsOfTurn {
                 needsTimeoutAction = false
                 calls += 1
@@ -266,6 +267,20 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         if endedCount > 0 {
             if !descriptorQueue.isEmpty { descriptorQueue.goOn(with: endedCount) }
             endedCount = 0
+        }
+    }
+
+    /// Makes libcurl look at transfers again that were refused a socket. libcurl 7.88 would try the next address only
+    /// when something else happens to the transfer.
+    private func wakeStalled() {
+        let stalled = sockets.stalled
+        sockets.stalled = []
+        for handle in stalled where handle.position >= 0 {
+            depth += 1
+            // Only a change of the state has this effect. Nothing moves yet that could be held up.
+            curl_easy_pause(handle.easy, CURLPAUSE_RECV)
+            curl_easy_pause(handle.easy, CURLPAUSE_CONT)
+            depth -= 1
         }
     }
 

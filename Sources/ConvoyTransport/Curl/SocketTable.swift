@@ -23,27 +23,23 @@ final class SocketTable {
     @exclusivity(unchecked) private var entries: [Entry] = []
     /// How often a socket could not be opened for lack of a descriptor.
     @exclusivity(unchecked) private(set) var shortages = 0
+    /// Handles that were refused a socket, and do not know that they could go on with another address.
+    @exclusivity(unchecked) var stalled: [EasyHandle] = []
 
     init(runLoop: NetworkRunLoop) { self.runLoop = runLoop }
 
-    /// Makes connections of this handle open and close their sockets here. A connection may outlive the handle, but not
-    /// the table.
+    /// Makes connections of this handle close their sockets here. A connection may outlive the handle, but not the table.
     func adopt(_ easy: UnsafeMutableRawPointer) {
         let context = Unmanaged.passUnretained(self).toOpaque()
-        convoy_easy_set_pointer(easy, CURLOPT_OPENSOCKETDATA, context)
         convoy_easy_set_pointer(easy, CURLOPT_CLOSESOCKETDATA, context)
-        convoy_easy_set_open_socket_callback(easy) { context, _, address in
-            guard let context, let address else { return CURL_SOCKET_BAD }
-            let table = Unmanaged<SocketTable>.fromOpaque(context).takeUnretainedValue()
-            return table.open(address.pointee)
-        }
         convoy_easy_set_close_socket_callback(easy) { context, socket in
             guard let context else { return close(socket) }
             return Unmanaged<SocketTable>.fromOpaque(context).takeUnretainedValue().closeSocket(socket)
         }
     }
 
-    private func open(_ address: curl_sockaddr) -> curl_socket_t {
+    /// Opens a socket for libcurl.
+    func open(_ address: curl_sockaddr) -> curl_socket_t {
         let descriptor = socket(
             address.family, address.socktype | Int32(SOCK_CLOEXEC.rawValue), address.protocol)
         guard descriptor >= 0 else {

@@ -1,3 +1,4 @@
+import ConvoySecurity
 import Foundation
 
 /// The way of one transfer to its server, decided before anything is connected, where it is not simply the direct one.
@@ -8,11 +9,14 @@ final class Route: Sendable {
     /// The proxy as libcurl takes it; empty for none.
     let proxyText: String
     let unixSocket: UnixSocket?
+    /// What judges each address before it is connected to; nil for nobody.
+    let addressGuard: AddressGuard?
     /// Which of libcurl's connections it may use; nil for those that are like any other.
     let key: ConnectionKey?
 
     init(_ settings: RoutingSettings, proxy: Proxy?) throws(URLError) {
         unixSocket = try settings.unixSocket.map { path throws(URLError) in try UnixSocket(path) }
+        addressGuard = settings.addressGuard
         self.proxy = proxy
         proxyText = proxy?.libcurlText ?? ""
         key = ConnectionKey.shared(for: ConnectionKey.Distinction(credential: proxy?.credential))

@@ -1,3 +1,4 @@
+import ConvoySecurity
 import ConvoySupport
 import Foundation
 
@@ -5,9 +6,10 @@ import Foundation
 package struct RoutingSettings: Sendable, Hashable {
     var proxy = ProxySelection.environment
     var unixSocket: String?
+    var addressGuard: AddressGuard?
 
     /// Whether a request without a proxy needs nothing else.
-    var isDirect: Bool { unixSocket == nil }
+    var isDirect: Bool { unixSocket == nil && addressGuard == nil }
 }
 
 /// The settings of routes as a part of other settings: copied at the cost of a reference, and turned into routes once for

@@ -14,7 +14,8 @@ struct UnixSocket: Sendable, Hashable {
         name = isAbstract ? String(text.dropFirst()) : text
         guard !name.isEmpty, !name.utf8.contains(0), name.utf8.count <= Self.limit else {
             throw URLError(
-                .badURL, url: nil, "The path of the Unix socket is empty, longer than \(Self.limit) bytes, or has a zero byte.")
+                .badURL, url: nil,
+                "The path of the Unix socket is empty, longer than \(Self.limit) bytes, or has a zero byte.")
         }
     }
 

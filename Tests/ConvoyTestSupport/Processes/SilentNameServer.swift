@@ -44,9 +44,19 @@ public final class SilentNameServer: Sendable {
 
     /// Brings the loopback interface up and starts to receive queries.
     public init() throws {
+        let descriptor = try Self.openPort()
+        self.descriptor = descriptor
+        let thread = Thread { [weak self] in
+            var bytes = [UInt8](repeating: 0, count: 512)
+            while recv(descriptor, &bytes, bytes.count, 0) > 0 { self?.note() }
+        }
+        thread.start()
+    }
+
+    /// Brings the loopback interface up, and opens a socket on the port for names.
+    static func openPort() throws -> Int32 {
         let descriptor = socket(AF_INET, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw ProcessError.system("socket", errno) }
-        self.descriptor = descriptor
         // A struct ifreq: 16 bytes of name, then the flags.
         var request = [UInt8](repeating: 0, count: 40)
         request.replaceSubrange(0..<2, with: "lo".utf8)
@@ -64,11 +74,7 @@ public final class SilentNameServer: Sendable {
             }
         }
         guard result == 0 else { throw ProcessError.system("bind", errno) }
-        let thread = Thread { [weak self] in
-            var bytes = [UInt8](repeating: 0, count: 512)
-            while recv(descriptor, &bytes, bytes.count, 0) > 0 { self?.note() }
-        }
-        thread.start()
+        return descriptor
     }
 
     private func note() { count.withLock { $0 += 1 } }

@@ -13,7 +13,9 @@ import Testing
         var credential: ProxyCredential?
         var testDescription: String { text }
 
-        init(_ text: String, _ kind: Proxy.Kind, _ host: String, _ port: Int, _ user: String? = nil, _ password: String = "") {
+        init(
+            _ text: String, _ kind: Proxy.Kind, _ host: String, _ port: Int, _ user: String? = nil, _ password: String = ""
+        ) {
             self.text = text
             self.kind = kind
             self.host = host

@@ -30,7 +30,8 @@ import Testing
         }
 
         var credential: ProxyCredential? {
-            self == .squidWithUser || self == .microsocksWithUser ? ProxyCredential(user: "ada", password: "p%41 w:@/é") : nil
+            guard self == .squidWithUser || self == .microsocksWithUser else { return nil }
+            return ProxyCredential(user: "ada", password: "p%41 w:@/é")
         }
 
         func start() throws -> ProxyProgram {

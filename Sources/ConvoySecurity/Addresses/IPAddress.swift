@@ -1,0 +1,98 @@
+import Foundation
+
+/// An IPv4 or an IPv6 address.
+public struct IPAddress: Sendable, Hashable {
+    /// Its four bytes or sixteen, in the order in which they travel.
+    public let bytes: [UInt8]
+
+    /// An address from text: four decimal numbers, or IPv6 in any of its spellings (RFC 4291, section 2.2), without
+    /// brackets and without a zone. nil for anything else, such as `127.1` or `0x7f.0.0.1`.
+    public init?(_ text: String) {
+        // To the function below a zero byte would be the end.
+        guard !text.utf8.contains(0) else { return nil }
+        var bytes = [UInt8](repeating: 0, count: 16)
+        if inet_pton(AF_INET, text, &bytes) == 1 {
+            self.bytes = Array(bytes[..<4])
+        } else if inet_pton(AF_INET6, text, &bytes) == 1 {
+            self.bytes = bytes
+        } else {
+            return nil
+        }
+    }
+
+    /// - Parameter bytes: four or sixteen; nil for another number of them.
+    public init?(bytes: [UInt8]) {
+        guard bytes.count == 4 || bytes.count == 16 else { return nil }
+        self.bytes = bytes
+    }
+
+    /// An address in the system's form; nil for another family.
+    package init?(_ address: UnsafePointer<sockaddr>) {
+        switch Int32(address.pointee.sa_family) {
+        case AF_INET:
+            bytes = address.withMemoryRebound(to: sockaddr_in.self, capacity: 1) {
+                withUnsafeBytes(of: $0.pointee.sin_addr) { Array($0) }
+            }
+        case AF_INET6:
+            bytes = address.withMemoryRebound(to: sockaddr_in6.self, capacity: 1) {
+                withUnsafeBytes(of: $0.pointee.sin6_addr) { Array($0) }
+            }
+        default: return nil
+        }
+    }
+
+    /// Whether it is an IPv6 address.
+    public var isIPv6: Bool { bytes.count == 16 }
+
+    /// The address to which the system connects for it: the IPv4 address inside one of the form `::ffff:127.0.0.1` (RFC
+    /// 4291, section 2.5.5.2), and itself for all others.
+    var unmapped: IPAddress {
+        guard bytes.count == 16, bytes[..<10].allSatisfy({ $0 == 0 }), bytes[10] == 0xFF, bytes[11] == 0xFF else {
+            return self
+        }
+        return IPAddress(four: bytes[12...])
+    }
+
+    /// The IPv4 addresses to which a gateway sends on what is sent to it.
+    ///
+    /// They are those of NAT64 with the well-known prefix (RFC 6052), 6to4 (RFC 3056), Teredo's client and server (RFC
+    /// 4380), ISATAP (RFC 5214), and those of the old form `::127.0.0.1` (RFC 4291, section 2.5.5.1).
+    var embedded: [IPAddress] {
+        guard bytes.count == 16 else { return [] }
+        var found: [IPAddress] = []
+        if Self.translated.contains(self) { found.append(IPAddress(four: bytes[12...])) }
+        if bytes[0] == 0x20, bytes[1] == 0x02 { found.append(IPAddress(four: bytes[2..<6])) }
+        if bytes.starts(with: [0x20, 0x01, 0, 0]) {
+            found.append(IPAddress(four: bytes[4..<8]))
+            found.append(IPAddress(four: bytes[12...].map { ~$0 }[...]))
+        }
+        if bytes[8] & 0xFD == 0, bytes[9...].starts(with: [0, 0x5E, 0xFE]) {
+            found.append(IPAddress(four: bytes[12...]))
+        }
+        if bytes[..<12].allSatisfy({ $0 == 0 }), bytes[12] != 0 || bytes[13] != 0 || bytes[14] != 0 || bytes[15] > 1 {
+            found.append(IPAddress(four: bytes[12...]))
+        }
+        return found
+    }
+
+    private static let translated = IPNetwork(bytes: [0, 0x64, 0xFF, 0x9B] + [UInt8](repeating: 0, count: 12), 96)
+
+    private init(four: ArraySlice<UInt8>) { bytes = Array(four) }
+
+    /// No address: `::`.
+    package static let unspecified = IPAddress(unchecked: [UInt8](repeating: 0, count: 16))
+
+    fileprivate init(unchecked bytes: [UInt8]) { self.bytes = bytes }
+}
+
+extension IPAddress: CustomStringConvertible {
+    /// The address in its usual spelling (RFC 5952).
+    public var description: String { HostName.text(ofAddress: bytes) }
+}
+
+extension IPNetwork {
+    /// A network of the tables, whose bytes are right.
+    init(bytes: [UInt8], _ prefixLength: Int) {
+        self.init(IPAddress(unchecked: bytes), prefixLength)
+    }
+}

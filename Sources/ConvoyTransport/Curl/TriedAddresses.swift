@@ -1,0 +1,15 @@
+import ConvoySecurity
+
+/// What became of the addresses to which libcurl wanted to connect for a transfer.
+struct TriedAddresses {
+    /// How many were connected to, or were at least tried.
+    var openedCount = 0
+    /// The first that was refused.
+    var firstRefusal: AddressRefusal?
+    /// The refusal of a connection that was already there.
+    var refusalOfConnection: AddressRefusal?
+
+    /// Why the transfer could not begin; nil if that is not because of a refused address. Where others could be tried,
+    /// their failure counts.
+    var refusal: AddressRefusal? { refusalOfConnection ?? (openedCount == 0 ? firstRefusal : nil) }
+}

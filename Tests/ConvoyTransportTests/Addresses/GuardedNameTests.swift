@@ -1,0 +1,120 @@
+import ConvoySecurity
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import XCTest
+
+@testable import ConvoyTransport
+
+/// A name leads nowhere that the guard does not allow, however many addresses it has and however often it changes them.
+/// In XCTest, whose tests can be run one by one: each test runs itself again in a child process, in which the only name
+/// server is the test's.
+final class GuardedNameTests: XCTestCase {
+    /// Set in the child process.
+    private static let mark = "CONVOY_TEST_IN_NAMESPACE"
+
+    private func inNamespace(_ body: () throws -> Void, name: String = #function) throws {
+        if ProcessInfo.processInfo.environment[Self.mark] != nil { return try body() }
+        guard SilentNameServer.isPossible else { throw XCTSkip("needs \(SilentNameServer.hint)") }
+        let program = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
+        let test = "ConvoyTransportTests.GuardedNameTests/\(name.prefix { $0 != "(" })"
+        let result = try SilentNameServer.run(
+            program, [test], environment: [Self.mark: "1"], retryInterval: 5, timeout: 150)
+        XCTAssertEqual(result.status, 0, result.text + result.errorText)
+        XCTAssertTrue(result.text.contains("Executed 1 test"), "it ran something else: \(result.text)")
+    }
+
+    private func get(
+        _ host: String, _ port: UInt16, guardedBy addressGuard: AddressGuard?, on thread: NetworkThread = NetworkThread()
+    ) throws -> Collector.Heard {
+        var configuration = ConnectionConfiguration()
+        configuration.addressGuard = addressGuard
+        var request = URLRequest(url: try XCTUnwrap(URL(string: "http://\(host):\(port)/")))
+        request.timeoutInterval = 5
+        return try XCTUnwrap(load(request, configuration: configuration, thread: thread))
+    }
+
+    private func notLoopbackTwo() throws -> AddressGuard {
+        AddressGuard(deny: [try IPNetwork("127.0.0.2"), try IPNetwork("127.0.0.4/30"), try IPNetwork("::1")])
+    }
+
+    private func server() throws -> TestServer {
+        let server = try TestServer()
+        server.route("/", .text("hello"))
+        return server
+    }
+
+    func testRefusedAddressesOfANameArePassedOver() throws {
+        try inNamespace {
+            _ = try ScriptedNameServer { name, isIPv6, _ in
+                switch (name.prefix { $0 != "." }, isIPv6) {
+                case ("both", false), ("six", false): ["127.0.0.1"]
+                case ("both", true), ("six", true): ["::1"]
+                case ("order", false): ["127.0.0.2", "127.0.0.4", "127.0.0.5", "127.0.0.6", "127.0.0.1"]
+                default: []
+                }
+            }
+            let server = try server()
+            for name in ["both", "six", "order"] {
+                let before = DispatchTime.now()
+                let heard = try get("\(name).example", server.port, guardedBy: notLoopbackTwo())
+                XCTAssertEqual(heard.text, "hello", "\(name): \(heard.ends)")
+                // libcurl would try the next address much later of itself.
+                XCTAssertLessThan(DispatchTime.now().uptimeNanoseconds - before.uptimeNanoseconds, 3_000_000_000, name)
+            }
+        }
+    }
+
+    func testANameWithoutAnyAllowedAddressIsRefused() throws {
+        try inNamespace {
+            _ = try ScriptedNameServer { name, isIPv6, _ in
+                switch (name.prefix { $0 != "." }, isIPv6) {
+                case ("one", false): ["127.0.0.2"]
+                case ("one6", true): ["::1"]
+                case ("two", false): ["127.0.0.2"]
+                case ("two", true): ["::1"]
+                case ("many", false): (4...7).map { "127.0.0.\($0)" }
+                case ("mapped", true): ["::ffff:127.0.0.2"]
+                default: []
+                }
+            }
+            let counter = try AcceptCounter()
+            for name in ["one", "one6", "two", "many", "mapped"] {
+                let heard = try get("\(name).example", counter.port, guardedBy: notLoopbackTwo())
+                XCTAssertEqual(heard.error?.code, .dataNotAllowed, "\(name): \(heard.ends)")
+                XCTAssertNotNil(heard.error?.addressRefusal, name)
+                XCTAssertEqual(counter.takeCount(), 0, name)
+            }
+        }
+    }
+
+    func testAFailureOfAnAllowedAddressIsNotCalledARefusal() throws {
+        try inNamespace {
+            _ = try ScriptedNameServer { _, isIPv6, _ in isIPv6 ? ["::1"] : ["127.0.0.2", "127.0.0.1"] }
+            let heard = try get("name.example", try LoopbackPort.free(), guardedBy: notLoopbackTwo())
+            XCTAssertEqual(heard.error?.code, .cannotConnectToHost, "\(heard.ends)")
+            XCTAssertNil(heard.error?.addressRefusal)
+        }
+    }
+
+    /// The name of an attacker's server has a public address while it is checked, and an inner one afterwards.
+    func testANameThatChangesItsAddressDoesNotGetPastTheGuard() throws {
+        try inNamespace {
+            let names = try ScriptedNameServer { name, isIPv6, count in
+                isIPv6 ? [] : [count == 0 ? "127.0.0.1" : "127.0.0.2"]
+            }
+            let (server, counter, thread) = (try server(), try AcceptCounter(), NetworkThread())
+            XCTAssertEqual(try get("rebound.example", server.port, guardedBy: notLoopbackTwo(), on: thread).text, "hello")
+            // A program that looks it up itself, to check it, is told one thing; libcurl, on another thread, another.
+            let heard = try get("rebound.example", counter.port, guardedBy: notLoopbackTwo(), on: NetworkThread())
+            XCTAssertEqual(heard.error?.addressRefusal?.address.description, "127.0.0.2", "\(heard.ends)")
+            XCTAssertEqual(heard.error?.code, .dataNotAllowed)
+            XCTAssertEqual(counter.takeCount(), 0)
+            XCTAssertGreaterThan(names.queries(for: "rebound.example"), 2)
+            let second = try get("rebound.example", counter.port, guardedBy: nil, on: NetworkThread())
+            XCTAssertEqual(second.error?.code, .timedOut, "without a guard it is reached: the test can fail")
+            XCTAssertEqual(counter.takeCount(), 1)
+        }
+    }
+}
