@@ -1,4 +1,3 @@
-import CCurl
 import ConvoySecurity
 import Foundation
 import FoundationNetworking
@@ -51,16 +50,7 @@ extension URLConnection {
     }
 
     /// The host of a URL, as libcurl reads it, which connects to it.
-    static func host(of address: String) -> String? {
-        guard let parts = curl_url() else { return nil }
-        defer { curl_url_cleanup(parts) }
-        var host: UnsafeMutablePointer<CChar>?
-        guard curl_url_set(parts, CURLUPART_URL, address, 0) == CURLUE_OK,
-            curl_url_get(parts, CURLUPART_HOST, &host, 0) == CURLUE_OK, let host
-        else { return nil }
-        defer { curl_free(host) }
-        return String(cString: host)
-    }
+    private static func host(of address: String) -> String? { RouteTarget(address)?.host }
 
     /// The error of a handshake that failed; nil if libcurl's own result says all.
     func handshakeError(_ handle: EasyHandle) -> URLError? {
