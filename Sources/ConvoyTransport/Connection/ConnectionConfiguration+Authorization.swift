@@ -9,7 +9,7 @@ extension ConnectionConfiguration {
         guard unixSocket == nil else { return nil }
         let address = url.absoluteString
         let isSecure = url.scheme?.lowercased() == "https"
-        let chosen = try? proxy.proxy(isSecure: isSecure) { RequestTarget(address).host }
+        let chosen = try? proxy.proxy(isSecure: isSecure) { RequestTarget(address)?.host }
         return chosen?.kind.isHTTP == true ? chosen : nil
     }
 
@@ -35,10 +35,10 @@ extension Proxy {
 extension AuthenticationRecord {
     /// Whether a request needs a thread that may be blocked.
     package func mayBlock(_ request: TransferRequest, over configuration: ConnectionConfiguration) -> Bool {
-        guard let address = request.address, let url = request.url, let server = AuthenticatingServer(url) else {
-            return false
-        }
-        if mayBlock(at: RequestTarget(address).uri, of: server) { return true }
+        guard let address = request.address, let url = request.url, let server = AuthenticatingServer(url),
+            let target = RequestTarget(address)
+        else { return false }
+        if mayBlock(at: target.uri, of: server) { return true }
         return configuration.proxyServer(for: url).map { mayBlock(at: "", of: $0) } ?? false
     }
 }

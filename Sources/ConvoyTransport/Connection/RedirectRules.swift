@@ -10,6 +10,9 @@ struct RedirectRules {
     /// The fields that only the first origin gets, in lower case.
     private let secrets: Set<String>
 
+    /// Turns the target into one over TLS, where its host wants that.
+    var upgrade: (URL) -> URL = { $0 }
+
     /// Fields that are secrets whatever is configured.
     static let alwaysSecret: Set<String> = [
         "authorization", "cookie", "cookie2", "proxy-authorization", "www-authenticate",
@@ -63,9 +66,10 @@ struct RedirectRules {
         guard !location.contains(where: { $0 < 0x20 || $0 == 0x7F }) else {
             return refuse(.controlCharacterInLocation)
         }
-        guard !location.isEmpty, let target = URLReference.url(location, relativeTo: response.url) else {
+        guard !location.isEmpty, let place = URLReference.url(location, relativeTo: response.url) else {
             return refuse(.unreadableLocation)
         }
+        let target = upgrade(place)
         event.to = Self.withoutUserInfo(target)
         let scheme = target.scheme?.lowercased() ?? ""
         guard scheme == "http" || scheme == "https" else { return refuse(.unsupportedScheme(scheme)) }

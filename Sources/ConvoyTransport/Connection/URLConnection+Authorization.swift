@@ -24,11 +24,10 @@ extension URLConnection {
             result.proxyField = proxy.authorization
         }
         guard let authorizer = configuration.authorizer?.authorizer, let url = request.url,
-            let server = AuthenticatingServer(url)
+            let server = AuthenticatingServer(url), let target = RequestTarget(address)
         else { return result }
         _ = Negotiation.announcement
         let body = request.bodyStream == nil ? request.body ?? Data() : nil
-        let target = RequestTarget(address)
         var negotiation = Negotiation()
         let forServer = AuthorizationTarget(
             server: server, method: request.method, uri: target.uri, body: body, mayBlock: thread.mayBlock)
@@ -42,7 +41,7 @@ extension URLConnection {
             let isTunnel = server.scheme == "https"
             let forProxy = AuthorizationTarget(
                 server: proxy, method: isTunnel ? "CONNECT" : request.method,
-                uri: isTunnel ? target.authority(port: server.port) : address, body: isTunnel ? Data() : body,
+                uri: isTunnel ? target.authority : address, body: isTunnel ? Data() : body,
                 mayBlock: thread.mayBlock)
             switch authorizer.authorization(for: forProxy) {
             case .field(let value): result.proxyField = value

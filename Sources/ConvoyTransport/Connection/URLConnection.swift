@@ -149,7 +149,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     /// Hands a request to libcurl.
     func load(_ request: TransferRequest) {
         do throws(URLError) {
-            try attemptToLoad(request)
+            try attemptToLoad(configuration.routing.hsts == nil ? request : upgraded(request))
         } catch {
             end { $0.connection(self, didFailWith: error) }
         }
@@ -162,7 +162,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         guard let address = request.address else { throw URLError(.badURL, url: nil, "The request has no URL.") }
         if case .foundation(let request) = request { try RequestRules.check(request, address) }
         let isSecure = !address.utf8.starts(with: "http:".utf8)
-        let route = try configuration.routing.route(isSecure: isSecure) { Self.host(of: address) }
+        let route = try configuration.routing.route(isSecure: isSecure, address)
         let proxy = route?.proxy
         let tls = followedRedirects == 0 ? configuration.tls.context : tlsContext(for: request)
         let speaksTLS = isSecure || proxy?.kind == .https
@@ -197,9 +197,10 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         if let body { options.body = .upload(length: body.length) }
         options.usesHTTP2 = configuration.usesHTTP2
         options.isSecure = isSecure
-        options.mayTunnel = isSecure && proxy?.kind.isHTTP == true
         if let route {
             options.route = route
+            // libcurl asks for a tunnel also where the proxy must not see the URL's host for the one to connect to.
+            options.mayTunnel = proxy?.kind.isHTTP == true && (isSecure || route.connectTo != nil)
             options.isScoped = route.key != nil && route.isScoped(address)
         }
         options.negotiation = authorization.negotiation
