@@ -9,16 +9,13 @@ struct RedirectRules {
     let allowsPlainText: Bool
     /// The fields that only the first origin gets, in lower case.
     private let secrets: Set<String>
-
-    /// Fields that are secrets whatever is configured.
-    static let alwaysSecret: Set<String> = [
-        "authorization", "cookie", "cookie2", "proxy-authorization", "www-authenticate",
-    ]
+    private let sensitiveNames: SensitiveNames
 
     init(_ configuration: ConnectionConfiguration) {
         limit = max(0, configuration.maximumRedirects)
         allowsPlainText = configuration.allowsRedirectToPlainText
-        secrets = Self.alwaysSecret.union(configuration.sensitiveHeaders.map { $0.lowercased() })
+        sensitiveNames = configuration.sensitiveNames
+        secrets = SecretFields.always.union(configuration.sensitiveHeaders.map { $0.lowercased() })
     }
 
     /// Whether a status redirects, provided that the response has a `Location`.
@@ -48,7 +45,7 @@ struct RedirectRules {
         var event = RedirectEvent(
             statusCode: response.statusCode, from: response.url, to: nil, previousMethod: request.httpMethod ?? "GET",
             method: method, methodReason: reason, body: !hasBody ? .none : keepsBody ? .sentAgain : .dropped,
-            removedFields: [], outcome: .followed)
+            removedFields: [], outcome: .followed, sensitiveNames: sensitiveNames)
         func refuse(_ refusal: RedirectEvent.Refusal) -> Verdict {
             event.outcome = .refused(refusal)
             return .refuse(event, refusal)
@@ -56,7 +53,7 @@ struct RedirectRules {
 
         guard locations.allSatisfy({ $0 == location }) else { return refuse(.conflictingLocations) }
         guard followed < limit else {
-            event.to = URLReference.url(location, relativeTo: response.url).map(Self.withoutUserInfo)
+            event.to = URLReference.url(location, relativeTo: response.url)?.withoutUserInfo
             return refuse(.tooManyRedirects(limit: limit))
         }
         // Some parsers drop them and some encode them, so that what one takes for a path is a host for another.
@@ -66,7 +63,7 @@ struct RedirectRules {
         guard !location.isEmpty, let target = URLReference.url(location, relativeTo: response.url) else {
             return refuse(.unreadableLocation)
         }
-        event.to = Self.withoutUserInfo(target)
+        event.to = target.withoutUserInfo
         let scheme = target.scheme?.lowercased() ?? ""
         guard scheme == "http" || scheme == "https" else { return refuse(.unsupportedScheme(scheme)) }
         guard !URLUserInfo.isPresent(in: target.absoluteString) else { return refuse(.credentialsInLocation) }
@@ -137,9 +134,5 @@ struct RedirectRules {
     private static func inheritingFragment(_ target: URL, of base: URL) -> URL {
         guard target.fragment == nil, let fragment = base.fragment else { return target }
         return URLReference.url("#\(fragment)", relativeTo: target) ?? target
-    }
-
-    private static func withoutUserInfo(_ url: URL) -> URL {
-        URL(string: URLUserInfo.removed(from: url.absoluteString)) ?? url
     }
 }

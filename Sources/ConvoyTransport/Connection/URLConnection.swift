@@ -148,7 +148,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         do throws(URLError) {
             try attemptToLoad(request)
         } catch {
-            end { $0.connection(self, didFailWith: error) }
+            fail(error)
         }
     }
 
@@ -259,7 +259,10 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         if let told { tell(told) }
     }
 
-    func fail(_ error: URLError) { end { $0.connection(self, didFailWith: error) } }
+    func fail(_ error: URLError) {
+        let error = error.hiding(configuration.sensitiveNames)
+        end { $0.connection(self, didFailWith: error) }
+    }
 
     /// An error about the current request.
     func failure(_ code: URLError.Code, _ description: String, underlying: (any Error)? = nil) -> URLError {
