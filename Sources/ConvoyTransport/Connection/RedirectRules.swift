@@ -9,19 +9,16 @@ struct RedirectRules {
     let allowsPlainText: Bool
     /// The fields that only the first origin gets, in lower case.
     private let secrets: Set<String>
+    private let sensitiveNames: SensitiveNames
 
     /// Turns the target into one over TLS, where its host wants that.
     var upgrade: (URL) -> URL = { $0 }
 
-    /// Fields that are secrets whatever is configured.
-    static let alwaysSecret: Set<String> = [
-        "authorization", "cookie", "cookie2", "proxy-authorization", "www-authenticate",
-    ]
-
     init(_ configuration: ConnectionConfiguration) {
         limit = max(0, configuration.maximumRedirects)
         allowsPlainText = configuration.allowsRedirectToPlainText
-        secrets = Self.alwaysSecret.union(configuration.sensitiveHeaders.map { $0.lowercased() })
+        sensitiveNames = configuration.sensitiveNames
+        secrets = SecretFields.always.union(configuration.sensitiveHeaders.map { $0.lowercased() })
     }
 
     /// Whether a status redirects, provided that the response has a `Location`.
@@ -51,7 +48,7 @@ struct RedirectRules {
         var event = RedirectEvent(
             statusCode: response.statusCode, from: response.url, to: nil, previousMethod: request.httpMethod ?? "GET",
             method: method, methodReason: reason, body: !hasBody ? .none : keepsBody ? .sentAgain : .dropped,
-            removedFields: [], outcome: .followed)
+            removedFields: [], outcome: .followed, sensitiveNames: sensitiveNames)
         func refuse(_ refusal: RedirectEvent.Refusal) -> Verdict {
             event.outcome = .refused(refusal)
             return .refuse(event, refusal)
@@ -59,7 +56,7 @@ struct RedirectRules {
 
         guard locations.allSatisfy({ $0 == location }) else { return refuse(.conflictingLocations) }
         guard followed < limit else {
-            event.to = URLReference.url(location, relativeTo: response.url).map(Self.withoutUserInfo)
+            event.to = URLReference.url(location, relativeTo: response.url)?.withoutUserInfo
             return refuse(.tooManyRedirects(limit: limit))
         }
         // Some parsers drop them and some encode them, so that what one takes for a path is a host for another.
@@ -70,7 +67,7 @@ struct RedirectRules {
             return refuse(.unreadableLocation)
         }
         let target = upgrade(place)
-        event.to = Self.withoutUserInfo(target)
+        event.to = target.withoutUserInfo
         let scheme = target.scheme?.lowercased() ?? ""
         guard scheme == "http" || scheme == "https" else { return refuse(.unsupportedScheme(scheme)) }
         guard !URLUserInfo.isPresent(in: target.absoluteString) else { return refuse(.credentialsInLocation) }
@@ -141,9 +138,5 @@ struct RedirectRules {
     private static func inheritingFragment(_ target: URL, of base: URL) -> URL {
         guard target.fragment == nil, let fragment = base.fragment else { return target }
         return URLReference.url("#\(fragment)", relativeTo: target) ?? target
-    }
-
-    private static func withoutUserInfo(_ url: URL) -> URL {
-        URL(string: URLUserInfo.removed(from: url.absoluteString)) ?? url
     }
 }

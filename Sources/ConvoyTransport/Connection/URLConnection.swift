@@ -151,7 +151,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         do throws(URLError) {
             try attemptToLoad(configuration.routing.hsts == nil ? request : upgraded(request))
         } catch {
-            end { $0.connection(self, didFailWith: error) }
+            fail(error)
         }
     }
 
@@ -275,7 +275,10 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         if let told { tell(told) }
     }
 
-    func fail(_ error: URLError) { end { $0.connection(self, didFailWith: error) } }
+    func fail(_ error: URLError) {
+        let error = error.hiding(configuration.sensitiveNames)
+        end { $0.connection(self, didFailWith: error) }
+    }
 
     /// An error about the current request.
     func failure(_ code: URLError.Code, _ description: String, underlying: (any Error)? = nil) -> URLError {
