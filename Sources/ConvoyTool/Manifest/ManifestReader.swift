@@ -62,9 +62,8 @@ struct ManifestReader {
         let dependsOn = try members["dependsOn"].map(strings) ?? []
         let request: URLRequest
         do {
-            let taken = try Login.taken(from: url)
-            request = try serializer(for: headers, taken?.login).request(
-                method: method, url: taken?.url ?? url, parameters: members["parameters"]?.parameters, headers: headers)
+            request = try serializer(for: headers).request(
+                method: method, url: try Login.taken(from: url)?.url ?? url, parameters: members["parameters"]?.parameters, headers: headers)
         } catch {
             throw value.problem("\(Self.quoted(name)): \(ErrorText.line(for: error))")
         }
@@ -149,12 +148,11 @@ struct ManifestReader {
     }
 
     /// The serializer for parameters: JSON if the `Content-Type` says so, otherwise forms.
-    private func serializer(for headers: [String: String?], _ login: Login?) -> any URLRequestSerialization {
+    private func serializer(for headers: [String: String?]) -> any URLRequestSerialization {
         let type = headers.first { $0.key.lowercased() == "content-type" }?.value ?? nil
         var http = HTTPRequestSerializer()
         Headers.setDefaults(&http)
         http.timeoutInterval = timeout
-        login?.apply(to: &http)
         let isJSON = (type ?? "").lowercased().hasPrefix("application/json")
         return isJSON ? JSONRequestSerializer(http: http) : http
     }

@@ -78,7 +78,7 @@ final class NegotiateTests: XCTestCase {
             waiting.completionBlock = { done.signal() }
             waiting.start()
             // Its first exchange has ended with a 401 when it asks the center.
-            XCTAssert(eventually { waiting.statusCode == 401 })
+            try eventually(timeout: 60) { waiting.statusCode == 401 }
             for _ in 0..<50 { XCTAssertEqual(status(operation(other.url("/"), nil)), 200) }
             XCTAssertFalse(waiting.isFinished)
             realm.resume()
