@@ -21,7 +21,7 @@ final class Route: @unchecked Sendable {
     let connectToList: UnsafeMutablePointer<curl_slist>?
     /// From where to connect; nil for where the system chooses.
     let source: ConnectionSource?
-    /// How many seconds the answer of a name server is used; negative for ever.
+    /// How many seconds the answer of a name server is used.
     let nameCacheSeconds: Int
 
     init(_ settings: RoutingSettings, proxy: Proxy?, connectTo: String?) throws(URLError) {
@@ -46,7 +46,8 @@ final class Route: @unchecked Sendable {
 
     private static func seconds(_ time: TimeInterval?) -> Int {
         guard let time else { return defaultNameCacheSeconds }
-        guard time >= 0, time <= 1e9 else { return time.isNaN ? defaultNameCacheSeconds : -1 }
+        // What libcurl takes for ever, -1, makes 8.14 forget everything at once.
+        guard time >= 0, time <= 1e9 else { return time.isNaN ? defaultNameCacheSeconds : Int(Int32.max) }
         return Int(time.rounded(.up))
     }
 
