@@ -13,9 +13,9 @@ final class AuthenticationWork: @unchecked Sendable {
     /// Whether a refresh was asked for because of a response to this operation.
     var hasAskedForRefresh = false
     /// What the try that follows a try has to do in place of sending the request.
-    var outcome: (after: Lifecycle.TryNumber, Outcome)?
+    var outcome: (after: Lifecycle.TryNumber, Settlement)?
 
-    enum Outcome {
+    enum Settlement {
         case failure(any Error)
         /// The response that asked for credentials is the result.
         case heldResponse

@@ -60,7 +60,7 @@ extension URLConnectionOperation {
     // MARK: Answers
 
     private func answer(
-        _ verdict: AuthenticationVerdict, _ head: ResponseHead?, or otherwise: AuthenticationWork.Outcome,
+        _ verdict: AuthenticationVerdict, _ head: ResponseHead?, or otherwise: AuthenticationWork.Settlement,
         _ number: Lifecycle.TryNumber
     ) -> NextTry? {
         switch verdict {
@@ -86,7 +86,7 @@ extension URLConnectionOperation {
     /// Asks the handler about the first of what may be answered.
     private func ask(
         _ questions: ArraySlice<AuthenticationQuestion>, _ head: ResponseHead?,
-        _ handler: @escaping AuthenticationChallengeHandler, or otherwise: AuthenticationWork.Outcome,
+        _ handler: @escaping AuthenticationChallengeHandler, or otherwise: AuthenticationWork.Settlement,
         _ number: Lifecycle.TryNumber
     ) {
         guard let question = questions.first else { return settle(otherwise, number) }
@@ -126,25 +126,24 @@ extension URLConnectionOperation {
     }
 
     /// Lets the next try end with an outcome in place of sending the request.
-    private func settle(_ outcome: AuthenticationWork.Outcome, _ number: Lifecycle.TryNumber) {
+    private func settle(_ outcome: AuthenticationWork.Settlement, _ number: Lifecycle.TryNumber) {
         core.withLock { $0.authenticationWork.outcome = (number, outcome) }
         handle(.retryDue(number))
     }
 
     /// Ends a try whose outcome was settled before it. True if it did.
     func endsBySettlement(_ number: Lifecycle.TryNumber) -> Bool {
-        let (outcome, transfer, carrier) = core.withLock { core -> (AuthenticationWork.Outcome?, OperationTransfer?, (any Transport)?) in
-            guard let (earlier, outcome) = core.authentication?.outcome.take(), earlier &+ 1 == number else {
-                return (nil, nil, nil)
-            }
-            return (outcome, core.transfer, core.carrier)
+        typealias Settled = (AuthenticationWork.Settlement, OperationTransfer?, (any Transport)?)
+        let settled = core.withLock { core -> Settled? in
+            guard let (earlier, settlement) = core.authentication?.outcome.take(), earlier &+ 1 == number else { return nil }
+            return (settlement, core.transfer, core.carrier)
         }
-        switch outcome {
+        guard let (settlement, transfer, carrier) = settled else { return false }
+        switch settlement {
         case .failure(let error): conclude(number, settledBy: error)
         case .heldResponse:
             guard let transfer, let carrier else { return false }
             carrier.perform { [self] in transfer.deliverHeldResponse(number, of: self) }
-        case nil: return false
         }
         return true
     }

@@ -63,7 +63,8 @@ struct ManifestReader {
         let request: URLRequest
         do {
             request = try serializer(for: headers).request(
-                method: method, url: try Login.taken(from: url)?.url ?? url, parameters: members["parameters"]?.parameters, headers: headers)
+                method: method, url: try Login.taken(from: url)?.url ?? url, parameters: members["parameters"]?.parameters,
+                headers: headers)
         } catch {
             throw value.problem("\(Self.quoted(name)): \(ErrorText.line(for: error))")
         }

@@ -56,7 +56,10 @@ final class EasyHandle {
     /// that over the life of a handle, and fails transfers after five), or keeps bytes that were not taken.
     ///
     /// For `hasHeard` see ``FoldedLineGuard``.
-    var isWornOut: Bool { wasRefused || applied.negotiation != nil || sendCount > 1 || holdsBytes || hasHeard && FoldedLineGuard.need == .newHandle }
+    var isWornOut: Bool {
+        wasRefused || applied.negotiation != nil || sendCount > 1 || holdsBytes
+            || hasHeard && FoldedLineGuard.need == .newHandle
+    }
     @exclusivity(unchecked) private var wasRefused = false
     /// Whether any line of a response has come.
     @exclusivity(unchecked) private var hasHeard = false

@@ -28,7 +28,9 @@ struct Negotiation: Equatable {
     }()
 
     /// Sets the options of a handle, which is used for nothing else after it.
-    func apply<Refusal: Error>(_ check: (CURLcode) throws(Refusal) -> Void, to easy: UnsafeMutableRawPointer) throws(Refusal) {
+    func apply<Failure: Error>(
+        _ check: (CURLcode) throws(Failure) -> Void, to easy: UnsafeMutableRawPointer
+    ) throws(Failure) {
         try check(convoy_easy_set_long(easy, CURLOPT_FRESH_CONNECT, 1))
         try check(convoy_easy_set_long(easy, CURLOPT_FORBID_REUSE, 1))
         if let server {

@@ -20,7 +20,9 @@ final class NegotiateTests: XCTestCase {
         return try KerberosRealm()
     }
 
-    private func operation(_ url: URL, _ credential: URLCredential?, _ configuration: ConnectionConfiguration? = nil) -> HTTPRequestOperation {
+    private func operation(
+        _ url: URL, _ credential: URLCredential?, _ configuration: ConnectionConfiguration? = nil
+    ) -> HTTPRequestOperation {
         let operation = HTTPRequestOperation(request: URLRequest(url: url))
         operation.completionQueue = DispatchQueue(label: "Convoy.Negotiate")
         operation.credential = credential
