@@ -26,7 +26,6 @@ extension URLConnection {
         guard let authorizer = configuration.authorizer?.authorizer, let url = request.url,
             let server = AuthenticatingServer(url), let target = RequestTarget(address)
         else { return result }
-        _ = Negotiation.announcement
         let body = request.bodyStream == nil ? request.body ?? Data() : nil
         var negotiation = Negotiation()
         let forServer = AuthorizationTarget(

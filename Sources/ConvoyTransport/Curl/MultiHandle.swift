@@ -58,6 +58,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         guard Self.isLibraryReady, let multi = curl_multi_init() else {
             throw RunLoopError(call: "curl_multi_init", number: ENOMEM)
         }
+        Negotiation.announcement
         self.runLoop = runLoop
         self.multi = multi
         sockets = SocketTable(runLoop: runLoop)

@@ -20,7 +20,7 @@ struct Negotiation: Equatable {
     var server: Party?
     var proxy: Party?
 
-    /// What libcurl has, of the methods.
+    /// Says which of the methods libcurl has, once.
     static let announcement: Void = {
         let features = convoy_version()?.pointee.features ?? 0
         ConnectionAuthentication.setSupported(
