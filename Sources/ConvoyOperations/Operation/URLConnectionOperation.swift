@@ -89,6 +89,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     package override var endsWithoutWork: Bool { lifecycle.value.isEnding }
     package override var wasStarted: Bool { lifecycle.value.wasStarted }
+    package override var reportsItsEnd: Bool { true }
     package override func didJoinQueue() { enterCompletionGroup() }
     /// A user's subclass may override `start()`, and operations become ready on the network thread, which runs no user
     /// code.

@@ -151,6 +151,7 @@ class PausableTestOperation: ScheduledOperation, PausableOperation, @unchecked S
     var timesFinished: Int { finishes.load(ordering: .sequentiallyConsistent) }
 
     override var isStartedDirectly: Bool { isDirect }
+    override var reportsItsEnd: Bool { true }
     override var hostKey: HostKey? { host.map(HostKey.named) }
     override var waitsAtClosedGate: Bool { waitsAtGate }
     override func willWaitAtGate(until deadline: UInt64) { toldOfGates.withLock { $0.append(deadline) } }
