@@ -23,7 +23,8 @@ import Testing
     }
 
     @Test(arguments: [
-        ("http://h/?token=s3", "http://h/?token=***"), ("http://h/?a=b&Access_Token=s3&c", "http://h/?a=b&Access_Token=***&c"),
+        ("http://h/?token=s3", "http://h/?token=***"),
+        ("http://h/?a=b&Access_Token=s3&c", "http://h/?a=b&Access_Token=***&c"),
         ("http://h/?api-key=s3;key=s3", "http://h/?api-key=***;key=***"), ("http://h/?%74oken=s3", "http://h/?%74oken=***"),
         ("http://h/?user[password]=s3", "http://h/?user[password]=***"),
         ("http://h/?user%5Bpassword%5D=s3", "http://h/?user%5Bpassword%5D=***"),

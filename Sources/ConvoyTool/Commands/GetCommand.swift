@@ -20,6 +20,7 @@ enum GetCommand {
           -j, --jobs N           downloads at a time, 1 to 256 (default: 6)
           -H, --header 'K: V'    send this header; can be repeated, and values of the same name are joined. On a
                                  redirect to another origin only Accept and User-Agent headers are kept
+        \(RequestOptions.help)
               --timeout SECONDS  give up after this long without any data; 0 for never (default: 60)
               --user-agent TEXT  send this User-Agent; overrides --header
         \(TrustOptions.help)
@@ -37,7 +38,7 @@ enum GetCommand {
             known: [
                 .value("output", "o"), .value("jobs", "j"), .value("header", "H", repeats: true), .value("timeout"),
                 .value("user-agent"), .flag("force", "f"), .flag("json"),
-            ] + TrustOptions.known)
+            ] + RequestOptions.known + TrustOptions.known)
         guard !options.has("help") else {
             display.say(help)
             return .success
@@ -46,16 +47,19 @@ enum GetCommand {
         let display = options.has("json") ? Display(machineReadsOutput: true) : display
         let headers = try Headers(options)
         let urls = try options.arguments.map { try DownloadURL.parse($0) }
-        let requests = try urls.map { try headers.request(for: $0) }
+        var requests = try urls.map { try headers.request(for: $0) }
         let jobs = try options.integer("jobs", in: 1...256) ?? 6
         let directory = options.value("output") ?? "."
         guard !directory.isEmpty else { throw options.usage("--output needs a directory") }
-        // Last, as it may ask for a passphrase.
+        // Last, as they may ask for a password and for a passphrase.
+        let shared = try RequestOptions(options, display, count: urls.count)
+        if let login = shared.login { requests = try login.applied(to: requests, options) }
         let trust = try TrustOptions(options)
         try Directories.prepare(directory)
 
         if let warning = trust.warning { display.complain(warning) }
         var configuration = headers.configuration
+        shared.apply(to: &configuration)
         trust.apply(to: &configuration)
         var names = FileNameAllocator()
         var transfers: [Transfer] = []
@@ -78,6 +82,7 @@ enum GetCommand {
             transfers.append(transfer)
         }
         let run = TransferRun(display: display, jobs: jobs, printsJSON: options.has("json"))
+        defer { shared.finish() }
         return run.run(transfers, failed: failed) { "\($0) downloaded" }
     }
 }

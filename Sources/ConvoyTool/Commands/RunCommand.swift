@@ -25,6 +25,7 @@ enum RunCommand {
         Options:
           -o, --output DIR       directory for the outputs, created if missing (default: .)
           -j, --jobs N           requests at a time, 1 to 256 (default: 6)
+        \(RequestOptions.help)
               --timeout SECONDS  give up after this long without any data; 0 for never (default: 60)
         \(TrustOptions.help)
           -f, --force            replace existing files
@@ -40,7 +41,7 @@ enum RunCommand {
             arguments, command: "run",
             known: [
                 .value("output", "o"), .value("jobs", "j"), .value("timeout"), .flag("force", "f"), .flag("json"),
-            ] + TrustOptions.known)
+            ] + RequestOptions.known + TrustOptions.known)
         guard !options.has("help") else {
             display.say(help)
             return .success
@@ -51,21 +52,27 @@ enum RunCommand {
         let display = options.has("json") ? Display(machineReadsOutput: true) : display
         let jobs = try options.integer("jobs", in: 1...256) ?? 6
         let timeout = try options.seconds("timeout")
-        let manifest = try Manifest(
+        var manifest = try Manifest(
             try contents(of: file), name: file == "-" ? "standard input" : file, timeout: timeout)
         let directory = options.value("output") ?? "."
         guard !directory.isEmpty else { throw options.usage("--output needs a directory") }
-        // Last, as it may ask for a passphrase.
+        // Last, as they may ask for a password and for a passphrase.
+        let shared = try RequestOptions(options, display, count: manifest.requests.count)
+        if let login = shared.login {
+            let requests = manifest.requests.map(\.request)
+            manifest.replace(by: try login.applied(to: requests, base: manifest.baseURL, options))
+        }
         let trust = try TrustOptions(options)
 
         let transfers = try self.transfers(
-            of: manifest, in: directory, replaces: options.has("force"), hashes: options.has("json"), trust: trust)
+            of: manifest, in: directory, replaces: options.has("force"), hashes: options.has("json"), shared, trust)
         if let warning = trust.warning { display.complain(warning) }
         let run = TransferRun(display: display, jobs: jobs, printsJSON: options.has("json"))
         // Taken from the manifest, as an operation has no dependencies any more when it has finished.
         let byID = Dictionary(transfers.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
         let waitsFor = Dictionary(
             manifest.requests.map { ($0.id, $0.dependsOn.compactMap { byID[$0] }) }, uniquingKeysWith: { first, _ in first })
+        defer { shared.finish() }
         return run.run(transfers, summary: { "\($0) succeeded" }) { transfer, outcome in
             explain(outcome, of: transfer, waitingFor: waitsFor[transfer.name] ?? [])
         }
@@ -82,7 +89,8 @@ enum RunCommand {
     }
 
     private static func transfers(
-        of manifest: Manifest, in directory: String, replaces: Bool, hashes: Bool, trust: TrustOptions
+        of manifest: Manifest, in directory: String, replaces: Bool, hashes: Bool, _ shared: RequestOptions,
+        _ trust: TrustOptions
     ) throws(ToolError) -> [Transfer] {
         let outputs = manifest.requests.compactMap(\.output)
         // All checks come before the first request: running half of a manifest is worse than running none.
@@ -101,6 +109,7 @@ enum RunCommand {
                 path: request.output.map { Directories.join(directory, $0) }, replaces: replaces, hashes: hashes)
             transfer.operation.dependencyFailurePolicy = .cancel
             var configuration = ConnectionConfiguration(sensitiveHeaders: request.secretHeaders)
+            shared.apply(to: &configuration)
             trust.apply(to: &configuration)
             transfer.operation.connectionConfiguration = configuration
             byID[request.id] = transfer

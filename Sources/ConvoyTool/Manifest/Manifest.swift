@@ -6,7 +6,7 @@ struct Manifest {
     struct Request {
         let id: String
         /// The complete request, ready to be sent.
-        let request: URLRequest
+        var request: URLRequest
         let url: URL
         /// Header fields that are removed on a redirect to another origin.
         let secretHeaders: Set<String>
@@ -15,7 +15,16 @@ struct Manifest {
         let output: String?
     }
 
-    let requests: [Request]
+    /// The URL that the others are relative to.
+    let baseURL: URL?
+    private(set) var requests: [Request]
+
+    /// Replaces each request by another with the same place.
+    mutating func replace(by others: [URLRequest]) {
+        for (index, other) in others.enumerated() where requests.indices.contains(index) {
+            requests[index].request = other
+        }
+    }
 }
 
 extension Manifest {
@@ -26,6 +35,7 @@ extension Manifest {
         do throws(JSONProblem) {
             var reader = ManifestReader(timeout: timeout)
             requests = try reader.requests(in: try JSONValue(parsing: data))
+            baseURL = reader.baseURL
         } catch {
             let place = "\(Printable.line(name)):\(error.position.line):\(error.position.column)"
             throw .usage("\(place): \(error.text)")

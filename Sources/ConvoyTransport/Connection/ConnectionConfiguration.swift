@@ -63,6 +63,9 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     /// The settings of TLS; see `ConnectionConfiguration+TLS.swift`.
     package var tls = TLSConfiguration()
 
+    /// Hears what the connection does; nil, the default, costs nothing.
+    public var trace: ConnectionTrace?
+
     package var sensitiveNames = SensitiveNames.standard
 
     package var uploadThrottle: UploadThrottle?

@@ -76,6 +76,8 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     @exclusivity(unchecked) var earlierShortages = 0
     @exclusivity(unchecked) var waitsSince: MonotonicTime = 0
     @exclusivity(unchecked) var times = TransferTimes()
+    /// The number of the transfer in its trace; 0 until it has one.
+    @exclusivity(unchecked) var traceNumber = 0
     /// Whether TLS is spoken with a proxy, for a URL without TLS.
     @exclusivity(unchecked) var speaksTLSWithProxy = false
 
@@ -193,7 +195,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         options.tls = tls
         // Idle connections hold descriptors that this request lacked before.
         if waitsSince != 0 { options.idleConnectionAge = 1 }
-        let code = handle.prepare(url: address, options: options, header: header)
+        let code = handle.prepare(url: address, options: options, header: header, trace: makeTraceRecorder())
         guard code == CURLE_OK else { throw URLError(curl: code, systemError: 0, text: "", url: request.url) }
         phase = .loading
         earlierShortages = multi.descriptorShortages
@@ -261,6 +263,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
 
     func fail(_ error: URLError) {
         let error = error.hiding(configuration.sensitiveNames)
+        traceFailure(error)
         end { $0.connection(self, didFailWith: error) }
     }
 
