@@ -38,7 +38,10 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     /// cast to `NSError`, which lists its `userInfo`, shows it too.
     public var sensitiveQueryItems: Set<String> {
         get { sensitiveNames.names }
-        set { sensitiveNames = SensitiveNames(newValue) }
+        set {
+            let names = SensitiveNames(newValue)
+            ownSensitiveNames = names == .standard ? nil : names
+        }
     }
 
     /// Whether to offer HTTP/2 over TLS (RFC 9113, section 3.2).
@@ -66,7 +69,9 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     /// Hears what the connection does; nil, the default, costs nothing.
     public var trace: ConnectionTrace?
 
-    package var sensitiveNames = SensitiveNames.standard
+    /// Nil for the standard ones, so that copies cost nothing.
+    private var ownSensitiveNames: SensitiveNames?
+    package var sensitiveNames: SensitiveNames { ownSensitiveNames ?? .standard }
 
     package var uploadThrottle: UploadThrottle?
 

@@ -113,22 +113,26 @@ struct TraceRecorder {
         note(trace.showsSecrets ? text : Redaction.text(text, names))
     }
 
-    /// libcurl's messages that have no secrets, by their beginnings, in 7.88 to 8.14. Among the others are those with the
-    /// user names of proxies, the proxies of the environment with their passwords, and all fields of HTTP/2.
+    /// libcurl's messages that have no secrets, by their beginnings in lower case, in 7.88 to 8.14. Among the others are
+    /// those with the user names of proxies, the proxies of the environment with their passwords, and all fields of
+    /// HTTP/2.
     private static let harmless = [
-        "Trying ", "Connected to ", "Established connection to ", "connect to ", "Immediate connect fail for ",
-        "Failed to connect to ", "Could not resolve ", "Host ", "IPv6: ", "IPv4: ", "Re-using existing ",
-        "Reusing existing ", "Connection #", "Connection died", "Closing connection", "shutting down connection",
-        "closing connection", "Too old connection", "Establish HTTP proxy tunnel", "CONNECT tunnel established",
-        "CONNECT phase completed", "CONNECT tunnel failed", "Proxy CONNECT", "Proxy replied ", "ALPN",
-        "SSL connection using ", "Server certificate:", "subject: ", "issuer: ", "start date: ", "expire date: ",
-        "SSL certificate ", "TLSv1", "TLS ", "using HTTP/", "Using HTTP2", "HTTP/2 ", "Operation timed out",
-        "Connection timed out", "Recv failure: ", "Send failure: ", "Empty reply from server", "transfer closed with ",
-        "Request completely sent off", "upload completely sent off", "We are completely uploaded and fine",
-        "Done waiting for 100-continue", "HTTP error before end of send", "OpenSSL SSL_", "Connection reset",
+        "trying ", "connected to ", "established connection to ", "connect to ", "immediate connect fail for ",
+        "failed to connect to ", "could not resolve ", "host ", "ipv6: ", "ipv4: ", "re-using existing ",
+        "reusing existing ", "connection #", "connection died", "connection reset", "connection timed out",
+        "closing connection", "shutting down connection", "too old connection", "establish http proxy tunnel",
+        "connect tunnel ", "connect phase completed", "proxy connect", "proxy replied ", "alpn", "ssl connection using ",
+        "server certificate:", "subject: ", "issuer: ", "start date: ", "expire date: ", "ssl certificate ", "tlsv1", "tls ",
+        "using http/", "using http2", "http/2 ", "operation timed out", "recv failure: ", "send failure: ",
+        "empty reply from server", "transfer closed with ", "request completely sent off", "upload completely sent off",
+        "we are completely uploaded and fine", "done waiting for 100-continue", "http error before end of send",
+        "openssl ssl_",
     ]
 
-    private static func isHarmless(_ text: String) -> Bool { harmless.contains(where: text.hasPrefix) }
+    private static func isHarmless(_ text: String) -> Bool {
+        let text = text.prefix(40).lowercased()
+        return harmless.contains(where: text.hasPrefix)
+    }
 }
 
 extension TraceRecorder.Piece {
