@@ -24,6 +24,22 @@ import Testing
 
     private var url: String { server.url("/file").absoluteString }
 
+    @Test func `a login goes to one server only`() async throws {
+        let other = try TestServer()
+        other.route("/file", .status(401).header("WWW-Authenticate", "Basic realm=\"here\""))
+        let theirs = other.url("/file").absoluteString
+        let mixed = try await get(["-u", "ada:se:cret", url, theirs])
+        #expect(mixed.status == 2 && mixed.errors.contains("--user is for one server"), "\(mixed.errors)")
+        let requests = #"[{"id": "a", "url": "\#(url)"}, {"id": "b", "url": "\#(theirs)"}]"#
+        try scratch.write(#"{"requests": \#(requests)}"#, to: "m.json")
+        #expect(try await ToolProcess.run(["run", "-u", "ada:x", "m.json"], in: scratch.url).status == 2)
+        #expect(server.requests.isEmpty && other.requests.isEmpty)
+        try scratch.write(#"{"baseURL": "\#(server.url)", "requests": \#(requests)}"#, to: "m.json")
+        let based = try await ToolProcess.run(["run", "-u", "ada:se:cret", "m.json"], in: scratch.url)
+        #expect(based.status == 1 && server.requests.count == 2, "\(based.errors)")
+        #expect(other.requests.count == 1 && other.requests.allSatisfy { $0.headers["Authorization"] == nil })
+    }
+
     @Test func `a server that asks is answered, and one that does not ask hears nothing`() async throws {
         server.route("/open", .text("open"))
         let result = try await get(["--user", "ada:se:cret", url, server.url("/open").absoluteString])

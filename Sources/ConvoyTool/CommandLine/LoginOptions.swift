@@ -1,4 +1,5 @@
 import Convoy
+import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
@@ -10,18 +11,25 @@ struct LoginOptions {
 
     /// Their lines in the help of a command.
     static let help = """
-          -u, --user USER[:PW]   answer servers that ask with this user and password (Basic, Digest, NTLM); without :PW it is
-                                 asked for at the terminal, and a lone ":" stands for the tickets of Kerberos. It is not
-                                 sent to other hosts after a redirect
+          -u, --user USER[:PW]   answer the server with this user and password when it asks (Basic, Digest, NTLM); without
+                                 :PW it is asked for at the terminal, and a lone ":" stands for the tickets of Kerberos.
+                                 All URLs must be of one server; a redirect to another leaves it behind
           -n, --netrc            take users and passwords from ~/.netrc, or from the file that NETRC names
               --netrc-file FILE  take them from this file
         """
 
     private let credential: URLCredential?
+    private let origin: Origin?
     private let store = CredentialStore()
 
     /// May ask for a password.
-    init(_ options: Options) throws(ToolError) {
+    ///
+    /// - Parameter urls: those of the server that the user is for.
+    init(_ options: Options, for urls: [URL]) throws(ToolError) {
+        origin = urls.first.map { Origin($0) }
+        if options.has("user"), Set(urls.map { Origin($0) }).count > 1 {
+            throw options.usage("--user is for one server, but the URLs name several")
+        }
         credential = try options.value("user").map { text throws(ToolError) in try Self.credential(text, options) }
         let named = options.value("netrc-file").map { URL(fileURLWithPath: $0) }
         guard let file = named ?? (options.has("netrc") ? Netrc.standardLocation : nil) else { return }
@@ -37,7 +45,8 @@ struct LoginOptions {
     /// - Parameter login: what the URL itself says, which comes first.
     func apply(to operation: URLConnectionOperation, _ login: Login?) {
         operation.credentialStore = store
-        operation.credential = login?.credential ?? credential
+        let isForIt = operation.request.url.map { Origin($0) } == origin
+        operation.credential = login?.credential ?? (isForIt ? credential : nil)
     }
 
     private static func credential(_ text: String, _ options: Options) throws(ToolError) -> URLCredential {

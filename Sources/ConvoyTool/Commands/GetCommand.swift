@@ -22,6 +22,7 @@ enum GetCommand {
                                  redirect to another origin only Accept and User-Agent headers are kept
               --timeout SECONDS  give up after this long without any data; 0 for never (default: 60)
               --user-agent TEXT  send this User-Agent; overrides --header
+        \(TraceOptions.help)
         \(LoginOptions.help)
         \(RouteOptions.help)
         \(TrustOptions.help)
@@ -39,7 +40,7 @@ enum GetCommand {
             known: [
                 .value("output", "o"), .value("jobs", "j"), .value("header", "H", repeats: true), .value("timeout"),
                 .value("user-agent"), .flag("force", "f"), .flag("json"),
-            ] + LoginOptions.known + RouteOptions.known + TrustOptions.known)
+            ] + TraceOptions.known + LoginOptions.known + RouteOptions.known + TrustOptions.known)
         guard !options.has("help") else {
             display.say(help)
             return .success
@@ -54,12 +55,14 @@ enum GetCommand {
         guard !directory.isEmpty else { throw options.usage("--output needs a directory") }
         let routes = try RouteOptions(options)
         // Last, as they may ask for a password and a passphrase.
-        let login = try LoginOptions(options)
+        let login = try LoginOptions(options, for: urls)
         let trust = try TrustOptions(options)
         try Directories.prepare(directory)
 
         if let warning = trust.warning { display.complain(warning) }
         var configuration = headers.configuration
+        let trace = TraceOptions(options, display, count: urls.count)
+        trace.apply(to: &configuration)
         trust.apply(to: &configuration)
         routes.apply(to: &configuration)
         var names = FileNameAllocator()
@@ -84,6 +87,7 @@ enum GetCommand {
             transfers.append(transfer)
         }
         let run = TransferRun(display: display, jobs: jobs, printsJSON: options.has("json"))
+        defer { trace.finish() }
         return run.run(transfers, failed: failed) { "\($0) downloaded" }
     }
 }

@@ -26,6 +26,7 @@ enum RunCommand {
           -o, --output DIR       directory for the outputs, created if missing (default: .)
           -j, --jobs N           requests at a time, 1 to 256 (default: 6)
               --timeout SECONDS  give up after this long without any data; 0 for never (default: 60)
+        \(TraceOptions.help)
         \(LoginOptions.help)
         \(RouteOptions.help)
         \(TrustOptions.help)
@@ -42,7 +43,7 @@ enum RunCommand {
             arguments, command: "run",
             known: [
                 .value("output", "o"), .value("jobs", "j"), .value("timeout"), .flag("force", "f"), .flag("json"),
-            ] + LoginOptions.known + RouteOptions.known + TrustOptions.known)
+            ] + TraceOptions.known + LoginOptions.known + RouteOptions.known + TrustOptions.known)
         guard !options.has("help") else {
             display.say(help)
             return .success
@@ -59,14 +60,16 @@ enum RunCommand {
         guard !directory.isEmpty else { throw options.usage("--output needs a directory") }
         let routes = try RouteOptions(options)
         // Last, as they may ask for a password and a passphrase.
-        let login = try LoginOptions(options)
+        let login = try LoginOptions(options, for: manifest.baseURL.map { [$0] } ?? manifest.requests.map(\.url))
         let trust = try TrustOptions(options)
+        let trace = TraceOptions(options, display, count: manifest.requests.count)
 
         let transfers = try self.transfers(
             of: manifest, in: directory, replaces: options.has("force"), hashes: options.has("json")
         ) { transfer, configuration throws(ToolError) in
             trust.apply(to: &configuration)
             routes.apply(to: &configuration)
+            trace.apply(to: &configuration)
             login.apply(to: transfer.operation, try Login.taken(from: transfer.url)?.login)
         }
         if let warning = trust.warning { display.complain(warning) }
@@ -75,6 +78,7 @@ enum RunCommand {
         let byID = Dictionary(transfers.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
         let waitsFor = Dictionary(
             manifest.requests.map { ($0.id, $0.dependsOn.compactMap { byID[$0] }) }, uniquingKeysWith: { first, _ in first })
+        defer { trace.finish() }
         return run.run(transfers, summary: { "\($0) succeeded" }) { transfer, outcome in
             explain(outcome, of: transfer, waitingFor: waitsFor[transfer.name] ?? [])
         }

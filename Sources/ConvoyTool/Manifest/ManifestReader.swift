@@ -9,6 +9,9 @@ struct ManifestReader {
     private let timeout: Double?
     private var outputs = OutputPaths()
 
+    /// The URL that the others are relative to; nil until it was read.
+    var baseURL: URL? { manager.baseURL }
+
     init(timeout: Double?) { self.timeout = timeout }
 
     mutating func requests(in root: JSONValue) throws(JSONProblem) -> [Manifest.Request] {

@@ -1,7 +1,7 @@
 import ConvoySupport
 import Foundation
 
-/// Asks for a passphrase at the terminal, once, without showing it.
+/// Asks for a passphrase or a password at the terminal, once, without showing it.
 final class PassphrasePrompt: Sendable {
     private let question: String
     private let known = Locked<String?>(nil)

@@ -38,7 +38,10 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     /// cast to `NSError`, which lists its `userInfo`, shows it too.
     public var sensitiveQueryItems: Set<String> {
         get { sensitiveNames.names }
-        set { sensitiveNames = SensitiveNames(newValue) }
+        set {
+            let names = SensitiveNames(newValue)
+            ownSensitiveNames = names == .standard ? nil : names
+        }
     }
 
     /// Whether to offer HTTP/2 over TLS (RFC 9113, section 3.2).
@@ -66,7 +69,12 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     /// To whom connections are made; see `ConnectionConfiguration+Routes.swift`.
     package var routing = RoutingConfiguration()
 
-    package var sensitiveNames = SensitiveNames.standard
+    /// Hears what the connection does; nil, the default, costs nothing.
+    public var trace: ConnectionTrace?
+
+    /// Nil for the standard ones, so that copies cost nothing.
+    private var ownSensitiveNames: SensitiveNames?
+    package var sensitiveNames: SensitiveNames { ownSensitiveNames ?? .standard }
 
     package var uploadThrottle: UploadThrottle?
 

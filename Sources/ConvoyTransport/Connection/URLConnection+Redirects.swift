@@ -13,6 +13,7 @@ extension URLConnection {
         case .noRedirect: return nil
         case .follow(let redirect): return redirect
         case .refuse(let event, let refusal):
+            traceRedirect(event)
             delegate?.connection(self, didHandle: event)
             throw URLError(refusing: event, refusal)
         }
@@ -47,6 +48,7 @@ extension URLConnection {
             phase = .loading
             pendingFailure = URLError(refusing: event, refusal)
         }
+        traceRedirect(event)
         delegate?.connection(self, didHandle: event)
         guard pendingFailure == nil else { return false }
 

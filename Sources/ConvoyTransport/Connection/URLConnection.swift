@@ -79,8 +79,8 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     @exclusivity(unchecked) var tunnelAnswer = TunnelAnswer()
     /// Whether libcurl authenticates the connection, in several messages.
     @exclusivity(unchecked) var negotiates = false
-    /// The proxy through which the current request travels; nil for none.
-    @exclusivity(unchecked) private(set) var currentProxy: Proxy?
+    /// The number of the transfer in its trace; 0 until it has one.
+    @exclusivity(unchecked) var traceNumber = 0
 
     /// A connection that has not been started.
     ///
@@ -182,7 +182,6 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         }
         handle.owner = self
         currentRequest = request
-        currentProxy = proxy
         body?.stop()
         body = makeBody(for: request, announcedLength: header.announcedLength)
         requestHeader = header
@@ -208,7 +207,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         options.tls = tls
         // Idle connections hold descriptors that this request lacked before.
         if waitsSince != 0 { options.idleConnectionAge = 1 }
-        let code = handle.prepare(url: address, options: options, header: header)
+        let code = handle.prepare(url: address, options: options, header: header, trace: makeTraceRecorder())
         guard code == CURLE_OK else { throw URLError(curl: code, systemError: 0, text: "", url: request.url) }
         phase = .loading
         earlierShortages = multi.descriptorShortages
@@ -277,6 +276,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
 
     func fail(_ error: URLError) {
         let error = error.hiding(configuration.sensitiveNames)
+        traceFailure(error)
         end { $0.connection(self, didFailWith: error) }
     }
 

@@ -146,6 +146,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     /// Makes a handle idle. It keeps its buffers and options, and nothing of its last transfer.
     func giveBack(_ handle: EasyHandle) {
         handle.owner = nil
+        handle.trace = nil
         if idle.count < 256 { idle.append(handle) } else { handle.cancelTimer(on: runLoop) }
     }
 
