@@ -14,7 +14,8 @@ struct HSTSFile: Sendable {
 
     /// What the file has; nothing if there is none, or if it is empty.
     func read() throws(HSTSStoreError) -> HSTSRecords {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        // Without waiting for the writer of a pipe.
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else {
             if errno == ENOENT { return HSTSRecords() }
             throw .cannotRead(path, reason: SystemError().text)
