@@ -13,7 +13,7 @@ import Testing
         scratch = try Scratch()
     }
 
-    private func get(_ arguments: String...) async throws -> ToolProcess.Result {
+    private func get(_ arguments: [String]) async throws -> ToolProcess.Result {
         try await ToolProcess.run(["get", "-f"] + arguments, in: scratch.url)
     }
 
@@ -24,7 +24,8 @@ import Testing
 
     @Test func `what is sent and received is told on standard error, without secrets`() async throws {
         let url = server.url("/file?token=s3cret").absoluteString
-        let result = try await get("-v", "-H", "Authorization: s3cret", "-H", "X-Own: s3cret", "-H", "Accept: text/plain", url)
+        let secrets = ["-H", "Authorization: s3cret", "-H", "X-Own: s3cret"]
+        let result = try await get(["-v", "-H", "Accept: text/plain"] + secrets + [url])
         #expect(result.status == 0)
         for line in [
             "> GET /file?token=*** HTTP/1.1", "> Authorization: ***", "> X-Own: ***", "> Accept: text/plain",
@@ -43,7 +44,7 @@ import Testing
 
     @Test func `a server's control characters do not reach the terminal`() async throws {
         server.route("/odd", .raw(Data("HTTP/1.1 200 \u{1B}[2J\r\nX-A: \u{1B}]0;x\u{7}\r\nContent-Length: 0\r\n\r\n".utf8)))
-        let result = try await get("-v", server.url("/odd").absoluteString)
+        let result = try await get(["-v", server.url("/odd").absoluteString])
         #expect(result.errors.contains("< X-A: ?]0;x?"), "\(result.errors)")
         #expect(!result.errors.contains("\u{1B}"))
     }
