@@ -139,22 +139,4 @@ import Testing
             #expect(proxies.map(\.heads.count) == [1, 1], "\(round)")
         }
     }
-
-    @Test func aConnectionSaysThroughWhichProxyItTravels() throws {
-        let nginx = try Nginx()
-        let proxy = try ConnectProxy(.tunnels(to: nginx.securePort))
-        defer { proxy.stop() }
-        var configuration = ConnectionConfiguration(certificateAuthorities: nginx.certificateAuthority)
-        let own = try Proxy(proxy.address)
-        configuration.proxy = .proxy(own)
-        for (url, expected) in [(nginx.secureURL("small"), own), (nginx.url("small"), nil)] as [(URL, Proxy?)] {
-            if expected == nil { configuration.proxy = .none }
-            let collector = Collector()
-            let connection = URLConnection(
-                request: URLRequest(url: url), configuration: configuration, delegate: collector, thread: NetworkThread())
-            connection.start()
-            #expect(collector.wait()?.text == "hello world")
-            #expect(connection.currentProxy == expected)
-        }
-    }
 }
