@@ -45,6 +45,19 @@ import Testing
         #expect(authorizations == ["Basic Yjpj", "mine"])
     }
 
+    @Test func `a login in a manifest's URL is sent to that server, with --user or without`() async throws {
+        let other = try TestServer()
+        other.route("/file", .text("x"))
+        let base = server.url.absoluteString.replacing("http://", with: "http://ada:l%40ve@")
+        let manifest = """
+            {"baseURL": "\(base)", "requests": [{"id": "a", "url": "/file"}, {"id": "b", "url": "\(other.url("/file"))"}]}
+            """
+        #expect(try await run(manifest).status == 0)
+        #expect(try await run(manifest, "-u", "b:c").status == 0)
+        #expect(authorizations == ["Basic YWRhOmxAdmU=", "Basic YWRhOmxAdmU="])
+        #expect(other.requests.count == 2 && other.requests.allSatisfy { $0.headers["Authorization"] == nil })
+    }
+
     @Test func `a login goes to one server only`() async throws {
         let other = try TestServer()
         other.route("/file", .text("x"))
