@@ -29,6 +29,15 @@ import Testing
         #expect(server.requests.last?.target == target)
     }
 
+    @Test(arguments: ["x", "/x", "?x=@", "x@y"])
+    func `a base URL with a password is refused with each request`(path: String) async throws {
+        let base = try #require(URL(string: "http://ada:s3cret@127.0.0.1:\(server.port)/dir/"))
+        let manager = HTTPRequestOperationManager(baseURL: base, completionQueue: testQueue)
+        let error = await #expect(throws: URLError.self) { try await manager.get(path) }
+        #expect(error?.code == .badURL && !"\(error as Any)".contains("s3cret"))
+        #expect(server.totalConnectionCount == 0)
+    }
+
     @Test(arguments: ["", "#x", "?", "a\nb", "a\rb", "a\u{0}b", "\n//evil.invalid/", "\r\nHost: evil.invalid"])
     func `what a header cannot say stays with the base`(reference: String) throws {
         let url = try manager.url(for: reference)
