@@ -96,6 +96,18 @@ import Testing
         #expect(try scratch.text("file") == "let in" && terminal.isEchoing)
     }
 
+    @Test func `a login in a manifest's base URL is for that server`() async throws {
+        let other = try TestServer()
+        other.route("/other", .status(401).header("WWW-Authenticate", "Basic realm=\"here\""))
+        let base = server.url.absoluteString.replacing("http://", with: "http://ada:se%3Acret@")
+        let requests = #"[{"id": "a", "url": "/file"}, {"id": "b", "url": "\#(other.url("/other"))"}]"#
+        try scratch.write(#"{"baseURL": "\#(base)", "requests": \#(requests)}"#, to: "m.json")
+        let result = try await ToolProcess.run(["run", "m.json"], in: scratch.url)
+        #expect(result.status == 1 && !(result.output + result.errors).contains("cret"), "\(result.errors)")
+        #expect(server.requests.map { $0.headers["Authorization"] } == [nil, Self.authorization])
+        #expect(other.requests.count == 1 && other.requests.allSatisfy { $0.headers["Authorization"] == nil })
+    }
+
     @Test func `mistakes are usage errors, and nothing is sent`() async throws {
         for (arguments, text) in [
             (["--user", ""], "--user needs a name"), (["--noproxy", "x"], "--noproxy needs --proxy"),

@@ -39,7 +39,9 @@ public final class CredentialStore: Sendable {
 
     /// The credential to try first in a space: of all that are known the default one, or else the one that was set last.
     ///
-    /// - Parameter user: the user whose credential it has to be; nil for any.
+    /// - Parameters:
+    ///   - space: who asks, for what.
+    ///   - user: the user whose credential it has to be; nil for any.
     public func credential(for space: ProtectionSpace, user: String? = nil) -> URLCredential? {
         contents.withLock { contents in
             for credentials in Self.known(for: space, in: contents) {
