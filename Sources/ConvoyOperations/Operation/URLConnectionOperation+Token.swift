@@ -39,7 +39,10 @@ extension URLConnectionOperation {
         let (authenticator, work, grant, url) = core.withLock {
             ($0.authenticator, $0.authentication, $0.authentication?.token, $0.request.url)
         }
-        guard let authenticator, let work, let grant, let url, Origin(head.url) == Origin(url),
+        // A redirect to another origin has taken it away, and the way back does not return it.
+        let redirected = core.withLock { $0.transfer?.redirection?.request }
+        let wasSent = redirected.map { $0.value(forHTTPHeaderField: "Authorization") != nil } ?? true
+        guard let authenticator, let work, let grant, let url, wasSent, Origin(head.url) == Origin(url),
             core.withLock({ _ in work.tokenRetries < Self.mostTokenRetries })
         else { return nil }
         let hasAsked = core.withLock { _ in work.hasAskedForRefresh }
@@ -58,7 +61,7 @@ extension URLConnectionOperation {
             }
             return .whenAnswered { [self] in meet(rendezvous, number) }
         case .fail(let error):
-            core.withLock { _ in work.outcome = (number, .failure(error)) }
+            core.withLock { _ in work.settle(.failure(error), after: number) }
             return .atOnce
         case nil: return nil
         }
@@ -69,7 +72,7 @@ extension URLConnectionOperation {
         { [weak self] result in
             guard let self else { return }
             if case .failure(let error) = result {
-                self.core.withLock { $0.authenticationWork.outcome = (number, .failure(error)) }
+                self.core.withLock { $0.authenticationWork.settle(.failure(error), after: number) }
             }
             self.meet(rendezvous, number)
         }

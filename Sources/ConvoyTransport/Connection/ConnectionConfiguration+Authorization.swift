@@ -16,6 +16,13 @@ extension ConnectionConfiguration {
     /// The same, as one that may ask for credentials.
     package func proxyServer(for url: URL) -> AuthenticatingServer? { httpProxy(for: url)?.authenticatingServer }
 
+    /// Whether the server of a URL, or the proxy that a request for it goes through, has asked for anything.
+    package func isAsked(about url: URL?) -> Bool {
+        guard let url else { return false }
+        let memory = AuthorizationMemory.shared
+        return AuthenticatingServer(url).map(memory.knows) == true || proxyServer(for: url).map(memory.knows) == true
+    }
+
     /// Adds the credential of the proxy through which a request for a URL goes.
     package func addProxyCredential(to source: inout CredentialSource, for url: URL?) {
         guard let url, let proxy = httpProxy(for: url), let credential = proxy.credential else { return }

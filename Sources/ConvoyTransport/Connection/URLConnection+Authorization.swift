@@ -12,6 +12,8 @@ extension URLConnection {
         /// The value of `Proxy-Authorization`.
         var proxyField: String?
         var negotiation: Negotiation?
+        /// For whom a proxy is asked for a tunnel, where the proxy's own configuration does not say it.
+        var tunnelCredential: ProxyCredential?
     }
 
     /// Asks the authorizer, once for the server of a request, and once for the proxy that it travels through. So neither
@@ -19,6 +21,8 @@ extension URLConnection {
     func authorize(_ request: TransferRequest, _ address: String, over proxy: Proxy?) -> Authorizations {
         var result = Authorizations()
         negotiates = false
+        // Whichever methods libcurl has, is asked for when a server's challenges are judged.
+        _ = Negotiation.announcement
         if let proxy, !configuration.answersChallenges, !request.hasProxyAuthorization {
             // Nobody would answer a proxy that asks.
             result.proxyField = proxy.authorization
@@ -26,26 +30,29 @@ extension URLConnection {
         guard let authorizer = configuration.authorizer?.authorizer, let url = request.url,
             let server = AuthenticatingServer(url)
         else { return result }
-        _ = Negotiation.announcement
         let body = request.bodyStream == nil ? request.body ?? Data() : nil
         let target = RequestTarget(address)
         var negotiation = Negotiation()
         let forServer = AuthorizationTarget(
-            server: server, method: request.method, uri: target.uri, body: body, mayBlock: thread.mayBlock)
+            server: server, method: request.method, uri: target.uri, body: body, mayBlock: thread.mayBlock,
+            hasOwn: request.hasAuthorization)
         switch authorizer.authorization(for: forServer) {
-        case .field(let value): result.field = value
+        case .field(let value, _, _): result.field = value
         case .connection(let method, let user, let password):
             negotiation.server = .init(method: method, user: user, password: password)
         case nil: break
         }
-        if let proxy = proxy?.authenticatingServer {
+        if let proxy, let asking = proxy.authenticatingServer {
             let isTunnel = server.scheme == "https"
             let forProxy = AuthorizationTarget(
-                server: proxy, method: isTunnel ? "CONNECT" : request.method,
-                uri: isTunnel ? target.authority(port: server.port) : address, body: isTunnel ? Data() : body,
-                mayBlock: thread.mayBlock)
+                server: asking, method: isTunnel ? "CONNECT" : request.method,
+                uri: isTunnel ? target.authority(port: server.port) : RequestTarget.absolute(address), body: isTunnel ? Data() : body,
+                mayBlock: thread.mayBlock, hasOwn: request.hasProxyAuthorization)
             switch authorizer.authorization(for: forProxy) {
-            case .field(let value): result.proxyField = value
+            case .field(let value, let user, let password):
+                result.proxyField = value
+                let credential = ProxyCredential(user: user, password: password)
+                if isTunnel, credential != proxy.credential { result.tunnelCredential = credential }
             case .connection(let method, let user, let password):
                 negotiation.proxy = .init(method: method, user: user, password: password)
             case nil: break

@@ -43,7 +43,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     @exclusivity(unchecked) var delegate: (any URLConnectionDelegate)?
     /// The current request: the original one, or that of a redirect.
     @exclusivity(unchecked) var currentRequest: TransferRequest
-    var followedRedirects = 0
+    var followedRedirects: Int
     /// The requests that were redirected.
     @exclusivity(unchecked) var redirectChain = RedirectChain()
     @exclusivity(unchecked) var handle: EasyHandle?
@@ -102,6 +102,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     ) {
         firstRequest = request
         currentRequest = request
+        followedRedirects = configuration.continuation?.followed ?? 0
         self.configuration = configuration
         self.delegate = delegate
         self.thread = thread
@@ -171,6 +172,9 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         let header = try multi.header(
             of: request, addingUserAgent: configuration.addsUserAgent, authorization: authorization.field,
             proxyAuthorization: authorization.proxyField)
+        let ownRoute = try authorization.tunnelCredential.map { credential throws(URLError) in
+            try configuration.routing.route(through: proxy, as: credential)
+        }
         guard let handle = self.handle ?? multi.takeHandle(), handle.renew() else {
             throw URLError(.cannotLoadFromNetwork, url: request.url, "There is no memory for a transfer.")
         }
@@ -198,7 +202,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         options.usesHTTP2 = configuration.usesHTTP2
         options.isSecure = isSecure
         options.mayTunnel = isSecure && proxy?.kind.isHTTP == true
-        if let route {
+        if let route = ownRoute ?? route {
             options.route = route
             options.isScoped = route.key != nil && route.isScoped(address)
         }

@@ -58,6 +58,11 @@ package struct RoutingConfiguration: Sendable, Hashable {
         return try storage.route(through: proxy)
     }
 
+    /// The route through a proxy, for whom a credential is that the settings do not have.
+    func route(through proxy: Proxy?, as credential: ProxyCredential) throws(URLError) -> Route {
+        try storage.route(through: proxy?.presenting(credential))
+    }
+
     package static func == (left: RoutingConfiguration, right: RoutingConfiguration) -> Bool {
         left.storage === right.storage || left.settings == right.settings
     }
