@@ -7,6 +7,7 @@
 #define CURL_DISABLE_TYPECHECK 1
 #include <curl/curl.h>
 #include <malloc.h>
+#include <strings.h>
 
 // Callbacks run on the network thread, whatever the isolation of the code that sets them.
 #define CONVOY_SENDABLE __attribute__((swift_attr("@Sendable")))
@@ -80,6 +81,18 @@ static inline CURLMcode convoy_multi_set_socket_callback(CURLM *multi, curl_sock
 }
 static inline CURLMcode convoy_multi_set_timer_callback(CURLM *multi, curl_multi_timer_callback CONVOY_SENDABLE callback) {
     return curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, callback);
+}
+// Whether the environment has any variable for a proxy. One pass, as each `getenv` looks at all variables.
+static inline int convoy_environment_names_proxy(void) {
+    extern char **environ;
+    for (char **entry = environ; entry && *entry; entry++) {
+        const char *name = *entry;
+        int isHTTP = (name[0] | 0x20) == 'h' && (name[1] | 0x20) == 't';
+        if (!isHTTP && ((name[0] | 0x20) != 'a' || (name[1] | 0x20) != 'l')) continue;
+        if (!strncasecmp(name, "http_proxy=", 11) || !strncasecmp(name, "https_proxy=", 12)
+            || !strncasecmp(name, "all_proxy=", 10)) return 1;
+    }
+    return 0;
 }
 // `CURLVERSION_NOW` is a macro that Swift does not import.
 static inline const curl_version_info_data *convoy_version(void) { return curl_version_info(CURLVERSION_NOW); }

@@ -4,21 +4,51 @@ import Testing
 
 @Suite(.serialized) struct RedactionTests {
     @Test(arguments: [
-        ("http://ada:secret@h/x", "http://ada:***@h/x"), ("http://ada:se@cret@h/x", "http://ada:***@h/x"),
-        ("http://ada:se/cret@h/x", "http://ada:***@h/x"), ("http://:secret@h", "http://:***@h"),
-        ("ada:secret@h/x", "ada:***@h/x"), ("//ada:secret@h", "//ada:***@h"), ("http://ada@h/x", "http://ada@h/x"),
+        ("http://ada:secret@h/x", "http://***@h/x"), ("http://ada:se@cret@h/x", "http://***@h/x"),
+        ("http://ada:se/cret@h/x", "http://***@h/x"), ("http://:secret@h", "http://***@h"),
+        ("ada:secret@h/x", "***@h/x"), ("//ada:secret@h", "//***@h"), ("http://ada@h/x", "http://***@h/x"),
         ("http://h:80/a@b", "http://h:80/a@b"), ("http://h/a:b@c", "http://h/a:b@c"),
         ("http://[::1]:80/a@b", "http://[::1]:80/a@b"),
-        ("http://ada:secret@[::1]/", "http://ada:***@[::1]/"), ("", ""), ("//", "//"), ("x", "x"),
+        ("http://ada:secret@[::1]/", "http://***@[::1]/"), ("", ""), ("//", "//"), ("x", "x"),
     ])
-    func `a URL is shown without its password`(_ url: String, _ shown: String) {
+    func `a URL is shown without its user name and password`(_ url: String, _ shown: String) {
         #expect(Redaction.url(url) == shown)
         #expect(Redaction.url(shown) == shown)
     }
 
-    @Test func `the URLs in a text are shown without their passwords`() {
+    @Test func `the URLs in a text are shown without their user names and passwords`() {
         #expect(
             Redaction.text(#"no "http://a:b@c/", nor <ftp://d:e@f>: g@h // i:j@k"#)
-                == #"no "http://a:***@c/", nor <ftp://d:***@f>: g@h // i:j@k"#)
+                == #"no "http://***@c/", nor <ftp://***@f>: g@h // i:j@k"#)
+    }
+
+    @Test(arguments: [
+        ("http://h/?token=s3", "http://h/?token=***"),
+        ("http://h/?a=b&Access_Token=s3&c", "http://h/?a=b&Access_Token=***&c"),
+        ("http://h/?api-key=s3;key=s3", "http://h/?api-key=***;key=***"), ("http://h/?%74oken=s3", "http://h/?%74oken=***"),
+        ("http://h/?user[password]=s3", "http://h/?user[password]=***"),
+        ("http://h/?user%5Bpassword%5D=s3", "http://h/?user%5Bpassword%5D=***"),
+        ("http://h/#access_token=s3&x=y", "http://h/#access_token=***&x=y"), ("http://h/?token", "http://h/?token"),
+        ("http://h/?token=", "http://h/?token="), ("http://h/?tokens=s3", "http://h/?tokens=s3"),
+        ("/login?code=s3", "/login?code=***"), ("?X-Amz-Signature=s3", "?X-Amz-Signature=***"),
+        ("http://h/?to=http://i/?sig=s3", "http://h/?to=http://i/?sig=***"),
+        ("http://h/?to=http%3A%2F%2Fi%2F%3Fsig%3Ds3&x=y%20z", "http://h/?to=***&x=y%20z"),
+        ("http://h/?to=http%3A%2F%2Fa%3As3%40i", "http://h/?to=***"),
+        ("http://h/?token=s3\u{301}&x=\u{301}y", "http://h/?token=***&x=\u{301}y"),
+        ("http://a:s3@\u{301}h/", "http://***@\u{301}h/"), ("http://a:s3@h?token\u{301}=x", "http://***@h?token\u{301}=x"),
+        ("http://h/http://a:s3@i/", "http://h/http://***@i/"), ("http://h/?to=http://a:s3@i/x", "http://h/?to=***"),
+        ("http://h/?pwd=a s3", "http://h/?pwd=***"), ("http://h//a@b//c", "http://h//***@b//c"),
+        ("http://h/?token=a=s3", "http://h/?token=***"), ("http://h/?pwd=\0s3", "http://h/?pwd=***"),
+    ])
+    func `sensitive query items are shown without their values`(_ url: String, _ shown: String) {
+        #expect(Redaction.url(url) == shown)
+        #expect(Redaction.url(shown) == shown)
+    }
+
+    @Test func `other names replace the standard ones`() {
+        let names = SensitiveNames(["Who"])
+        #expect(Redaction.url("http://h/?who=s3&token=t", names) == "http://h/?who=***&token=t")
+        #expect(Redaction.url("http://a@h/?token=t", SensitiveNames([])) == "http://***@h/?token=t")
+        #expect(Redaction.items("a=1&password=s3") == "a=1&password=***")
     }
 }

@@ -116,19 +116,6 @@ import Testing
         #expect(try curl(negotiate, environment: realm.environment).hasSuffix(" 503"), "\(proxy.process.output)")
     }
 
-    @Test(.enabled(if: SocksProxy.isInstalled && OpenSSLServer.isInstalled, "not installed: \(SocksProxy.installHint)"))
-    func `microsocks connects for who knows the password`() throws {
-        let server = try OpenSSLServer()
-        let proxy = try SocksProxy()
-        let arguments = ["--cacert", server.certificates.certificateAuthority.path, server.url.absoluteString]
-        let address = "127.0.0.1:\(proxy.port)"
-        #expect(try curl(["-x", "socks5h://ada:secret@\(address)"] + arguments).hasSuffix(" 200"))
-        #expect(try curl(["-x", "socks5h://ada:wrong@\(address)"] + arguments).hasSuffix(" 000"))
-        #expect(try curl(["-x", "socks5h://\(address)"] + arguments).hasSuffix(" 000"))
-        let open = try SocksProxy(asksForPassword: false)
-        #expect(try curl(["-x", "socks5h://127.0.0.1:\(open.port)"] + arguments).hasSuffix(" 200"))
-    }
-
     @Test(.enabled(if: NTLMServer.isInstalled, "not installed: \(NTLMServer.installHint)"))
     func `a server and a proxy ask each connection once for NTLM`() throws {
         let server = try NTLMServer()

@@ -101,6 +101,26 @@ private struct Trust {
     }
 }
 
+private struct Grant: Decodable, Sendable {
+    let token: String
+    let seconds: Double
+    let refreshToken: String?
+}
+
+private func credentials(
+    _ manager: HTTPRequestOperationManager, _ service: HTTPRequestOperationManager, _ password: String
+) throws {
+    // README: credentials
+    manager.credential = URLCredential(user: "ada", password: password, persistence: .forSession)
+    manager.authenticator = Authenticator { old in  // for tokens: called once, however many operations get a 401
+        let grant: Grant = try await service.post("token", parameters: ["refresh_token": old?.refreshToken])
+        return AccessToken(grant.token, expiresIn: grant.seconds, refreshToken: grant.refreshToken)
+    }
+    manager.connectionConfiguration.addressGuard = .publicAddresses  // for URLs that others have chosen
+    manager.connectionConfiguration.proxy = .proxy(try Proxy("socks5h://localhost:9050"))
+    // README: end
+}
+
 private func behaviours(_ download: (URL) throws -> (Data, Int)) throws {
     // README: behaviours
     let server = try TestServer()
@@ -136,7 +156,7 @@ private func behaviours(_ download: (URL) throws -> (Data, Int)) throws {
                 regions[regions.count - 1].append(line)
             }
         }
-        #expect(regions.count == 8)
+        #expect(regions.count == 9)
         for region in regions {
             let indent = region.first?.prefix { $0 == " " }.count ?? 0
             let code = region.map { $0.dropFirst(min(indent, $0.count)) }.joined(separator: "\n")

@@ -117,7 +117,7 @@ import Testing
         server.route("/file", .redirect(to: plain.url("/file").absoluteString))
         let result = try await get("--cacert", authority, "--pin", pin)
         #expect(result.status == 1)
-        #expect(result.errorLines.count == 1 && result.errors.contains("only over https"), "\(result.errors)")
+        #expect(result.errorLines.count == 1 && result.errors.contains("leads from https to http"), "\(result.errors)")
         #expect(plain.statistics.totalConnectionCount == 0)
         #expect(scratch.names.isEmpty)
     }

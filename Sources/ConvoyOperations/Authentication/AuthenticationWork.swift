@@ -14,7 +14,7 @@ final class AuthenticationWork: @unchecked Sendable {
     /// Whether a refresh was asked for because of a response to this operation.
     var hasAskedForRefresh = false
     /// What the try that follows a try has to do in place of sending the request.
-    private(set) var outcome: (after: Lifecycle.TryNumber, Outcome)?
+    private(set) var settlement: (after: Lifecycle.TryNumber, Settlement)?
     /// Where the next tries begin, if they do not begin with the operation's own request.
     var continuation: Continuation?
     /// Whether nothing of the request's body was read by the last try.
@@ -31,24 +31,29 @@ final class AuthenticationWork: @unchecked Sendable {
         let request: URLRequest
         let place: RedirectContinuation
         let redirects: [RedirectEvent]
+        /// Whether it has the token of the operation's own request, which was not taken away on the way.
+        let bearsToken: Bool
+    }
 
-        /// Whether it says who the client is, as the operation's own request does: that was not taken away on the way.
-        var hasAuthorization: Bool { request.value(forHTTPHeaderField: "Authorization") != nil }
+    /// Whether a request to which redirects have led has the token.
+    func bearsToken(_ request: URLRequest) -> Bool {
+        guard let token, let value = BearerAuthorization.value(token: token.token.value) else { return false }
+        return request.value(forHTTPHeaderField: "Authorization") == value
     }
 
     /// Settles what the try after a try does. An answer that comes late, to an earlier try, changes nothing.
-    func settle(_ outcome: Outcome, after number: Lifecycle.TryNumber) {
-        if let known = self.outcome, Int16(bitPattern: number &- known.after) < 0 { return }
-        self.outcome = (number, outcome)
+    func settle(_ settlement: Settlement, after number: Lifecycle.TryNumber) {
+        if let known = self.settlement, Int16(bitPattern: number &- known.after) < 0 { return }
+        self.settlement = (number, settlement)
     }
 
     /// What the try with this number has to do, if that was settled; asked once.
-    func takeOutcome(for number: Lifecycle.TryNumber) -> Outcome? {
-        guard let (earlier, outcome) = outcome.take(), earlier &+ 1 == number else { return nil }
-        return outcome
+    func takeSettlement(for number: Lifecycle.TryNumber) -> Settlement? {
+        guard let (earlier, settlement) = settlement.take(), earlier &+ 1 == number else { return nil }
+        return settlement
     }
 
-    enum Outcome {
+    enum Settlement {
         case failure(any Error)
         /// The response that asked for credentials is the result.
         case heldResponse

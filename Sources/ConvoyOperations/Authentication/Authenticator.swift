@@ -156,7 +156,7 @@ public final class Authenticator: Sendable {
 
     private func end(_ number: Int, _ result: Result<AccessToken, any Error>) {
         let (waiters, outcome) = state.withLock { state -> ([Waiter], Result<Grant, any Error>) in
-            guard state.token.end(number, result, at: Date()) else { return ([], .failure(AuthenticatorError.unusableToken)) }
+            guard state.token.end(number, result, at: Date()) else { return ([], .failure(CancellationError())) }
             let generation = state.token.generation
             return (state.takeWaiters(), result.map { Grant(token: $0, generation: generation) })
         }

@@ -72,6 +72,7 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
     public override var isAsynchronous: Bool { true }
     package override var isStartedDirectly: Bool { true }
     package override var wasStarted: Bool { batch.withLock { $0.state != .ready } }
+    package override var reportsItsEnd: Bool { true }
 
     public override func start() {
         let begins = batch.withLock { batch in

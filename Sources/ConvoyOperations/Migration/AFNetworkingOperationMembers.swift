@@ -26,7 +26,7 @@ extension URLConnectionOperation {
     public final func setCacheResponseBlock(_ block: ((Any, CachedURLResponse) -> CachedURLResponse?)?) {}
 
     /// Sets what answers a server that asks who it is.
-    @available(*, unavailable, message: "Not there yet. Basic: a serializer's setAuthorizationHeader(username:password:)")
+    @available(*, unavailable, renamed: "setter:authenticationChallengeHandler(_:)", message: "It may answer later.")
     public final func setWillSendRequestForAuthenticationChallengeBlock(
         _ block: ((Any, URLAuthenticationChallenge) -> Void)?
     ) {}

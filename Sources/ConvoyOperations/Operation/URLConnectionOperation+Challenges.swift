@@ -39,7 +39,7 @@ extension URLConnectionOperation {
     private func answer(to head: ResponseHead, _ number: Lifecycle.TryNumber) -> NextTry? {
         if let next = retryForToken(head, number) { return next }
         // In a tunnel there is no proxy that could ask.
-        let isProxy = head.statusCode == 407 && head.url.scheme?.lowercased() == "http"
+        let isProxy = head.statusCode == 407 && !connectionConfiguration.tunnelsIfProxied(to: head.url)
         guard head.statusCode == 401 || isProxy else {
             noteAuthenticationSuccess(head)
             return nil
@@ -71,9 +71,10 @@ extension URLConnectionOperation {
                 core.authentication?.continuation = nil
                 return
             }
-            core.authenticationWork.continuation = AuthenticationWork.Continuation(
+            let work = core.authenticationWork
+            work.continuation = AuthenticationWork.Continuation(
                 request: request, place: RedirectContinuation(first: first, followed: followed),
-                redirects: core.redirects)
+                redirects: core.redirects, bearsToken: work.bearsToken(request))
         }
     }
 
@@ -90,7 +91,7 @@ extension URLConnectionOperation {
     // MARK: Answers
 
     private func answer(
-        _ verdict: AuthenticationVerdict, _ head: ResponseHead?, or otherwise: AuthenticationWork.Outcome,
+        _ verdict: AuthenticationVerdict, _ head: ResponseHead?, or otherwise: AuthenticationWork.Settlement,
         _ number: Lifecycle.TryNumber
     ) -> NextTry? {
         switch verdict {
@@ -116,7 +117,7 @@ extension URLConnectionOperation {
     /// Asks the handler about the first of what may be answered.
     private func ask(
         _ questions: ArraySlice<AuthenticationQuestion>, _ head: ResponseHead?,
-        or otherwise: AuthenticationWork.Outcome, _ number: Lifecycle.TryNumber
+        or otherwise: AuthenticationWork.Settlement, _ number: Lifecycle.TryNumber
     ) {
         guard let question = questions.first else { return settle(otherwise, number) }
         // The user may keep the answer for ever: that must not keep the operation, or its handler. One that waits keeps
@@ -137,7 +138,7 @@ extension URLConnectionOperation {
 
     private func take(
         _ disposition: AuthenticationDisposition, _ questions: ArraySlice<AuthenticationQuestion>,
-        _ question: AuthenticationQuestion, _ head: ResponseHead?, or otherwise: AuthenticationWork.Outcome,
+        _ question: AuthenticationQuestion, _ head: ResponseHead?, or otherwise: AuthenticationWork.Settlement,
         _ number: Lifecycle.TryNumber
     ) {
         switch disposition {
@@ -166,17 +167,17 @@ extension URLConnectionOperation {
     }
 
     /// Lets the next try end with an outcome in place of sending the request.
-    private func settle(_ outcome: AuthenticationWork.Outcome, _ number: Lifecycle.TryNumber) {
-        core.withLock { $0.authenticationWork.settle(outcome, after: number) }
+    private func settle(_ settlement: AuthenticationWork.Settlement, _ number: Lifecycle.TryNumber) {
+        core.withLock { $0.authenticationWork.settle(settlement, after: number) }
         handle(.retryDue(number))
     }
 
     /// Ends a try whose outcome was settled before it. True if it did.
     func endsBySettlement(_ number: Lifecycle.TryNumber) -> Bool {
-        let (outcome, transfer, carrier) = core.withLock {
-            ($0.authentication?.takeOutcome(for: number), $0.transfer, $0.carrier)
+        let (settlement, transfer, carrier) = core.withLock {
+            ($0.authentication?.takeSettlement(for: number), $0.transfer, $0.carrier)
         }
-        switch outcome {
+        switch settlement {
         case .failure(let error): conclude(number, settledBy: error)
         case .heldResponse:
             guard let transfer, let carrier else { return false }

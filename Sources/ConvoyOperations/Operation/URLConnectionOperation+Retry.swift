@@ -133,6 +133,7 @@ extension URLConnectionOperation {
 
     /// An operation's error, with why it was not tried again.
     func explained(_ error: any Error) -> any Error {
+        let error = hidingSecrets(in: error)
         guard let refusal = retryRefusal else { return error }
         let sentence = "The request was not tried again: \(refusal)."
         func reason(_ userInfo: [String: Any]) -> String {
@@ -146,9 +147,18 @@ extension URLConnectionOperation {
         }
         // Another type of a user's, or of a serializer's, is left as it is.
         guard type(of: error) is NSError.Type else { return error }
-        let error = error as NSError
-        return error.adding(refusal, for: URLError.retryRefusalKey)
-            .adding(reason(error.userInfo), for: NSLocalizedFailureReasonErrorKey)
+        let failure = error as NSError
+        return failure.adding(refusal, for: URLError.retryRefusalKey)
+            .adding(reason(failure.userInfo), for: NSLocalizedFailureReasonErrorKey)
+    }
+
+    /// The same error, whose text hides the query items that were marked.
+    private func hidingSecrets(in error: any Error) -> any Error {
+        let names = connectionConfiguration.sensitiveNames
+        guard names != .standard else { return error }
+        if let error = error as? URLError { return error.hiding(names) }
+        guard let error = error as? HTTPError else { return error }
+        return error.adding(names, for: ErrorDescription.sensitiveNamesKey)
     }
 
     /// Counts one more retry at once, and returns how many retries there had been; nil if there were enough in a row.

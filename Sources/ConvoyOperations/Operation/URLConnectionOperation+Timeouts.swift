@@ -40,8 +40,9 @@ extension URLConnectionOperation {
 
     /// The error of an operation that has run out of time.
     var resourceTimeoutError: URLError {
-        URLError(
+        let error = URLError(
             .timedOut, url: request.url,
             "The operation has not finished within the time that it may take in all (totalTimeout).")
+        return error.hiding(connectionConfiguration.sensitiveNames)
     }
 }

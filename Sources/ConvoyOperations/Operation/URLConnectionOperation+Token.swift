@@ -36,14 +36,17 @@ extension URLConnectionOperation {
     /// What a response to a token means for the try: nil if it is the response.
     func retryForToken(_ head: ResponseHead, _ number: Lifecycle.TryNumber) -> NextTry? {
         guard head.statusCode == 401 else { return nil }
-        let (authenticator, work, grant, url) = core.withLock {
-            ($0.authenticator, $0.authentication, $0.authentication?.token, $0.request.url)
+        let (authenticator, work, redirected) = core.withLock {
+            ($0.authenticator, $0.authentication, $0.transfer?.redirection?.request)
         }
-        // A redirect to another origin has taken it away, and the way back does not return it.
-        let redirected = core.withLock { $0.transfer?.redirection?.request }
-        let wasSent = redirected.map { $0.value(forHTTPHeaderField: "Authorization") != nil } ?? true
-        guard let authenticator, let work, let grant, let url, wasSent, Origin(head.url) == Origin(url),
-            core.withLock({ _ in work.tokenRetries < Self.mostTokenRetries })
+        guard let authenticator, let work,
+            let grant = core.withLock({ core -> Authenticator.Grant? in
+                // A redirect to another origin has taken it away, and the way back does not return it. Of a transfer that
+                // is shared with others only the place is known.
+                let isAtHome = core.redirects.isEmpty || core.request.url.map { Origin($0) } == Origin(head.url)
+                let wasSent = redirected.map(work.bearsToken) ?? isAtHome
+                return wasSent && work.tokenRetries < Self.mostTokenRetries ? work.token : nil
+            })
         else { return nil }
         let hasAsked = core.withLock { _ in work.hasAskedForRefresh }
         let rendezvous = Rendezvous()

@@ -63,7 +63,7 @@ extension URLConnectionOperation {
             return (
                 !core.hasBegun, core.presetFailure, core.common.values.dependencyFailurePolicy,
                 core.rareHandlers?.prepare.take(), core.common.values.postsNotifications,
-                core.authentication?.outcome != nil
+                core.authentication?.settlement != nil
             )
         }
         if isFirst {
@@ -131,7 +131,7 @@ extension URLConnectionOperation {
             configuration.addsUserAgent = core.common.values.addsUserAgent
             configuration.answersChallenges = true
             configuration.continuation = continuation?.place
-            let token = hasToken && continuation?.hasAuthorization ?? true ? core.authentication?.token?.token : nil
+            let token = hasToken && continuation?.bearsToken ?? true ? core.authentication?.token?.token : nil
             return TryWork(
                 transfer: core.openTransfer(over: carrier), carrier: carrier,
                 request: continuation.map { .foundation($0.request) } ?? core.requestWithTimeout,

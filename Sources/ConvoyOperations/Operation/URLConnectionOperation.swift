@@ -89,6 +89,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     package override var endsWithoutWork: Bool { lifecycle.value.isEnding }
     package override var wasStarted: Bool { lifecycle.value.wasStarted }
+    package override var reportsItsEnd: Bool { true }
     package override func didJoinQueue() { enterCompletionGroup() }
     /// A user's subclass may override `start()`, and operations become ready on the network thread, which runs no user
     /// code.
@@ -205,8 +206,9 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         let life = lifecycle.value
         guard life.state == .finished else { return nil }
         if life.isExpired { return resourceTimeoutError }
-        return URLError(
+        let cancelled = URLError(
             .cancelled, url: request.url, "The operation was cancelled.", underlying: cancellationReason)
+        return cancelled.hiding(connectionConfiguration.sensitiveNames)
     }
 
     /// Whether the operation has finished with the outcome of its work. An outcome that came during a pause is hidden
@@ -255,9 +257,12 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// ```
     open func copySettings(to copy: URLConnectionOperation) {}
 
+    /// The class, the address, the state, the method and the URL without secrets (see
+    /// `ConnectionConfiguration.sensitiveQueryItems`), and the status.
     open override var description: String {
-        "<\(type(of: self)): \(Unmanaged.passUnretained(self).toOpaque()), state: \(state), cancelled: \(isCancelled), "
-            + "request: \(request.httpMethod ?? "GET") \(request.url?.absoluteString ?? "none"), "
+        let url = request.url.map { Redaction.url($0.absoluteString, connectionConfiguration.sensitiveNames) }
+        return "<\(type(of: self)): \(Unmanaged.passUnretained(self).toOpaque()), state: \(state), "
+            + "cancelled: \(isCancelled), request: \(request.httpMethod ?? "GET") \(url ?? "none"), "
             + "status: \(statusCode.map(String.init) ?? "none")>"
     }
 

@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 import FoundationNetworking
 
@@ -29,8 +30,9 @@ extension NSError {
         guard let value else { return self }
         var userInfo = self.userInfo
         userInfo[key] = value
-        return self is HTTPError
-            ? HTTPError(domain: domain, code: code, userInfo: userInfo)
+        if self is HTTPError { return HTTPError(domain: domain, code: code, userInfo: userInfo) }
+        return self is DescribedError
+            ? DescribedError(domain: domain, code: code, userInfo: userInfo)
             : NSError(domain: domain, code: code, userInfo: userInfo)
     }
 

@@ -47,6 +47,6 @@ extension NSError {
     static func badURL(_ url: URL?) -> NSError {
         request(
             .invalidURL, url == nil ? "The request has no URL." : "The URL cannot be used.",
-            subject: url?.absoluteString, code: NSURLErrorBadURL)
+            subject: url.map { Redaction.url($0.absoluteString) }, code: NSURLErrorBadURL)
     }
 }

@@ -72,14 +72,9 @@ struct Headers {
         ConnectionConfiguration(sensitiveHeaders: Self.secrets(among: fields.keys))
     }
 
-    /// A GET of the URL, without the user name and password in it, which become a header unless the options set it. A
-    /// header that cannot be sent is a usage error.
+    /// A GET of the URL, without the user name and password in it. A header that cannot be sent is a usage error.
     func request(for url: URL) throws(ToolError) -> URLRequest {
-        var (serializer, url) = (serializer, url)
-        if let taken = try Login.taken(from: url) {
-            taken.login.apply(to: &serializer)
-            url = taken.url
-        }
+        let url = try Login.taken(from: url)?.url ?? url
         do {
             return try serializer.request(method: .get, url: url, parameters: nil, headers: fields)
         } catch {

@@ -1,9 +1,9 @@
 import Convoy
 import ConvoySupport
 import Foundation
+import FoundationNetworking
 
-/// A user name and a password, sent as Basic `Authorization` (RFC 7617) to the origin of one URL only: the rules for
-/// redirects remove the field.
+/// A user name and a password of a URL, for its origin only.
 struct Login {
     let user: String
     let password: String
@@ -21,7 +21,5 @@ struct Login {
         return (Login(user: user, password: password), rest)
     }
 
-    func apply(to serializer: inout HTTPRequestSerializer) {
-        serializer.setAuthorizationHeader(username: user, password: password)
-    }
+    var credential: URLCredential { URLCredential(user: user, password: password, persistence: .forSession) }
 }

@@ -22,6 +22,9 @@ enum GetCommand {
                                  redirect to another origin only Accept and User-Agent headers are kept
               --timeout SECONDS  give up after this long without any data; 0 for never (default: 60)
               --user-agent TEXT  send this User-Agent; overrides --header
+        \(TraceOptions.help)
+        \(LoginOptions.help)
+        \(RouteOptions.help)
         \(TrustOptions.help)
           -f, --force            replace existing files
               --json             print a line of JSON for each URL on standard output, all else on standard error
@@ -37,7 +40,7 @@ enum GetCommand {
             known: [
                 .value("output", "o"), .value("jobs", "j"), .value("header", "H", repeats: true), .value("timeout"),
                 .value("user-agent"), .flag("force", "f"), .flag("json"),
-            ] + TrustOptions.known)
+            ] + TraceOptions.known + LoginOptions.known + RouteOptions.known + TrustOptions.known)
         guard !options.has("help") else {
             display.say(help)
             return .success
@@ -50,13 +53,18 @@ enum GetCommand {
         let jobs = try options.integer("jobs", in: 1...256) ?? 6
         let directory = options.value("output") ?? "."
         guard !directory.isEmpty else { throw options.usage("--output needs a directory") }
-        // Last, as it may ask for a passphrase.
+        let routes = try RouteOptions(options)
+        // Last, as they may ask for a password and a passphrase.
+        let login = try LoginOptions(options, for: urls)
         let trust = try TrustOptions(options)
         try Directories.prepare(directory)
 
         if let warning = trust.warning { display.complain(warning) }
         var configuration = headers.configuration
+        let trace = TraceOptions(options, display, count: urls.count)
+        trace.apply(to: &configuration)
         trust.apply(to: &configuration)
+        routes.apply(to: &configuration)
         var names = FileNameAllocator()
         var transfers: [Transfer] = []
         var failed: [Outcome] = []
@@ -75,9 +83,11 @@ enum GetCommand {
                 id: nil, name: name, request: request, url: url, path: path, replaces: options.has("force"),
                 hashes: options.has("json"))
             transfer.operation.connectionConfiguration = configuration
+            login.apply(to: transfer.operation, try Login.taken(from: url)?.login)
             transfers.append(transfer)
         }
         let run = TransferRun(display: display, jobs: jobs, printsJSON: options.has("json"))
+        defer { trace.finish() }
         return run.run(transfers, failed: failed) { "\($0) downloaded" }
     }
 }

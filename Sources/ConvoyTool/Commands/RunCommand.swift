@@ -26,6 +26,9 @@ enum RunCommand {
           -o, --output DIR       directory for the outputs, created if missing (default: .)
           -j, --jobs N           requests at a time, 1 to 256 (default: 6)
               --timeout SECONDS  give up after this long without any data; 0 for never (default: 60)
+        \(TraceOptions.help)
+        \(LoginOptions.help)
+        \(RouteOptions.help)
         \(TrustOptions.help)
           -f, --force            replace existing files
               --json             print a line of JSON for each request on standard output, all else on standard error
@@ -40,7 +43,7 @@ enum RunCommand {
             arguments, command: "run",
             known: [
                 .value("output", "o"), .value("jobs", "j"), .value("timeout"), .flag("force", "f"), .flag("json"),
-            ] + TrustOptions.known)
+            ] + TraceOptions.known + LoginOptions.known + RouteOptions.known + TrustOptions.known)
         guard !options.has("help") else {
             display.say(help)
             return .success
@@ -55,17 +58,27 @@ enum RunCommand {
             try contents(of: file), name: file == "-" ? "standard input" : file, timeout: timeout)
         let directory = options.value("output") ?? "."
         guard !directory.isEmpty else { throw options.usage("--output needs a directory") }
-        // Last, as it may ask for a passphrase.
+        let routes = try RouteOptions(options)
+        // Last, as they may ask for a password and a passphrase.
+        let login = try LoginOptions(options, for: manifest.baseURL.map { [$0] } ?? manifest.requests.map(\.url))
         let trust = try TrustOptions(options)
+        let trace = TraceOptions(options, display, count: manifest.requests.count)
 
         let transfers = try self.transfers(
-            of: manifest, in: directory, replaces: options.has("force"), hashes: options.has("json"), trust: trust)
+            of: manifest, in: directory, replaces: options.has("force"), hashes: options.has("json")
+        ) { transfer, configuration throws(ToolError) in
+            trust.apply(to: &configuration)
+            routes.apply(to: &configuration)
+            trace.apply(to: &configuration)
+            login.apply(to: transfer.operation, try Login.taken(from: transfer.url)?.login)
+        }
         if let warning = trust.warning { display.complain(warning) }
         let run = TransferRun(display: display, jobs: jobs, printsJSON: options.has("json"))
         // Taken from the manifest, as an operation has no dependencies any more when it has finished.
         let byID = Dictionary(transfers.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
         let waitsFor = Dictionary(
             manifest.requests.map { ($0.id, $0.dependsOn.compactMap { byID[$0] }) }, uniquingKeysWith: { first, _ in first })
+        defer { trace.finish() }
         return run.run(transfers, summary: { "\($0) succeeded" }) { transfer, outcome in
             explain(outcome, of: transfer, waitingFor: waitsFor[transfer.name] ?? [])
         }
@@ -82,7 +95,8 @@ enum RunCommand {
     }
 
     private static func transfers(
-        of manifest: Manifest, in directory: String, replaces: Bool, hashes: Bool, trust: TrustOptions
+        of manifest: Manifest, in directory: String, replaces: Bool, hashes: Bool,
+        setUp: (Transfer, inout ConnectionConfiguration) throws(ToolError) -> Void
     ) throws(ToolError) -> [Transfer] {
         let outputs = manifest.requests.compactMap(\.output)
         // All checks come before the first request: running half of a manifest is worse than running none.
@@ -95,13 +109,13 @@ enum RunCommand {
         }
 
         var byID: [String: Transfer] = [:]
-        let transfers = manifest.requests.map { request in
+        let transfers = try manifest.requests.map { request throws(ToolError) in
             let transfer = Transfer(
                 id: request.id, name: request.id, request: request.request, url: request.url,
                 path: request.output.map { Directories.join(directory, $0) }, replaces: replaces, hashes: hashes)
             transfer.operation.dependencyFailurePolicy = .cancel
             var configuration = ConnectionConfiguration(sensitiveHeaders: request.secretHeaders)
-            trust.apply(to: &configuration)
+            try setUp(transfer, &configuration)
             transfer.operation.connectionConfiguration = configuration
             byID[request.id] = transfer
             return transfer

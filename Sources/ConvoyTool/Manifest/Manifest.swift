@@ -15,6 +15,8 @@ struct Manifest {
         let output: String?
     }
 
+    /// The URL that the others are relative to.
+    let baseURL: URL?
     let requests: [Request]
 }
 
@@ -26,6 +28,7 @@ extension Manifest {
         do throws(JSONProblem) {
             var reader = ManifestReader(timeout: timeout)
             requests = try reader.requests(in: try JSONValue(parsing: data))
+            baseURL = reader.baseURL
         } catch {
             let place = "\(Printable.line(name)):\(error.position.line):\(error.position.column)"
             throw .usage("\(place): \(error.text)")

@@ -9,6 +9,9 @@ struct ManifestReader {
     private let timeout: Double?
     private var outputs = OutputPaths()
 
+    /// The URL that the others are relative to; nil until it was read.
+    var baseURL: URL? { manager.baseURL }
+
     init(timeout: Double?) { self.timeout = timeout }
 
     mutating func requests(in root: JSONValue) throws(JSONProblem) -> [Manifest.Request] {
@@ -62,9 +65,9 @@ struct ManifestReader {
         let dependsOn = try members["dependsOn"].map(strings) ?? []
         let request: URLRequest
         do {
-            let taken = try Login.taken(from: url)
-            request = try serializer(for: headers, taken?.login).request(
-                method: method, url: taken?.url ?? url, parameters: members["parameters"]?.parameters, headers: headers)
+            request = try serializer(for: headers).request(
+                method: method, url: try Login.taken(from: url)?.url ?? url, parameters: members["parameters"]?.parameters,
+                headers: headers)
         } catch {
             throw value.problem("\(Self.quoted(name)): \(ErrorText.line(for: error))")
         }
@@ -149,12 +152,11 @@ struct ManifestReader {
     }
 
     /// The serializer for parameters: JSON if the `Content-Type` says so, otherwise forms.
-    private func serializer(for headers: [String: String?], _ login: Login?) -> any URLRequestSerialization {
+    private func serializer(for headers: [String: String?]) -> any URLRequestSerialization {
         let type = headers.first { $0.key.lowercased() == "content-type" }?.value ?? nil
         var http = HTTPRequestSerializer()
         Headers.setDefaults(&http)
         http.timeoutInterval = timeout
-        login?.apply(to: &http)
         let isJSON = (type ?? "").lowercased().hasPrefix("application/json")
         return isJSON ? JSONRequestSerializer(http: http) : http
     }

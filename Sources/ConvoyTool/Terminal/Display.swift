@@ -61,6 +61,9 @@ final class Display: Sendable {
         write("convoy: \(complaintsUseColour ? Self.painted(mark, .red) : mark)\(line)", to: STDERR_FILENO)
     }
 
+    /// Writes a line of a trace on standard error.
+    func remark(_ line: String) { write(line, to: STDERR_FILENO) }
+
     /// Writes a line for programs, on standard output.
     func emit(_ line: String) { write(line, to: STDOUT_FILENO) }
 

@@ -1,13 +1,16 @@
 import ConvoySupport
 import Foundation
 
-/// Asks for a passphrase at the terminal, once, without showing it.
+/// Asks for a passphrase or a password at the terminal, once, without showing it.
 final class PassphrasePrompt: Sendable {
-    private let file: String
+    private let question: String
     private let known = Locked<String?>(nil)
 
     /// - Parameter file: what the passphrase is for.
-    init(file: String) { self.file = file }
+    convenience init(file: String) { self.init(question: "Passphrase for \(Printable.line(file)): ") }
+
+    /// - Parameter question: what is printed before it.
+    init(question: String) { self.question = question }
 
     /// The passphrase.
     ///
@@ -23,7 +26,7 @@ final class PassphrasePrompt: Sendable {
         let terminal = open("/dev/tty", O_RDWR | O_CLOEXEC)
         guard terminal >= 0 else { throw .usage("there is no terminal to ask at") }
         defer { close(terminal) }
-        guard SilentTerminal.begin(terminal, asking: "Passphrase for \(Printable.line(file)): ") else {
+        guard SilentTerminal.begin(terminal, asking: question) else {
             throw .usage("the terminal cannot be made silent")
         }
         defer { SilentTerminal.end() }

@@ -9,12 +9,19 @@ extension ConnectionConfiguration {
         guard unixSocket == nil else { return nil }
         let address = url.absoluteString
         let isSecure = url.scheme?.lowercased() == "https"
-        let chosen = try? proxy.proxy(isSecure: isSecure) { RequestTarget(address).host }
+        let chosen = try? proxy.proxy(isSecure: isSecure) { RequestTarget(address)?.host }
         return chosen?.kind.isHTTP == true ? chosen : nil
     }
 
     /// The same, as one that may ask for credentials.
     package func proxyServer(for url: URL) -> AuthenticatingServer? { httpProxy(for: url)?.authenticatingServer }
+
+    /// Whether a proxy would be asked for a tunnel to the server of a URL, so that no response comes from the proxy.
+    package func tunnelsIfProxied(to url: URL) -> Bool {
+        if url.scheme?.lowercased() == "https" { return true }
+        guard !addressOverrides.isEmpty, let target = RequestTarget(url.absoluteString) else { return false }
+        return (try? AddressOverrides.connectTo(target, in: addressOverrides)) != nil
+    }
 
     /// Whether the server of a URL, or the proxy that a request for it goes through, has asked for anything.
     package func isAsked(about url: URL?) -> Bool {
@@ -23,11 +30,17 @@ extension ConnectionConfiguration {
         return AuthenticatingServer(url).map(memory.knows) == true || proxyServer(for: url).map(memory.knows) == true
     }
 
-    /// Adds the credential of the proxy through which a request for a URL goes.
-    package func addProxyCredential(to source: inout CredentialSource, for url: URL?) {
-        guard let url, let proxy = httpProxy(for: url), let credential = proxy.credential else { return }
-        source.proxy = proxy.authenticatingServer
-        source.ofProxy = URLCredential(user: credential.user, password: credential.password, persistence: .none)
+    /// Adds the credentials of the proxies: the environment may name another one for https, where a redirect may lead.
+    package func addProxyCredentials(to source: inout CredentialSource) {
+        guard unixSocket == nil else { return }
+        for isSecure in [false, true] {
+            // Whichever host: an exception only means that nobody asks.
+            guard let proxy = try? proxy.proxy(isSecure: isSecure, host: { nil }), let credential = proxy.credential,
+                let server = proxy.authenticatingServer
+            else { continue }
+            source.ofProxies[server] = URLCredential(
+                user: credential.user, password: credential.password, persistence: .none)
+        }
     }
 }
 
@@ -42,10 +55,10 @@ extension Proxy {
 extension AuthenticationRecord {
     /// Whether a request needs a thread that may be blocked.
     package func mayBlock(_ request: TransferRequest, over configuration: ConnectionConfiguration) -> Bool {
-        guard let address = request.address, let url = request.url, let server = AuthenticatingServer(url) else {
-            return false
-        }
-        if mayBlock(at: RequestTarget(address).uri, of: server) { return true }
+        guard let address = request.address, let url = request.url, let server = AuthenticatingServer(url),
+            let target = RequestTarget(address)
+        else { return false }
+        if mayBlock(at: target.uri, of: server) { return true }
         return configuration.proxyServer(for: url).map { mayBlock(at: "", of: $0) } ?? false
     }
 }

@@ -27,6 +27,47 @@ extension ConnectionConfiguration {
         set { routing.settings.addressGuard = newValue }
     }
 
+    /// Addresses to connect to for hosts, in place of those that name servers know; empty by default.
+    ///
+    /// A key is a host, or a host and a port such as `api.example.com:443`, which counts first. A value is an address or
+    /// a name, or either with a port: `127.0.0.1`, `[::1]:8443`. `Host` and TLS still name the URL's host, and the
+    /// `addressGuard` judges what is connected to. An HTTP proxy is asked for a tunnel to the address. Connections that are
+    /// made so serve only requests that have the same. A value that cannot be connected to fails with `URLError.badURL`.
+    public var addressOverrides: [String: String] {
+        get { routing.settings.addressOverrides }
+        set { routing.settings.addressOverrides = newValue }
+    }
+
+    /// The interface or the address of this machine from which connections are made, also those to a proxy; nil, the
+    /// default, for the system's choice.
+    ///
+    /// A connection serves only requests with the same setting. Where none can be made from there, transfers fail with
+    /// `URLError.cannotConnectToHost`.
+    public var connectionSource: ConnectionSource? {
+        get { routing.settings.source }
+        set { routing.settings.source = newValue }
+    }
+
+    /// How many seconds the answer of a name server is used again, rounded up; 0 for not at all, a negative number for
+    /// ever, and nil, the default, for a minute.
+    ///
+    /// All transfers of a `NetworkThread` share the answers, and the one that asks decides how old they may be. A
+    /// connection that is there is used without asking.
+    public var dnsCacheTime: TimeInterval? {
+        get { routing.settings.nameCacheTime }
+        set { routing.settings.nameCacheTime = newValue }
+    }
+
+    /// Remembers which hosts are to be reached over TLS only (RFC 6797); nil, the default, for no such memory.
+    ///
+    /// A request to such a host is sent over https from the start, and so is one that a redirect leads there: the
+    /// response's URL says so. Port 80 becomes 443, other ports stay. What a response says counts only over TLS, with a
+    /// certificate that was validated and not merely tolerated by `securityPolicy`.
+    public var hsts: HSTSStore? {
+        get { routing.settings.hsts }
+        set { routing.settings.hsts = newValue }
+    }
+
     /// The path of a Unix socket to which every connection is made, in place of the URL's host; nil, the default, for
     /// none.
     ///

@@ -1,4 +1,5 @@
 import ConvoySecurity
+import ConvoySupport
 import Foundation
 
 /// The settings of a connection that are not part of its request.
@@ -27,6 +28,22 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     /// its response. False by default: it is an error, `URLError.appTransportSecurityRequiresSecureConnection`.
     public var allowsRedirectToPlainText = false
 
+    /// The query items whose values are not written out: in descriptions, in the texts of errors, in `curlCommand` and in
+    /// traces. By default the names that services use for secrets, such as `access_token`, `api_key`, `password`, `code`
+    /// and `X-Amz-Signature`.
+    ///
+    /// Case, `-` and `_` do not matter, and in `user[password]` each part counts. To add a name, insert it; to hide
+    /// nothing, set an empty set. The URLs themselves keep their query: those of requests, responses and events, and
+    /// that of an error under `NSURLErrorFailingURLErrorKey`, so that Foundation's description of an error that was
+    /// cast to `NSError`, which lists its `userInfo`, shows it too.
+    public var sensitiveQueryItems: Set<String> {
+        get { sensitiveNames.names }
+        set {
+            let names = SensitiveNames(newValue)
+            ownSensitiveNames = names == .standard ? nil : names
+        }
+    }
+
     /// Whether to offer HTTP/2 over TLS (RFC 9113, section 3.2).
     public var usesHTTP2: Bool
 
@@ -51,6 +68,13 @@ public struct ConnectionConfiguration: Sendable, Hashable {
 
     /// To whom connections are made; see `ConnectionConfiguration+Routes.swift`.
     package var routing = RoutingConfiguration()
+
+    /// Hears what the connection does; nil, the default, costs nothing.
+    public var trace: ConnectionTrace?
+
+    /// Nil for the standard ones, so that copies cost nothing.
+    private var ownSensitiveNames: SensitiveNames?
+    package var sensitiveNames: SensitiveNames { ownSensitiveNames ?? .standard }
 
     package var uploadThrottle: UploadThrottle?
 

@@ -33,7 +33,7 @@ public struct Redirect: Sendable {
                 || answer.allHTTPHeaderFields != request.allHTTPHeaderFields
         else { return event }
         event.outcome = .changedByHandler
-        event.to = answer.url
+        event.to = answer.url?.withoutUserInfo
         if let method = answer.httpMethod, method != event.method {
             event.method = method
             event.methodReason = .chosenByHandler
@@ -41,4 +41,9 @@ public struct Redirect: Sendable {
         event.removedFields.removeAll { answer.value(forHTTPHeaderField: $0.name) != nil }
         return event
     }
+}
+
+extension Redirect: CustomStringConvertible {
+    /// That of the event, which has no secrets.
+    public var description: String { event.description }
 }

@@ -30,7 +30,7 @@ public struct RedirectEvent: Sendable, Hashable {
     }
 
     /// What became of the request's body.
-    public enum Body: String, Sendable, Hashable {
+    public enum BodyOutcome: String, Sendable, Hashable {
         /// There was none.
         case none
         /// It goes with the next request, too.
@@ -73,18 +73,20 @@ public struct RedirectEvent: Sendable, Hashable {
     /// Why `method` is what it is.
     public internal(set) var methodReason: MethodReason
     /// What became of the body.
-    public internal(set) var body: Body
+    public internal(set) var body: BodyOutcome
     /// The fields that the next request lacks, by name.
     public internal(set) var removedFields: [RemovedField]
     /// What became of the redirect.
     public internal(set) var outcome: Outcome
+    /// The query items that the description hides.
+    let sensitiveNames: SensitiveNames
 }
 
 extension RedirectEvent: CustomStringConvertible {
     /// A line without secrets: the status, both URLs, the methods, and the names of removed fields.
     public var description: String {
-        var line = "\(statusCode) \(Redaction.url(from.absoluteString))"
-        if let to { line += " -> \(Redaction.url(to.absoluteString))" }
+        var line = "\(statusCode) \(Redaction.url(from.absoluteString, sensitiveNames))"
+        if let to { line += " -> \(Redaction.url(to.absoluteString, sensitiveNames))" }
         line += method == previousMethod ? ", \(method)" : ", \(previousMethod) becomes \(method)"
         line += " (\(methodReason.rawValue))"
         if body != .none { line += ", body \(body == .dropped ? "dropped" : "sent again")" }

@@ -9,16 +9,16 @@ struct RedirectRules {
     let allowsPlainText: Bool
     /// The fields that only the first origin gets, in lower case.
     private let secrets: Set<String>
+    private let sensitiveNames: SensitiveNames
 
-    /// Fields that are secrets whatever is configured.
-    static let alwaysSecret: Set<String> = [
-        "authorization", "cookie", "cookie2", "proxy-authorization", "www-authenticate",
-    ]
+    /// Turns the target into one over TLS, where its host wants that.
+    var upgrade: (URL) -> URL = { $0 }
 
     init(_ configuration: ConnectionConfiguration) {
         limit = max(0, configuration.maximumRedirects)
         allowsPlainText = configuration.allowsRedirectToPlainText
-        secrets = Self.alwaysSecret.union(configuration.sensitiveHeaders.map { $0.lowercased() })
+        sensitiveNames = configuration.sensitiveNames
+        secrets = SecretFields.always.union(configuration.sensitiveHeaders.map { $0.lowercased() })
     }
 
     /// Whether a status redirects, provided that the response has a `Location`.
@@ -48,7 +48,7 @@ struct RedirectRules {
         var event = RedirectEvent(
             statusCode: response.statusCode, from: response.url, to: nil, previousMethod: request.httpMethod ?? "GET",
             method: method, methodReason: reason, body: !hasBody ? .none : keepsBody ? .sentAgain : .dropped,
-            removedFields: [], outcome: .followed)
+            removedFields: [], outcome: .followed, sensitiveNames: sensitiveNames)
         func refuse(_ refusal: RedirectEvent.Refusal) -> Verdict {
             event.outcome = .refused(refusal)
             return .refuse(event, refusal)
@@ -56,17 +56,18 @@ struct RedirectRules {
 
         guard locations.allSatisfy({ $0 == location }) else { return refuse(.conflictingLocations) }
         guard followed < limit else {
-            event.to = URLReference.url(location, relativeTo: response.url).map(Self.withoutUserInfo)
+            event.to = URLReference.url(location, relativeTo: response.url)?.withoutUserInfo
             return refuse(.tooManyRedirects(limit: limit))
         }
         // Some parsers drop them and some encode them, so that what one takes for a path is a host for another.
         guard !location.contains(where: { $0 < 0x20 || $0 == 0x7F }) else {
             return refuse(.controlCharacterInLocation)
         }
-        guard !location.isEmpty, let target = URLReference.url(location, relativeTo: response.url) else {
+        guard !location.isEmpty, let place = URLReference.url(location, relativeTo: response.url) else {
             return refuse(.unreadableLocation)
         }
-        event.to = Self.withoutUserInfo(target)
+        let target = upgrade(place)
+        event.to = target.withoutUserInfo
         let scheme = target.scheme?.lowercased() ?? ""
         guard scheme == "http" || scheme == "https" else { return refuse(.unsupportedScheme(scheme)) }
         guard !URLUserInfo.isPresent(in: target.absoluteString) else { return refuse(.credentialsInLocation) }
@@ -137,9 +138,5 @@ struct RedirectRules {
     private static func inheritingFragment(_ target: URL, of base: URL) -> URL {
         guard target.fragment == nil, let fragment = base.fragment else { return target }
         return URLReference.url("#\(fragment)", relativeTo: target) ?? target
-    }
-
-    private static func withoutUserInfo(_ url: URL) -> URL {
-        URL(string: URLUserInfo.removed(from: url.absoluteString)) ?? url
     }
 }

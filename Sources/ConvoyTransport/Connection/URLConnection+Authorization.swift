@@ -18,7 +18,8 @@ extension URLConnection {
 
     /// Asks the authorizer, once for the server of a request, and once for the proxy that it travels through. So neither
     /// sees what is meant for the other, nor another origin what was meant for the first.
-    func authorize(_ request: TransferRequest, _ address: String, over proxy: Proxy?) -> Authorizations {
+    func authorize(_ request: TransferRequest, _ address: String, over route: Route?) -> Authorizations {
+        let proxy = route?.proxy
         var result = Authorizations()
         negotiates = false
         // Whichever methods libcurl has, is asked for when a server's challenges are judged.
@@ -28,10 +29,9 @@ extension URLConnection {
             result.proxyField = proxy.authorization
         }
         guard let authorizer = configuration.authorizer?.authorizer, let url = request.url,
-            let server = AuthenticatingServer(url)
+            let server = AuthenticatingServer(url), let target = RequestTarget(address)
         else { return result }
         let body = request.bodyStream == nil ? request.body ?? Data() : nil
-        let target = RequestTarget(address)
         var negotiation = Negotiation()
         let forServer = AuthorizationTarget(
             server: server, method: request.method, uri: target.uri, body: body, mayBlock: thread.mayBlock,
@@ -43,16 +43,16 @@ extension URLConnection {
         case nil: break
         }
         if let proxy, let asking = proxy.authenticatingServer {
-            let isTunnel = server.scheme == "https"
+            let tunnel = route?.tunnelTarget(for: target, isSecure: server.scheme == "https")
             let forProxy = AuthorizationTarget(
-                server: asking, method: isTunnel ? "CONNECT" : request.method,
-                uri: isTunnel ? target.authority(port: server.port) : RequestTarget.absolute(address), body: isTunnel ? Data() : body,
+                server: asking, method: tunnel == nil ? request.method : "CONNECT",
+                uri: tunnel ?? RequestTarget.absolute(address), body: tunnel == nil ? body : Data(),
                 mayBlock: thread.mayBlock, hasOwn: request.hasProxyAuthorization)
             switch authorizer.authorization(for: forProxy) {
             case .field(let value, let user, let password):
                 result.proxyField = value
                 let credential = ProxyCredential(user: user, password: password)
-                if isTunnel, credential != proxy.credential { result.tunnelCredential = credential }
+                if tunnel != nil, credential != proxy.credential { result.tunnelCredential = credential }
             case .connection(let method, let user, let password):
                 negotiation.proxy = .init(method: method, user: user, password: password)
             case nil: break

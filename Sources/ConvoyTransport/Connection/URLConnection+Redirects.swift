@@ -7,11 +7,13 @@ extension URLConnection {
     /// The redirect of a response, if it has one that can be followed.
     func redirect(of response: ResponseHead) throws(URLError) -> Redirect? {
         guard RedirectRules.isRedirect(response.statusCode) else { return nil }
-        let rules = RedirectRules(configuration)
+        var rules = RedirectRules(configuration)
+        if configuration.routing.hsts != nil { rules.upgrade = { self.upgraded($0) } }
         switch rules.evaluate(response, to: currentRequest.urlRequest, followed: followedRedirects) {
         case .noRedirect: return nil
         case .follow(let redirect): return redirect
         case .refuse(let event, let refusal):
+            traceRedirect(event)
             delegate?.connection(self, didHandle: event)
             throw URLError(refusing: event, refusal)
         }
@@ -46,6 +48,7 @@ extension URLConnection {
             phase = .loading
             pendingFailure = URLError(refusing: event, refusal)
         }
+        traceRedirect(event)
         delegate?.connection(self, didHandle: event)
         guard pendingFailure == nil else { return false }
 

@@ -37,6 +37,7 @@ extension URLConnection: EasyHandleOwner {
             return false
         }
         if head.isEndedByConnection, currentRequest.method != "HEAD" { closure = handle?.handshakeOfConnection }
+        if configuration.routing.hsts != nil { noteStrictTransportSecurity(in: response) }
         do throws(URLError) {
             if let redirect = try redirect(of: response) { return ask(about: redirect) }
             try prepareToDecode(codings, of: response)
@@ -226,7 +227,7 @@ extension URLConnection: EasyHandleOwner {
 
     /// The error for a result of libcurl.
     private func error(for code: CURLcode, _ handle: EasyHandle) -> URLError {
-        if let refusal = handle.addresses.refusal { return URLError(refused: refusal, url: currentRequest.url) }
+        if let error = addressError(handle.addresses) { return error }
         if !head.hasBegun, let error = handshakeError(handle) { return error }
         let proxyStatus = handle.long(CURLINFO_HTTP_CONNECTCODE)
         if proxyStatus >= 300 {

@@ -1,4 +1,3 @@
-import CCurl
 import ConvoySecurity
 import Foundation
 import FoundationNetworking
@@ -51,11 +50,8 @@ extension URLConnection {
         TLSHandshake(context: tls, host: currentRequest.address.flatMap(Self.host), isWithProxy: isWithProxy)
     }
 
-    /// The host of a URL, as libcurl reads it, which connects to it; nil for what is no URL.
-    static func host(of address: String) -> String? {
-        let host = RequestTarget(address).host
-        return host.isEmpty ? nil : host
-    }
+    /// The host of a URL, as libcurl reads it, which connects to it.
+    private static func host(of address: String) -> String? { RequestTarget(address)?.host }
 
     /// The error of a handshake that failed; nil if libcurl's own result says all.
     func handshakeError(_ handle: EasyHandle) -> URLError? {

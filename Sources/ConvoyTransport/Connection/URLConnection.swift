@@ -79,8 +79,8 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     @exclusivity(unchecked) var tunnelAnswer = TunnelAnswer()
     /// Whether libcurl authenticates the connection, in several messages.
     @exclusivity(unchecked) var negotiates = false
-    /// The proxy through which the current request travels; nil for none.
-    @exclusivity(unchecked) private(set) var currentProxy: Proxy?
+    /// The number of the transfer in its trace; 0 until it has one.
+    @exclusivity(unchecked) var traceNumber = 0
 
     /// A connection that has not been started.
     ///
@@ -150,9 +150,9 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     /// Hands a request to libcurl.
     func load(_ request: TransferRequest) {
         do throws(URLError) {
-            try attemptToLoad(request)
+            try attemptToLoad(configuration.routing.hsts == nil ? request : upgraded(request))
         } catch {
-            end { $0.connection(self, didFailWith: error) }
+            fail(error)
         }
     }
 
@@ -163,17 +163,17 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         guard let address = request.address else { throw URLError(.badURL, url: nil, "The request has no URL.") }
         if case .foundation(let request) = request { try RequestRules.check(request, address) }
         let isSecure = !address.utf8.starts(with: "http:".utf8)
-        let route = try configuration.routing.route(isSecure: isSecure) { Self.host(of: address) }
+        let route = try configuration.routing.route(isSecure: isSecure, address)
         let proxy = route?.proxy
         let tls = followedRedirects == 0 ? configuration.tls.context : tlsContext(for: request)
         let speaksTLS = isSecure || proxy?.kind == .https
         guard try mayBegin(request, address, tls, isSecure: isSecure, speaksTLS: speaksTLS) else { return }
-        let authorization = authorize(request, address, over: proxy)
+        let authorization = authorize(request, address, over: route)
         let header = try multi.header(
             of: request, addingUserAgent: configuration.addsUserAgent, authorization: authorization.field,
             proxyAuthorization: authorization.proxyField)
         let ownRoute = try authorization.tunnelCredential.map { credential throws(URLError) in
-            try configuration.routing.route(through: proxy, as: credential)
+            try configuration.routing.route(like: route, for: credential)
         }
         guard let handle = self.handle ?? multi.takeHandle(), handle.renew() else {
             throw URLError(.cannotLoadFromNetwork, url: request.url, "There is no memory for a transfer.")
@@ -186,7 +186,6 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         }
         handle.owner = self
         currentRequest = request
-        currentProxy = proxy
         body?.stop()
         body = makeBody(for: request, announcedLength: header.announcedLength)
         requestHeader = header
@@ -201,9 +200,10 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         if let body { options.body = .upload(length: body.length) }
         options.usesHTTP2 = configuration.usesHTTP2
         options.isSecure = isSecure
-        options.mayTunnel = isSecure && proxy?.kind.isHTTP == true
         if let route = ownRoute ?? route {
             options.route = route
+            // libcurl asks for a tunnel also where the proxy must not see the URL's host for the one to connect to.
+            options.mayTunnel = proxy?.kind.isHTTP == true && (isSecure || route.connectTo != nil)
             options.isScoped = route.key != nil && route.isScoped(address)
         }
         options.negotiation = authorization.negotiation
@@ -211,7 +211,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         options.tls = tls
         // Idle connections hold descriptors that this request lacked before.
         if waitsSince != 0 { options.idleConnectionAge = 1 }
-        let code = handle.prepare(url: address, options: options, header: header)
+        let code = handle.prepare(url: address, options: options, header: header, trace: makeTraceRecorder())
         guard code == CURLE_OK else { throw URLError(curl: code, systemError: 0, text: "", url: request.url) }
         phase = .loading
         earlierShortages = multi.descriptorShortages
@@ -278,7 +278,11 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         if let told { tell(told) }
     }
 
-    func fail(_ error: URLError) { end { $0.connection(self, didFailWith: error) } }
+    func fail(_ error: URLError) {
+        let error = error.hiding(configuration.sensitiveNames)
+        traceFailure(error)
+        end { $0.connection(self, didFailWith: error) }
+    }
 
     /// An error about the current request.
     func failure(_ code: URLError.Code, _ description: String, underlying: (any Error)? = nil) -> URLError {

@@ -1,4 +1,5 @@
 import ConvoySecurity
+import ConvoySupport
 import Foundation
 
 extension URLError {
@@ -18,5 +19,17 @@ extension URLError {
         ]
         if let url { userInfo[NSURLErrorFailingURLErrorKey] = url }
         self.init(.dataNotAllowed, describedBy: userInfo)
+    }
+}
+
+extension URLConnection {
+    /// The error of a transfer for which no address could be tried; nil if one was.
+    func addressError(_ addresses: TriedAddresses) -> URLError? {
+        if let refusal = addresses.refusal { return URLError(refused: refusal, url: currentRequest.url) }
+        guard addresses.openedCount == 0, addresses.bindError != 0 else { return nil }
+        let reason = String(cString: strerror(addresses.bindError))
+        return failure(
+            .cannotConnectToHost, "No connection can be made from the interface or the address that was chosen: \(reason).",
+            underlying: NSError(domain: NSPOSIXErrorDomain, code: Int(addresses.bindError)))
     }
 }

@@ -32,7 +32,7 @@ extension URLError {
             NSLocalizedDescriptionKey: description, NSLocalizedFailureReasonErrorKey: description,
             NSUnderlyingErrorKey: failure, Self.serverTrustFailureKey: failure, Self.serverCertificatesKey: presented,
         ]
-        if let url { userInfo[NSURLErrorFailingURLErrorKey] = url }
+        if let url { userInfo[NSURLErrorFailingURLErrorKey] = url.withoutUserInfo }
         self.init(code, describedBy: userInfo)
     }
 }

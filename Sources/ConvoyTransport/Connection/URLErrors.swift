@@ -13,13 +13,23 @@ extension URLError {
     public static let nothingWasSentKey = "ConvoyNothingWasSent"
 
     /// An error about a URL, with a description.
+    ///
+    /// Its text has no secrets: URLs in it are redacted. The URL in `userInfo` keeps its query, which programs need, but
+    /// no user information.
     package init(_ code: Code, url: URL?, _ description: String, underlying: (any Error)? = nil) {
+        let description = Redaction.text(description)
         var userInfo: [String: Any] = [
             NSLocalizedDescriptionKey: description, NSLocalizedFailureReasonErrorKey: description,
         ]
-        if let url { userInfo[NSURLErrorFailingURLErrorKey] = url }
+        if let url { userInfo[NSURLErrorFailingURLErrorKey] = url.withoutUserInfo }
         if let underlying { userInfo[NSUnderlyingErrorKey] = underlying }
         self.init(code, describedBy: userInfo)
+    }
+
+    /// The same error, whose text hides the values of these query items in place of the standard ones.
+    package func hiding(_ names: SensitiveNames) -> URLError {
+        guard names != .standard else { return self }
+        return URLError(code, describedBy: userInfo.merging([ErrorDescription.sensitiveNamesKey: names]) { $1 })
     }
 
     /// An error that says in a line what `userInfo` says. (Foundation's own initializer makes one that lists all of it.)
@@ -74,5 +84,13 @@ extension URLError {
         case CURLE_OUT_OF_MEMORY: .cannotLoadFromNetwork
         default: .unknown
         }
+    }
+}
+
+extension URL {
+    /// The URL without a user name and a password.
+    package var withoutUserInfo: URL {
+        let address = absoluteString
+        return URLUserInfo.isPresent(in: address) ? URL(string: URLUserInfo.removed(from: address)) ?? self : self
     }
 }

@@ -22,6 +22,11 @@ extension EasyHandle {
                 codes.append(convoy_easy_set_string(easy, option, socket.name))
             }
         }
+        if route?.connectTo != before?.connectTo || route?.connectTo != nil {
+            codes.append(convoy_easy_set_pointer(easy, CURLOPT_CONNECT_TO, route?.connectToList))
+        }
+        let cacheTime = route?.nameCacheSeconds ?? Route.defaultNameCacheSeconds
+        codes.append(convoy_easy_set_long(easy, CURLOPT_DNS_CACHE_TIMEOUT, cacheTime))
         let key = route?.key
         codes.append(convoy_easy_set_long(easy, CURLOPT_ADDRESS_SCOPE, isScoped ? 0 : key?.number ?? 0))
         // libcurl 7.88 takes a connection to an abstract name for one that is still being made, and never uses it again.

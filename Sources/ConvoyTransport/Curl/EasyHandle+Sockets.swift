@@ -23,8 +23,18 @@ extension EasyHandle {
             sockets.stalled.append(self)
             return CURL_SOCKET_BAD
         }
+        let descriptor = sockets.open(address.pointee)
+        if descriptor >= 0, let source = applied.route?.source {
+            let code = source.bind(descriptor, family: address.pointee.family)
+            guard code == 0 else {
+                addresses.bindError = code
+                sockets.closeSocket(descriptor)
+                sockets.stalled.append(self)
+                return CURL_SOCKET_BAD
+            }
+        }
         addresses.openedCount += 1
-        return sockets.open(address.pointee)
+        return descriptor
     }
 
     /// - Parameter address: nil for one of a family that the guard does not know, which it does not let through.

@@ -56,11 +56,17 @@ final class EasyHandle {
     /// that over the life of a handle, and fails transfers after five), or keeps bytes that were not taken.
     ///
     /// For `hasHeard` see ``FoldedLineGuard``.
-    var isWornOut: Bool { wasRefused || applied.negotiation != nil || sendCount > 1 || holdsBytes || hasHeard && FoldedLineGuard.need == .newHandle }
+    var isWornOut: Bool {
+        wasRefused || applied.negotiation != nil || sendCount > 1 || holdsBytes
+            || hasHeard && FoldedLineGuard.need == .newHandle
+    }
     @exclusivity(unchecked) private var wasRefused = false
     /// Whether any line of a response has come.
     @exclusivity(unchecked) private var hasHeard = false
     @exclusivity(unchecked) private var folding = FoldedLineGuard()
+    /// Records the current transfer; nil if nobody listens.
+    @exclusivity(unchecked) var trace: TraceRecorder?
+    @exclusivity(unchecked) private var hasTraceCallback = false
     /// Whether libcurl keeps bytes that the owner has not taken yet.
     ///
     /// libcurl 7.88 does not free them when the transfer is stopped while others are on its HTTP/2 connection, and
@@ -101,6 +107,7 @@ final class EasyHandle {
         wasRefused = false
         hasHeard = false
         folding = FoldedLineGuard()
+        hasTraceCallback = false
         holdsBytes = false
         sendCount = 0
         setPermanentOptions()
@@ -165,14 +172,7 @@ final class EasyHandle {
             // Called for each line, so without reference counting: the handle outlives libcurl's use of it.
             return Unmanaged<EasyHandle>.fromOpaque(context)._withUnsafeGuaranteedRef { $0.take(line) } ? line.count : 0
         }
-        if FoldedLineGuard.need == .hidingOfLine {
-            convoy_easy_set_pointer(easy, CURLOPT_DEBUGDATA, context)
-            convoy_easy_set_trace_callback(easy) { _, kind, bytes, count, context in
-                guard kind == CURLINFO_HEADER_IN, let bytes, let handle = EasyHandle.from(context) else { return 0 }
-                handle.folding.look(at: UnsafeMutableRawBufferPointer(start: bytes, count: count))
-                return 0
-            }
-        }
+        if FoldedLineGuard.need == .hidingOfLine { setTraceCallback() }
         convoy_easy_set_data_callback(easy, CURLOPT_WRITEFUNCTION) { bytes, size, count, context in
             guard let bytes, let handle = EasyHandle.from(context), let owner = handle.owner else { return 0 }
             let block = UnsafeRawBufferPointer(start: bytes, count: size * count)
@@ -183,6 +183,22 @@ final class EasyHandle {
                 return Int(CURL_WRITEFUNC_PAUSE)
             case .abort: return block.count == 0 ? 1 : 0
             }
+        }
+    }
+
+    /// libcurl calls it while `CURLOPT_VERBOSE` is on.
+    private func setTraceCallback() {
+        hasTraceCallback = true
+        convoy_easy_set_pointer(easy, CURLOPT_DEBUGDATA, Unmanaged.passUnretained(self).toOpaque())
+        convoy_easy_set_trace_callback(easy) { _, kind, bytes, count, context in
+            guard let bytes, let handle = EasyHandle.from(context) else { return 0 }
+            let piece = UnsafeMutableRawBufferPointer(start: bytes, count: count)
+            // First, as the guard may change the line.
+            if handle.trace != nil, let kind = TraceRecorder.Piece(kind) {
+                handle.trace?.take(kind, UnsafeRawBufferPointer(piece))
+            }
+            if kind == CURLINFO_HEADER_IN, FoldedLineGuard.need == .hidingOfLine { handle.folding.look(at: piece) }
+            return 0
         }
     }
 
@@ -279,15 +295,16 @@ final class EasyHandle {
     }
 
     /// Sets the handle up for a transfer.
-    ///
-    func prepare(url: String, options: Options, header: RequestHeader) -> CURLcode {
+    func prepare(url: String, options: Options, header: RequestHeader, trace: TraceRecorder?) -> CURLcode {
         errorText.pointee = 0
         sendCount = 0
         progressCount = 0
         handshake = nil
         socket = -1
         addresses = TriedAddresses()
-        folding.reset(easy)
+        self.trace = trace
+        if trace != nil, !hasTraceCallback { setTraceCallback() }
+        folding.reset(easy, isTraced: trace != nil)
         do throws(Refused) {
             // `withCString` avoids a copy of the string.
             try check(url.withCString { convoy_easy_set_string(easy, CURLOPT_URL, $0) })

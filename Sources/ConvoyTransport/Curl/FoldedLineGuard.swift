@@ -25,26 +25,32 @@ struct FoldedLineGuard {
     }()
 
     private var isTracing = false
+    /// Whether tracing is on throughout, for a `ConnectionTrace`.
+    private var isTraced = false
     /// Whether a field has come, so that the pointer refers to a field of this response.
     private var hasField = false
     private var isHidden = false
 
-    /// Prepares for another transfer.
-    mutating func reset(_ easy: UnsafeMutableRawPointer) {
+    /// Prepares for another transfer, which may be traced throughout.
+    mutating func reset(_ easy: UnsafeMutableRawPointer, isTraced: Bool) {
         hasField = false
         isHidden = false
         trace(easy, false)
+        guard isTraced != self.isTraced else { return }
+        convoy_easy_set_long(easy, CURLOPT_VERBOSE, isTraced ? 1 : 0)
+        self.isTraced = isTraced
     }
 
     private mutating func trace(_ easy: UnsafeMutableRawPointer, _ isTracing: Bool) {
         guard isTracing != self.isTracing else { return }
-        convoy_easy_set_long(easy, CURLOPT_VERBOSE, isTracing ? 1 : 0)
+        if !isTraced { convoy_easy_set_long(easy, CURLOPT_VERBOSE, isTracing ? 1 : 0) }
         self.isTracing = isTracing
     }
 
-    /// Hides a traced line, before libcurl uses it, if it must not see it.
+    /// Hides a traced line, before libcurl uses it, if it must not see it. The lines of a proxy's answer to CONNECT, which
+    /// only a `ConnectionTrace` sees, are not passed on, and so must not be hidden.
     mutating func look(at line: UnsafeMutableRawBufferPointer) {
-        guard !hasField, let first = line.first, first == UInt8(ascii: " ") || first == UInt8(ascii: "\t") else { return }
+        guard isTracing, !hasField, let first = line.first, HTTPSyntax.isOptionalWhitespace(first) else { return }
         line[0] = UInt8(ascii: "\r")
         isHidden = true
     }

@@ -58,6 +58,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         guard Self.isLibraryReady, let multi = curl_multi_init() else {
             throw RunLoopError(call: "curl_multi_init", number: ENOMEM)
         }
+        Negotiation.announcement
         self.runLoop = runLoop
         self.multi = multi
         sockets = SocketTable(runLoop: runLoop)
@@ -145,6 +146,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     /// Makes a handle idle. It keeps its buffers and options, and nothing of its last transfer.
     func giveBack(_ handle: EasyHandle) {
         handle.owner = nil
+        handle.trace = nil
         if idle.count < 256 { idle.append(handle) } else { handle.cancelTimer(on: runLoop) }
     }
 

@@ -20,7 +20,7 @@ struct Negotiation: Equatable {
     var server: Party?
     var proxy: Party?
 
-    /// What libcurl has, of the methods.
+    /// Says which of the methods libcurl has, once.
     static let announcement: Void = {
         let features = convoy_version()?.pointee.features ?? 0
         ConnectionAuthentication.setSupported(
@@ -28,7 +28,9 @@ struct Negotiation: Equatable {
     }()
 
     /// Sets the options of a handle, which is used for nothing else after it.
-    func apply<Refusal: Error>(_ check: (CURLcode) throws(Refusal) -> Void, to easy: UnsafeMutableRawPointer) throws(Refusal) {
+    func apply<Failure: Error>(
+        _ check: (CURLcode) throws(Failure) -> Void, to easy: UnsafeMutableRawPointer
+    ) throws(Failure) {
         try check(convoy_easy_set_long(easy, CURLOPT_FRESH_CONNECT, 1))
         try check(convoy_easy_set_long(easy, CURLOPT_FORBID_REUSE, 1))
         if let server {

@@ -51,7 +51,7 @@ final class SocketTable {
         return descriptor
     }
 
-    private func closeSocket(_ descriptor: curl_socket_t) -> Int32 {
+    @discardableResult func closeSocket(_ descriptor: curl_socket_t) -> Int32 {
         drop(descriptor)
         if Int(descriptor) < entries.count { entries[Int(descriptor)] = Entry() }
         return close(descriptor)

@@ -1,3 +1,4 @@
+import CCurl
 import ConvoySupport
 import Foundation
 
@@ -14,6 +15,7 @@ enum EnvironmentProxies {
     /// - Parameter host: asked for only where there is a proxy.
     /// - Throws: what `Proxy.init(_:)` throws about a variable.
     static func proxy(isSecure: Bool, host: () -> String?) throws(URLError) -> Proxy? {
+        guard convoy_environment_names_proxy() != 0 else { return nil }
         let own = isSecure ? value("https_proxy") ?? value("HTTPS_PROXY") : value("http_proxy")
         guard let text = own ?? value("all_proxy") ?? value("ALL_PROXY") else { return nil }
         if let exceptions = value("no_proxy") ?? value("NO_PROXY"), let host = host(),

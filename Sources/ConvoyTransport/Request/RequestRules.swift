@@ -44,7 +44,7 @@ enum RequestRules {
         guard !URLUserInfo.isPresent(in: address) else {
             // RFC 9110, section 4.2.4. libcurl would send them, and whoever logs the URL would log them.
             throw URLError(
-                .badURL, url: URL(string: URLUserInfo.removed(from: address)),
+                .badURL, url: url,
                 "The URL contains a user name or a password. Set the operation's credential, or an Authorization header, "
                     + "instead.")
         }
@@ -58,7 +58,7 @@ enum RequestRules {
 
 extension URLRequest.CachePolicy {
     /// Whether no cache, local or on the way, may answer with a stored response.
-    var forbidsReuse: Bool {
+    package var forbidsReuse: Bool {
         switch self {
         case .reloadIgnoringLocalCacheData, .reloadIgnoringLocalAndRemoteCacheData, .reloadRevalidatingCacheData: true
         default: false

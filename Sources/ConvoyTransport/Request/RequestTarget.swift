@@ -1,17 +1,22 @@
 import CCurl
 
-/// The parts of a URL as libcurl reads them, which sends them.
+/// The parts of a URL as libcurl reads them, which connects to them and sends them.
 package struct RequestTarget {
-    /// With brackets, for an IPv6 address.
-    package private(set) var host = ""
+    /// IPv6 in brackets.
+    package let host: String
+    package let port: Int
     /// The path and the query (RFC 9112, section 3.2.1).
-    package private(set) var uri = "/"
+    package let uri: String
 
-    package init(_ address: String) {
-        guard let parts = curl_url() else { return }
+    /// nil for text that libcurl does not take for a URL.
+    package init?(_ address: String) {
+        guard let parts = curl_url() else { return nil }
         defer { curl_url_cleanup(parts) }
-        guard curl_url_set(parts, CURLUPART_URL, address, 0) == CURLUE_OK else { return }
-        host = Self.part(CURLUPART_HOST, of: parts) ?? ""
+        guard curl_url_set(parts, CURLUPART_URL, address, 0) == CURLUE_OK, let host = Self.part(CURLUPART_HOST, of: parts),
+            let port = Self.part(CURLUPART_PORT, of: parts, CURLU_DEFAULT_PORT).flatMap({ Int($0) })
+        else { return nil }
+        self.host = host
+        self.port = port
         uri = (Self.part(CURLUPART_PATH, of: parts) ?? "/") + (Self.part(CURLUPART_QUERY, of: parts).map { "?\($0)" } ?? "")
     }
 
@@ -33,5 +38,5 @@ package struct RequestTarget {
     }
 
     /// The target of a CONNECT (RFC 9112, section 3.2.3).
-    func authority(port: Int) -> String { "\(host):\(port)" }
+    var authority: String { "\(host):\(port)" }
 }

@@ -12,6 +12,8 @@ final class ConnectionKey: Sendable {
     struct Distinction: Hashable {
         /// For whom the proxy has opened it.
         var credential: ProxyCredential?
+        /// From where it was made. libcurl compares that only for a request that names one.
+        var source: ConnectionSource?
 
         /// Whether it differs from that of a plain connection.
         var matters: Bool { self != Distinction() }
@@ -30,16 +32,25 @@ final class ConnectionKey: Sendable {
     private struct WeakKey {
         weak var key: ConnectionKey?
     }
-    private static let known = Locked<[Distinction: WeakKey]>([:])
+    private struct Known {
+        var keys: [Distinction: WeakKey] = [:]
+        /// The last ones, so that programs find their connections that make a new configuration for each request.
+        var recent: [ConnectionKey] = []
+    }
+    private static let known = Locked(Known())
+    private static let recentLimit = 64
 
-    /// The key of all connections with this distinction, while somebody holds it; nil for plain ones.
+    /// The key of all connections with this distinction, while somebody holds it or it is one of the last; nil for plain
+    /// ones. After that nobody can use its connections any more.
     static func shared(for distinction: Distinction) -> ConnectionKey? {
         guard distinction.matters else { return nil }
         return known.withLock { known in
-            if let key = known[distinction]?.key { return key }
-            known = known.filter { $0.value.key != nil }
+            if let key = known.keys[distinction]?.key { return key }
+            if known.recent.count >= recentLimit { known.recent.removeFirst() }
+            known.keys = known.keys.filter { $0.value.key != nil }
             let key = ConnectionKey()
-            known[distinction] = WeakKey(key: key)
+            known.keys[distinction] = WeakKey(key: key)
+            known.recent.append(key)
             return key
         }
     }

@@ -7,9 +7,30 @@ package struct RoutingSettings: Sendable, Hashable {
     var proxy = ProxySelection.environment
     var unixSocket: String?
     var addressGuard: AddressGuard?
+    var addressOverrides: [String: String] = [:]
+    var source: ConnectionSource?
+    /// Seconds.
+    var nameCacheTime: TimeInterval?
+    var hsts: HSTSStore?
 
-    /// Whether a request without a proxy needs nothing else.
-    var isDirect: Bool { unixSocket == nil && addressGuard == nil }
+    /// Whether a request without a proxy, to a host without an override, needs nothing else.
+    var isDirect: Bool { unixSocket == nil && addressGuard == nil && source == nil && nameCacheTime == nil }
+
+    package static func == (left: RoutingSettings, right: RoutingSettings) -> Bool {
+        left.proxy == right.proxy && left.unixSocket == right.unixSocket && left.addressGuard == right.addressGuard
+            && left.addressOverrides == right.addressOverrides && left.source == right.source
+            && left.nameCacheTime == right.nameCacheTime && left.hsts === right.hsts
+    }
+
+    package func hash(into hasher: inout Hasher) {
+        hasher.combine(proxy)
+        hasher.combine(unixSocket)
+        hasher.combine(addressGuard)
+        hasher.combine(addressOverrides)
+        hasher.combine(source)
+        hasher.combine(nameCacheTime)
+        hasher.combine(hsts.map(ObjectIdentifier.init))
+    }
 }
 
 /// The settings of routes as a part of other settings: copied at the cost of a reference, and turned into routes once for
@@ -18,17 +39,20 @@ package struct RoutingConfiguration: Sendable, Hashable {
     private final class Storage: Sendable {
         let settings: RoutingSettings
         let isDirect: Bool
+        /// Whether there is neither a Unix socket nor an override.
+        let isByName: Bool
         /// The last route that was made, as most requests go the same way.
         private let last = Locked<Route?>(nil)
 
         init(_ settings: RoutingSettings) {
             self.settings = settings
             isDirect = settings.isDirect
+            isByName = settings.unixSocket == nil && settings.addressOverrides.isEmpty
         }
 
-        func route(through proxy: Proxy?) throws(URLError) -> Route {
-            if let last = last.withLock({ $0 }), last.proxy == proxy { return last }
-            let route = try Route(settings, proxy: proxy)
+        func route(through proxy: Proxy?, connectTo: String?) throws(URLError) -> Route {
+            if let last = last.withLock({ $0 }), last.proxy == proxy, last.connectTo == connectTo { return last }
+            let route = try Route(settings, proxy: proxy, connectTo: connectTo)
             last.withLock { $0 = route }
             return route
         }
@@ -46,21 +70,32 @@ package struct RoutingConfiguration: Sendable, Hashable {
         set { storage = Storage(newValue) }
     }
 
+    /// The hosts that are to be reached over TLS only.
+    var hsts: HSTSStore? { storage.settings.hsts }
+
     /// The route of a request; nil for the direct one.
     ///
-    /// - Parameter host: of the URL as libcurl reads it; asked for only where it matters.
+    /// - Parameters:
+    ///   - isSecure: whether the URL's scheme is https.
+    ///   - address: the URL's text.
     /// - Throws: `URLError.badURL` or `.unsupportedURL` for settings with which no connection can be made.
-    func route(isSecure: Bool, host: () -> String?) throws(URLError) -> Route? {
-        // libcurl uses no proxy with a Unix socket either.
-        let proxy =
-            storage.settings.unixSocket == nil ? try storage.settings.proxy.proxy(isSecure: isSecure, host: host) : nil
-        guard proxy != nil || !storage.isDirect else { return nil }
-        return try storage.route(through: proxy)
+    func route(isSecure: Bool, _ address: String) throws(URLError) -> Route? {
+        // With a Unix socket there is neither a proxy nor an address.
+        guard storage.isByName || storage.settings.unixSocket == nil else {
+            return try storage.route(through: nil, connectTo: nil)
+        }
+        let proxy = try storage.settings.proxy.proxy(isSecure: isSecure) { RequestTarget(address)?.host }
+        var connectTo: String?
+        if !storage.isByName, let target = RequestTarget(address) {
+            connectTo = try AddressOverrides.connectTo(target, in: storage.settings.addressOverrides)
+        }
+        guard proxy != nil || connectTo != nil || !storage.isDirect else { return nil }
+        return try storage.route(through: proxy, connectTo: connectTo)
     }
 
-    /// The route through a proxy, for whom a credential is that the settings do not have.
-    func route(through proxy: Proxy?, as credential: ProxyCredential) throws(URLError) -> Route {
-        try storage.route(through: proxy?.presenting(credential))
+    /// The same route for a user whom the settings do not name to the proxy.
+    func route(like route: Route?, for user: ProxyCredential) throws(URLError) -> Route {
+        try storage.route(through: route?.proxy?.presenting(user), connectTo: route?.connectTo)
     }
 
     package static func == (left: RoutingConfiguration, right: RoutingConfiguration) -> Bool {

@@ -36,6 +36,10 @@ import Testing
         return operation
     }
 
+    private func space(_ realm: String) -> ProtectionSpace {
+        ProtectionSpace(host: "127.0.0.1", port: Int(server.port), scheme: "http", realm: realm, method: .basic)
+    }
+
     private func authorizations(_ server: TestServer) -> [String?] { server.requests.map { $0.headers["Authorization"] } }
 
     @Test func `a credential is sent when it is asked for, and at once from then on`() async throws {
@@ -61,10 +65,10 @@ import Testing
     }
 
     @Test func `the store is asked by origin, realm and method`() async throws {
-        store.set(Self.ada, for: ProtectionSpace(host: "127.0.0.1", port: Int(server.port), scheme: "http", realm: "other", method: .basic))
+        store.set(Self.ada, for: space("other"))
         let refused = operation(server.url("/private/"))
         await #expect(throws: (any Error).self) { try await refused.finished() }
-        store.set(Self.ada, for: ProtectionSpace(host: "127.0.0.1", port: Int(server.port), scheme: "http", realm: "all", method: .basic))
+        store.set(Self.ada, for: space("all"))
         let admitted = operation(server.url("/private/"))
         try await admitted.finished()
         let unasked = operation(server.url("/private/"))
@@ -151,14 +155,17 @@ import Testing
         try await operation.finished()
         #expect(operation.responseString == "let in" && failures.withLock { $0 } == [0, 1, 2])
         // What was right is kept, what was wrong is not.
-        let space = ProtectionSpace(host: "127.0.0.1", port: Int(server.port), scheme: "http", realm: "all", method: .basic)
-        #expect(store.credential(for: space)?.password == "secret")
+        #expect(store.credential(for: space("all"))?.password == "secret")
     }
 
     @Test func `the handler may cancel, reject, leave it, or let go of the answer`() async throws {
         let cases: [(AuthenticationDisposition?, URLError.Code?)] = [
             (.cancel, .userCancelledAuthentication), (.rejectProtectionSpace, nil), (.performDefaultHandling, nil),
-            (nil, nil), (.useCredential(URLCredential(user: "a:b", password: "", persistence: .none)), .userAuthenticationRequired),
+            (nil, nil),
+            (
+                .useCredential(URLCredential(user: "a:b", password: "", persistence: .none)),
+                .userAuthenticationRequired
+            ),
             (.useToken("token"), .userAuthenticationRequired),
         ]
         for (disposition, code) in cases {

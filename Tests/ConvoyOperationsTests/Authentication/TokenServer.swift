@@ -12,7 +12,8 @@ final class TokenServer: Sendable {
         server = try TestServer()
         server.route("/data") { [self] request in
             let expected = "Bearer t\(generation.withLock { $0 })"
-            if !isClosed.withLock({ $0 }), request.headers.values(for: "Authorization") == [expected] { return .text("data") }
+            let isGood = request.headers.values(for: "Authorization") == [expected]
+            if isGood, !isClosed.withLock({ $0 }) { return .text("data") }
             return .status(401).header("WWW-Authenticate", "Bearer error=\"invalid_token\"")
         }
         server.route("POST", "/token") { [self] request in

@@ -16,7 +16,11 @@ import Testing
         if case .use(let token, _) = step { token.value } else { nil }
     }
 
-    @Test(arguments: [(3600.0, 3569.0, 3571.0), (20, 9, 11), (60, 29, 31), (0, 1e6, nil), (-5, 1e6, nil)] as [(Double, Double, Double?)])
+    private static let lives: [(Double, Double, Double?)] = [
+        (3600, 3569, 3571), (20, 9, 11), (60, 29, 31), (0, 1e6, nil), (-5, 1e6, nil),
+    ]
+
+    @Test(arguments: lives)
     func `a token is due before its end, and a short one after half of its life`(life: Double, good: Double, due: Double?) {
         let token = AccessToken("a", expires: date.addingTimeInterval(life))
         var state = TokenState(token, at: date, leeway: 30)

@@ -86,6 +86,6 @@ import Testing
         let manager = HTTPRequestOperationManager(baseURL: URL(string: "https://ada:secret@example.com/v1/"))
         let text = "\(manager)"
         #expect(text.hasPrefix("<HTTPRequestOperationManager: 0x"))
-        #expect(text.hasSuffix("baseURL: https://ada:***@example.com/v1/, operationQueue: Convoy.Operations, 0 operations>"))
+        #expect(text.hasSuffix("baseURL: https://***@example.com/v1/, operationQueue: Convoy.Operations, 0 operations>"))
     }
 }

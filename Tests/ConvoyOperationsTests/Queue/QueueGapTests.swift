@@ -1,5 +1,5 @@
-import ConvoyTestSupport
 import ConvoySupport
+import ConvoyTestSupport
 import Foundation
 import Synchronization
 import Testing
@@ -156,6 +156,41 @@ struct QueueGapTests {
         #expect(other.isExecuting)
         other.finish()
         #expect(drains(queue))
+    }
+
+    @Test(arguments: QueueQuestion.allCases, times)
+    func `a paused operation that is cancelled finishes at once, though it is resumed then`(
+        question: QueueQuestion, time: Int
+    ) {
+        let queue = RequestOperationQueue()
+        queue.isSuspended = true
+        let operation = InterruptedOperation(host: "a")
+        queue.addOperation(operation)
+        operation.pause()
+        operation.on(question, time: time) { $0.resume() }
+        operation.cancel()
+        #expect(operation.isFinished && operation.timesFinished == 1)
+        #expect(queue.queuedOperationCount == 0)
+    }
+
+    /// Is resumed when its start has found it paused.
+    private final class LateResumedOperation: PausableTestOperation, @unchecked Sendable {
+        private let isFirst = Atomic<Bool>(true)
+
+        override func willLeave(_ phase: Phase) {
+            if isCancelled, isFirst.exchange(false, ordering: .relaxed) { resume() }
+        }
+    }
+
+    @Test func `a paused operation that is cancelled finishes at once, though it is resumed while it is started`() {
+        let queue = RequestOperationQueue()
+        queue.isSuspended = true
+        let operation = LateResumedOperation()
+        queue.addOperation(operation)
+        operation.pause()
+        operation.cancel()
+        #expect(operation.isFinished && operation.timesFinished == 1)
+        #expect(queue.queuedOperationCount == 0)
     }
 
     /// Is cancelled when it has answered the last question.

@@ -11,9 +11,12 @@ import Testing
 struct QueueStressTests {
     private static let seconds = ProcessInfo.processInfo.environment["CONVOY_STRESS_SECONDS"].flatMap(Double.init) ?? 3
 
-    /// Answers slowly, so that much can happen before the queue gets the answers.
+    /// Answers and acts slowly, so that much can happen before the queue gets the answers, and before a phase ends.
     private final class HesitatingOperation: AskedTestOperation, @unchecked Sendable {
-        override func didAnswer(_ question: QueueQuestion) {
+        override func didAnswer(_ question: QueueQuestion) { hesitate() }
+        override func willLeave(_ phase: Phase) { hesitate() }
+
+        private func hesitate() {
             switch UInt8.random(in: 0...255) {
             case 0: letOthersRun(microseconds: 100)
             case 1..<20: sched_yield()
@@ -163,7 +166,10 @@ struct QueueStressTests {
             }.start()
         }
         for door in doors { while !door.wait() {} }
-        #expect(field.settle())
+        guard field.settle() else {
+            Issue.record("operations are left:\n\(QueueReport(of: field.queue))")
+            return
+        }
         #expect(drains(field.queue))
         field.sweep()
         let (left, made) = field.contents.withLock { ($0.open.count, $0.made) }

@@ -151,6 +151,7 @@ class PausableTestOperation: ScheduledOperation, PausableOperation, @unchecked S
     var timesFinished: Int { finishes.load(ordering: .sequentiallyConsistent) }
 
     override var isStartedDirectly: Bool { isDirect }
+    override var reportsItsEnd: Bool { true }
     override var hostKey: HostKey? { host.map(HostKey.named) }
     override var waitsAtClosedGate: Bool { waitsAtGate }
     override func willWaitAtGate(until deadline: UInt64) { toldOfGates.withLock { $0.append(deadline) } }
@@ -161,17 +162,33 @@ class PausableTestOperation: ScheduledOperation, PausableOperation, @unchecked S
     override var isFinished: Bool { current == .finished }
     override var isReady: Bool { super.isReady && (current == .ready || isCancelled) }
 
-    private func move(_ from: Phase, _ to: Phase) -> Bool {
-        phase.compareExchange(expected: from.rawValue, desired: to.rawValue, ordering: .sequentiallyConsistent).exchanged
+    /// Goes to a phase from any of several. Returns the phase that it left, or nil if it was in none of them.
+    ///
+    /// This is one step. With a step for each phase, a pause or a resume in between could make all of them fail, and
+    /// `start()` would return with nothing done: the operation would stay in the queue for ever, and everything behind
+    /// the next barrier with it.
+    private func leave(_ phases: Phase..., for next: Phase) -> Phase? {
+        var known = current
+        while phases.contains(known) {
+            willLeave(known)
+            let (isExchanged, original) = phase.compareExchange(
+                expected: known.rawValue, desired: next.rawValue, ordering: .sequentiallyConsistent)
+            if isExchanged { return known }
+            known = Phase(rawValue: original) ?? .finished
+        }
+        return nil
     }
+
+    /// Called when the operation is about to leave a phase, which another thread may still be the first to do.
+    func willLeave(_ phase: Phase) {}
 
     override func start() {
         if isCancelled {
-            if move(.ready, .finished) || move(.paused, .finished) { didEnd() }
+            if leave(.ready, .paused, for: .finished) != nil { didEnd() }
             return
         }
         gauge.enter()
-        guard move(.ready, .executing) else {
+        guard leave(.ready, for: .executing) != nil else {
             gauge.leave()
             return slotDidFree()
         }
@@ -180,20 +197,21 @@ class PausableTestOperation: ScheduledOperation, PausableOperation, @unchecked S
     }
 
     func pause() {
-        if move(.executing, .paused) {
+        switch leave(.ready, .executing, for: .paused) {
+        case .executing:
             gauge.leave()
             slotDidFree()
-        } else if move(.ready, .paused) {
-            readinessDidChange()
+        case .ready: readinessDidChange()
+        case .paused, .finished, nil: break
         }
     }
 
     func resume() {
-        if move(.paused, .ready) { readinessDidChange() }
+        if leave(.paused, for: .ready) != nil { readinessDidChange() }
     }
 
     func finish() {
-        guard move(.executing, .finished) else { return }
+        guard leave(.executing, for: .finished) != nil else { return }
         gauge.leave()
         didEnd()
     }

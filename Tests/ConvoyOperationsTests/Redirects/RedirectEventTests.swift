@@ -40,7 +40,9 @@ import Testing
         #expect(first.previousMethod == "POST" && first.method == "GET" && first.methodReason == .postBecomesGet)
         #expect(first.body == .dropped)
         #expect(first.removedFields.contains { $0.name == "Content-Type" && $0.reason == .describesBody })
-        #expect(operation.redirects.last?.methodReason == .keptByStatus && operation.redirects.last?.body == RedirectEvent.Body.none)
+        #expect(
+            operation.redirects.last?.methodReason == .keptByStatus
+                && operation.redirects.last?.body == RedirectEvent.BodyOutcome.none)
     }
 
     @Test func `a redirect that is kept as the response says so`() async throws {

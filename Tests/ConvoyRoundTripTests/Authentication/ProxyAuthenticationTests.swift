@@ -19,7 +19,8 @@ import Testing
         let certificate = try TestCertificate.selfSigned()
         let secure = try TestServer(tls: TestServer.TLS(certificate))
         secure.route("/", .text("tunnel"))
-        for (user, status, tunnelStatus) in [("ada:secret@", 200, 200), ("ada:wrong@", 407, nil), ("", 407, nil)] as [(String, Int, Int?)] {
+        let users: [(String, Int, Int?)] = [("ada:secret@", 200, 200), ("ada:wrong@", 407, nil), ("", 407, nil)]
+        for (user, status, tunnelStatus) in users {
             let manager = Protected.manager()
             manager.connectionConfiguration = Protected.proxy("http://\(user)localhost:\(proxy.port)")
             manager.connectionConfiguration.securityPolicy.certificateAuthorities = .certificates([
@@ -56,7 +57,7 @@ import Testing
         #expect(await manager.status(secure.url("/")) == 200)
     }
 
-    @Test func `a proxy hears nothing that is for the server, and an origin that plays the proxy nothing at all`() async throws {
+    @Test func `a proxy hears nothing that is for the server, and an origin that plays the proxy nothing`() async throws {
         // A server that answers CONNECT with 407 and keeps what it was sent.
         let proxy = try TestServer()
         proxy.route(nil, "*", .status(407).header("Proxy-Authenticate", "Basic realm=\"p\""))

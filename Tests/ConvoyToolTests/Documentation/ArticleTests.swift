@@ -13,7 +13,7 @@ import Testing
     @Test func `the code of each article is the code that is tested here`() throws {
         var tested: [String: [String]] = [:]
         let here = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
-        for name in ["ArticleCode", "ArticleMigrationCode", "ArticleTrustCode", "ArticlePinTests"] {
+        for name in ["ArticleCode", "ArticleMigrationCode", "ArticleTrustCode", "ArticlePinTests", "ArticleCredentialCode"] {
             let source = try String(contentsOf: here.appendingPathComponent("\(name).swift"), encoding: .utf8)
             for (article, block) in Self.marked(source) { tested[article, default: []].append(block) }
         }
@@ -23,7 +23,7 @@ import Testing
             let blocks = Self.fenced(text)
             if !blocks.isEmpty { written[String(name.dropLast(3))] = blocks }
         }
-        #expect(written.count == 9)
+        #expect(written.count == 10)
         #expect(written.keys.sorted() == tested.keys.sorted())
         for (article, blocks) in written {
             let others = Set(blocks).symmetricDifference(tested[article] ?? [])

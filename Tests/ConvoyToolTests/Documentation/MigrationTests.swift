@@ -44,12 +44,10 @@ import Testing
             operation.setUploadProgressBlock({ (bytes: UInt, total: Int64, expected: Int64) -> Void in print(bytes) })  //> 'uploadProgressHandler'
             operation.setRedirectResponseBlock { connection, request, response in request }  //> 'redirectHandler'
             operation.setCacheResponseBlock { connection, response in response }  //> no cache yet
-            operation.setWillSendRequestForAuthenticationChallengeBlock { connection, challenge in }  //> Not there yet
+            operation.setWillSendRequestForAuthenticationChallengeBlock { connection, challenge in }  //> 'authenticationChallengeHandler'
             operation.setShouldExecuteAsBackgroundTaskWithExpirationHandler { print("over") }  //> Linux suspends no program
             operation.setCompletionBlockWithSuccess({ operation, object in print(object as Any) }, failure: { operation, error in print(error.code) })  //> renamed to 'setCompletionHandler(success:failure:)'
             _ = operation.runLoopModes  //> no modes
-            operation.credential = nil  //> Not there yet
-            operation.shouldUseCredentialStorage = false  //> no store of credentials
             _ = HTTPRequestOperation.batchOfRequestOperations([operation], progressBlock: { done, total in print(done, total) }, completionBlock: { operations in print(operations) })  //> renamed to 'batch(of:progress:completion:)'
         }
 

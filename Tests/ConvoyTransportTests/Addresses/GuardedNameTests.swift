@@ -8,30 +8,15 @@ import XCTest
 @testable import ConvoyTransport
 
 /// A name leads nowhere that the guard does not allow, however many addresses it has and however often it changes them.
-/// In XCTest, whose tests can be run one by one: each test runs itself again in a child process, in which the only name
-/// server is the test's.
-final class GuardedNameTests: XCTestCase {
-    /// Set in the child process.
-    private static let mark = "CONVOY_TEST_IN_NAMESPACE"
-
-    private func inNamespace(_ body: () throws -> Void, name: String = #function) throws {
-        if ProcessInfo.processInfo.environment[Self.mark] != nil { return try body() }
-        guard SilentNameServer.isPossible else { throw XCTSkip("needs \(SilentNameServer.hint)") }
-        let program = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
-        let test = "ConvoyTransportTests.GuardedNameTests/\(name.prefix { $0 != "(" })"
-        let result = try SilentNameServer.run(
-            program, [test], environment: [Self.mark: "1"], retryInterval: 5, timeout: 150)
-        XCTAssertEqual(result.status, 0, result.text + result.errorText)
-        XCTAssertTrue(result.text.contains("Executed 1 test"), "it ran something else: \(result.text)")
-    }
-
+final class GuardedNameTests: NamespaceTestCase {
     private func get(
-        _ host: String, _ port: UInt16, guardedBy addressGuard: AddressGuard?, on thread: NetworkThread = NetworkThread()
+        _ host: String, _ port: UInt16, guardedBy addressGuard: AddressGuard?, on thread: NetworkThread = NetworkThread(),
+        timeout: TimeInterval = 5
     ) throws -> Collector.Heard {
         var configuration = ConnectionConfiguration()
         configuration.addressGuard = addressGuard
         var request = URLRequest(url: try XCTUnwrap(URL(string: "http://\(host):\(port)/")))
-        request.timeoutInterval = 5
+        request.timeoutInterval = timeout
         return try XCTUnwrap(load(request, configuration: configuration, thread: thread))
     }
 
@@ -114,6 +99,46 @@ final class GuardedNameTests: XCTestCase {
             XCTAssertGreaterThan(names.queries(for: "rebound.example"), 2)
             let second = try get("rebound.example", counter.port, guardedBy: nil, on: NetworkThread())
             XCTAssertEqual(second.error?.code, .timedOut, "without a guard it is reached: the test can fail")
+            XCTAssertEqual(counter.takeCount(), 1)
+        }
+    }
+
+    /// In the namespace this machine has the address at which clouds keep their secrets, and one as on the internet.
+    func testNothingIsSentToALinkLocalAddress() throws {
+        try inNamespace {
+            _ = try ScriptedNameServer { name, isIPv6, _ in
+                name == "metadata.example" && !isIPv6 ? ["169.254.169.254"] : []
+            }
+            for address in ["169.254.169.254/32", "2001:db8::1/128"] {
+                let options = address.contains(":") ? ["nodad"] : []
+                guard (try? ProcessRunner.run("ip", ["addr", "add", address, "dev", "lo"] + options))?.status == 0 else {
+                    return print("skipped: needs ip of iproute2, and IPv6")
+                }
+            }
+            let (server, counter) = (try TestServer(), try AcceptCounter())
+            server.redirect("/", to: "http://169.254.169.254:\(counter.port)/latest/meta-data/")
+            let local = AddressGuard.publicAddresses.allowing(try IPNetwork("127.0.0.0/8"))
+            for (host, port) in [
+                ("127.0.0.1", server.port), ("169.254.169.254", counter.port), ("metadata.example", counter.port),
+                ("[::ffff:a9fe:a9fe]", counter.port), ("0xa9fea9fe", counter.port),
+            ] {
+                let heard = try get(host, port, guardedBy: local)
+                XCTAssertEqual(heard.error?.addressRefusal?.address.description, "169.254.169.254", "\(heard.ends)")
+                XCTAssertEqual(counter.takeCount(), 0, host)
+            }
+            XCTAssertEqual(try get("[2001:db8::1]", counter.port, guardedBy: local).error?.code, .dataNotAllowed)
+            XCTAssertEqual(counter.takeCount(), 0)
+            // All of them could have been reached.
+            for host in ["169.254.169.254", "metadata.example", "[2001:db8::1]"] {
+                XCTAssertEqual(try get(host, counter.port, guardedBy: nil, timeout: 0.3).error?.code, .timedOut)
+                XCTAssertGreaterThan(counter.takeCount(), 0, host)
+            }
+            // And so are addresses as on the internet where the connection is told apart by a number.
+            var configuration = ConnectionConfiguration()
+            configuration.connectionSource = .interface("lo")
+            var request = URLRequest(url: try XCTUnwrap(URL(string: "http://[2001:db8::1]:\(counter.port)/")))
+            request.timeoutInterval = 0.3
+            XCTAssertEqual(load(request, configuration: configuration)?.error?.code, .timedOut)
             XCTAssertEqual(counter.takeCount(), 1)
         }
     }

@@ -64,7 +64,9 @@ import Testing
         let program = try way.start()
         let proxy = try way.proxy(at: program.port, as: way.credential)
         let thread = NetworkThread()
-        for url in [nginx.url("credentials"), nginx.secureURL("credentials")] {
+        // The name of this machine could be looked up as an address on which nginx does not listen.
+        let secure = try #require(URL(string: "https://127.0.0.1:\(nginx.securePort)/credentials"))
+        for url in [nginx.url("credentials"), secure] {
             for round in 1...3 {
                 let heard = try get(url, through: .proxy(proxy), trusting: nginx, on: thread)
                 #expect(heard.text == "[][]", "\(way) \(round): \(heard.ends)")
@@ -135,24 +137,6 @@ import Testing
             }
             // The second time the tunnels are there, and each request finds its own.
             #expect(proxies.map(\.heads.count) == [1, 1], "\(round)")
-        }
-    }
-
-    @Test func aConnectionSaysThroughWhichProxyItTravels() throws {
-        let nginx = try Nginx()
-        let proxy = try ConnectProxy(.tunnels(to: nginx.securePort))
-        defer { proxy.stop() }
-        var configuration = ConnectionConfiguration(certificateAuthorities: nginx.certificateAuthority)
-        let own = try Proxy(proxy.address)
-        configuration.proxy = .proxy(own)
-        for (url, expected) in [(nginx.secureURL("small"), own), (nginx.url("small"), nil)] as [(URL, Proxy?)] {
-            if expected == nil { configuration.proxy = .none }
-            let collector = Collector()
-            let connection = URLConnection(
-                request: URLRequest(url: url), configuration: configuration, delegate: collector, thread: NetworkThread())
-            connection.start()
-            #expect(collector.wait()?.text == "hello world")
-            #expect(connection.currentProxy == expected)
         }
     }
 }

@@ -2,6 +2,7 @@ import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
+import Synchronization
 import XCTest
 
 @testable import ConvoyTransport
@@ -148,6 +149,36 @@ final class TunnelTests: XCTestCase {
         let basic = Data("user:word".utf8).base64EncodedString()
         XCTAssertEqual(proxy.heads.last?.contains("Proxy-Authorization: Basic \(basic)\r\n"), true)
         XCTAssertEqual(proxy.heads.last?.contains("origin"), false)
+    }
+
+    func testATraceOfATunnelAndOfHTTP2HasNoSecrets() throws {
+        guard Nginx.isInstalled else { throw XCTSkip("needs \(Nginx.installHint)") }
+        let nginx = try Nginx()
+        let proxy = try ConnectProxy(.tunnels(to: nginx.securePort))
+        defer { proxy.stop() }
+        let queue = DispatchQueue(label: "Convoy.Trace")
+        for usesHTTP2 in [true, false] {
+            let heard = Mutex<[String]>([])
+            var configuration = ConnectionConfiguration(
+                certificateAuthorities: nginx.certificateAuthority, usesHTTP2: usesHTTP2)
+            configuration.trace = ConnectionTrace(on: queue) { line in heard.withLock { $0.append(line.description) } }
+            let address = nginx.secureURL("credentials").absoluteString + "?token=s3cret"
+            var request = URLRequest(url: try XCTUnwrap(URL(string: address)))
+            request.setValue("Bearer s3cret", forHTTPHeaderField: "Authorization")
+            request.setValue("a=s3cret", forHTTPHeaderField: "Cookie")
+            request.setValue("Basic s3cret", forHTTPHeaderField: "Proxy-Authorization")
+            let answer = try withEnvironment(["https_proxy": "http://user:s3cret@127.0.0.1:\(proxy.port)"]) {
+                try XCTUnwrap(load(request, configuration: configuration, thread: NetworkThread()))
+            }
+            XCTAssertTrue(answer.isFinished)
+            queue.sync {}
+            let texts = heard.withLock { $0 }
+            XCTAssertFalse(texts.contains { $0.contains("s3cret") }, "\(texts)")
+            XCTAssertTrue(texts.contains { $0.hasPrefix("> CONNECT ") }, "\(texts)")
+            XCTAssertTrue(texts.contains("> Proxy-Authorization: ***"), "\(texts)")
+            XCTAssertTrue(texts.contains { $0.lowercased() == "> authorization: ***" }, "\(texts)")
+            XCTAssertTrue(texts.contains { $0.hasPrefix(usesHTTP2 ? "< HTTP/2 200" : "< HTTP/1.1 200 OK") }, "\(texts)")
+        }
     }
 
     func testATunnelThatIsCutIsAFailure() throws {

@@ -91,7 +91,8 @@ import Testing
     }
 
     @Test(arguments: [
-        ("http://user@h/x", "/end", true), ("http://h/x", "", false), ("https://h/x", "", true), ("https://h/x", "/end", true),
+        ("http://user@h/x", "/end", true), ("http://h/x", "", false), ("https://h/x", "", true),
+        ("https://h/x", "/end", true),
         ("http://h/x@y", "", false),
     ])
     func `a Referer tells no password, and nothing of https to plain text`(

@@ -56,7 +56,7 @@ struct RedirectConformanceTests {
             }
             let event = try #require(heard.events.first)
             #expect(event.previousMethod == given.method && event.method == given.methodAfter)
-            let body: RedirectEvent.Body = given.bodyAfter.isEmpty ? .dropped : .sentAgain
+            let body: RedirectEvent.BodyOutcome = given.bodyAfter.isEmpty ? .dropped : .sentAgain
             #expect(event.body == (given.requestBody == nil ? .none : body))
             #expect(event.removedFields.allSatisfy { $0.reason == .describesBody })
             #expect(event.removedFields.isEmpty == given.entityHeadersKept)

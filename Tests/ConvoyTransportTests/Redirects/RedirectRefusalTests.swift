@@ -27,31 +27,32 @@ import Testing
         return try #require(load(server.url("/start")))
     }
 
-    @Test(arguments: [
-        (["ftp://127.0.0.1:PORT/"], .unsupportedScheme("ftp"), .unsupportedURL),
-        (["file:///etc/passwd"], .unsupportedScheme("file"), .unsupportedURL),
-        (["FILE:/etc/passwd"], .unsupportedScheme("file"), .unsupportedURL),
-        (["gopher://127.0.0.1:PORT/_x"], .unsupportedScheme("gopher"), .unsupportedURL),
-        (["data:text/plain,x"], .unsupportedScheme("data"), .unsupportedURL),
-        (["javascript:alert(1)"], .unsupportedScheme("javascript"), .unsupportedURL),
-        (["ws://127.0.0.1:PORT/"], .unsupportedScheme("ws"), .unsupportedURL),
-        (["http://ada:love@127.0.0.1:PORT/echo"], .credentialsInLocation, .badServerResponse),
-        (["http://ada@127.0.0.1:PORT/echo"], .credentialsInLocation, .badServerResponse),
-        (["//ada:love@127.0.0.1:PORT/echo"], .credentialsInLocation, .badServerResponse),
-        (["http://@127.0.0.1:PORT/echo"], .credentialsInLocation, .badServerResponse),
-        (["http://127.0.0.1:PORT/ec\tho"], .controlCharacterInLocation, .badServerResponse),
-        (["/echo\u{1}"], .controlCharacterInLocation, .badServerResponse),
-        (["/ec\u{7F}ho"], .controlCharacterInLocation, .badServerResponse),
-        (["\u{1B}[2J"], .controlCharacterInLocation, .badServerResponse),
-        (["/echo", "http://127.0.0.1:PORT/echo"], .conflictingLocations, .badServerResponse),
-        (["http://127.0.0.1:PORT/echo", "HTTP://127.0.0.1:PORT/echo"], .conflictingLocations, .badServerResponse),
-        (["", "/echo"], .conflictingLocations, .badServerResponse),
-        ([""], .unreadableLocation, .badServerResponse),
-        (["http://"], .unreadableLocation, .badServerResponse),
-        (["http:///echo"], .unreadableLocation, .badServerResponse),
-        (["http://127.0.0.1:99999/"], .unreadableLocation, .badServerResponse),
-        (["http://127.0.0.1\\@127.0.0.1:PORT/"], .unreadableLocation, .badServerResponse),
-    ] as [([String], RedirectEvent.Refusal, URLError.Code)])
+    @Test(
+        arguments: [
+            (["ftp://127.0.0.1:PORT/"], .unsupportedScheme("ftp"), .unsupportedURL),
+            (["file:///etc/passwd"], .unsupportedScheme("file"), .unsupportedURL),
+            (["FILE:/etc/passwd"], .unsupportedScheme("file"), .unsupportedURL),
+            (["gopher://127.0.0.1:PORT/_x"], .unsupportedScheme("gopher"), .unsupportedURL),
+            (["data:text/plain,x"], .unsupportedScheme("data"), .unsupportedURL),
+            (["javascript:alert(1)"], .unsupportedScheme("javascript"), .unsupportedURL),
+            (["ws://127.0.0.1:PORT/"], .unsupportedScheme("ws"), .unsupportedURL),
+            (["http://ada:love@127.0.0.1:PORT/echo"], .credentialsInLocation, .badServerResponse),
+            (["http://ada@127.0.0.1:PORT/echo"], .credentialsInLocation, .badServerResponse),
+            (["//ada:love@127.0.0.1:PORT/echo"], .credentialsInLocation, .badServerResponse),
+            (["http://@127.0.0.1:PORT/echo"], .credentialsInLocation, .badServerResponse),
+            (["http://127.0.0.1:PORT/ec\tho"], .controlCharacterInLocation, .badServerResponse),
+            (["/echo\u{1}"], .controlCharacterInLocation, .badServerResponse),
+            (["/ec\u{7F}ho"], .controlCharacterInLocation, .badServerResponse),
+            (["\u{1B}[2J"], .controlCharacterInLocation, .badServerResponse),
+            (["/echo", "http://127.0.0.1:PORT/echo"], .conflictingLocations, .badServerResponse),
+            (["http://127.0.0.1:PORT/echo", "HTTP://127.0.0.1:PORT/echo"], .conflictingLocations, .badServerResponse),
+            (["", "/echo"], .conflictingLocations, .badServerResponse),
+            ([""], .unreadableLocation, .badServerResponse),
+            (["http://"], .unreadableLocation, .badServerResponse),
+            (["http:///echo"], .unreadableLocation, .badServerResponse),
+            (["http://127.0.0.1:99999/"], .unreadableLocation, .badServerResponse),
+            (["http://127.0.0.1\\@127.0.0.1:PORT/"], .unreadableLocation, .badServerResponse),
+        ] as [([String], RedirectEvent.Refusal, URLError.Code)])
     func `a bad Location is refused with its reason`(
         locations: [String], refusal: RedirectEvent.Refusal, code: URLError.Code
     ) throws {
@@ -106,7 +107,9 @@ import Testing
         #expect(heard.events.map(\.outcome) == [.followed, .followed, .refused(.loop)])
     }
 
-    @Test(arguments: [("GET", "Set-Cookie", "a=b"), ("GET", "Retry-After", "0"), ("POST", "X-Nothing", ""), ("PUT", "X", "")])
+    @Test(arguments: [
+        ("GET", "Set-Cookie", "a=b"), ("GET", "Retry-After", "0"), ("POST", "X-Nothing", ""), ("PUT", "X", ""),
+    ])
     func `what may end by itself is followed to the limit`(method: String, name: String, value: String) throws {
         server.route(nil, "/a", .status(307).header("Location", "/a").header(name, value))
         var request = URLRequest(url: server.url("/a"))
@@ -154,10 +157,11 @@ import Testing
         #expect(heard.events.map(\.removedFields.count) == [0, 1])
     }
 
-    @Test(arguments: [
-        ("ftp://127.0.0.1/", nil, .unsupportedURL), ("http://a:b@127.0.0.1/", nil, .badURL), ("http:///", nil, .badURL),
-        ("http://127.0.0.1/", "a\r\nX-Injected: b", .badURL), ("http://127.0.0.1/", "a\0b", .badURL),
-    ] as [(String, String?, URLError.Code)])
+    @Test(
+        arguments: [
+            ("ftp://127.0.0.1/", nil, .unsupportedURL), ("http://a:b@127.0.0.1/", nil, .badURL), ("http:///", nil, .badURL),
+            ("http://127.0.0.1/", "a\r\nX-Injected: b", .badURL), ("http://127.0.0.1/", "a\0b", .badURL),
+        ] as [(String, String?, URLError.Code)])
     func `the handler's answer is checked like any request`(url: String, value: String?, code: URLError.Code) throws {
         server.redirect("/a", to: "/echo")
         let target = try #require(URL(string: url.replacing("127.0.0.1", with: "127.0.0.1:\(other.port)")))

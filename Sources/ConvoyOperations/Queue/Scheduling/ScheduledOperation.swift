@@ -219,8 +219,9 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
     /// Runs `main()`, unless the operation is cancelled, and finishes. Does nothing if the operation
     /// is not ready, or was started before.
     ///
-    /// Override it for work that continues after it has returned; then override `isExecuting` and `isFinished` too, and
-    /// do not call `super`.
+    /// Override it for work that continues after it has returned; then override `isExecuting` and `isFinished` too, post
+    /// their changes by `didChangeValue(forKey:)` as for any `Operation`, and do not call `super`. A cancelled operation is
+    /// started as well, so that it finishes.
     override open func start() {
         guard isReady else { return slotDidFree() }
         guard set(Mark.begun) else { return }
@@ -237,6 +238,10 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
     /// Whether the queue calls `start()` inline, on the thread that made the operation ready. It must then never block.
     /// Otherwise `start()` is called on the queue's dispatch queue. Read once, when the operation becomes ready.
     package var isStartedDirectly: Bool { false }
+
+    /// Whether the class calls ``executionDidFinish()`` at its end. One of a user's that overrides `start()` cannot: the queue
+    /// that has started it watches for its end.
+    package var reportsItsEnd: Bool { has(Mark.begun) }
 
     /// The host whose limit and gate apply to the operation; nil for none. Read when the operation becomes ready.
     package var hostKey: HostKey? { nil }

@@ -140,6 +140,8 @@ final class Scheduler: @unchecked Sendable {
     /// Removes an operation that has finished, even if it never posts that.
     private func letGo(of operation: ScheduledOperation) {
         operation.leave()
+        // Nobody else would tell its dependents.
+        if !operation.reportsItsEnd { operation.executionDidFinish() }
         operationDidFinish(operation)
     }
 
@@ -280,6 +282,7 @@ final class Scheduler: @unchecked Sendable {
             letGo(of: operation)
         } else if operation.isReady {
             operation.start()
+            if !operation.reportsItsEnd { EndWatch.begin(on: operation) }
         } else {
             slotDidFree(by: operation)
         }

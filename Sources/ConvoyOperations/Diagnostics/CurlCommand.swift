@@ -1,0 +1,203 @@
+import ConvoySecurity
+import ConvoySerialization
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// A request as a command of the `curl` tool, 7.88 or later. A value without I/O.
+struct CurlCommand {
+    var request: URLRequest
+    var configuration: ConnectionConfiguration
+    /// Whether the request gets the standard `User-Agent` if it has none.
+    var addsUserAgent: Bool
+    /// Seconds for the whole; nil for no limit.
+    var totalTimeout: TimeInterval?
+    var includesSecrets: Bool
+
+    /// What cannot be said in the command, for a comment behind it.
+    private var remarks: [String] = []
+    private var words: [String] = []
+    /// The command whose output is the body.
+    private var source: String?
+
+    init(
+        _ request: URLRequest, configuration: ConnectionConfiguration, addsUserAgent: Bool, totalTimeout: TimeInterval?,
+        includesSecrets: Bool
+    ) {
+        self.request = request
+        self.configuration = configuration
+        self.addsUserAgent = addsUserAgent
+        self.totalTimeout = totalTimeout
+        self.includesSecrets = includesSecrets
+    }
+
+    /// The command, in one line unless the body has more.
+    mutating func text() -> String {
+        words = ["curl", "--globoff"]
+        source = nil
+        remarks = []
+        addMethod()
+        addFields()
+        addBody()
+        addConnection()
+        words.append(ShellText.word(shownURL))
+        let command = (source.map { "\($0) | " } ?? "") + words.joined(separator: " ")
+        return remarks.isEmpty ? command : "\(command) # \(remarks.joined(separator: "; "))"
+    }
+
+    // MARK: The request
+
+    private var method: String { request.httpMethod ?? "GET" }
+    private var hasStream: Bool { request.httpBodyStream != nil }
+
+    /// The body that is sent. POST, PUT and PATCH announce an empty one.
+    private var body: Data? {
+        if hasStream { return nil }
+        if let body = request.httpBody { return body }
+        return ["POST", "PUT", "PATCH"].contains(method) ? Data() : nil
+    }
+
+    private mutating func addMethod() {
+        if method == "HEAD", body == nil {
+            words.append("--head")
+        } else if method != (body == nil ? "GET" : "POST") {
+            words += ["--request", ShellText.word(method)]
+        }
+    }
+
+    private var shownURL: String {
+        let address = request.url?.absoluteString ?? ""
+        return includesSecrets ? address : Redaction.url(address, configuration.sensitiveNames)
+    }
+
+    // MARK: The header
+
+    private mutating func addFields() {
+        let secrets = SecretFields(marked: configuration.sensitiveHeaders, names: configuration.sensitiveNames)
+        let fields = request.allHTTPHeaderFields ?? [:]
+        func has(_ name: String) -> Bool { fields.keys.contains { HTTPSyntax.isSameField($0, name) } }
+        for (name, value) in fields.sorted(by: { $0.key < $1.key }) {
+            // The length is that of the body, as in the transfer.
+            if ["content-length", "transfer-encoding"].contains(name.lowercased()) { continue }
+            guard HTTPSyntax.isToken(name), HTTPSyntax.isFieldValue(value) else {
+                remarks.append("without a header that cannot be sent")
+                continue
+            }
+            let shown = includesSecrets ? value : secrets.shown(name, value)
+            let isEmpty = shown.utf8.allSatisfy(ASCII.isWhitespace)
+            addField(
+                isEmpty ? "\(name);" : "\(name): \(shown)", isForProxy: HTTPSyntax.isSameField(name, "Proxy-Authorization"))
+        }
+        if !has("Accept-Encoding") {
+            if has("Range") {
+                addField("Accept-Encoding: identity")
+            } else {
+                addField("Accept-Encoding: gzip, deflate, br, zstd")
+                words.append("--compressed")
+            }
+        }
+        if !has("User-Agent") { addField(addsUserAgent ? "User-Agent: \(UserAgent.standard)" : "User-Agent:") }
+        if request.cachePolicy.forbidsReuse, !has("Cache-Control"), !has("Pragma") {
+            addField("Cache-Control: no-cache")
+            addField("Pragma: no-cache")
+        }
+        // curl would add these to a request with a body.
+        if body != nil, !has("Content-Type") { addField("Content-Type:") }
+        if let body, !body.isEmpty, !has("Expect") { addField("Expect:") }
+    }
+
+    private mutating func addField(_ line: String, isForProxy: Bool = false) {
+        words += [isForProxy ? "--proxy-header" : "--header", ShellText.word(line)]
+    }
+
+    // MARK: The body
+
+    /// A longer argument is refused by the system.
+    private static let longestArgument = 100_000
+
+    private mutating func addBody() {
+        if hasStream { remarks.append("without its body, which is a stream") }
+        guard let body else { return }
+        let shown = includesSecrets ? body : withoutSecrets(body)
+        if shown.count <= Self.longestArgument, ShellText.isText(shown) {
+            // Not `--data`, which would read a file after an `@`.
+            words += ["--data-raw", ShellText.quoted(String(decoding: shown, as: UTF8.self))]
+        } else {
+            source = ShellText.printf(shown)
+            words += ["--data-binary", "@-"]
+        }
+    }
+
+    /// The body of a form, or of JSON, without the values of sensitive names.
+    private func withoutSecrets(_ body: Data) -> Data {
+        let type = request.value(forHTTPHeaderField: "Content-Type")?.lowercased() ?? ""
+        if type.hasPrefix("application/x-www-form-urlencoded") {
+            return Data(Redaction.items(String(decoding: body, as: UTF8.self), configuration.sensitiveNames).utf8)
+        }
+        guard type.contains("json"), let tree = try? JSON(parsing: body) else { return body }
+        let shown = withoutSecrets(tree)
+        return shown == tree ? body : Data(shown.description.utf8)
+    }
+
+    private func withoutSecrets(_ value: JSON) -> JSON {
+        switch value {
+        case .array(let values): return .array(values.map(withoutSecrets))
+        case .object(let object):
+            var shown = JSONObject()
+            for member in object.members {
+                let isSecret = configuration.sensitiveNames.contains(member.key.utf8)
+                shown.append(key: member.key, value: isSecret ? .string(Redaction.mask) : withoutSecrets(member.value))
+            }
+            return .object(shown)
+        default: return value
+        }
+    }
+
+    // MARK: The connection
+
+    private mutating func addConnection() {
+        if !configuration.usesHTTP2 { words.append("--http1.1") }
+        let idle = request.timeoutInterval
+        if idle > 0, idle < 1e9, idle != Self.defaultTimeout {
+            let seconds = String(max(1, Int(idle.rounded(.up))))
+            words += ["--connect-timeout", seconds, "--speed-limit", "1", "--speed-time", seconds]
+        }
+        if let totalTimeout, totalTimeout > 0, totalTimeout < 1e9 {
+            words += ["--max-time", String(max(1, Int(totalTimeout.rounded(.up))))]
+        }
+        if request.url?.scheme?.lowercased() == "https" { addTLS() }
+    }
+
+    /// Foundation's, which is not worth a word.
+    private static let defaultTimeout: TimeInterval = 60
+
+    private mutating func addTLS() {
+        let policy = configuration.securityPolicy
+        if policy.allowInvalidCertificates || !policy.validatesDomainName { words.append("--insecure") }
+        switch policy.certificateAuthorities {
+        case .system: break
+        case .file(let file): words += ["--cacert", ShellText.word(file.path)]
+        case .directory(let directory): words += ["--capath", ShellText.word(directory.path)]
+        case .certificates, .systemAnd: remarks.append("without the authorities that the operation trusts")
+        }
+        if policy.pinningMode == .publicKey {
+            // curl compares with the server's own key only, and writes a pin with two slashes.
+            let pins = policy.pinnedPublicKeys.map { "sha256//\($0.digest.base64EncodedString())" }.sorted()
+            if !pins.isEmpty { words += ["--pinnedpubkey", ShellText.word(pins.joined(separator: ";"))] }
+        } else if policy.pinningMode == .certificate {
+            remarks.append("without the certificates that the operation pins")
+        }
+        if configuration.minimumTLSVersion == .tls13 { words.append("--tlsv1.3") }
+        if configuration.maximumTLSVersion == .tls12 { words += ["--tls-max", "1.2"] }
+        let suites = configuration.cipherSuites
+        let (new, old) = (suites.filter { $0.hasPrefix("TLS_") }, suites.filter { !$0.hasPrefix("TLS_") })
+        if !old.isEmpty { words += ["--ciphers", ShellText.word(old.joined(separator: ":"))] }
+        if !new.isEmpty { words += ["--tls13-ciphers", ShellText.word(new.joined(separator: ":"))] }
+        guard let identity = configuration.clientIdentity else { return }
+        guard let files = identity.files else { return remarks.append("without the client's certificate") }
+        if files.isPKCS12 { words += ["--cert-type", "P12"] }
+        words += ["--cert", ShellText.word(files.certificate.path)]
+        if let key = files.key { words += ["--key", ShellText.word(key.path)] }
+    }
+}

@@ -1,0 +1,128 @@
+import ConvoySupport
+import Foundation
+
+/// A file of known hosts, which several processes may share. All of it blocks.
+///
+/// Text: a first line that names the format, and a line for each host with its name, when it expires, when it was noted,
+/// and `s` for the names below it or `w` for withdrawn.
+struct HSTSFile: Sendable {
+    let path: String
+
+    private static let title = "Convoy-HSTS 1"
+    /// No file is larger, in bytes.
+    private static let limit = 16 << 20
+
+    /// What the file has; nothing if there is none, or if it is empty.
+    func read() throws(HSTSStoreError) -> HSTSRecords {
+        // Without waiting for the writer of a pipe.
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+        guard descriptor >= 0 else {
+            if errno == ENOENT { return HSTSRecords() }
+            throw .cannotRead(path, reason: SystemError().text)
+        }
+        defer { close(descriptor) }
+        return try read(descriptor)
+    }
+
+    private func read(_ descriptor: Int32) throws(HSTSStoreError) -> HSTSRecords {
+        var bytes: [UInt8] = []
+        var buffer = [UInt8](repeating: 0, count: 64 << 10)
+        while true {
+            let count = Glibc.read(descriptor, &buffer, buffer.count)
+            if count == 0 { break }
+            if count < 0 {
+                if errno == EINTR { continue }
+                throw .cannotRead(path, reason: SystemError().text)
+            }
+            bytes += buffer[..<count]
+            guard bytes.count <= Self.limit else {
+                throw .cannotRead(path, reason: "It is larger than \(Self.limit >> 20) MiB.")
+            }
+        }
+        return try records(in: bytes)
+    }
+
+    private func records(in bytes: [UInt8]) throws(HSTSStoreError) -> HSTSRecords {
+        var records = HSTSRecords()
+        guard !bytes.isEmpty else { return records }
+        // The last line ends, too, or the file was cut off.
+        guard bytes.last == UInt8(ascii: "\n") else {
+            throw .isDamaged(path, line: bytes.count { $0 == UInt8(ascii: "\n") } + 1)
+        }
+        let lines = bytes.dropLast().split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
+        for (index, line) in lines.enumerated() {
+            let text = String(decoding: line, as: UTF8.self)
+            if index == 0 {
+                guard text == Self.title else { throw .isDamaged(path, line: 1) }
+                continue
+            }
+            let parts = text.split(separator: " ", omittingEmptySubsequences: false)
+            guard parts.count == 4, HSTSRecords.name(of: String(parts[0])) == String(parts[0]),
+                let expires = Int64(parts[1]), let noted = Int64(parts[2]), expires >= 0, noted >= 0,
+                ["-", "s", "w", "sw"].contains(parts[3])
+            else { throw .isDamaged(path, line: index + 1) }
+            records.insert(
+                HSTSRecord(
+                    includesSubdomains: parts[3].contains("s"), expires: expires, noted: noted,
+                    isWithdrawn: parts[3].contains("w")),
+                String(parts[0]))
+        }
+        return records
+    }
+
+    /// Adds records to those of the file, and returns all of them.
+    ///
+    /// The file is locked meanwhile, so that nothing is lost that another process adds, and replaced as a whole, so that
+    /// nobody ever sees half of it. Only its owner may read it.
+    func merge(_ own: HSTSRecords, at now: Int64) throws(HSTSStoreError) -> HSTSRecords {
+        let lock = try lockedFile()
+        defer { close(lock) }
+        var all = try read(lock)
+        let before = all
+        all.limit = own.limit
+        all.merge(own, at: now)
+        guard all.records != before.records else { return all }
+        var lines = [Self.title]
+        for (host, record) in all.records.sorted(by: { $0.key < $1.key }) {
+            let marks = (record.includesSubdomains ? "s" : "") + (record.isWithdrawn ? "w" : "")
+            lines.append("\(host) \(record.expires) \(record.noted) \(marks.isEmpty ? "-" : marks)")
+        }
+        let bytes = Array((lines.joined(separator: "\n") + "\n").utf8)
+        do throws(FileWritingError) {
+            let writer = FileWriter(path: path, partialPath: "\(path).new", replaces: true, mode: 0o600)
+            try writer.open()
+            try writer.write(bytes)
+            try writer.commit()
+        } catch {
+            throw .cannotWrite(path, reason: error.cause.text)
+        }
+        return all
+    }
+
+    /// The file, open and locked. It is made if there is none.
+    private func lockedFile() throws(HSTSStoreError) -> Int32 {
+        while true {
+            let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0o600)
+            guard descriptor >= 0 else { throw .cannotWrite(path, reason: SystemError().text) }
+            while flock(descriptor, LOCK_EX) != 0, errno == EINTR {}
+            // Another process may have replaced it while this one waited.
+            let own = FileIdentity(descriptor)
+            if own != nil, own == FileIdentity(path) { return descriptor }
+            // A link is followed when the file is opened, but is not the file that is replaced.
+            var facts = stat()
+            let isLink = lstat(path, &facts) == 0 && facts.st_mode & S_IFMT == S_IFLNK
+            close(descriptor)
+            if isLink { throw .cannotWrite(path, reason: "It is a link.") }
+        }
+    }
+}
+
+extension FileWriter {
+    fileprivate func write(_ bytes: [UInt8]) throws(FileWritingError) {
+        var failure: FileWritingError?
+        bytes.withUnsafeBytes { block in
+            do throws(FileWritingError) { try write(block) } catch { failure = error }
+        }
+        if let failure { throw failure }
+    }
+}

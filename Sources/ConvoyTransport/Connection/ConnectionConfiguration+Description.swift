@@ -1,0 +1,16 @@
+import ConvoySecurity
+
+extension ConnectionConfiguration: CustomStringConvertible {
+    /// The settings in a line, without what is secret: of the client's identity only whether there is one.
+    public var description: String {
+        var parts = ["usesHTTP2: \(usesHTTP2)", "maximumRedirects: \(maximumRedirects)"]
+        if allowsRedirectToPlainText { parts.append("allowsRedirectToPlainText") }
+        if !sensitiveHeaders.isEmpty { parts.append("sensitiveHeaders: \(sensitiveHeaders.sorted())") }
+        if let timeoutIntervalForHead { parts.append("timeoutIntervalForHead: \(timeoutIntervalForHead)") }
+        if let maximumExpansion { parts.append("maximumExpansion: \(maximumExpansion)") }
+        if securityPolicy.allowInvalidCertificates { parts.append("allowInvalidCertificates") }
+        if securityPolicy.isPinning { parts.append("pins: \(securityPolicy.pinningMode)") }
+        if clientIdentity != nil { parts.append("clientIdentity") }
+        return "ConnectionConfiguration(\(parts.joined(separator: ", ")))"
+    }
+}

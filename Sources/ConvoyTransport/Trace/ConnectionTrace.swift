@@ -1,0 +1,104 @@
+import ConvoySupport
+import Dispatch
+import Foundation
+
+/// Hears what connections do, line by line: the heads that are really sent and received, CONNECT too, the connecting, TLS,
+/// and how many bytes of bodies pass. For finding out what goes wrong.
+///
+/// An object, which any number of configurations may have; two are equal if they are the same one. Secrets are masked,
+/// unless they are asked for: the values of `Authorization`, `Proxy-Authorization`, `Cookie`, `Set-Cookie`, of fields
+/// that are marked or whose names tell it, and in URLs the user information and the values of `sensitiveQueryItems`. Of
+/// libcurl's own messages only those are passed on that are known to have no secrets.
+public final class ConnectionTrace: Sendable {
+    /// Receives a line.
+    public typealias Handler = @Sendable (TraceLine) -> Void
+
+    /// Whether secrets are shown.
+    public let showsSecrets: Bool
+
+    private struct State {
+        var pending: [TraceLine] = []
+        var dropped = 0
+        var isDelivering = false
+        var transferCount = 0
+    }
+
+    private let state = Locked(State())
+    private let queue: DispatchQueue
+    private let handler: Handler
+    private let capacity: Int
+
+    /// A trace.
+    ///
+    /// - Parameters:
+    ///   - showsSecrets: whether secrets are shown as they are. For a terminal of one's own, not for logs.
+    ///   - capacity: how many lines wait at most for a queue that does not keep up. Later ones are dropped, and a line says
+    ///     how many.
+    ///   - queue: where the handler runs. The lines come in order, one at a time, even on a concurrent queue.
+    ///   - handler: receives the lines. It may block; the transfers do not wait for it.
+    public init(
+        showsSecrets: Bool = false, capacity: Int = 10_000, on queue: DispatchQueue, handler: @escaping Handler
+    ) {
+        self.showsSecrets = showsSecrets
+        self.capacity = max(1, capacity)
+        self.queue = queue
+        self.handler = handler
+    }
+
+    // MARK: The network thread
+
+    /// The number of another transfer.
+    func nextTransfer() -> Int {
+        state.withLock { state in
+            state.transferCount += 1
+            return state.transferCount
+        }
+    }
+
+    /// Hands a line to the queue.
+    func post(_ line: TraceLine) {
+        let isFirst = state.withLock { state in
+            if let last = state.pending.last, let sum = last.merged(with: line) {
+                state.pending[state.pending.count - 1] = sum
+            } else if state.pending.count < capacity, state.dropped == 0 {
+                state.pending.append(line)
+            } else {
+                state.dropped += 1
+            }
+            defer { state.isDelivering = true }
+            return !state.isDelivering
+        }
+        if isFirst { queue.async { self.deliver() } }
+    }
+
+    // MARK: The user's queue
+
+    private func deliver() {
+        while let lines = take() {
+            for line in lines { handler(line) }
+        }
+    }
+
+    /// The lines that wait; nil if there are none, and the next one has to begin another delivery.
+    private func take() -> [TraceLine]? {
+        state.withLock { state in
+            guard !state.pending.isEmpty else {
+                state.isDelivering = false
+                return nil
+            }
+            var lines = state.pending
+            state.pending = []
+            if state.dropped > 0 {
+                lines.append(TraceLine(kind: .note, text: "\(state.dropped) lines were dropped", transfer: 0))
+                state.dropped = 0
+            }
+            return lines
+        }
+    }
+}
+
+extension ConnectionTrace: Hashable {
+    public static func == (one: ConnectionTrace, other: ConnectionTrace) -> Bool { one === other }
+
+    public func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
+}

@@ -1,0 +1,150 @@
+import CCurl
+import ConvoySupport
+
+/// Makes the lines of one transfer's trace from what libcurl passes to its debug callback. On the network thread.
+///
+/// A head can come in pieces that end anywhere, so only whole lines are passed on: half a line does not tell whether it is
+/// a secret.
+struct TraceRecorder {
+    /// What a piece of bytes is.
+    enum Piece { case message, sentHead, receivedHead, sentBody, receivedBody }
+
+    /// One direction's head.
+    private struct Head {
+        var line: [UInt8] = []
+        /// How many bytes of the line were not kept.
+        var excess = 0
+        /// Whether the last field was a secret, for folded lines (RFC 9112, section 5.2).
+        var isSecret = false
+    }
+
+    private let trace: ConnectionTrace
+    private let secrets: SecretFields
+    private let names: SensitiveNames
+    private let transfer: Int
+    private var sent = Head()
+    private var received = Head()
+
+    /// - Parameter transfer: the number of the transfer.
+    init(_ trace: ConnectionTrace, transfer: Int, sensitiveHeaders: Set<String>, names: SensitiveNames) {
+        self.trace = trace
+        self.names = names
+        secrets = SecretFields(marked: sensitiveHeaders, names: names)
+        self.transfer = transfer
+    }
+
+    /// A message of the library's own.
+    func note(_ text: String) { trace.post(TraceLine(kind: .note, text: text, transfer: transfer)) }
+
+    mutating func take(_ piece: Piece, _ bytes: UnsafeRawBufferPointer) {
+        switch piece {
+        case .message: takeMessage(bytes)
+        case .sentHead: take(bytes, into: &sent, .sentHead)
+        case .receivedHead: take(bytes, into: &received, .receivedHead)
+        case .sentBody: trace.post(TraceLine(kind: .sentBody, byteCount: bytes.count, transfer: transfer))
+        case .receivedBody: trace.post(TraceLine(kind: .receivedBody, byteCount: bytes.count, transfer: transfer))
+        }
+    }
+
+    // MARK: Heads
+
+    /// libcurl accepts no longer lines (100 KB), but sends those of the user's.
+    private static let longestLine = 256 << 10
+
+    private func take(_ bytes: UnsafeRawBufferPointer, into head: inout Head, _ kind: TraceLine.Kind) {
+        for byte in bytes {
+            if byte == UInt8(ascii: "\n") {
+                finishLine(of: &head, kind)
+            } else if head.line.count < Self.longestLine {
+                head.line.append(byte)
+            } else {
+                head.excess += 1
+            }
+        }
+    }
+
+    private func finishLine(of head: inout Head, _ kind: TraceLine.Kind) {
+        defer {
+            head.line.removeAll(keepingCapacity: true)
+            head.excess = 0
+        }
+        if head.line.last == UInt8(ascii: "\r") { head.line.removeLast() }
+        let rest = head.excess > 0 ? " … and \(head.excess) bytes more" : ""
+        let text = shown(head.line[...], &head.isSecret) + rest
+        trace.post(TraceLine(kind: kind, text: text, transfer: transfer))
+    }
+
+    private func shown(_ line: ArraySlice<UInt8>, _ isSecret: inout Bool) -> String {
+        if trace.showsSecrets { return ASCII.text(line) }
+        guard let first = line.first else {
+            isSecret = false
+            return ""
+        }
+        if HTTPSyntax.isOptionalWhitespace(first) {
+            return isSecret ? " \(Redaction.mask)" : Redaction.text(ASCII.text(line), names)
+        }
+        isSecret = false
+        if let startLine = startLine(line) { return startLine }
+        // The name of a pseudo-header of HTTP/2 begins with a colon.
+        guard let colon = line.dropFirst().firstIndex(of: UInt8(ascii: ":")) else {
+            // Without a name nobody can tell whether it is a secret.
+            return "(a malformed line of \(line.count) bytes)"
+        }
+        let name = ASCII.text(ASCII.trimmed(line[..<colon]))
+        isSecret = secrets.contains(name)
+        return "\(ASCII.text(line[..<colon])): \(secrets.shown(name, ASCII.text(ASCII.trimmed(line[(colon + 1)...]))))"
+    }
+
+    /// A status line, or a request line with its target redacted; nil for other lines.
+    private func startLine(_ line: ArraySlice<UInt8>) -> String? {
+        if line.starts(with: "HTTP/".utf8) { return ASCII.text(line) }
+        guard let first = line.firstIndex(of: UInt8(ascii: " ")), HTTPSyntax.isToken(line[..<first]),
+            let last = line.lastIndex(of: UInt8(ascii: " ")), last > first, line[(last + 1)...].starts(with: "HTTP/".utf8)
+        else { return nil }
+        let target = Redaction.url(ASCII.text(line[(first + 1)..<last]), names)
+        return "\(ASCII.text(line[..<first])) \(target) \(ASCII.text(line[(last + 1)...]))"
+    }
+
+    // MARK: Messages
+
+    private func takeMessage(_ bytes: UnsafeRawBufferPointer) {
+        let text = ASCII.text(ASCII.trimmed(Array(bytes)))
+        guard !text.isEmpty, trace.showsSecrets || Self.isHarmless(text) else { return }
+        note(trace.showsSecrets ? text : Redaction.text(text, names))
+    }
+
+    /// libcurl's messages that have no secrets, by their beginnings in lower case, in 7.88 to 8.14. Among the others are
+    /// those with the user names of proxies, the proxies of the environment with their passwords, and all fields of
+    /// HTTP/2.
+    private static let harmless = [
+        "trying ", "connected to ", "established connection to ", "connect to ", "immediate connect fail for ",
+        "failed to connect to ", "could not resolve ", "host ", "ipv6: ", "ipv4: ", "re-using existing ",
+        "reusing existing ", "connection #", "connection died", "connection reset", "connection timed out",
+        "closing connection", "shutting down connection", "too old connection", "establish http proxy tunnel",
+        "connect tunnel ", "connect phase completed", "proxy connect", "proxy replied ", "alpn", "ssl connection using ",
+        "server certificate:", "subject: ", "issuer: ", "start date: ", "expire date: ", "ssl certificate ", "tlsv1", "tls ",
+        "using http/", "using http2", "http/2 ", "operation timed out", "recv failure: ", "send failure: ",
+        "empty reply from server", "transfer closed with ", "request completely sent off", "upload completely sent off",
+        "we are completely uploaded and fine", "done waiting for 100-continue", "http error before end of send",
+        "openssl ssl_",
+    ]
+
+    private static func isHarmless(_ text: String) -> Bool {
+        let text = text.prefix(40).lowercased()
+        return harmless.contains(where: text.hasPrefix)
+    }
+}
+
+extension TraceRecorder.Piece {
+    /// Nil for what is not traced: the bytes of TLS.
+    init?(_ kind: curl_infotype) {
+        switch kind {
+        case CURLINFO_TEXT: self = .message
+        case CURLINFO_HEADER_OUT: self = .sentHead
+        case CURLINFO_HEADER_IN: self = .receivedHead
+        case CURLINFO_DATA_OUT: self = .sentBody
+        case CURLINFO_DATA_IN: self = .receivedBody
+        default: return nil
+        }
+    }
+}

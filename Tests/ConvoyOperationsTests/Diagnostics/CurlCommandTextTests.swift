@@ -1,0 +1,84 @@
+import ConvoySecurity
+import ConvoySerialization
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyOperations
+
+/// What the command says, and what it keeps to itself.
+@Suite struct CurlCommandTextTests {
+    private func operation(_ url: String, _ change: (inout URLRequest) -> Void = { _ in }) throws -> HTTPRequestOperation {
+        var request = URLRequest(url: try #require(URL(string: url)))
+        change(&request)
+        return HTTPRequestOperation(request: request)
+    }
+
+    @Test func `secrets are replaced unless they are asked for`() throws {
+        let operation = try operation("http://ada:s3cret@h/?access_token=s3cret&own=s3cret#token=s3cret") { request in
+            request.httpMethod = "POST"
+            for name in ["Authorization", "Cookie", "Proxy-Authorization", "X-Own", "X-Auth-Token"] {
+                request.setValue("s3cret", forHTTPHeaderField: name)
+            }
+            request.setValue("http://b:s3cret@h/", forHTTPHeaderField: "Referer")
+            request.setValue("application/x-www-form-urlencoded", forHTTPHeaderField: "Content-Type")
+            request.httpBody = Data("user=ada&password=s3cret&client_secret=s3cret".utf8)
+        }
+        operation.connectionConfiguration.sensitiveHeaders = ["x-own"]
+        operation.connectionConfiguration.sensitiveQueryItems.insert("own")
+        let command = operation.curlCommand()
+        #expect(!command.contains("s3cret"), "\(command)")
+        #expect(command.contains("'Authorization: ***'") && command.contains("user=ada&password=***"))
+        #expect(command.contains("'http://***@h/?access_token=***&own=***#token=***'"))
+        #expect(operation.curlCommand(includingSecrets: true).components(separatedBy: "s3cret").count == 13)
+    }
+
+    @Test func `secrets in JSON are replaced`() throws {
+        let operation = try operation("http://h/") { request in
+            request.httpMethod = "POST"
+            request.setValue("application/json", forHTTPHeaderField: "Content-Type")
+            request.httpBody = Data(#"{"user": "ada", "n": 1.50, "inner": [{"password": {"x": "s3cret"}}]}"#.utf8)
+        }
+        #expect(operation.curlCommand().contains(#"{"user":"ada","n":1.50,"inner":[{"password":"***"}]}"#))
+        operation.connectionConfiguration.sensitiveQueryItems = []
+        #expect(operation.curlCommand().contains("s3cret"))
+    }
+
+    @Test func `a stream is said to be absent, and so is a header that cannot be sent`() throws {
+        let operation = try operation("http://h/") { request in
+            request.httpMethod = "POST"
+            request.httpBodyStream = InputStream(data: Data("s3cret".utf8))
+            request.allHTTPHeaderFields = ["X-Bad": "a\r\nX-Injected: b"]
+        }
+        let command = operation.curlCommand(includingSecrets: true)
+        #expect(command.hasSuffix("http://h/ # without a header that cannot be sent; without its body, which is a stream"))
+        #expect(!command.contains("Injected") && !command.contains("\n"))
+    }
+
+    @Test func `options of the connection are those of curl`() throws {
+        let operation = try operation("https://h/") { $0.timeoutInterval = 7.2 }
+        var configuration = ConnectionConfiguration(usesHTTP2: false)
+        configuration.securityPolicy.certificateAuthorities = .file(URL(fileURLWithPath: "/a b/ca.pem"))
+        configuration.securityPolicy.pinningMode = .publicKey
+        let pin = Data(repeating: 1, count: 32).base64EncodedString()
+        configuration.securityPolicy.publicKeyPins = [try PublicKeyPin("sha256/\(pin)")]
+        configuration.minimumTLSVersion = .tls13
+        configuration.cipherSuites = ["TLS_AES_128_GCM_SHA256", "ECDHE-RSA-AES128-GCM-SHA256"]
+        configuration.clientIdentity = ClientIdentity(
+            certificate: URL(fileURLWithPath: "/c.pem"), key: URL(fileURLWithPath: "/k.pem"), passphrase: { "s3cret" })
+        operation.connectionConfiguration = configuration
+        operation.totalTimeout = 90
+        let command = operation.curlCommand(includingSecrets: true)
+        for words in [
+            "--http1.1", "--connect-timeout 8 --speed-limit 1 --speed-time 8", "--max-time 90", "--cacert '/a b/ca.pem'",
+            "--pinnedpubkey sha256//\(pin)", "--tlsv1.3", "--tls13-ciphers TLS_AES_128_GCM_SHA256",
+            "--ciphers ECDHE-RSA-AES128-GCM-SHA256", "--cert /c.pem --key /k.pem",
+        ] {
+            #expect(command.contains(" \(words) "), "\(words) in \(command)")
+        }
+        #expect(!command.contains("insecure") && !command.contains("s3cret"))
+        operation.connectionConfiguration.securityPolicy.allowInvalidCertificates = true
+        #expect(operation.curlCommand().contains("--insecure"))
+    }
+}

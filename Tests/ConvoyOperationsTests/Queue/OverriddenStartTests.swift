@@ -1,0 +1,84 @@
+import ConvoyOperations
+import Foundation
+import Synchronization
+import Testing
+
+/// Operations of a user's that override `start()` and post their end as for any `Operation`. As a user, this file's
+/// operations see what is public.
+struct OverriddenStartTests {
+    enum End: CaseIterable, Sendable {
+        /// While `start()` runs, or later.
+        case inside, later
+        /// While `start()` runs, without being posted, which Foundation's queue notices too.
+        case unposted
+    }
+
+    private final class UserOperation: ScheduledOperation, @unchecked Sendable {
+        private let end: End
+        private let phase = Atomic<Int>(0)
+
+        init(_ end: End) { self.end = end }
+
+        override var isAsynchronous: Bool { true }
+        override var isExecuting: Bool { phase.load(ordering: .sequentiallyConsistent) == 1 }
+        override var isFinished: Bool { phase.load(ordering: .sequentiallyConsistent) == 2 }
+
+        override func start() {
+            phase.store(1, ordering: .sequentiallyConsistent)
+            didChangeValue(forKey: "isExecuting")
+            switch end {
+            case .inside: finish()
+            case .later where !isCancelled: DispatchQueue.global().async { self.finish() }
+            case .later: finish()
+            case .unposted: phase.store(2, ordering: .sequentiallyConsistent)
+            }
+        }
+
+        private func finish() {
+            phase.store(2, ordering: .sequentiallyConsistent)
+            didChangeValue(forKey: "isFinished")
+        }
+    }
+
+    @Test(arguments: End.allCases)
+    func `they give their slots back, let what depends on them run, and leave the queue`(end: End) {
+        let queue = RequestOperationQueue()
+        queue.maxConcurrentOperationCount = 1
+        let completed = DispatchGroup()
+        let operations = (0..<200).map { _ in UserOperation(end) }
+        let order = Log()
+        for (number, operation) in operations.enumerated() {
+            completed.enter()
+            operation.completionBlock = { completed.leave() }
+            let dependent = ScheduledBlockOperation { order.add("\(number) \(operation.isFinished)") }
+            dependent.addDependency(operation)
+            queue.addOperations([dependent, operation], waitUntilFinished: false)
+        }
+        queue.addBarrierBlock { order.add("barrier") }
+        #expect(drains(queue))
+        #expect(order.all.count == 201 && order.all.last == "barrier")
+        #expect(!order.all.contains { $0.hasSuffix("false") })
+        #expect(completed.wait(timeout: .now() + patience) == .success)
+    }
+
+    @Test(arguments: End.allCases) func `one that is cancelled in a suspended queue finishes at once`(end: End) throws {
+        let queue = RequestOperationQueue()
+        queue.isSuspended = true
+        let operation = UserOperation(end)
+        queue.addOperation(operation)
+        operation.cancel()
+        #expect(eventually { operation.isFinished && queue.queuedOperationCount == 0 })
+    }
+
+    @Test func `they are released`() {
+        let queue = RequestOperationQueue()
+        weak var released: UserOperation?
+        do {
+            let operation = UserOperation(.later)
+            released = operation
+            queue.addOperation(operation)
+            #expect(drains(queue))
+        }
+        #expect(eventually { released == nil })
+    }
+}

@@ -1,0 +1,32 @@
+import ConvoyOperations
+import ConvoySecurity
+import ConvoyTestServer
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+import Testing
+
+/// An operation whose address is refused fails at once, whatever its policy for retries says.
+@Suite struct RefusedOperationTests {
+    @Test func aRefusedAddressIsNotTriedAgain() throws {
+        let server = try TestServer()
+        server.route(nil, "/", .text("secret"))
+        let operation = HTTPRequestOperation(request: URLRequest(url: server.url("/")))
+        var configuration = ConnectionConfiguration()
+        configuration.proxy = .none
+        configuration.addressGuard = .publicAddresses
+        operation.connectionConfiguration = configuration
+        var policy = RetryPolicy()
+        policy.errorCodes.insert(.dataNotAllowed)
+        // It would take an hour.
+        policy.initialDelay = 3600
+        policy.maximumDelay = 3600
+        operation.retryPolicy = policy
+        operation.start()
+        operation.waitUntilFinished()
+        let error = operation.error as? URLError
+        #expect(error?.code == .dataNotAllowed)
+        #expect(error?.addressRefusal?.network == (try IPNetwork("127.0.0.0/8")))
+        #expect(server.totalConnectionCount == 0)
+    }
+}

@@ -1,0 +1,124 @@
+import ConvoySecurity
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyTransport
+
+/// A host that wants TLS is not sent anything without it (RFC 6797).
+@Suite struct StrictTransportTests {
+    private static let field = "Strict-Transport-Security"
+
+    private func server(_ values: String...) throws -> TrustedServer {
+        let trusted = try TrustedServer()
+        var response = TestServer.Response.text("over TLS")
+        for value in values { response = response.header(Self.field, value) }
+        trusted.server.route("/", response)
+        return trusted
+    }
+
+    private func get(
+        _ url: URL, _ trusted: TrustedServer, _ store: HSTSStore?, policy: SecurityPolicy? = nil,
+        delegate: Collector = Collector(), on thread: NetworkThread? = nil
+    ) throws -> Collector.Heard {
+        var configuration = ConnectionConfiguration()
+        configuration.proxy = .none
+        configuration.hsts = store
+        configuration.securityPolicy = try policy ?? trusted.policy()
+        return try #require(
+            load(URLRequest(url: url), configuration: configuration, thread: thread ?? trusted.thread, delegate: delegate))
+    }
+
+    private func plain(_ url: URL) throws -> URL {
+        try #require(URL(string: url.absoluteString.replacingOccurrences(of: "https:", with: "http:")))
+    }
+
+    @Test func whatAServerSaysOverTLSCountsForTheNextRequest() throws {
+        let trusted = try server("max-age=1000", "max-age=0")
+        let store = HSTSStore()
+        #expect(try get(try plain(trusted.url), trusted, store).error != nil)
+        #expect(try get(trusted.url, trusted, store).text == "over TLS")
+        // The first field alone counts.
+        #expect(store.hosts.map(\.name) == ["localhost"])
+        let heard = try get(try plain(trusted.url), trusted, store)
+        #expect(heard.text == "over TLS", "\(heard.ends)")
+        #expect(heard.heads.first?.url == trusted.url)
+        // Not for a configuration without it. (libcurl 8.14 would find the connection over TLS for it.)
+        #expect(try get(try plain(trusted.url), trusted, nil, on: NetworkThread()).error != nil)
+        // It takes it back.
+        trusted.server.route("/", .text("back").header(Self.field, "max-age=0"))
+        #expect(try get(try plain(trusted.url), trusted, store).text == "back")
+        #expect(store.hosts.isEmpty)
+    }
+
+    @Test func whatIsSaidWithoutTrustDoesNotCount() throws {
+        let trusted = try server("max-age=1000")
+        let store = HSTSStore()
+        #expect(try get(trusted.url, trusted, store, policy: TrustedServer.lax).text == "over TLS")
+        var nameless = try trusted.policy()
+        nameless.validatesDomainName = false
+        #expect(try get(trusted.url, trusted, store, policy: nameless).text == "over TLS")
+        // Nor what is said in plain text, or by an address, or not by the grammar.
+        let plainServer = try TestServer()
+        plainServer.route("/", .text("plain").header(Self.field, "max-age=1000"))
+        #expect(try get(plainServer.url("/", host: "localhost"), trusted, store).text == "plain")
+        #expect(try get(trusted.server.url("/", host: "127.0.0.1"), trusted, store).text == "over TLS")
+        trusted.server.route("/", .text("bad").header(Self.field, "max-age=5; max-age=5"))
+        #expect(try get(trusted.url, trusted, store).text == "bad")
+        #expect(store.hosts.isEmpty)
+    }
+
+    @Test func aRedirectToSuchAHostIsFollowedOverTLS() throws {
+        let trusted = try server()
+        let store = HSTSStore()
+        store.note("max-age=1000", fromHost: "localhost")
+        let other = try TestServer()
+        other.redirect("/go", to: try plain(trusted.url).absoluteString)
+        let collector = Collector()
+        let heard = try get(other.url("/go", host: "127.0.0.1"), trusted, store, delegate: collector)
+        #expect(heard.text == "over TLS", "\(heard.ends)")
+        // Whoever decides about it sees where it leads.
+        #expect(heard.redirects.first?.request.url == trusted.url)
+        #expect(heard.heads.last?.url == trusted.url)
+    }
+
+    @Test func thereIsNoWayBackToPlainText() throws {
+        let trusted = try server()
+        let store = HSTSStore()
+        store.note("max-age=1000", fromHost: "localhost")
+        let plainServer = try TestServer()
+        plainServer.route("/", .text("plain"))
+        // It speaks no TLS on that port, and what it does not speak it is not asked without.
+        let heard = try get(plainServer.url("/", host: "localhost"), trusted, store)
+        #expect(heard.error?.code == .secureConnectionFailed, "\(heard.ends)")
+        #expect(plainServer.requests.isEmpty)
+        // Nor is a certificate accepted that is not trusted.
+        let stranger = try get(try plain(trusted.url), trusted, store, policy: SecurityPolicy())
+        #expect(stranger.refusal == .unknownRoot)
+    }
+
+    @Test func aServerThatSendsBackToPlainTextEndsInAnError() throws {
+        let trusted = try server()
+        let store = HSTSStore()
+        store.note("max-age=1000", fromHost: "localhost")
+        trusted.server.redirect("/loop", to: try plain(trusted.server.url("/loop", host: "localhost")).absoluteString)
+        let heard = try get(trusted.server.url("/loop", host: "localhost"), trusted, store)
+        #expect(heard.error?.code == .httpTooManyRedirects, "\(heard.ends)")
+    }
+
+    @Test(arguments: [
+        ("http://a.example/x", 80, "https://a.example/x"), ("http://a.example", 80, "https://a.example"),
+        ("http://a.example:80/x", 80, "https://a.example:443/x"),
+        ("http://a.example:8080/", 8080, "https://a.example:8080/"),
+        ("http://u:80@a.example/x", 80, "https://u:80@a.example/x"),
+        ("http://a.example?q=:80", 80, "https://a.example?q=:80"),
+        ("http://u:p@a.example:80?q#f", 80, "https://u:p@a.example:443?q#f"),
+        ("http://[::1]:80/", 80, "https://[::1]:443/"), ("http://[::80]/", 80, "https://[::80]/"),
+        ("HTTP://a.example:/", 80, "https://a.example:/"),
+    ])
+    func port80Becomes443AndOthersStay(_ address: String, _ port: Int, _ expected: String) {
+        #expect(URLConnection.securing(address, port: port) == expected)
+    }
+}
