@@ -191,11 +191,12 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     }
 
     private func noteRedirection(_ connection: any Connection) {
-        guard var (request, followed) = (connection as? URLConnection)?.redirected else { return }
+        guard let redirected = (connection as? URLConnection)?.redirected else { return }
+        var request = redirected.request
         if resumption != nil {
             for name in ["Range", "If-Range"] { request.setValue(nil, forHTTPHeaderField: name) }
         }
-        redirection = (request, followed)
+        redirection = (request, redirected.followed)
     }
 
     /// Makes the head of the whole body the response again, even if an error response came in between.

@@ -95,19 +95,25 @@ import Testing
     }
 
     @Test func `answers do not renew the number of redirects`() async throws {
-        let asking = try AskingServer()
-        // Each page has a nonce of its own, and sends whoever has it to the next page.
-        asking.route("/*") { request, number in
-            let page = Int(request.path.dropFirst()) ?? 0
-            return request.authorizations.first?.contains("nonce=\"page\(page)\"") == true
-                ? .redirect(to: "/\(page + 1)")
-                : .asking("Digest realm=\"a\", nonce=\"page\(page)\", qop=\"auth\", stale=true")
+        let servers = [try AskingServer(), try AskingServer()]
+        let urls = servers.map { $0.url("/").absoluteString }
+        for (index, asking) in servers.enumerated() {
+            let next = urls[1 - index]
+            // Each page has a nonce of its own, and sends whoever has it to the next page, at the other server.
+            asking.route("/*") { request, _ in
+                let page = Int(request.path.dropFirst()) ?? 0
+                return request.authorizations.first?.contains("nonce=\"page\(page)\"") == true
+                    ? .redirect(to: "\(next)\(page + 1)")
+                    : .asking("Digest realm=\"a\", nonce=\"page\(page)\", qop=\"auth\", stale=true")
+            }
         }
-        let operation = AskingServer.operation(asking.url("/0"))
+        let operation = AskingServer.operation(servers[0].url("/0"), credential: nil)
+        for asking in servers { operation.credentialStore.set(AskingServer.ada, forOriginOf: asking.url("/")) }
         await #expect { try await operation.finished() } throws: {
             ($0 as? URLError)?.code == .httpTooManyRedirects
         }
-        #expect(asking.server.requests.count <= 2 * 21 + 1 && operation.redirects.count == 21)
+        let count = servers.map(\.server.requests.count).reduce(0, +)
+        #expect(count <= 2 * 21 + 1 && operation.redirects.count == 21, "\(count) requests")
     }
 
     @Test(arguments: [false, true])
