@@ -10,7 +10,8 @@ public struct AuthenticationChallenge: Sendable {
     /// What `.performDefaultHandling` sends, if nothing has failed yet: the operation's `credential`, that of the proxy, or
     /// the one of the credential store. nil where there is none, or where it does not suit the method.
     public let proposedCredential: URLCredential?
-    /// How often the operation has answered this protection space in vain.
+    /// How often the operation has answered this protection space in vain. Where a server names another realm each time,
+    /// the answers to all of them count from the third on.
     public let previousFailureCount: Int
     /// The response with 401 or 407; nil where a proxy has refused a tunnel.
     public let failureResponse: HTTPURLResponse?

@@ -6,12 +6,15 @@ import Foundation
 /// it.
 ///
 /// ```swift
-/// let authenticator = Authenticator { old in
+/// let authenticator = Authenticator { [weak api] old in
+///     guard let api else { throw CancellationError() }
 ///     let answer: Session = try await api.post("token", parameters: ["refresh_token": old?.refreshToken])
 ///     return AccessToken(answer.token, expiresIn: answer.seconds, refreshToken: answer.refreshToken)
 /// }
 /// api.authenticator = authenticator
 /// ```
+///
+/// (The manager keeps the authenticator, and this its closure: so the closure must not keep the manager.)
 ///
 /// However many operations meet a 401, there is one refresh. They wait for it without a slot of their queue, and are sent
 /// again with the new token; one that was sent with an older token than the present one is sent again at once. A refresh

@@ -139,7 +139,7 @@ struct OperationCore {
             source.ownServer = request.url.flatMap { AuthenticatingServer($0) }
         }
         source.store = values.usesCredentialStore ? values.credentialStore : nil
-        values.configuration.addProxyCredential(to: &source, for: request.url)
+        values.configuration.addProxyCredentials(to: &source)
         return source
     }
 

@@ -32,6 +32,9 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     @exclusivity(unchecked) private var asksForWhole = false
     /// What to do after the connection was cancelled from here, and not because the operation was asked to stop.
     @exclusivity(unchecked) private var afterCancel: AfterCancel?
+    /// The request that the redirects of the current try have led to, and how many there were; nil without any, or where
+    /// they do not matter any more. Without the range of a resumption.
+    @exclusivity(unchecked) private(set) var redirection: (request: URLRequest, followed: Int)?
     /// The connection that waits for the sink.
     @exclusivity(unchecked) private var suspended: (any Connection)?
     /// How to end the try once the sink is no longer busy.
@@ -86,6 +89,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         resumption = nil
         setAside = nil
         afterCancel = nil
+        redirection = nil
         guard let head, !asksForWhole else { return request }
         let whole = request.urlRequest
         resumption = Resumption(after: head, of: whole, offset: offset, total: total)
@@ -112,7 +116,10 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         guard self.request != nil, request.bodyStream != nil else { return opens(request) }
         BlockingWorkers.shared.perform {
             do throws(URLError) {
-                opens(.foundation(try operation.replayedRequest()))
+                // Only the body is new: the rest may have a token that the operation's own request has not.
+                var again = request.urlRequest
+                again.httpBodyStream = try operation.replayedRequest().httpBodyStream
+                opens(.foundation(again))
             } catch {
                 then(.failure(error))
             }
@@ -150,6 +157,8 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
 
     func connection(_ connection: any Connection, didReceive response: ResponseHead) {
         guard let operation = operation(for: connection), afterCancel == nil else { return connection.cancel() }
+        let isQuestion = response.statusCode == 401 || response.statusCode == 407
+        if isQuestion { noteRedirection(connection) }
         // One that asks to be left alone closes the gate, too: it says for how long.
         if operation.reportsAnswer, response.statusCode != 429, response.statusCode != 503 { operation.hostDidAnswer() }
         defer {
@@ -171,12 +180,23 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
             resumption = nil
             asksForWhole = false
             operation.note(response)
-            if isInMemory || operation.belongsIntoOutput(response) {
+            // What comes with a question is kept, until it is clear that there is no answer, out of a stream that may not
+            // be able to start over.
+            if isInMemory || !isQuestion && operation.belongsIntoOutput(response) {
                 startOver(with: response, connection)
             } else {
                 setAside = MemoryBody()
             }
         }
+    }
+
+    private func noteRedirection(_ connection: any Connection) {
+        guard let redirected = (connection as? URLConnection)?.redirected else { return }
+        var request = redirected.request
+        if resumption != nil {
+            for name in ["Range", "If-Range"] { request.setValue(nil, forHTTPHeaderField: name) }
+        }
+        redirection = (request, redirected.followed)
     }
 
     /// Makes the head of the whole body the response again, even if an error response came in between.
@@ -257,7 +277,10 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
 
     func connectionDidFinish(_ connection: any Connection) { end(connection) { $0.succeed() } }
 
-    func connection(_ connection: any Connection, didFailWith error: URLError) { end(connection) { $0.fail(error) } }
+    func connection(_ connection: any Connection, didFailWith error: URLError) {
+        if self.connection == ObjectIdentifier(connection) { noteRedirection(connection) }
+        end(connection) { $0.fail(error) }
+    }
 
     func connectionDidCancel(_ connection: any Connection) {
         end(connection) { $0.takeOperation()?.transferDidStop() }

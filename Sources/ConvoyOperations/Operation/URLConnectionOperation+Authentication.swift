@@ -27,7 +27,8 @@ extension URLConnectionOperation {
     }
 
     /// The user name and password for the server of the request, sent only if it asks for them, or has asked an earlier
-    /// request for them. nil by default.
+    /// request for them. nil by default. A request with an `Authorization` of its own is sent with that until the server
+    /// asks.
     ///
     /// They go to no other server (scheme, host and port), also not after a redirect; but to the same host where the
     /// request is redirected from http to https, at the standard ports. A proxy's are in its configuration.

@@ -6,9 +6,14 @@ import FoundationNetworking
 /// Challenges of servers and proxies, and their answers.
 extension URLConnectionOperation {
     /// What authorizes the requests of a try; nil where nobody has asked for anything, which costs next to nothing.
-    func authorizer(for request: TransferRequest) -> AuthenticationRecord? {
-        if let record = core.withLock({ $0.authentication?.record }) { return record }
+    func authorizer(
+        for request: TransferRequest, over configuration: ConnectionConfiguration
+    ) -> AuthenticationRecord? {
+        let (record, coalesces) = core.withLock { ($0.authentication?.record, $0.common.values.coalesces) }
+        if let record { return record }
         guard !AuthorizationMemory.shared.isEmpty else { return nil }
+        // A transfer with an authorizer is shared with nobody.
+        if coalesces, !configuration.isAsked(about: request.url) { return nil }
         return authenticationRecord
     }
 
@@ -26,8 +31,15 @@ extension URLConnectionOperation {
     /// Whether a response makes the operation send its request again, with an answer to what is asked for; nil if it is
     /// the response.
     func retryForAuthentication(_ head: ResponseHead, _ number: Lifecycle.TryNumber) -> NextTry? {
+        guard let next = answer(to: head, number) else { return nil }
+        continueBehindRedirects()
+        return next
+    }
+
+    private func answer(to head: ResponseHead, _ number: Lifecycle.TryNumber) -> NextTry? {
         if let next = retryForToken(head, number) { return next }
-        let isProxy = head.statusCode == 407
+        // In a tunnel there is no proxy that could ask.
+        let isProxy = head.statusCode == 407 && !connectionConfiguration.tunnelsIfProxied(to: head.url)
         guard head.statusCode == 401 || isProxy else {
             noteAuthenticationSuccess(head)
             return nil
@@ -44,7 +56,26 @@ extension URLConnectionOperation {
         guard let error = error as? URLError, let fields = error.userInfo[URLError.proxyChallengesKey] as? [String],
             let url = error.userInfo[NSURLErrorFailingURLErrorKey] as? URL, let server = proxyServer(for: url)
         else { return nil }
-        return answer(authenticationRecord.evaluate(fields, of: server), nil, or: .failure(error), number)
+        let verdict = authenticationRecord.evaluate(fields, of: server)
+        guard let next = answer(verdict, nil, or: .failure(error), number) else { return nil }
+        continueBehindRedirects()
+        // Of a request that was redirected it may have been.
+        core.withLock { $0.authentication?.isBodyUnread = $0.transfer?.redirection == nil }
+        return next
+    }
+
+    /// Lets the next try begin where the redirects of this one have led.
+    private func continueBehindRedirects() {
+        core.withLock { core in
+            guard let (request, followed) = core.transfer?.redirection, let first = core.request.url else {
+                core.authentication?.continuation = nil
+                return
+            }
+            let work = core.authenticationWork
+            work.continuation = AuthenticationWork.Continuation(
+                request: request, place: RedirectContinuation(first: first, followed: followed),
+                redirects: core.redirects, bearsToken: work.bearsToken(request))
+        }
     }
 
     private func noteAuthenticationSuccess(_ head: ResponseHead) {
@@ -67,8 +98,8 @@ extension URLConnectionOperation {
         case .none: return nil
         case .sendAgain: return .atOnce
         case .ask(let questions):
-            if let handler = authenticationChallengeHandler {
-                return .whenAnswered { [self] in ask(questions[...], head, handler, or: otherwise, number) }
+            if authenticationChallengeHandler != nil {
+                return .whenAnswered { [self] in ask(questions[...], head, or: otherwise, number) }
             }
             return answerByDefault(questions[...]) ? .atOnce : nil
         }
@@ -76,7 +107,7 @@ extension URLConnectionOperation {
 
     /// Answers with a known credential, if no credential has been refused.
     private func answerByDefault(_ questions: ArraySlice<AuthenticationQuestion>) -> Bool {
-        guard questions.allSatisfy({ $0.previousFailureCount == 0 }),
+        guard questions.allSatisfy({ !$0.isRefused }),
             let question = questions.first(where: { $0.proposedCredential != nil }),
             let credential = question.proposedCredential
         else { return false }
@@ -86,25 +117,13 @@ extension URLConnectionOperation {
     /// Asks the handler about the first of what may be answered.
     private func ask(
         _ questions: ArraySlice<AuthenticationQuestion>, _ head: ResponseHead?,
-        _ handler: @escaping AuthenticationChallengeHandler, or otherwise: AuthenticationWork.Settlement,
-        _ number: Lifecycle.TryNumber
+        or otherwise: AuthenticationWork.Settlement, _ number: Lifecycle.TryNumber
     ) {
         guard let question = questions.first else { return settle(otherwise, number) }
-        let answer = AuthenticationAnswer { [self] disposition in
-            switch disposition {
-            case .useCredential(let credential):
-                accept(authenticationRecord.answer(question, with: credential, keeps: true), number)
-            case .useToken(let token): accept(authenticationRecord.answer(question, withToken: token), number)
-            case .performDefaultHandling:
-                if answerByDefault(questions) { handle(.retryDue(number)) } else { settle(otherwise, number) }
-            case .cancel:
-                let error = URLError(
-                    .userCancelledAuthentication, url: request.url, "The challenge was answered with a cancellation.")
-                settle(.failure(error), number)
-            case .rejectProtectionSpace:
-                authenticationRecord.reject(question)
-                ask(questions.dropFirst(), head, handler, or: otherwise, number)
-            }
+        // The user may keep the answer for ever: that must not keep the operation, or its handler. One that waits keeps
+        // itself.
+        let answer = AuthenticationAnswer { [weak self] disposition in
+            self?.take(disposition, questions, question, head, or: otherwise, number)
         }
         let challenge = AuthenticationChallenge(
             protectionSpace: question.space, proposedCredential: question.proposedCredential,
@@ -112,7 +131,29 @@ extension URLConnectionOperation {
         (completionQueue ?? OperationQueues.processing).async { [self] in
             // It may have been cancelled meanwhile; its handlers are released then.
             guard !isFinished else { return }
+            guard let handler = authenticationChallengeHandler else { return answer.give(.performDefaultHandling) }
             handler(self, challenge) { answer.give($0) }
+        }
+    }
+
+    private func take(
+        _ disposition: AuthenticationDisposition, _ questions: ArraySlice<AuthenticationQuestion>,
+        _ question: AuthenticationQuestion, _ head: ResponseHead?, or otherwise: AuthenticationWork.Settlement,
+        _ number: Lifecycle.TryNumber
+    ) {
+        switch disposition {
+        case .useCredential(let credential):
+            accept(authenticationRecord.answer(question, with: credential, keeps: true), number)
+        case .useToken(let token): accept(authenticationRecord.answer(question, withToken: token), number)
+        case .performDefaultHandling:
+            if answerByDefault(questions) { handle(.retryDue(number)) } else { settle(otherwise, number) }
+        case .cancel:
+            let error = URLError(
+                .userCancelledAuthentication, url: request.url, "The challenge was answered with a cancellation.")
+            settle(.failure(error), number)
+        case .rejectProtectionSpace:
+            authenticationRecord.reject(question)
+            ask(questions.dropFirst(), head, or: otherwise, number)
         }
     }
 
@@ -126,24 +167,22 @@ extension URLConnectionOperation {
     }
 
     /// Lets the next try end with an outcome in place of sending the request.
-    private func settle(_ outcome: AuthenticationWork.Settlement, _ number: Lifecycle.TryNumber) {
-        core.withLock { $0.authenticationWork.outcome = (number, outcome) }
+    private func settle(_ settlement: AuthenticationWork.Settlement, _ number: Lifecycle.TryNumber) {
+        core.withLock { $0.authenticationWork.settle(settlement, after: number) }
         handle(.retryDue(number))
     }
 
     /// Ends a try whose outcome was settled before it. True if it did.
     func endsBySettlement(_ number: Lifecycle.TryNumber) -> Bool {
-        typealias Settled = (AuthenticationWork.Settlement, OperationTransfer?, (any Transport)?)
-        let settled = core.withLock { core -> Settled? in
-            guard let (earlier, settlement) = core.authentication?.outcome.take(), earlier &+ 1 == number else { return nil }
-            return (settlement, core.transfer, core.carrier)
+        let (settlement, transfer, carrier) = core.withLock {
+            ($0.authentication?.takeSettlement(for: number), $0.transfer, $0.carrier)
         }
-        guard let (settlement, transfer, carrier) = settled else { return false }
         switch settlement {
         case .failure(let error): conclude(number, settledBy: error)
         case .heldResponse:
             guard let transfer, let carrier else { return false }
             carrier.perform { [self] in transfer.deliverHeldResponse(number, of: self) }
+        case nil: return false
         }
         return true
     }

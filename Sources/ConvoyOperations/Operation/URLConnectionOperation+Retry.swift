@@ -73,7 +73,8 @@ extension URLConnectionOperation {
         if error == nil, retryPolicy == nil { return nil }
         let request = self.request
         let failure = error as? URLError
-        let nothingWasSent = failure?.provesThatNothingWasSent(of: request) ?? false
+        // After a redirect the request was sent and answered, also where the redirect has led back to its URL.
+        let nothingWasSent = redirects.isEmpty && failure?.provesThatNothingWasSent(of: request) ?? false
         let canSendBodyAgain = request.httpBodyStream == nil || request.httpBodyStream is any ReplayableBodyStream
         if let failure, nothingWasSent, failure.isMarkedAsUnsent {
             if canSendBodyAgain, let count = countImmediateRetry() {
@@ -104,6 +105,8 @@ extension URLConnectionOperation {
             core.retryRecord.count += 1
             core.retryRecord.counted += 1
             core.retryRecord.due = due
+            // The redirects may lead elsewhere by then.
+            core.authentication?.continuation = nil
         }
         closeHostGate(after: facts, event, delay: delay, policy, now)
         return .later
@@ -205,6 +208,7 @@ extension URLConnectionOperation {
     func replayedRequest() throws(URLError) -> URLRequest {
         let request = self.request
         guard let stream = request.httpBodyStream else { return request }
+        if core.withLock({ $0.authentication?.takeIsBodyUnread() ?? false }) { return request }
         guard let replayable = stream as? any ReplayableBodyStream, let fresh = try? replayable.replay() else {
             throw URLError(
                 .requestBodyStreamExhausted, url: request.url,

@@ -36,11 +36,17 @@ extension URLConnectionOperation {
     /// What a response to a token means for the try: nil if it is the response.
     func retryForToken(_ head: ResponseHead, _ number: Lifecycle.TryNumber) -> NextTry? {
         guard head.statusCode == 401 else { return nil }
-        let (authenticator, work, grant, url) = core.withLock {
-            ($0.authenticator, $0.authentication, $0.authentication?.token, $0.request.url)
+        let (authenticator, work, redirected) = core.withLock {
+            ($0.authenticator, $0.authentication, $0.transfer?.redirection?.request)
         }
-        guard let authenticator, let work, let grant, let url, Origin(head.url) == Origin(url),
-            core.withLock({ _ in work.tokenRetries < Self.mostTokenRetries })
+        guard let authenticator, let work,
+            let grant = core.withLock({ core -> Authenticator.Grant? in
+                // A redirect to another origin has taken it away, and the way back does not return it. Of a transfer that
+                // is shared with others only the place is known.
+                let isAtHome = core.redirects.isEmpty || core.request.url.map { Origin($0) } == Origin(head.url)
+                let wasSent = redirected.map(work.bearsToken) ?? isAtHome
+                return wasSent && work.tokenRetries < Self.mostTokenRetries ? work.token : nil
+            })
         else { return nil }
         let hasAsked = core.withLock { _ in work.hasAskedForRefresh }
         let rendezvous = Rendezvous()
@@ -58,7 +64,7 @@ extension URLConnectionOperation {
             }
             return .whenAnswered { [self] in meet(rendezvous, number) }
         case .fail(let error):
-            core.withLock { _ in work.outcome = (number, .failure(error)) }
+            core.withLock { _ in work.settle(.failure(error), after: number) }
             return .atOnce
         case nil: return nil
         }
@@ -69,7 +75,7 @@ extension URLConnectionOperation {
         { [weak self] result in
             guard let self else { return }
             if case .failure(let error) = result {
-                self.core.withLock { $0.authenticationWork.outcome = (number, .failure(error)) }
+                self.core.withLock { $0.authenticationWork.settle(.failure(error), after: number) }
             }
             self.meet(rendezvous, number)
         }

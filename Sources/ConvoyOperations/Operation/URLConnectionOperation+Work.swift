@@ -63,7 +63,7 @@ extension URLConnectionOperation {
             return (
                 !core.hasBegun, core.presetFailure, core.common.values.dependencyFailurePolicy,
                 core.rareHandlers?.prepare.take(), core.common.values.postsNotifications,
-                core.authentication?.outcome != nil
+                core.authentication?.settlement != nil
             )
         }
         if isFirst {
@@ -124,15 +124,18 @@ extension URLConnectionOperation {
             }
             // Before anything is opened, so that a stopped try leaves the output unchanged.
             if core.workSlot.endIfStopped(number) { return nil }
-            if !core.redirects.isEmpty { core.redirects = [] }
+            let continuation = core.authentication?.continuation
+            if !core.redirects.isEmpty { core.redirects = continuation?.redirects ?? [] }
             let carrier = core.openCarrier()
             var configuration = core.common.values.configuration
             configuration.addsUserAgent = core.common.values.addsUserAgent
             configuration.answersChallenges = true
+            configuration.continuation = continuation?.place
+            let token = hasToken && continuation?.bearsToken ?? true ? core.authentication?.token?.token : nil
             return TryWork(
-                transfer: core.openTransfer(over: carrier), carrier: carrier, request: core.requestWithTimeout,
-                configuration: configuration, memoryLimit: core.memoryLimit(whenParsed: parses),
-                token: core.authentication?.token?.token)
+                transfer: core.openTransfer(over: carrier), carrier: carrier,
+                request: continuation.map { .foundation($0.request) } ?? core.requestWithTimeout,
+                configuration: configuration, memoryLimit: core.memoryLimit(whenParsed: parses), token: token)
         }
         if lacksToken {
             if obtainToken(for: number) { connect(number, withToken: true) }
@@ -162,9 +165,9 @@ extension URLConnectionOperation {
     private func authorized(_ prepared: TryWork) throws(AuthenticatorError) -> TryWork {
         var work = prepared
         if let token = work.token { work.request = try authorized(work.request, with: token) }
-        guard let record = authorizer(for: work.request) else { return work }
+        guard let record = authorizer(for: work.request, over: work.configuration) else { return work }
         work.configuration.authorizer = AuthorizerReference(record)
-        if record.mayBlock(work.request, over: work.configuration), work.carrier is NetworkThread {
+        if record.mayBlock(work.request, over: work.configuration), work.carrier.isOfLibrary {
             work.carrier = NetworkThread.blocking
             work.transfer.use(work.carrier)
             core.withLock { $0.carrier = NetworkThread.blocking }

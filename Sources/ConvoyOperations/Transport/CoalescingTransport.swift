@@ -25,6 +25,8 @@ final class CoalescingTransport: Transport {
 
     init(base: any Transport) { self.base = base }
 
+    var isOfLibrary: Bool { base.isOfLibrary }
+
     /// How many transfers are in flight.
     var flightCount: Int { flights.withLock { $0.count } }
 

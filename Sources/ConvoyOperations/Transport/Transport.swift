@@ -24,10 +24,15 @@ package protocol Transport: Sendable {
 
     /// The same transport, but identical requests share one transfer.
     var coalescing: any Transport { get }
+
+    /// Whether another of the library's network threads may do its work.
+    var isOfLibrary: Bool { get }
 }
 
 extension Transport {
     package var coalescing: any Transport { self }
+
+    package var isOfLibrary: Bool { false }
 
     package func connection(
         for request: TransferRequest, configuration: ConnectionConfiguration, delegate: any URLConnectionDelegate
@@ -39,6 +44,8 @@ extension Transport {
 }
 
 extension NetworkThread: Transport {
+    package var isOfLibrary: Bool { true }
+
     package var coalescing: any Transport {
         companion.withLock { companion in
             if let transport = companion.object as? CoalescingTransport { return transport }

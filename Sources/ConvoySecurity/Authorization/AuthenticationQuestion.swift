@@ -8,6 +8,8 @@ package struct AuthenticationQuestion: Sendable {
     package let proposedCredential: URLCredential?
     /// How often credentials for the space were refused, within one operation.
     package let previousFailureCount: Int
+    /// Whether a known credential may not be sent, as one was refused there, by this method or another.
+    package let isRefused: Bool
     let server: AuthenticatingServer
     let challenge: HTTPChallenge
 }

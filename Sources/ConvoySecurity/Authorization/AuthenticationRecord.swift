@@ -21,10 +21,10 @@ package final class AuthenticationRecord: RequestAuthorizer {
         var answers: [AuthenticatingServer: Answer] = [:]
         /// What was sent with the last request, and for which target.
         var sent: [AuthenticatingServer: (answer: Answer, uri: String)] = [:]
-        var failures: [ProtectionSpace: Int] = [:]
+        var refusals = RefusalCounts()
         var rejected: Set<ProtectionSpace> = []
-        /// How often in a row the nonce was too old.
-        var staleInARow = 0
+        /// How often in a row a server's nonce was too old.
+        var staleInARow: [AuthenticatingServer: Int] = [:]
         /// Credentials to keep if the server accepts them, as a handler has supplied them.
         var toKeep: [AuthenticatingServer: (ProtectionSpace, URLCredential)] = [:]
     }
@@ -43,12 +43,13 @@ package final class AuthenticationRecord: RequestAuthorizer {
     // MARK: Sending
 
     package func authorization(for target: AuthorizationTarget) -> RequestAuthorization? {
-        let answer = state.withLock { $0.answers[target.server] } ?? remembered(for: target)
-        guard let answer, let authorization = Self.authorization(answer, target) else {
-            state.withLock { $0.sent[target.server] = nil }
-            return nil
-        }
-        state.withLock { $0.sent[target.server] = (answer, target.uri) }
+        let chosen = state.withLock { $0.answers[target.server] }
+        let answer = chosen ?? (target.hasOwn ? nil : remembered(for: target))
+        let authorization = answer.flatMap { Self.authorization($0, target) }
+        // One that was chosen and cannot be made for this request counts as sent: else it would be asked for, and chosen,
+        // again and again.
+        let sent = authorization == nil ? chosen : answer
+        state.withLock { $0.sent[target.server] = sent.map { ($0, target.uri) } }
         return authorization
     }
 
@@ -61,7 +62,7 @@ package final class AuthenticationRecord: RequestAuthorizer {
     /// An answer to what the server has asked others for.
     private func remembered(for target: AuthorizationTarget) -> Answer? {
         guard let entry = memory.entry(for: target.uri, of: target.server),
-            state.withLock({ !$0.rejected.contains(entry.space) && $0.failures[entry.space] == nil }),
+            state.withLock({ !$0.rejected.contains(entry.space) && $0.refusals.count(in: entry.space) == 0 }),
             let credential = source.credential(for: entry.space, of: target.server),
             Self.isUsable(credential, for: entry.space.method)
         else { return nil }
@@ -70,14 +71,17 @@ package final class AuthenticationRecord: RequestAuthorizer {
 
     private static func authorization(_ answer: Answer, _ target: AuthorizationTarget) -> RequestAuthorization? {
         let user = answer.credential?.user ?? ""
-        let password = answer.credential?.password ?? ""
+        let password = answer.token ?? answer.credential?.password ?? ""
+        func field(_ value: String?) -> RequestAuthorization? {
+            value.map { .field($0, user: user, password: password) }
+        }
         switch answer.space.method {
-        case .basic: return BasicAuthorization.value(user: user, password: password).map(RequestAuthorization.field)
-        case .bearer: return answer.token.flatMap(BearerAuthorization.value(token:)).map(RequestAuthorization.field)
+        case .basic: return field(BasicAuthorization.value(user: user, password: password))
+        case .bearer: return field(answer.token.flatMap(BearerAuthorization.value(token:)))
         case .digest:
-            return answer.nonce?.authorization(
-                user: user, password: password, method: target.method, uri: target.uri, body: target.body
-            ).map(RequestAuthorization.field)
+            return field(
+                answer.nonce?.authorization(
+                    user: user, password: password, method: target.method, uri: target.uri, body: target.body))
         case .ntlm: return .connection(.ntlm, user: user, password: password)
         case .negotiate: return target.mayBlock ? .connection(.negotiate, user: user, password: password) : nil
         }
@@ -92,39 +96,45 @@ package final class AuthenticationRecord: RequestAuthorizer {
     ///   - server: who has sent them.
     package func evaluate(_ fields: [String], of server: AuthenticatingServer) -> AuthenticationVerdict {
         let offers = Self.offers(HTTPChallenge.parse(fields))
-        return state.withLock { state in
+        let open = state.withLock { state -> [(ProtectionSpace, HTTPChallenge, RefusalCounts)]? in
             let sent = state.sent.removeValue(forKey: server)?.answer
             state.toKeep[server] = nil
             if let sent {
-                if isStale(sent, offers, &state, server) { return .sendAgain }
+                if isStale(sent, offers, &state, server) { return nil }
                 state.answers[server] = nil
                 memory.forget(sent.space, of: server)
                 // A nonce of earlier may be one that the server has forgotten: that says nothing of the credential.
-                if !(sent.isRemembered && sent.space.method == .digest) { state.failures[sent.space, default: 0] += 1 }
+                if !(sent.isRemembered && sent.space.method == .digest) {
+                    state.refusals.note(sent.space, offering: offers.map(\.realm))
+                }
             }
-            let questions = offers.compactMap { offer -> AuthenticationQuestion? in
+            return offers.compactMap { offer in
                 guard let method = offer.method else { return nil }
                 let space = server.space(realm: offer.realm, method: method)
-                guard !state.rejected.contains(space) else { return nil }
-                let credential = source.credential(for: space, of: server)
-                return AuthenticationQuestion(
-                    space: space,
-                    proposedCredential: credential.flatMap { Self.isUsable($0, for: method) ? $0 : nil },
-                    previousFailureCount: state.failures[space] ?? 0, server: server, challenge: offer)
+                return state.rejected.contains(space) ? nil : (space, offer, state.refusals)
             }
-            return questions.isEmpty ? .none : .ask(questions)
         }
+        guard let open else { return .sendAgain }
+        let questions = open.map { space, offer, refusals in
+            let credential = source.credential(for: space, of: server)
+            return AuthenticationQuestion(
+                space: space,
+                proposedCredential: credential.flatMap { Self.isUsable($0, for: space.method) ? $0 : nil },
+                previousFailureCount: refusals.count(in: space), isRefused: refusals.isRefused(space), server: server,
+                challenge: offer)
+        }
+        return questions.isEmpty ? .none : .ask(questions)
     }
 
     /// Whether only the nonce of what was sent was too old (RFC 7616, section 3.3). Then the new one is used.
     private func isStale(
         _ sent: Answer, _ offers: [HTTPChallenge], _ state: inout State, _ server: AuthenticatingServer
     ) -> Bool {
-        guard sent.space.method == .digest, state.staleInARow < Self.mostStale,
+        guard sent.space.method == .digest, state.staleInARow[server, default: 0] < Self.mostStale,
             let offer = offers.first(where: { $0.method == .digest && $0.realm == sent.space.realm }),
             let challenge = DigestChallenge(offer), challenge.isStale, challenge.nonce != sent.nonce?.challenge.nonce
         else { return false }
-        state.staleInARow += 1
+        state.staleInARow[server, default: 0] += 1
         state.answers[server] = Answer(
             space: sent.space, credential: sent.credential, nonce: DigestNonce(challenge))
         return true
@@ -196,7 +206,7 @@ package final class AuthenticationRecord: RequestAuthorizer {
         let isKept = keeps && credential.persistence != .none
         state.withLock { state in
             state.answers[question.server] = answer
-            state.staleInARow = 0
+            state.staleInARow[question.server] = nil
             state.toKeep[question.server] = isKept ? (question.space, credential) : nil
         }
         return true
@@ -244,8 +254,8 @@ package final class AuthenticationRecord: RequestAuthorizer {
             for key in passed.keys {
                 state.sent[key] = nil
                 state.toKeep[key] = nil
+                state.staleInARow[key] = nil
             }
-            if !passed.isEmpty { state.staleInARow = 0 }
             return (passed, kept)
         }
         for (space, credential) in kept.values { source.store?.set(credential, for: space) }

@@ -35,6 +35,9 @@ package final class AuthorizationMemory: Sendable {
     /// Whether nothing was ever asked for. Costs one atomic read.
     package var isEmpty: Bool { count.load(ordering: .relaxed) == 0 }
 
+    /// Whether a server has asked for anything.
+    package func knows(_ server: AuthenticatingServer) -> Bool { !isEmpty && table.withLock { $0.entries[server] != nil } }
+
     /// The space of a request target: that with the longest prefix of it.
     func entry(for uri: String, of server: AuthenticatingServer) -> Entry? {
         guard !isEmpty else { return nil }
@@ -95,7 +98,9 @@ package final class AuthorizationMemory: Sendable {
         let paths = domain.compactMap { reference -> String? in
             if reference.hasPrefix("/"), !reference.hasPrefix("//") { return reference }
             guard let url = URL(string: reference), AuthenticatingServer(url) == server else { return nil }
-            return url.path.isEmpty ? "/" : url.path
+            // As it is sent: a slash that is encoded divides nothing.
+            let path = URLComponents(url: url, resolvingAgainstBaseURL: false)?.percentEncodedPath ?? url.path
+            return path.isEmpty ? "/" : path
         }
         return paths.isEmpty ? ["/"] : paths
     }

@@ -2,8 +2,8 @@ import Foundation
 
 /// How a request says who the client is.
 package enum RequestAuthorization: Sendable {
-    /// The value of `Authorization`, or of `Proxy-Authorization`.
-    case field(String)
+    /// The value of `Authorization`, or of `Proxy-Authorization`, and for whom it speaks.
+    case field(String, user: String, password: String)
     /// libcurl negotiates, over several messages on one connection.
     case connection(AuthenticationMethod, user: String, password: String)
 }
@@ -18,10 +18,12 @@ package struct AuthorizationTarget: Sendable {
     package let body: Data?
     /// Whether it runs on a thread that a look-up of tickets may block.
     package let mayBlock: Bool
+    /// Whether the request says of itself who the client is. Then it is sent so, until the server asks for something else.
+    package let hasOwn: Bool
 
-    package init(server: AuthenticatingServer, method: String, uri: String, body: Data?, mayBlock: Bool) {
+    package init(server: AuthenticatingServer, method: String, uri: String, body: Data?, mayBlock: Bool, hasOwn: Bool) {
         (self.server, self.method, self.uri) = (server, method, uri)
-        (self.body, self.mayBlock) = (body, mayBlock)
+        (self.body, self.mayBlock, self.hasOwn) = (body, mayBlock, hasOwn)
     }
 }
 

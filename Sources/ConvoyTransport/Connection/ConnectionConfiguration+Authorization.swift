@@ -16,11 +16,31 @@ extension ConnectionConfiguration {
     /// The same, as one that may ask for credentials.
     package func proxyServer(for url: URL) -> AuthenticatingServer? { httpProxy(for: url)?.authenticatingServer }
 
-    /// Adds the credential of the proxy through which a request for a URL goes.
-    package func addProxyCredential(to source: inout CredentialSource, for url: URL?) {
-        guard let url, let proxy = httpProxy(for: url), let credential = proxy.credential else { return }
-        source.proxy = proxy.authenticatingServer
-        source.ofProxy = URLCredential(user: credential.user, password: credential.password, persistence: .none)
+    /// Whether a proxy would be asked for a tunnel to the server of a URL, so that no response comes from the proxy.
+    package func tunnelsIfProxied(to url: URL) -> Bool {
+        if url.scheme?.lowercased() == "https" { return true }
+        guard !addressOverrides.isEmpty, let target = RequestTarget(url.absoluteString) else { return false }
+        return (try? AddressOverrides.connectTo(target, in: addressOverrides)) != nil
+    }
+
+    /// Whether the server of a URL, or the proxy that a request for it goes through, has asked for anything.
+    package func isAsked(about url: URL?) -> Bool {
+        guard let url else { return false }
+        let memory = AuthorizationMemory.shared
+        return AuthenticatingServer(url).map(memory.knows) == true || proxyServer(for: url).map(memory.knows) == true
+    }
+
+    /// Adds the credentials of the proxies: the environment may name another one for https, where a redirect may lead.
+    package func addProxyCredentials(to source: inout CredentialSource) {
+        guard unixSocket == nil else { return }
+        for isSecure in [false, true] {
+            // Whichever host: an exception only means that nobody asks.
+            guard let proxy = try? proxy.proxy(isSecure: isSecure, host: { nil }), let credential = proxy.credential,
+                let server = proxy.authenticatingServer
+            else { continue }
+            source.ofProxies[server] = URLCredential(
+                user: credential.user, password: credential.password, persistence: .none)
+        }
     }
 }
 

@@ -83,6 +83,9 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     /// Whether somebody answers a proxy that asks, so that nothing need be sent to it before that.
     package var answersChallenges = false
 
+    /// The redirects that led to the request in an earlier transfer; nil for none.
+    package var continuation: RedirectContinuation?
+
     /// Whether a request that has no `User-Agent` gets the standard one.
     package var addsUserAgent = false
 

@@ -12,13 +12,18 @@ extension URLConnection {
         /// The value of `Proxy-Authorization`.
         var proxyField: String?
         var negotiation: Negotiation?
+        /// For whom a proxy is asked for a tunnel, where the proxy's own configuration does not say it.
+        var tunnelCredential: ProxyCredential?
     }
 
     /// Asks the authorizer, once for the server of a request, and once for the proxy that it travels through. So neither
     /// sees what is meant for the other, nor another origin what was meant for the first.
-    func authorize(_ request: TransferRequest, _ address: String, over proxy: Proxy?) -> Authorizations {
+    func authorize(_ request: TransferRequest, _ address: String, over route: Route?) -> Authorizations {
+        let proxy = route?.proxy
         var result = Authorizations()
         negotiates = false
+        // Whichever methods libcurl has, is asked for when a server's challenges are judged.
+        _ = Negotiation.announcement
         if let proxy, !configuration.answersChallenges, !request.hasProxyAuthorization {
             // Nobody would answer a proxy that asks.
             result.proxyField = proxy.authorization
@@ -29,21 +34,25 @@ extension URLConnection {
         let body = request.bodyStream == nil ? request.body ?? Data() : nil
         var negotiation = Negotiation()
         let forServer = AuthorizationTarget(
-            server: server, method: request.method, uri: target.uri, body: body, mayBlock: thread.mayBlock)
+            server: server, method: request.method, uri: target.uri, body: body, mayBlock: thread.mayBlock,
+            hasOwn: request.hasAuthorization)
         switch authorizer.authorization(for: forServer) {
-        case .field(let value): result.field = value
+        case .field(let value, _, _): result.field = value
         case .connection(let method, let user, let password):
             negotiation.server = .init(method: method, user: user, password: password)
         case nil: break
         }
-        if let proxy = proxy?.authenticatingServer {
-            let isTunnel = server.scheme == "https"
+        if let proxy, let asking = proxy.authenticatingServer {
+            let tunnel = route?.tunnelTarget(for: target, isSecure: server.scheme == "https")
             let forProxy = AuthorizationTarget(
-                server: proxy, method: isTunnel ? "CONNECT" : request.method,
-                uri: isTunnel ? target.authority : address, body: isTunnel ? Data() : body,
-                mayBlock: thread.mayBlock)
+                server: asking, method: tunnel == nil ? request.method : "CONNECT",
+                uri: tunnel ?? RequestTarget.absolute(address), body: tunnel == nil ? body : Data(),
+                mayBlock: thread.mayBlock, hasOwn: request.hasProxyAuthorization)
             switch authorizer.authorization(for: forProxy) {
-            case .field(let value): result.proxyField = value
+            case .field(let value, let user, let password):
+                result.proxyField = value
+                let credential = ProxyCredential(user: user, password: password)
+                if tunnel != nil, credential != proxy.credential { result.tunnelCredential = credential }
             case .connection(let method, let user, let password):
                 negotiation.proxy = .init(method: method, user: user, password: password)
             case nil: break

@@ -81,6 +81,12 @@ extension URLConnection {
         return redirectChain.leadsBack(to: request) ? .loop : nil
     }
 
+    /// Where redirects have led: the request that was sent last, and how many there were; nil without any. To be called
+    /// only from the delegate's methods.
+    package var redirected: (request: URLRequest, followed: Int)? {
+        followedRedirects > 0 ? (currentRequest.urlRequest, followedRedirects) : nil
+    }
+
     func follow(_ request: URLRequest) {
         followedRedirects += 1
         load(.foundation(request))

@@ -7,7 +7,8 @@ extension URLConnection {
     /// The settings of TLS for a request. After a redirect to another origin the client does not say who it is: that is
     /// for the server that was asked.
     func tlsContext(for request: TransferRequest) -> TLSContext {
-        guard followedRedirects > 0, configuration.clientIdentity != nil, let first = firstRequest.url,
+        guard followedRedirects > 0, configuration.clientIdentity != nil,
+            let first = configuration.continuation?.first ?? firstRequest.url,
             let url = request.url, Origin(first) != Origin(url)
         else { return configuration.tls.context }
         return configuration.tls.withoutIdentity.context

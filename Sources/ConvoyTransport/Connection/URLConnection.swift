@@ -43,7 +43,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     @exclusivity(unchecked) var delegate: (any URLConnectionDelegate)?
     /// The current request: the original one, or that of a redirect.
     @exclusivity(unchecked) var currentRequest: TransferRequest
-    var followedRedirects = 0
+    var followedRedirects: Int
     /// The requests that were redirected.
     @exclusivity(unchecked) var redirectChain = RedirectChain()
     @exclusivity(unchecked) var handle: EasyHandle?
@@ -102,6 +102,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     ) {
         firstRequest = request
         currentRequest = request
+        followedRedirects = configuration.continuation?.followed ?? 0
         self.configuration = configuration
         self.delegate = delegate
         self.thread = thread
@@ -167,10 +168,13 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         let tls = followedRedirects == 0 ? configuration.tls.context : tlsContext(for: request)
         let speaksTLS = isSecure || proxy?.kind == .https
         guard try mayBegin(request, address, tls, isSecure: isSecure, speaksTLS: speaksTLS) else { return }
-        let authorization = authorize(request, address, over: proxy)
+        let authorization = authorize(request, address, over: route)
         let header = try multi.header(
             of: request, addingUserAgent: configuration.addsUserAgent, authorization: authorization.field,
             proxyAuthorization: authorization.proxyField)
+        let ownRoute = try authorization.tunnelCredential.map { credential throws(URLError) in
+            try configuration.routing.route(like: route, for: credential)
+        }
         guard let handle = self.handle ?? multi.takeHandle(), handle.renew() else {
             throw URLError(.cannotLoadFromNetwork, url: request.url, "There is no memory for a transfer.")
         }
@@ -196,7 +200,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         if let body { options.body = .upload(length: body.length) }
         options.usesHTTP2 = configuration.usesHTTP2
         options.isSecure = isSecure
-        if let route {
+        if let route = ownRoute ?? route {
             options.route = route
             // libcurl asks for a tunnel also where the proxy must not see the URL's host for the one to connect to.
             options.mayTunnel = proxy?.kind.isHTTP == true && (isSecure || route.connectTo != nil)

@@ -110,6 +110,13 @@ public struct Proxy: Sendable, Hashable {
         self.credential = credential
     }
 
+    private init(_ proxy: Proxy, _ credential: ProxyCredential) {
+        (kind, host, port, self.credential) = (proxy.kind, proxy.host, proxy.port, credential)
+    }
+
+    /// The same proxy for another user, if it speaks HTTP: then the credential is only sent in a header.
+    func presenting(_ credential: ProxyCredential) -> Proxy { kind.isHTTP ? Proxy(self, credential) : self }
+
     /// A host in the form that it has in a URL.
     static func authority(of host: String) -> String {
         host.contains(":") ? "[\(host.replacingOccurrences(of: "%", with: "%25"))]" : host

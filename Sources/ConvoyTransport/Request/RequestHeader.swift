@@ -31,6 +31,8 @@ package final class RequestHeader: @unchecked Sendable {
     /// The length that the user announced for a streamed body.
     private(set) var announcedLength: Int64?
     private(set) var asksForRange = false
+    /// Whether there is an `Authorization`.
+    private(set) var setsAuthorization = false
     /// Whether the user set `Accept-Encoding`, and so wants the body undecoded.
     private(set) var setsAcceptEncoding = false
     /// Whether the user set `Expect`, so that the server can refuse the body before it is sent.
@@ -83,6 +85,7 @@ package final class RequestHeader: @unchecked Sendable {
                 if source.proxyAuthorization == nil { try Self.append(Self.line(name, value), to: &proxyLines) }
                 continue
             case .authorization:
+                setsAuthorization = true
                 if source.authorization != nil { continue }
             case .range: asksForRange = true
             case .acceptEncoding: setsAcceptEncoding = true
@@ -93,7 +96,10 @@ package final class RequestHeader: @unchecked Sendable {
             }
             try Self.append(Self.line(name, value), to: &lines)
         }
-        if let value = source.authorization { try Self.append("Authorization: \(value)", to: &lines) }
+        if let value = source.authorization {
+            setsAuthorization = true
+            try Self.append("Authorization: \(value)", to: &lines)
+        }
         if let value = source.proxyAuthorization {
             try Self.append("Proxy-Authorization: \(value)", to: &proxyLines)
         }

@@ -12,18 +12,29 @@ package struct RequestTarget {
     package init?(_ address: String) {
         guard let parts = curl_url() else { return nil }
         defer { curl_url_cleanup(parts) }
-        func part(_ part: CURLUPart) -> String? {
-            var text: UnsafeMutablePointer<CChar>?
-            guard curl_url_get(parts, part, &text, UInt32(CURLU_DEFAULT_PORT)) == CURLUE_OK, let text else { return nil }
-            defer { curl_free(text) }
-            return String(cString: text)
-        }
-        guard curl_url_set(parts, CURLUPART_URL, address, 0) == CURLUE_OK, let host = part(CURLUPART_HOST),
-            let port = part(CURLUPART_PORT).flatMap({ Int($0) })
+        guard curl_url_set(parts, CURLUPART_URL, address, 0) == CURLUE_OK, let host = Self.part(CURLUPART_HOST, of: parts),
+            let port = Self.part(CURLUPART_PORT, of: parts, CURLU_DEFAULT_PORT).flatMap({ Int($0) })
         else { return nil }
         self.host = host
         self.port = port
-        uri = (part(CURLUPART_PATH) ?? "/") + (part(CURLUPART_QUERY).map { "?\($0)" } ?? "")
+        uri = (Self.part(CURLUPART_PATH, of: parts) ?? "/") + (Self.part(CURLUPART_QUERY, of: parts).map { "?\($0)" } ?? "")
+    }
+
+    private static func part(_ part: CURLUPart, of parts: OpaquePointer, _ flags: Int32 = 0) -> String? {
+        var text: UnsafeMutablePointer<CChar>?
+        guard curl_url_get(parts, part, &text, UInt32(flags)) == CURLUE_OK, let text else { return nil }
+        defer { curl_free(text) }
+        return String(cString: text)
+    }
+
+    /// The whole URL, as a proxy is asked for it (RFC 9112, section 3.2.2).
+    static func absolute(_ address: String) -> String {
+        guard let parts = curl_url() else { return address }
+        defer { curl_url_cleanup(parts) }
+        guard curl_url_set(parts, CURLUPART_URL, address, 0) == CURLUE_OK,
+            curl_url_set(parts, CURLUPART_FRAGMENT, nil, 0) == CURLUE_OK
+        else { return address }
+        return part(CURLUPART_URL, of: parts, CURLU_NO_DEFAULT_PORT) ?? address
     }
 
     /// The target of a CONNECT (RFC 9112, section 3.2.3).

@@ -66,6 +66,14 @@ package enum TransferRequest: Sendable {
         }
     }
 
+    /// Whether it says of itself who the client is.
+    var hasAuthorization: Bool {
+        switch self {
+        case .foundation(let request): request.value(forHTTPHeaderField: "Authorization") != nil
+        case .prepared(let request): request.header.setsAuthorization
+        }
+    }
+
     /// Whether the user has set what the proxy is sent.
     var hasProxyAuthorization: Bool {
         switch self {

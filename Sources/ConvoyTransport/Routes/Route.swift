@@ -51,6 +51,13 @@ final class Route: @unchecked Sendable {
         return Int(time.rounded(.up))
     }
 
+    /// What an HTTP proxy is asked to connect to; nil where it is asked for the URL itself.
+    func tunnelTarget(for target: RequestTarget, isSecure: Bool) -> String? {
+        guard proxy?.kind.isHTTP == true, isSecure || connectTo != nil else { return nil }
+        guard let place = connectTo?.dropFirst(2) else { return target.authority }
+        return place.hasSuffix(":") ? "\(place)\(target.port)" : String(place)
+    }
+
     /// Whether libcurl would read a scope of its own in the address that is connected to, so that a key's number cannot
     /// be in its place. (Zones follow a percent sign: RFC 6874.)
     func isScoped(_ address: String) -> Bool {

@@ -93,6 +93,11 @@ package struct RoutingConfiguration: Sendable, Hashable {
         return try storage.route(through: proxy, connectTo: connectTo)
     }
 
+    /// The same route for a user whom the settings do not name to the proxy.
+    func route(like route: Route?, for user: ProxyCredential) throws(URLError) -> Route {
+        try storage.route(through: route?.proxy?.presenting(user), connectTo: route?.connectTo)
+    }
+
     package static func == (left: RoutingConfiguration, right: RoutingConfiguration) -> Bool {
         left.storage === right.storage || left.settings == right.settings
     }

@@ -1,0 +1,202 @@
+import ConvoyOperations
+import ConvoySecurity
+import ConvoySerialization
+import ConvoySupport
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Synchronization
+import Testing
+
+/// Operations that wait for an answer or for a token, and what may come meanwhile.
+@Suite struct PendingChallengeTests {
+    typealias Answer = @Sendable (AuthenticationDisposition) -> Void
+
+    /// Keeps the answers that a handler was given.
+    private final class Answers: Sendable {
+        private let all = Mutex<[Answer]>([])
+        var count: Int { all.withLock { $0.count } }
+        subscript(_ index: Int) -> Answer { all.withLock { $0[index] } }
+        var handler: URLConnectionOperation.AuthenticationChallengeHandler {
+            { [self] _, _, answer in all.withLock { $0.append(answer) } }
+        }
+    }
+
+    @Test func `an operation that has ended is released, though the answer is kept`() async throws {
+        let asking = try AskingServer()
+        asking.protect("/")
+        let answers = Answers()
+        weak var released: HTTPRequestOperation?
+        do {
+            let operation = AskingServer.operation(asking.url("/"), credential: nil)
+            operation.authenticationChallengeHandler = answers.handler
+            released = operation
+            operation.start()
+            #expect(eventually { answers.count == 1 })
+            operation.cancel()
+            await #expect(throws: URLError.self) { try await operation.finished() }
+        }
+        #expect(eventually { released == nil })
+        answers[0](.useCredential(AskingServer.ada))
+        #expect(asking.server.requests.count == 1)
+    }
+
+    @Test func `an answer to an earlier question does not undo the latest one`() async throws {
+        let asking = try AskingServer()
+        asking.protect("/")
+        let answers = Answers()
+        let operation = AskingServer.operation(asking.url("/"), credential: nil)
+        operation.authenticationChallengeHandler = answers.handler
+        operation.start()
+        #expect(eventually { answers.count == 1 })
+        operation.pause()
+        operation.resume()
+        #expect(eventually { answers.count == 2 })
+        operation.pause()
+        answers[1](.cancel)
+        answers[0](.performDefaultHandling)
+        operation.resume()
+        await #expect(throws: (any Error).self) { try await operation.finished() }
+        #expect((operation.error as? URLError)?.code == .userCancelledAuthentication && answers.count == 2)
+    }
+
+    @Test func `answers from many threads at once count once`() async throws {
+        let asking = try AskingServer()
+        asking.protect("/")
+        for _ in 0..<20 {
+            let operation = AskingServer.operation(asking.url("/"), credential: nil)
+            let finishes = Mutex(0)
+            operation.completionBlock = { finishes.withLock { $0 += 1 } }
+            operation.authenticationChallengeHandler = { _, _, answer in
+                DispatchQueue.concurrentPerform(iterations: 8) { index in
+                    answer(index % 2 == 0 ? .useCredential(AskingServer.ada) : .performDefaultHandling)
+                }
+            }
+            operation.start()
+            try? await operation.finished()
+            #expect(operation.statusCode == 200 || operation.statusCode == 401)
+            #expect(eventually { finishes.withLock { $0 } == 1 })
+        }
+        #expect(asking.server.requests.count <= 40)
+    }
+
+    @Test func `a handler that is taken away leaves the rest to the default`() async throws {
+        let asking = try AskingServer()
+        asking.route("/") { _, _ in .asking("Digest realm=\"a\", nonce=\"n\"", "Basic realm=\"b\"") }
+        let operation = AskingServer.operation(asking.url("/"), credential: nil)
+        let asked = Mutex(0)
+        operation.authenticationChallengeHandler = { operation, _, answer in
+            asked.withLock { $0 += 1 }
+            operation.authenticationChallengeHandler = nil
+            answer(.rejectProtectionSpace)
+        }
+        await #expect(throws: (any Error).self) { try await operation.finished() }
+        #expect(operation.statusCode == 401 && asked.withLock { $0 } == 1)
+    }
+
+    enum Interruption: CaseIterable { case pauseAndResume, cancel, pauseResumeElsewhere }
+    enum Home: CaseIterable { case none, ours, foundations }
+
+    @Test(arguments: Interruption.allCases, Home.allCases)
+    func `an interruption between any two steps loses nothing, for passwords and for tokens`(
+        interruption: Interruption, home: Home
+    ) async throws {
+        for hasToken in [false, true] {
+            for step in 1...9 {
+                let tokens = try TokenServer()
+                tokens.expire()
+                tokens.server.route("/private") { request in
+                    request.authorizations == [AskingServer.basic] ? .text("data") : .asking("Basic realm=\"a\"")
+                }
+                let operation = InterruptedOperation(
+                    request: URLRequest(url: tokens.server.url(hasToken ? "/data" : "/private")))
+                operation.completionQueue = testQueue
+                operation.credentialStore = CredentialStore()
+                if hasToken {
+                    operation.authenticator = Authenticator(token: AccessToken("t1")) { _ in
+                        await Task.yield()
+                        return AccessToken("t2")
+                    }
+                } else {
+                    operation.authenticationChallengeHandler = { _, _, answer in answer(.useCredential(AskingServer.ada)) }
+                }
+                let count = Mutex(0), finishes = Mutex(0)
+                operation.completionBlock = { finishes.withLock { $0 += 1 } }
+                operation.interrupt { [unowned operation] _, proceed in
+                    let isNow = count.withLock {
+                        $0 += 1
+                        return $0 == step
+                    }
+                    guard isNow else { return proceed() }
+                    switch interruption {
+                    case .cancel: operation.cancel()
+                    case .pauseAndResume:
+                        operation.pause()
+                        operation.resume()
+                    case .pauseResumeElsewhere:
+                        Thread.detachNewThread {
+                            operation.pause()
+                            letOthersRun(microseconds: 200)
+                            operation.resume()
+                        }
+                        letOthersRun(microseconds: 300)
+                    }
+                    proceed()
+                }
+                let own = RequestOperationQueue(), foundations = OperationQueue()
+                own.maxConcurrentOperationCount = 1
+                switch home {
+                case .none: operation.start()
+                case .ours: own.addOperation(operation)
+                case .foundations: foundations.addOperation(operation)
+                }
+                do {
+                    try await operation.finished()
+                    #expect(operation.responseString == "data", "step \(step), token \(hasToken)")
+                } catch {
+                    #expect(
+                        interruption == .cancel && (error as? URLError)?.code == .cancelled,
+                        "step \(step), token \(hasToken): \(error)")
+                }
+                #expect(eventually { finishes.withLock { $0 } == 1 })
+                #expect(eventually { own.queuedOperationCount == 0 && foundations.operationCount == 0 })
+                operation.interrupt(nil)
+            }
+        }
+    }
+
+    @Test func `a token for many thousands that wait costs each of them the same`() async throws {
+        // Nothing is sent: the token cannot be.
+        func seconds(_ count: Int) async throws -> Double {
+            let signal = Signal()
+            let authenticator = Authenticator { _ in
+                await withCheckedContinuation { continuation in
+                    DispatchQueue.global().async {
+                        _ = signal.wait()
+                        continuation.resume()
+                    }
+                }
+                throw CancellationError()
+            }
+            let queue = RequestOperationQueue()
+            queue.maxConcurrentOperationCount = 8
+            let operations = try (0..<count).map { _ in
+                let operation = HTTPRequestOperation(
+                    request: URLRequest(url: try #require(URL(string: "http://127.0.0.1:1/"))))
+                operation.completionQueue = testQueue
+                operation.authenticator = authenticator
+                return operation
+            }
+            let clock = ContinuousClock(), start = clock.now
+            queue.addOperations(operations, waitUntilFinished: false)
+            signal.fire()
+            for operation in operations { await #expect(throws: AuthenticatorError.self) { try await operation.finished() } }
+            return (clock.now - start) / .seconds(1)
+        }
+        _ = try await seconds(500)
+        let few = try await seconds(2_000), many = try await seconds(20_000)
+        print("2,000 waiters took \(few) s, 20,000 took \(many) s")
+        #expect(many < 60 * max(few, 0.02))
+    }
+}

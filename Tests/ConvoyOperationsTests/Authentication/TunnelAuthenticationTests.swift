@@ -1,0 +1,122 @@
+import ConvoyOperations
+import ConvoySecurity
+import ConvoyTestServer
+import ConvoyTestSupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+import Testing
+
+/// Tunnels through proxies that ask who the client is.
+@Suite struct TunnelAuthenticationTests {
+    private static let refusal = """
+        HTTP/1.1 407 Proxy Authentication Required\r
+        Proxy-Authenticate: Basic realm="p"\r
+        Content-Length: 0\r
+        Connection: close\r
+        \r
+
+        """
+
+    let server: TestServer
+    private let authorities: CertificateAuthorities
+
+    init() throws {
+        let certificate = try TestCertificate.selfSigned()
+        server = try TestServer(tls: TestServer.TLS(certificate))
+        authorities = .certificates([try Certificate(derData: certificate.derData)])
+    }
+
+    private func operation(_ path: String, over proxy: ConnectProxy, user: String = "", body: InputStream? = nil)
+        throws -> HTTPRequestOperation
+    {
+        var request = URLRequest(url: server.url(path))
+        if let body {
+            request.httpMethod = "POST"
+            request.httpBodyStream = body
+        }
+        let operation = HTTPRequestOperation(request: request)
+        operation.completionQueue = testQueue
+        operation.credentialStore = CredentialStore()
+        operation.connectionConfiguration.usesHTTP2 = false
+        operation.connectionConfiguration.proxy = .proxy(try Proxy("http://\(user)127.0.0.1:\(proxy.port)"))
+        operation.connectionConfiguration.securityPolicy.certificateAuthorities = authorities
+        return operation
+    }
+
+    @Test func `a server at the end of a tunnel is no proxy`() async throws {
+        let proxy = try ConnectProxy(.tunnels(to: server.port))
+        defer { proxy.stop() }
+        server.route("/", .status(407).header("Proxy-Authenticate", "Basic realm=\"spoofed\""))
+        let operation = try operation("/", over: proxy, user: "ada:secret@")
+        operation.authenticationChallengeHandler = { _, challenge, answer in
+            Issue.record("asked for \(challenge.protectionSpace)")
+            answer(.performDefaultHandling)
+        }
+        await #expect(throws: (any Error).self) { try await operation.finished() }
+        #expect(operation.statusCode == 407 && server.requests.count == 1)
+        #expect(server.requests.allSatisfy { $0.headers["Proxy-Authorization"] == nil })
+    }
+
+    @Test func `a tunnel that one user has opened carries no other`() async throws {
+        let proxy = try ConnectProxy(.says(Self.refusal), .tunnels(to: server.port), .says(Self.refusal))
+        defer { proxy.stop() }
+        server.route("/", .text("in"))
+        let first = try operation("/", over: proxy)
+        first.authenticationChallengeHandler = { _, _, answer in answer(.useCredential(AskingServer.ada)) }
+        try await first.finished()
+        #expect(first.responseString == "in")
+        let second = try operation("/", over: proxy)
+        await #expect { try await second.finished() } throws: {
+            ($0 as? URLError)?.code == .userAuthenticationRequired
+        }
+        #expect(proxy.heads.count == 3 && server.requests.count == 1)
+        #expect(proxy.heads.last?.contains("Proxy-Authorization") == false)
+    }
+
+    @Test func `a stream of which nothing was read is sent through the tunnel that the answer opens`() async throws {
+        let proxy = try ConnectProxy(.says(Self.refusal), .tunnels(to: server.port))
+        defer { proxy.stop() }
+        server.route("POST", "/") { .text($0.text) }
+        let operation = try operation("/", over: proxy, user: "ada:secret@", body: InputStream(data: Data("once".utf8)))
+        try await operation.finished()
+        #expect(operation.responseString == "once" && server.requests.count == 1)
+    }
+
+    @Test func `what was posted before a redirect into a tunnel is not posted again`() async throws {
+        let proxy = try ConnectProxy(.says(Self.refusal), .tunnels(to: server.port))
+        defer { proxy.stop() }
+        server.route("/page", .text("page"))
+        let plain = try TestServer()
+        plain.redirect("/order", to: server.url("/page").absoluteString.replacingOccurrences(of: "127.0.0.1", with: "localhost"), status: 303)
+        var request = URLRequest(url: plain.url("/order"))
+        request.httpMethod = "POST"
+        request.httpBody = Data("one".utf8)
+        let operation = HTTPRequestOperation(request: request)
+        operation.completionQueue = testQueue
+        operation.credentialStore = CredentialStore()
+        operation.authenticationChallengeHandler = { _, _, answer in answer(.useCredential(AskingServer.ada)) }
+        operation.connectionConfiguration.usesHTTP2 = false
+        // The plain server is reached directly.
+        operation.connectionConfiguration.proxy = .proxy(try Proxy("http://127.0.0.1:\(proxy.port)"), except: ["127.0.0.1"])
+        operation.connectionConfiguration.securityPolicy.certificateAuthorities = authorities
+        try await operation.finished()
+        #expect(operation.responseString == "page" && plain.requests.map(\.text) == ["one"])
+    }
+
+    @Test(arguments: ["/p#fragment", "", "/a/../b?", "/?q"])
+    func `the target in an answer to a proxy is the one that is sent`(path: String) async throws {
+        let proxy = try TestServer()
+        proxy.route(nil, "*") { request in
+            request.headers["Proxy-Authorization"] == nil
+                ? .status(407).header("Proxy-Authenticate", "Digest realm=\"p\", nonce=\"n\", qop=\"auth\"") : .text("in")
+        }
+        let url = try #require(URL(string: "http://Server.Test:80\(path)"))
+        let operation = HTTPRequestOperation(request: URLRequest(url: url))
+        operation.completionQueue = testQueue
+        operation.connectionConfiguration.proxy = .proxy(try Proxy("http://ada:secret@127.0.0.1:\(proxy.port)"))
+        try await operation.finished()
+        let last = try #require(proxy.requests.last)
+        #expect(last.headers["Proxy-Authorization"]?.contains(" uri=\"\(last.target)\"") == true, "\(last.target)")
+    }
+}
