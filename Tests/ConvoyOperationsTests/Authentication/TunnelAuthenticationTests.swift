@@ -27,7 +27,9 @@ import Testing
         authorities = .certificates([try Certificate(derData: certificate.derData)])
     }
 
-    private func operation(_ path: String, over proxy: ConnectProxy, user: String = "", body: InputStream? = nil)
+    private func operation(
+        _ path: String, over proxy: ConnectProxy, user: String = "", body: InputStream? = nil
+    )
         throws -> HTTPRequestOperation
     {
         var request = URLRequest(url: server.url(path))
@@ -88,7 +90,9 @@ import Testing
         defer { proxy.stop() }
         server.route("/page", .text("page"))
         let plain = try TestServer()
-        plain.redirect("/order", to: server.url("/page").absoluteString.replacingOccurrences(of: "127.0.0.1", with: "localhost"), status: 303)
+        plain.redirect(
+            "/order", to: server.url("/page").absoluteString.replacingOccurrences(of: "127.0.0.1", with: "localhost"),
+            status: 303)
         var request = URLRequest(url: plain.url("/order"))
         request.httpMethod = "POST"
         request.httpBody = Data("one".utf8)
