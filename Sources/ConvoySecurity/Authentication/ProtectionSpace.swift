@@ -7,8 +7,8 @@ import Foundation
 /// The counterpart of `URLProtectionSpace`, which cannot be used as a key: on Linux two of them with the same contents
 /// are not equal.
 public struct ProtectionSpace: Sendable, Hashable {
-    /// The name or address of the server or the proxy: in lower case, without a final dot, and an IPv6 address without
-    /// its brackets.
+    /// The name or address of the server or the proxy: in lower case, an IPv6 address without its brackets, and
+    /// a name of more than one word without a final dot.
     public let host: String
     /// The port of the server or the proxy.
     public let port: Int
@@ -25,7 +25,8 @@ public struct ProtectionSpace: Sendable, Hashable {
     /// A protection space.
     ///
     /// - Parameters:
-    ///   - host: a name or an address, as it is in a URL: case, a final dot and brackets make no difference.
+    ///   - host: a name or an address, as it is in a URL: case, brackets, and a final dot after more than one word make
+    ///     no difference.
     ///   - port: the port, also if it is the usual one of the scheme.
     ///   - scheme: "http" or "https".
     ///   - realm: the realm of the challenge; nil for none, and in a ``CredentialStore`` for all.
@@ -61,7 +62,8 @@ public struct ProtectionSpace: Sendable, Hashable {
     static func normalized(host: String) -> String {
         var text = Substring(host)
         if text.hasPrefix("["), text.hasSuffix("]") { text = text.dropFirst().dropLast() }
-        if text.hasSuffix(".") { text = text.dropLast() }
+        // A name of one word with a dot may be another host than without: that one is looked for in the own domain first.
+        if text.hasSuffix("."), text.dropLast().contains(".") { text = text.dropLast() }
         // ASCII's letters only: there are others that have one of them as their small letter.
         return String(decoding: text.utf8.map(ASCII.lowercased), as: UTF8.self)
     }

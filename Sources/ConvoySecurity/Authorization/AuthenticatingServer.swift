@@ -4,7 +4,7 @@ import Foundation
 package struct AuthenticatingServer: Sendable, Hashable {
     /// `http` or `https`: what is spoken with it.
     package let scheme: String
-    /// In lower case, without a dot at the end.
+    /// As in a protection space.
     package let host: String
     package let port: Int
     package let isProxy: Bool

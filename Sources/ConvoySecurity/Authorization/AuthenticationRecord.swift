@@ -12,6 +12,9 @@ package final class AuthenticationRecord: RequestAuthorizer {
         var nonce: DigestNonce?
         /// For Bearer.
         var token: String?
+        /// Where it was asked for: the first target that it is sent for. It is remembered for that place, not for all others
+        /// of the server to which redirects lead from there.
+        var home: String?
         /// Whether this server was not asked by this operation, but by an earlier one.
         var isRemembered = false
     }
@@ -43,7 +46,12 @@ package final class AuthenticationRecord: RequestAuthorizer {
     // MARK: Sending
 
     package func authorization(for target: AuthorizationTarget) -> RequestAuthorization? {
-        let chosen = state.withLock { $0.answers[target.server] }
+        let chosen = state.withLock { state -> Answer? in
+            guard var answer = state.answers[target.server] else { return nil }
+            answer.home = answer.home ?? target.uri
+            state.answers[target.server] = answer
+            return answer
+        }
         let answer = chosen ?? (target.hasOwn ? nil : remembered(for: target))
         let authorization = answer.flatMap { Self.authorization($0, target) }
         // One that was chosen and cannot be made for this request counts as sent: else it would be asked for, and chosen,
@@ -262,7 +270,7 @@ package final class AuthenticationRecord: RequestAuthorizer {
         for (server, (answer, uri)) in passed where answer.token == nil {
             let next = server == last ? info.lazy.compactMap { DigestAuthenticationInfo($0)?.nextNonce }.first : nil
             let nonce = next.flatMap { answer.nonce?.following($0) } ?? answer.nonce
-            memory.note(answer.space, nonce: nonce, at: uri, of: server)
+            memory.note(answer.space, nonce: nonce, at: answer.home ?? uri, of: server)
         }
     }
 }

@@ -28,6 +28,8 @@ extension URLConnection {
             // Nobody would answer a proxy that asks.
             result.proxyField = proxy.authorization
         }
+        // The tunnel that it opens carries no request without it.
+        result.tunnelCredential = request.proxyAuthorization.map { ProxyCredential(user: "", password: $0) }
         guard let authorizer = configuration.authorizer?.authorizer, let url = request.url,
             let server = AuthenticatingServer(url), let target = RequestTarget(address)
         else { return result }

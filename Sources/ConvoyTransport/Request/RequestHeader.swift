@@ -33,6 +33,8 @@ package final class RequestHeader: @unchecked Sendable {
     private(set) var asksForRange = false
     /// Whether there is an `Authorization`.
     private(set) var setsAuthorization = false
+    /// The `Proxy-Authorization` that the user has set.
+    private(set) var ownProxyAuthorization: String?
     /// Whether the user set `Accept-Encoding`, and so wants the body undecoded.
     private(set) var setsAcceptEncoding = false
     /// Whether the user set `Expect`, so that the server can refuse the body before it is sent.
@@ -82,6 +84,7 @@ package final class RequestHeader: @unchecked Sendable {
                 continue
             case .transferEncoding: continue
             case .proxyAuthorization:
+                ownProxyAuthorization = value
                 if source.proxyAuthorization == nil { try Self.append(Self.line(name, value), to: &proxyLines) }
                 continue
             case .authorization:

@@ -75,10 +75,13 @@ package enum TransferRequest: Sendable {
     }
 
     /// Whether the user has set what the proxy is sent.
-    var hasProxyAuthorization: Bool {
+    var hasProxyAuthorization: Bool { proxyAuthorization != nil }
+
+    /// What the user has set for the proxy.
+    var proxyAuthorization: String? {
         switch self {
-        case .foundation(let request): request.value(forHTTPHeaderField: "Proxy-Authorization") != nil
-        case .prepared(let request): request.header.proxyLines != nil
+        case .foundation(let request): request.value(forHTTPHeaderField: "Proxy-Authorization")
+        case .prepared(let request): request.header.ownProxyAuthorization
         }
     }
 

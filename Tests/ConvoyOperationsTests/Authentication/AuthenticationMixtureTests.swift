@@ -15,6 +15,19 @@ import Testing
         #expect(asking.authorizations(path).last == AskingServer.basic)
     }
 
+    @Test func `what is asked for in one folder is not remembered for those to which it redirects`() async throws {
+        let asking = try AskingServer()
+        asking.protect("/private/", .redirect(to: "/open"))
+        asking.route("/open") { _, _ in .text("open") }
+        asking.route("/private/more") { _, _ in .text("more") }
+        for path in ["/private/", "/open", "/private/more"] {
+            let operation = AskingServer.operation(asking.url(path))
+            try await operation.finished()
+        }
+        #expect(asking.authorizations("/open").last == "none")
+        #expect(asking.authorizations("/private/more") == [AskingServer.basic])
+    }
+
     @Test func `an Authorization of the request is sent before what others were asked for`() async throws {
         let asking = try AskingServer()
         asking.protect("/")

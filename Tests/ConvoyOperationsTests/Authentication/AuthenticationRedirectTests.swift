@@ -117,7 +117,9 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `the rest of a body that needs a credential is put behind its beginning`(isRedirected: Bool) async throws {
+    func `the rest of a body that is asked for with a credential is put behind its beginning`(
+        isRedirected: Bool
+    ) async throws {
         let asking = try AskingServer()
         let body = Data((0..<100_000).map { UInt8(truncatingIfNeeded: $0 &* 31 &>> 3) })
         asking.route("/start") { _, _ in .redirect(to: "/file") }

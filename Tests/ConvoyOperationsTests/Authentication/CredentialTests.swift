@@ -89,7 +89,7 @@ import Testing
         store.set(Self.ada, forOriginOf: other.url)
         let known = self.operation(server.url("/away"))
         try await known.finished()
-        #expect(authorizations(other) == [nil, nil, Self.basic] && authorizations(server) == [nil, nil, nil])
+        #expect(authorizations(other) == [nil, nil, Self.basic] && authorizations(server) == [nil, nil])
     }
 
     @Test func `a manager's credential stays with its base URL`() async throws {

@@ -89,9 +89,10 @@ import Testing
         #expect(!asking.authorizations("/").contains(AskingServer.basic) && asking.server.requests.count == 2)
     }
 
-    @Test(arguments: [
-        "Basic realm=\"r\"", "Digest realm=\"r\", nonce=\"n\"", "\"", "Basic realm=\"\\", "=,=,,a=b,Basic", "Basic ",
-    ])
+    @Test(
+        arguments: [
+            "Basic realm=\"r\"", "Digest realm=\"r\", nonce=\"n\"", "\"", "Basic realm=\"\\", "=,=,,a=b,Basic", "Basic ",
+        ])
     func `thousands of challenges are few questions`(line: String) async throws {
         let asking = try AskingServer()
         asking.route("/") { _, _ in

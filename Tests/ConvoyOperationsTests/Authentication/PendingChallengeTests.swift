@@ -1,4 +1,3 @@
-import ConvoyOperations
 import ConvoySecurity
 import ConvoySerialization
 import ConvoySupport
@@ -8,6 +7,8 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 import Testing
+
+@testable import ConvoyOperations
 
 /// Operations that wait for an answer or for a token, and what may come meanwhile.
 @Suite struct PendingChallengeTests {
@@ -95,7 +96,7 @@ import Testing
         #expect(operation.statusCode == 401 && asked.withLock { $0 } == 1)
     }
 
-    enum Interruption: CaseIterable { case pauseAndResume, cancel, pauseResumeElsewhere }
+    enum Interruption: CaseIterable { case pauseAndResume, pauseResumeElsewhere, cancel, expire }
     enum Home: CaseIterable { case none, ours, foundations }
 
     @Test(arguments: Interruption.allCases, Home.allCases)
@@ -123,14 +124,15 @@ import Testing
                 }
                 let count = Mutex(0), finishes = Mutex(0)
                 operation.completionBlock = { finishes.withLock { $0 += 1 } }
-                operation.interrupt { [unowned operation] _, proceed in
+                operation.interrupt { [weak operation] _, proceed in
                     let isNow = count.withLock {
                         $0 += 1
                         return $0 == step
                     }
-                    guard isNow else { return proceed() }
+                    guard isNow, let operation else { return proceed() }
                     switch interruption {
                     case .cancel: operation.cancel()
+                    case .expire: operation.handle(.expire)
                     case .pauseAndResume:
                         operation.pause()
                         operation.resume()
@@ -155,8 +157,9 @@ import Testing
                     try await operation.finished()
                     #expect(operation.responseString == "data", "step \(step), token \(hasToken)")
                 } catch {
+                    let expected: [Interruption: URLError.Code] = [.cancel: .cancelled, .expire: .timedOut]
                     #expect(
-                        interruption == .cancel && (error as? URLError)?.code == .cancelled,
+                        (error as? URLError)?.code == expected[interruption] && expected[interruption] != nil,
                         "step \(step), token \(hasToken): \(error)")
                 }
                 #expect(eventually { finishes.withLock { $0 } == 1 })

@@ -29,9 +29,7 @@ import Testing
 
     private func operation(
         _ path: String, over proxy: ConnectProxy, user: String = "", body: InputStream? = nil
-    )
-        throws -> HTTPRequestOperation
-    {
+    ) throws -> HTTPRequestOperation {
         var request = URLRequest(url: server.url(path))
         if let body {
             request.httpMethod = "POST"
@@ -76,6 +74,23 @@ import Testing
         #expect(proxy.heads.last?.contains("Proxy-Authorization") == false)
     }
 
+    @Test func `a tunnel that a field of the request has opened carries no request without it`() async throws {
+        let proxy = try ConnectProxy(.tunnels(to: server.port), .says(Self.refusal))
+        defer { proxy.stop() }
+        server.route("/", .text("in"))
+        let known = try operation("/", over: proxy).request
+        var request = known
+        request.setValue("Basic own", forHTTPHeaderField: "Proxy-Authorization")
+        let first = HTTPRequestOperation(request: request)
+        let second = try operation("/", over: proxy)
+        first.completionQueue = testQueue
+        first.connectionConfiguration = second.connectionConfiguration
+        try await first.finished()
+        #expect(proxy.heads.first?.contains("Proxy-Authorization: Basic own") == true)
+        await #expect(throws: URLError.self) { try await second.finished() }
+        #expect(proxy.heads.count == 2 && server.requests.count == 1)
+    }
+
     @Test func `a stream of which nothing was read is sent through the tunnel that the answer opens`() async throws {
         let proxy = try ConnectProxy(.says(Self.refusal), .tunnels(to: server.port))
         defer { proxy.stop() }
@@ -90,9 +105,8 @@ import Testing
         defer { proxy.stop() }
         server.route("/page", .text("page"))
         let plain = try TestServer()
-        plain.redirect(
-            "/order", to: server.url("/page").absoluteString.replacingOccurrences(of: "127.0.0.1", with: "localhost"),
-            status: 303)
+        let page = server.url("/page").absoluteString.replacingOccurrences(of: "127.0.0.1", with: "localhost")
+        plain.redirect("/order", to: page, status: 303)
         var request = URLRequest(url: plain.url("/order"))
         request.httpMethod = "POST"
         request.httpBody = Data("one".utf8)

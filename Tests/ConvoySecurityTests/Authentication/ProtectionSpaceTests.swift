@@ -16,6 +16,12 @@ import Testing
         #expect(address == ProtectionSpace(host: "2001:db8::1", port: 80, scheme: "http", method: .digest))
     }
 
+    @Test func `a name of one word, and the same with a final dot, may be two hosts`() {
+        #expect(
+            ProtectionSpace(host: "intranet.", port: 80, scheme: "http", method: .basic)
+                != ProtectionSpace(host: "intranet", port: 80, scheme: "http", method: .basic))
+    }
+
     @Test func `everything else does`() {
         let others = [
             ProtectionSpace(host: "www.example.com", port: 443, scheme: "https", realm: "r", method: .basic),
