@@ -8,7 +8,7 @@ import Foundation
 /// ```swift
 /// let authenticator = Authenticator { [weak api] old in
 ///     guard let api else { throw CancellationError() }
-///     let answer: Session = try await api.post("token", parameters: ["refresh_token": old?.refreshToken])
+///     let answer: Grant = try await api.post("token", parameters: ["refresh_token": old?.refreshToken])
 ///     return AccessToken(answer.token, expiresIn: answer.seconds, refreshToken: answer.refreshToken)
 /// }
 /// api.authenticator = authenticator
