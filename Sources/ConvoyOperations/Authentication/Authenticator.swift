@@ -70,8 +70,8 @@ public final class Authenticator: Sendable {
     /// - Parameters:
     ///   - token: the one to begin with; nil if the first request is to get one.
     ///   - leeway: how many seconds before its end a token is refreshed; at most half of its life.
-    ///   - limit: how many refreshes there may be in `window`. Operations that would need more fail with
-    ///     `AuthenticatorError.tooManyRefreshes`.
+    ///   - limit: how many refreshes there may be in `window` that failed, or that a 401 asked for. Operations that would
+    ///     need more fail with `AuthenticatorError.tooManyRefreshes`.
     ///   - window: in seconds.
     ///   - refresh: gets a new token.
     public init(

@@ -13,8 +13,10 @@ struct TokenState: Sendable {
     /// The refresh that is under way, by its number.
     private(set) var refresh: Int?
     private var refreshes = 0
-    /// When the last refreshes began.
+    /// When the last refreshes began that count against the limit.
     private var recent: [Time] = []
+    /// Whether the refresh is one that was due, and not asked for by a server that has refused the token.
+    private var isExpected = false
     private var lastFailure: (any Error)?
 
     /// At most so many refreshes
@@ -55,23 +57,24 @@ struct TokenState: Sendable {
     mutating func next(_ now: Time, _ date: Date) -> Step {
         if refresh != nil { return .wait(begins: nil) }
         if let token, isDue.map({ date < $0 }) ?? true { return .use(token, generation: generation) }
-        return begin(now)
+        return begin(now, isExpected: true)
     }
 
     /// A request was refused that was sent with the token of a generation.
     mutating func refused(_ generation: Int, _ now: Time) -> Step {
         if refresh != nil { return .wait(begins: nil) }
         if generation < self.generation, let token { return .use(token, generation: self.generation) }
-        return begin(now)
+        return begin(now, isExpected: false)
     }
 
     /// Whether there is a newer token than that of a generation, or will be.
     func isNewer(than generation: Int) -> Bool { refresh != nil || generation < self.generation && token != nil }
 
-    private mutating func begin(_ now: Time) -> Step {
+    private mutating func begin(_ now: Time, isExpected: Bool) -> Step {
         recent.removeAll { now - $0 >= window }
         guard recent.count < max(1, limit) else { return .fail(.tooManyRefreshes(reason: lastFailure)) }
         recent.append(now)
+        self.isExpected = isExpected
         refreshes += 1
         refresh = refreshes
         return .wait(begins: refreshes)
@@ -82,7 +85,10 @@ struct TokenState: Sendable {
         guard refresh == number else { return false }
         switch result {
         case .success(let token):
-            let recent = recent
+            var recent = recent
+            // Tokens that live for seconds are no fault; of those that live for less, each request would refresh one.
+            let life = token.expires?.timeIntervalSince(date) ?? .infinity
+            if isExpected, life >= 1 { _ = recent.popLast() }
             set(token, at: date)
             self.recent = recent
         case .failure(let error):

@@ -70,6 +70,21 @@ import Testing
         #expect(uses(next) == "x" && !counts)
     }
 
+    @Test(arguments: [(2.0, true), (0.5, false)])
+    func `a token that ends soon is refreshed as often as it ends, but not with each request`(life: Double, mayGoOn: Bool) {
+        var state = TokenState(nil, at: date, leeway: 30)
+        (state.limit, state.window) = (3, 1000)
+        for round in 1...10 {
+            let now = date.addingTimeInterval(Double(round) * 10)
+            guard let number = begins(state.next(Double(round) * 10, now)) else { return #expect(!mayGoOn && round == 4) }
+            let token = AccessToken("\(round)", expires: now.addingTimeInterval(life))
+            let counts = state.end(number, .success(token), at: now)
+            let step = state.next(Double(round) * 10, now)
+            #expect(counts && uses(step) == "\(round)")
+        }
+        #expect(mayGoOn)
+    }
+
     @Test func `no sequence of events leaves a waiter without a refresh, or makes two refreshes at a time`() {
         for seed in 0..<500 as Range<UInt64> {
             var random = SplitMix64(seed: seed)

@@ -74,9 +74,22 @@ import Testing
                 damaged[index] ^= UInt8.random(in: 1...255, using: &generator)
                 let outcome = outcome(damaged, form.codings, pieceSize: .max)
                 // A gzip header has bytes that do not matter, such as the time.
-                if outcome.isSuccess { #expect(outcome == .decoded(text), "\(form), byte \(index), seed \(Self.seed)") }
+                guard case .decoded(let other) = outcome, other != text else { continue }
+                // Adler-32 is so weak that a changed distance of a copy can keep it.
+                let isCollision = form == .zlib && Self.adler32(other) == Self.adler32(text)
+                #expect(isCollision, "\(form), byte \(index), seed \(Self.seed)")
             }
         }
+    }
+
+    /// The checksum of zlib's format (RFC 1950, section 8.2).
+    private static func adler32(_ bytes: [UInt8]) -> UInt32 {
+        var (sum, sums) = (UInt32(1), UInt32(0))
+        for byte in bytes {
+            sum = (sum + UInt32(byte)) % 65521
+            sums = (sums + sum) % 65521
+        }
+        return sums << 16 | sum
     }
 
     private func damage(_ body: [UInt8], with samples: [Sample], using generator: inout SplitMix64) -> [UInt8] {
