@@ -13,6 +13,8 @@ let package = Package(
         .library(name: "ConvoySecurity", targets: ["ConvoySecurity"]),
         .library(name: "ConvoyTransport", targets: ["ConvoyTransport"]),
         .library(name: "ConvoySerialization", targets: ["ConvoySerialization"]),
+        .library(name: "ConvoyCookies", targets: ["ConvoyCookies"]),
+        .library(name: "ConvoyCache", targets: ["ConvoyCache"]),
         .library(name: "ConvoyOperations", targets: ["ConvoyOperations"]),
         .library(name: "ConvoyTestServer", targets: ["ConvoyTestServer"]),
         // For the benchmarks, which are a package of their own.
@@ -43,6 +45,12 @@ let package = Package(
         .systemLibrary(
             name: "CXML2", pkgConfig: "libxml-2.0",
             providers: [.apt(["libxml2-dev"]), .yum(["libxml2-devel"]), .brew(["libxml2"])]),
+        .systemLibrary(
+            name: "CPSL", pkgConfig: "libpsl",
+            providers: [.apt(["libpsl-dev"]), .yum(["libpsl-devel"]), .brew(["libpsl"])]),
+        .systemLibrary(
+            name: "CSQLite", pkgConfig: "sqlite3",
+            providers: [.apt(["libsqlite3-dev"]), .yum(["sqlite-devel"]), .brew(["sqlite"])]),
         .systemLibrary(name: "CEpoll"),
         .systemLibrary(
             name: "CGdkPixbuf", pkgConfig: "gdk-pixbuf-2.0",
@@ -59,13 +67,26 @@ let package = Package(
         .target(
             name: "ConvoySerialization", dependencies: ["CZlib", "CXML2", "ConvoySupport"],
             swiftSettings: swiftSettings),
+        // SQLite, for those who keep something. No product either.
+        .target(name: "ConvoyDatabase", dependencies: ["CSQLite", "ConvoySupport"], swiftSettings: swiftSettings),
+        .target(
+            name: "ConvoyCookies", dependencies: ["CPSL", "ConvoyDatabase", "ConvoySupport"],
+            swiftSettings: swiftSettings),
+        .target(
+            name: "ConvoyCache", dependencies: ["ConvoyDatabase", "ConvoySupport"], swiftSettings: swiftSettings),
         .target(
             name: "ConvoyOperations",
-            dependencies: ["CEpoll", "ConvoyTransport", "ConvoySerialization", "ConvoySecurity", "ConvoySupport"],
+            dependencies: [
+                "CEpoll", "ConvoyTransport", "ConvoySerialization", "ConvoySecurity", "ConvoyCookies", "ConvoyCache",
+                "ConvoySupport",
+            ],
             swiftSettings: swiftSettings),
         .target(
             name: "Convoy",
-            dependencies: ["ConvoyTransport", "ConvoySecurity", "ConvoySerialization", "ConvoyOperations"],
+            dependencies: [
+                "ConvoyTransport", "ConvoySecurity", "ConvoySerialization", "ConvoyCookies", "ConvoyCache",
+                "ConvoyOperations",
+            ],
             swiftSettings: swiftSettings),
         // Not part of the umbrella: nobody who does not ask for images needs gdk-pixbuf.
         .target(
@@ -110,6 +131,17 @@ let package = Package(
             dependencies: [
                 "ConvoySecurity", "ConvoyOperations", "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport",
             ],
+            swiftSettings: swiftSettings),
+        .testTarget(
+            name: "ConvoyDatabaseTests", dependencies: ["ConvoyDatabase", "ConvoySupport", "ConvoyTestSupport"],
+            swiftSettings: swiftSettings),
+        .testTarget(
+            name: "ConvoyCookiesTests",
+            dependencies: ["ConvoyCookies", "ConvoyDatabase", "ConvoySupport", "ConvoyTestSupport"],
+            swiftSettings: swiftSettings),
+        .testTarget(
+            name: "ConvoyCacheTests",
+            dependencies: ["ConvoyCache", "ConvoyDatabase", "ConvoySupport", "ConvoyTestSupport"],
             swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoySerializationTests",
