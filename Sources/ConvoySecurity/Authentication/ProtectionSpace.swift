@@ -47,12 +47,12 @@ public struct ProtectionSpace: Sendable, Hashable {
     ///
     /// - Returns: nil if the URL is not one of HTTP or HTTPS with a host.
     public init?(url: URL, realm: String? = nil, method: AuthenticationMethod) {
-        guard let origin = Origin(url) else { return nil }
-        self.init(host: origin.host, port: origin.port, scheme: origin.scheme, realm: realm, method: method)
+        guard let space = AuthenticatingServer(url)?.space(realm: realm, method: method) else { return nil }
+        self = space
     }
 
     /// The server or proxy without realm and method.
-    var origin: Origin { Origin(host: host, port: port, scheme: scheme) }
+    var server: AuthenticatingServer { AuthenticatingServer(scheme: scheme, host: host, port: port, isProxy: isProxy) }
 
     /// The space that stands for all realms of the server or proxy.
     var forAllRealms: ProtectionSpace {
@@ -69,33 +69,11 @@ public struct ProtectionSpace: Sendable, Hashable {
     }
 }
 
-extension ProtectionSpace {
-    /// What RFC 6454 calls the origin of a URL.
-    struct Origin: Sendable, Hashable {
-        let host: String
-        let port: Int
-        let scheme: String
-
-        init(host: String, port: Int, scheme: String) {
-            (self.host, self.port, self.scheme) = (host, port, scheme)
-        }
-
-        init?(_ url: URL) {
-            guard let scheme = url.scheme?.lowercased(), let usualPort = ["http": 80, "https": 443][scheme],
-                let host = url.host, !host.isEmpty
-            else { return nil }
-            self.init(host: ProtectionSpace.normalized(host: host), port: url.port ?? usualPort, scheme: scheme)
-        }
-
-        var description: String { "\(scheme)://\(host.contains(":") ? "[\(host)]" : host):\(port)" }
-    }
-}
-
 extension ProtectionSpace: CustomStringConvertible {
     /// The method, the realm in quotes and the address, with escapes in place of control characters. There is nothing
     /// secret in it.
     public var description: String {
-        let address = Redaction.text(origin.description).debugDescription.dropFirst().dropLast()
+        let address = Redaction.text(server.description).debugDescription.dropFirst().dropLast()
         let place = "\(isProxy ? "the proxy " : "")\(address)"
         return realm.map { "\(method.rawValue) \($0.debugDescription) at \(place)" } ?? "\(method.rawValue) at \(place)"
     }

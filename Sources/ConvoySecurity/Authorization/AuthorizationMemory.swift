@@ -55,6 +55,12 @@ package final class AuthorizationMemory: Sendable {
         let folder = String(decoding: path.prefix((path.lastIndex(of: UInt8(ascii: "/")) ?? 0) + 1), as: UTF8.self)
         table.withLock { table in
             var entries = table.entries[server] ?? []
+            // Most requests teach nothing new.
+            if let last = entries.last, last.space == space, last.nonce === nonce,
+                last.prefixes.contains(where: { path.starts(with: $0.utf8) })
+            {
+                return
+            }
             let known = entries.firstIndex { $0.space == space }.map { entries.remove(at: $0) }
             var prefixes = known?.prefixes ?? []
             if let nonce {

@@ -1,17 +1,16 @@
 /// How often servers have refused the credentials of one operation: a value.
 struct RefusalCounts: Sendable {
     private struct Realm: Hashable {
-        let server: ProtectionSpace.Origin
-        let isProxy: Bool
+        let server: AuthenticatingServer
         let name: String?
 
-        init(_ space: ProtectionSpace) { (server, isProxy, name) = (space.origin, space.isProxy, space.realm) }
+        init(_ space: ProtectionSpace) { (server, name) = (space.server, space.realm) }
     }
 
     private var spaces: [ProtectionSpace: Int] = [:]
     private var realms: Set<Realm> = []
-    /// How often a server, where the realm is nil, has answered a credential by asking for another realm.
-    private var evasions: [Realm: Int] = [:]
+    /// How often a server has answered a credential by asking for another realm.
+    private var evasions: [AuthenticatingServer: Int] = [:]
 
     /// So many realms may be on the way of one request; a server that asks for more is one that makes them up.
     private static let mostEvasions = 2
@@ -25,13 +24,13 @@ struct RefusalCounts: Sendable {
             spaces[space, default: 0] += 1
             realms.insert(Realm(space))
         } else {
-            evasions[Realm(space.forAllRealms), default: 0] += 1
+            evasions[space.server, default: 0] += 1
         }
     }
 
     /// How often a space was answered in vain. Where a server asks for one realm after the other, all of them count.
     func count(in space: ProtectionSpace) -> Int {
-        let evaded = evasions[Realm(space.forAllRealms)] ?? 0
+        let evaded = evasions[space.server] ?? 0
         return (spaces[space] ?? 0) + (evaded > Self.mostEvasions ? evaded : 0)
     }
 

@@ -19,7 +19,7 @@ public final class CredentialStore: Sendable {
 
     private struct Contents {
         var spaces: [ProtectionSpace: UserCredentials] = [:]
-        var origins: [ProtectionSpace.Origin: UserCredentials] = [:]
+        var origins: [AuthenticatingServer: UserCredentials] = [:]
         var netrc: Netrc?
     }
 
@@ -88,7 +88,7 @@ public final class CredentialStore: Sendable {
     /// - Returns: false if the URL is not one of HTTP or HTTPS with a host; then nothing has changed.
     @discardableResult
     public func set(_ credential: URLCredential, forOriginOf url: URL) -> Bool {
-        guard let origin = ProtectionSpace.Origin(url) else { return false }
+        guard let origin = AuthenticatingServer(url) else { return false }
         insert(credential) { contents, change in change(&contents.origins[origin, default: UserCredentials()]) }
         return true
     }
@@ -104,7 +104,7 @@ public final class CredentialStore: Sendable {
 
     /// Removes all credentials that were set for the origin of a URL, but for those of its protection spaces.
     public func removeCredentials(forOriginOf url: URL) {
-        guard let origin = ProtectionSpace.Origin(url) else { return }
+        guard let origin = AuthenticatingServer(url) else { return }
         contents.withLock { $0.origins[origin] = nil }
     }
 
@@ -131,7 +131,8 @@ extension CredentialStore {
     private static func known(for space: ProtectionSpace, in contents: Contents) -> [UserCredentials] {
         var known = [contents.spaces[space]]
         if space.realm != nil { known.append(contents.spaces[space.forAllRealms]) }
-        if !space.isProxy { known.append(contents.origins[space.origin]) }
+        // There are none for a proxy.
+        known.append(contents.origins[space.server])
         return known.compactMap { $0 }
     }
 

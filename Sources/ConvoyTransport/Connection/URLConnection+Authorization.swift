@@ -22,14 +22,13 @@ extension URLConnection {
         let proxy = route?.proxy
         var result = Authorizations()
         negotiates = false
-        // Whichever methods libcurl has, is asked for when a server's challenges are judged.
-        _ = Negotiation.announcement
-        if let proxy, !configuration.answersChallenges, !request.hasProxyAuthorization {
+        if let proxy {
+            let own = request.proxyAuthorization
             // Nobody would answer a proxy that asks.
-            result.proxyField = proxy.authorization
+            if !configuration.answersChallenges, own == nil { result.proxyField = proxy.authorization }
+            // The tunnel that it opens carries no request without it.
+            result.tunnelCredential = own.map { ProxyCredential(user: "", password: $0) }
         }
-        // The tunnel that it opens carries no request without it.
-        result.tunnelCredential = request.proxyAuthorization.map { ProxyCredential(user: "", password: $0) }
         guard let authorizer = configuration.authorizer?.authorizer, let url = request.url,
             let server = AuthenticatingServer(url), let target = RequestTarget(address)
         else { return result }
@@ -49,7 +48,7 @@ extension URLConnection {
             let forProxy = AuthorizationTarget(
                 server: asking, method: tunnel == nil ? request.method : "CONNECT",
                 uri: tunnel ?? RequestTarget.absolute(address), body: tunnel == nil ? body : Data(),
-                mayBlock: thread.mayBlock, hasOwn: request.hasProxyAuthorization)
+                mayBlock: thread.mayBlock, hasOwn: request.proxyAuthorization != nil)
             switch authorizer.authorization(for: forProxy) {
             case .field(let value, let user, let password):
                 result.proxyField = value

@@ -63,6 +63,8 @@ public final class Nginx: Sendable {
         for name in ["files", "dav"] {
             try FileManager.default.createDirectory(at: directory.file(name), withIntermediateDirectories: true)
         }
+        // Who may read what is in `/private/`, in plain text.
+        try directory.write(Data("ada:{PLAIN}secret\n".utf8), to: "users")
         certificates = try TestCertificates(in: directory.url)
         hasDAV = try ProcessRunner.run(path, ["-V"]).errorText.contains("http_dav_module")
         var lastOutput = ""

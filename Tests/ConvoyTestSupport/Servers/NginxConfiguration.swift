@@ -84,6 +84,11 @@ struct NginxConfiguration {
                     add_header X-Request-Length $request_length;
                     proxy_pass http://127.0.0.1:\(port)/empty;
                 }
+                location /private/ {
+                    alias \(directory.path)/files/;
+                    auth_basic "nginx";
+                    auth_basic_user_file \(directory.path)/users;
+                }
                 location /list/ { alias \(directory.path)/files/; autoindex on; autoindex_format json; }
                 location /gzip/ { alias \(directory.path)/files/; gzip on; gzip_min_length 0; gzip_types *; }
                 \(dav)

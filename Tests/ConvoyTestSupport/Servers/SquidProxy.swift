@@ -2,7 +2,7 @@ import Foundation
 
 /// Debian's squid on a free loopback port, a proxy that asks for user and password, with a configuration and a directory
 /// of its own. It forwards to everywhere, by CONNECT to every port, and keeps nothing.
-public final class SquidProxy: Sendable {
+public final class SquidProxy: ProxyServer {
     /// How it asks who its user is.
     public enum Scheme: String, Sendable, CaseIterable {
         /// User and password as they are.
@@ -41,7 +41,7 @@ public final class SquidProxy: Sendable {
     /// Starts squid and returns when it answers. Takes some tenths of a second.
     ///
     /// - Parameters:
-    ///   - schemes: what it offers, in this order.
+    ///   - schemes: what it offers, in this order; none for a proxy that asks nobody.
     ///   - realm: what it calls itself.
     ///   - users: the passwords of its users, for Basic and Digest.
     ///   - kerberos: whose tickets it takes.
@@ -65,14 +65,16 @@ public final class SquidProxy: Sendable {
             let lines =
                 Self.general(port: port, name: name, directory: directory.url)
                 + schemes.flatMap { Self.parameters($0, realm: realm, directory: directory.url, kerberos: kerberos) }
-                + ["acl known proxy_auth REQUIRED", "http_access allow known", "http_access deny all"]
+                + (schemes.isEmpty
+                    ? ["http_access allow all"]
+                    : ["acl known proxy_auth REQUIRED", "http_access allow known", "http_access deny all"])
             try directory.write(Data((lines.joined(separator: "\n") + "\n").utf8), to: "squid.conf")
             let process = try ChildProcess(
                 "squid", ["-N", "-n", name, "-d", "1", "-f", directory.file("squid.conf").path],
                 environment: environment, directory: directory.url, log: directory.file("output-\(attempt).log"))
             let isReady = process.becomesReady(within: 20) {
                 let answer = try? RawClient(port: port, timeout: 1).exchange("GET", "http://localhost/")
-                return answer?.status == 407 && answer?["X-Cache"]?.contains(name) == true
+                return (schemes.isEmpty || answer?.status == 407) && answer?["X-Cache"]?.contains(name) == true
             }
             if isReady {
                 (self.port, self.process, address) = (port, process, "http://localhost:\(port)")

@@ -12,9 +12,10 @@ import Testing
     enum Way: String, CaseIterable, Sendable {
         case squid, squidWithUser, microsocks, microsocksResolvingHere, microsocksWithUser, danted, danted4
 
-        var program: ProxyProgram.Kind {
+        /// The program, if it speaks SOCKS.
+        private var program: SocksProgram.Kind? {
             switch self {
-            case .squid, .squidWithUser: .squid
+            case .squid, .squidWithUser: nil
             case .microsocks, .microsocksResolvingHere, .microsocksWithUser: .microsocks
             case .danted, .danted4: .danted
             }
@@ -34,19 +35,24 @@ import Testing
             return ProxyCredential(user: "ada", password: "p%41 w:@/é")
         }
 
-        func start() throws -> ProxyProgram {
-            try ProxyProgram(program, user: credential?.user, password: credential?.password ?? "")
+        /// Whether the program is there; if not, says what is missing.
+        var isThere: Bool {
+            if program?.isInstalled ?? SquidProxy.isInstalled { return true }
+            print("skipped: needs \(program?.installHint ?? SquidProxy.installHint)")
+            return false
+        }
+
+        func start() throws -> any ProxyServer {
+            if let program {
+                return try SocksProgram(program, user: credential?.user, password: credential?.password ?? "")
+            }
+            guard let credential else { return try SquidProxy([]) }
+            return try SquidProxy([.basic], users: [credential.user: credential.password])
         }
 
         func proxy(at port: UInt16, as credential: ProxyCredential?) throws -> Proxy {
             try Proxy(kind, host: "127.0.0.1", port: Int(port), credential: credential)
         }
-    }
-
-    /// Whether the program is there; if not, says what is missing.
-    private func isThere(_ kind: ProxyProgram.Kind) -> Bool {
-        if !kind.isInstalled { print("skipped: needs \(kind.installHint)") }
-        return kind.isInstalled
     }
 
     private func get(
@@ -59,7 +65,7 @@ import Testing
 
     @Test(arguments: Way.allCases)
     func plainAndSecureRequestsArriveThrough(_ way: Way) throws {
-        guard isThere(way.program) else { return }
+        guard way.isThere else { return }
         let nginx = try Nginx()
         let program = try way.start()
         let proxy = try way.proxy(at: program.port, as: way.credential)
@@ -81,7 +87,7 @@ import Testing
 
     @Test(arguments: [Way.squidWithUser, .microsocksWithUser])
     func aConnectionServesOnlyThoseWhoseCredentialOpenedIt(_ way: Way) throws {
-        guard isThere(way.program) else { return }
+        guard way.isThere else { return }
         let nginx = try Nginx()
         let program = try way.start()
         let thread = NetworkThread()
@@ -109,9 +115,9 @@ import Testing
 
     /// The name does not exist, so whoever looks it up is the one who says so.
     @Test func whoLooksUpANameIsAsTheKindSays() throws {
-        guard isThere(.microsocks) else { return }
+        guard Way.microsocks.isThere else { return }
         let nginx = try Nginx()
-        let program = try ProxyProgram(.microsocks)
+        let program = try SocksProgram(.microsocks)
         let url = try #require(URL(string: "http://no-such-host.invalid/"))
         func code(_ kind: Proxy.Kind) throws -> URLError.Code? {
             let proxy = try Proxy(kind, host: "127.0.0.1", port: Int(program.port))

@@ -16,10 +16,13 @@ package struct AuthenticatingServer: Sendable, Hashable {
         self.isProxy = isProxy
     }
 
-    /// The origin of a URL; nil without a host.
+    /// The server of a URL, with the usual port of the scheme if the URL has none: its origin (RFC 6454); nil if it is not
+    /// one of HTTP or HTTPS with a host.
     package init?(_ url: URL) {
-        guard let scheme = url.scheme?.lowercased(), let host = url.host, !host.isEmpty else { return nil }
-        self.init(scheme: scheme, host: host, port: url.port ?? (scheme == "https" ? 443 : 80))
+        guard let scheme = url.scheme?.lowercased(), let usualPort = ["http": 80, "https": 443][scheme],
+            let host = url.host, !host.isEmpty
+        else { return nil }
+        self.init(scheme: scheme, host: host, port: url.port ?? usualPort)
     }
 
     /// One of its protection spaces.
@@ -34,4 +37,9 @@ package struct AuthenticatingServer: Sendable, Hashable {
         return host == other.host && !isProxy && !other.isProxy && scheme == "https" && port == 443
             && other.scheme == "http" && other.port == 80
     }
+}
+
+extension AuthenticatingServer: CustomStringConvertible {
+    /// As the beginning of a URL.
+    package var description: String { "\(scheme)://\(host.contains(":") ? "[\(host)]" : host):\(port)" }
 }

@@ -1,27 +1,22 @@
 import Foundation
 
-/// A proxy of Debian's on a free loopback port, with a configuration and a directory of its own.
-public final class ProxyProgram: Sendable {
+/// A SOCKS proxy of Debian's on a free loopback port, with a configuration and a directory of its own.
+public final class SocksProgram: ProxyServer {
     /// Which one.
     public enum Kind: String, Sendable, CaseIterable {
-        /// An HTTP proxy.
-        case squid
         /// SOCKS 5.
         case microsocks
         /// SOCKS 5 and 4.
         case danted
 
         /// Whether it is installed.
-        public var isInstalled: Bool { Spawn.find(rawValue) != nil && (self != .squid || Self.helper != nil) }
+        public var isInstalled: Bool { Spawn.find(rawValue) != nil }
 
         /// For the reason of a skipped test.
         public var installHint: String {
             let package = self == .danted ? "dante-server" : rawValue
             return "\(rawValue). Debian, Ubuntu: apt-get install \(package)"
         }
-
-        /// Squid's program that compares passwords with a file.
-        static let helper = Spawn.find("/usr/lib/squid/basic_ncsa_auth")
     }
 
     /// The port.
@@ -50,11 +45,6 @@ public final class ProxyProgram: Sendable {
             case .danted:
                 try directory.write(Data(Self.danteConfiguration(port).utf8), to: "danted.conf")
                 arguments = ["-f", directory.file("danted.conf").path, "-p", directory.file("danted.pid").path]
-            case .squid:
-                if let user { try directory.write(Data("\(user):\(try Self.hash(of: password))\n".utf8), to: "users") }
-                try directory.write(
-                    Data(Self.squidConfiguration(port, directory.url, hasUsers: user != nil).utf8), to: "squid.conf")
-                arguments = ["-N", "-f", directory.file("squid.conf").path]
             }
             let process = try ChildProcess(
                 kind.rawValue, arguments, directory: directory.url, log: directory.file("output-\(attempt).log"))
@@ -64,7 +54,7 @@ public final class ProxyProgram: Sendable {
                 return
             }
             process.stop(grace: 0.2)
-            output = process.output + ((try? String(contentsOf: directory.file("cache.log"), encoding: .utf8)) ?? "")
+            output = process.output
         }
         throw ProcessError.didNotStart("\(kind.rawValue): \(output)")
     }
@@ -88,43 +78,5 @@ public final class ProxyProgram: Sendable {
         socks pass { from: 127.0.0.0/8 to: 0.0.0.0/0 protocol: tcp }
 
         """
-    }
-
-    private static func squidConfiguration(_ port: UInt16, _ directory: URL, hasUsers: Bool) -> String {
-        let path = directory.path
-        // It refuses to be root.
-        let isRoot = geteuid() == 0
-        if isRoot { chmod(path, 0o777) }
-        let access =
-            hasUsers
-            ? """
-            auth_param basic program \(Kind.helper ?? "") \(path)/users
-            auth_param basic children 1 startup=1
-            acl known proxy_auth REQUIRED
-            http_access allow known
-            http_access deny all
-            """ : "http_access allow all"
-        return """
-            http_port 127.0.0.1:\(port)
-            pid_filename none
-            cache deny all
-            \(isRoot ? "cache_effective_user nobody" : "")
-            cache_log \(path)/cache.log
-            access_log none
-            netdb_filename none
-            coredump_dir \(path)
-            visible_hostname localhost
-            pinger_enable off
-            shutdown_lifetime 0 seconds
-            max_filedescriptors 1024
-            hosts_file /etc/hosts
-            \(access)
-
-            """
-    }
-
-    private static func hash(of password: String) throws -> String {
-        try ProcessRunner.run("openssl", ["passwd", "-apr1", password]).text
-            .trimmingCharacters(in: .whitespacesAndNewlines)
     }
 }
