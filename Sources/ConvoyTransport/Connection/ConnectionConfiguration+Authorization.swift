@@ -18,9 +18,7 @@ extension ConnectionConfiguration {
 
     /// Whether a proxy would be asked for a tunnel to the server of a URL, so that no response comes from the proxy.
     package func tunnelsIfProxied(to url: URL) -> Bool {
-        if url.scheme?.lowercased() == "https" { return true }
-        guard !addressOverrides.isEmpty, let target = RequestTarget(url.absoluteString) else { return false }
-        return (try? AddressOverrides.connectTo(target, in: addressOverrides)) != nil
+        url.scheme?.lowercased() == "https" || fixedAddress(for: url) != nil
     }
 
     /// Whether the server of a URL, or the proxy that a request for it goes through, has asked for anything.

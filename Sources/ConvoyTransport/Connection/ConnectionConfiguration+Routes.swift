@@ -72,9 +72,16 @@ extension ConnectionConfiguration {
     /// none.
     ///
     /// The URL's host and port are still what `Host` and TLS name. With `@` before it, it is an abstract name, as `ss`
-    /// shows them; a connection to such a name serves one request. No proxy is used. A path that is empty or longer than 107 bytes fails with `URLError.badURL`.
+    /// shows them; a connection to such a name serves one request. No proxy is used. A path that is empty or
+    /// longer than 107 bytes fails with `URLError.badURL`.
     public var unixSocket: String? {
         get { routing.settings.unixSocket }
         set { routing.settings.unixSocket = newValue }
+    }
+
+    /// Where to connect for a URL, as `curl --connect-to` has it; nil for where the URL says.
+    package func fixedAddress(for url: URL) -> String? {
+        guard !addressOverrides.isEmpty, let target = RequestTarget(url.absoluteString) else { return nil }
+        return try? AddressOverrides.connectTo(target, in: addressOverrides)
     }
 }

@@ -91,6 +91,9 @@ public final class ResponseHead: Sendable {
         return values
     }
 
+    /// Whether somebody asks who the client is: the server, or a proxy.
+    package var asksForCredentials: Bool { statusCode == 401 || statusCode == 407 }
+
     /// All header fields in the order received, one entry per line.
     public var fields: [(name: String, value: String)] {
         var fields: [(name: String, value: String)] = []

@@ -18,10 +18,7 @@ extension URLConnection {
             request.url = url
             return .foundation(request)
         case .prepared(let request):
-            return .prepared(
-                PreparedRequest(
-                    address: secure, method: request.method, header: request.header,
-                    timeoutInterval: request.timeoutInterval))
+            return .prepared(request.with(address: secure))
         }
     }
 
@@ -48,9 +45,7 @@ extension URLConnection {
     func noteStrictTransportSecurity(in response: ResponseHead) {
         guard let store = configuration.routing.hsts, let address = currentRequest.address,
             !address.utf8.starts(with: "http:".utf8), let host = RequestTarget(address)?.host,
-            let value = response.fields.first(where: {
-                ASCII.equalIgnoringCase($0.name.utf8, "strict-transport-security".utf8)
-            })?.value
+            let value = response.values(of: "Strict-Transport-Security").first
         else { return }
         let policy = configuration.securityPolicy.policy(forHost: host)
         guard !policy.allowInvalidCertificates, policy.validatesDomainName else { return }

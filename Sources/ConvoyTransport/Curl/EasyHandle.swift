@@ -13,32 +13,6 @@ final class EasyHandle {
     /// What the owner supplied to send.
     enum Supply { case bytes(Int), notNow, abort }
 
-    /// The options that may differ between requests.
-    struct Options: Equatable {
-        enum Body: Equatable {
-            case none
-            /// A body of this length, or of unknown length.
-            case upload(length: Int64?)
-        }
-        var method = "GET"
-        var body = Body.none
-        var usesHTTP2 = true
-        /// With whom and how TLS is spoken, should it be.
-        var tls: TLSContext?
-        var isSecure = false
-        /// The way to the server; nil for the direct one.
-        var route: Route?
-        /// Whether the address that is connected to names a scope, and so a key of the route has no room.
-        var isScoped = false
-        /// Whether a proxy is asked for a tunnel, whose answer to CONNECT comes before any head.
-        var mayTunnel = false
-        var receiveBufferSize = 0
-        /// After how many idle seconds a connection is closed, and not used again.
-        var idleConnectionAge = 118
-        /// Whom libcurl authenticates, with messages that belong to a connection.
-        var negotiation: Negotiation?
-    }
-
     @exclusivity(unchecked) private(set) var easy: UnsafeMutableRawPointer
     /// The index among the handles that libcurl has; -1 while libcurl does not have it.
     @exclusivity(unchecked) var position = -1
@@ -214,64 +188,6 @@ final class EasyHandle {
         return owner?.easyHandle(self, didReceiveHeaderLine: UnsafeRawBufferPointer(line)) ?? false
     }
 
-    /// Sets the options that a transfer with a body needs.
-    private func setUploadOptions() {
-        let context = Unmanaged.passUnretained(self).toOpaque()
-        convoy_easy_set_long(easy, CURLOPT_UPLOAD_BUFFERSIZE, 128 << 10)
-        convoy_easy_set_pointer(easy, CURLOPT_READDATA, context)
-        convoy_easy_set_pointer(easy, CURLOPT_SEEKDATA, context)
-        convoy_easy_set_data_callback(easy, CURLOPT_READFUNCTION) { bytes, size, count, context in
-            guard let bytes, let handle = EasyHandle.from(context), let owner = handle.owner else {
-                return Int(CURL_READFUNC_ABORT)
-            }
-            let buffer = UnsafeMutableRawBufferPointer(start: bytes, count: size * count)
-            switch owner.easyHandle(handle, fill: buffer) {
-            case .bytes(let count): return count
-            case .notNow: return Int(CURL_READFUNC_PAUSE)
-            case .abort: return Int(CURL_READFUNC_ABORT)
-            }
-        }
-        convoy_easy_set_seek_callback(easy) { context, offset, origin in
-            guard offset == 0, origin == SEEK_SET, let handle = EasyHandle.from(context), let owner = handle.owner
-            else { return Int32(CURL_SEEKFUNC_CANTSEEK) }
-            return owner.easyHandleMustRewind(handle) ? Int32(CURL_SEEKFUNC_OK) : Int32(CURL_SEEKFUNC_FAIL)
-        }
-    }
-
-    /// Sets the options that a transfer over TLS needs. Trust is decided by ``TLSHandshake``; should libcurl ever decide,
-    /// it trusts nobody.
-    private func setSecureOptions() throws(Refused) {
-        try check(convoy_easy_set_long(easy, CURLOPT_SSL_VERIFYPEER, 1))
-        try check(convoy_easy_set_long(easy, CURLOPT_PROXY_SSL_VERIFYPEER, 1))
-        // libcurl compares the common name where there is no other.
-        try check(convoy_easy_set_long(easy, CURLOPT_SSL_VERIFYHOST, 0))
-        // A proxy with an address is not named in its handshake, so that libcurl has to compare it.
-        try check(convoy_easy_set_long(easy, CURLOPT_PROXY_SSL_VERIFYHOST, 2))
-        try check(convoy_easy_set_string(easy, CURLOPT_CAINFO, nil))
-        try check(convoy_easy_set_string(easy, CURLOPT_PROXY_CAINFO, nil))
-        // A resumed session brings no certificates that could be judged.
-        try check(convoy_easy_set_long(easy, CURLOPT_SSL_SESSIONID_CACHE, 0))
-        try check(convoy_easy_set_long(easy, CURLOPT_SSLVERSION, Int(CURL_SSLVERSION_TLSv1_2)))
-        try check(convoy_easy_set_long(easy, CURLOPT_PROXY_SSLVERSION, Self.proxyVersions))
-        // libcurl 7.87 and later keep authorities for all connections of a multi handle; they are not used here.
-        convoy_easy_set_long(easy, CURLOPT_CA_CACHE_TIMEOUT, 0)
-    }
-
-    /// The versions of TLS for a proxy: all from 1.2. That they have a maximum, which those for the server have not,
-    /// tells their handshakes apart.
-    private static let proxyVersions = Int(CURL_SSLVERSION_TLSv1_2) | Int(CURL_SSLVERSION_MAX_TLSv1_3)
-
-    /// Takes part in a handshake. libcurl calls this for each that it begins, those with proxies too.
-    private func beginHandshake(_ sslContext: OpaquePointer) -> CURLcode {
-        guard let tls = applied.tls, tls.isReady else { return CURLE_ABORTED_BY_CALLBACK }
-        let isWithProxy = TLSHandshake.hasMaximumVersion(sslContext)
-        guard let handshake = owner?.easyHandle(self, beginsHandshakeWithProxy: isWithProxy, tls),
-            handshake.attach(to: sslContext)
-        else { return CURLE_OUT_OF_MEMORY }
-        self.handshake = handshake
-        return CURLE_OK
-    }
-
     /// Sets the options that a transfer through a proxy tunnel needs.
     private func setTunnelOptions() {
         let context = Unmanaged.passUnretained(self).toOpaque()
@@ -327,10 +243,7 @@ final class EasyHandle {
     /// Whether libcurl lets the trust of servers be decided here: whether it is built with OpenSSL.
     @exclusivity(unchecked) private(set) var decidesTrust = false
     /// The last handshake of the current transfer; nil where it uses a connection that was there.
-    @exclusivity(unchecked) private(set) var handshake: TLSHandshake?
-
-    /// The handshake of the connection that the current transfer uses, over TLS; nil for plain text.
-    var handshakeOfConnection: TLSHandshake? { convoy_easy_tls(easy).flatMap { TLSHandshake.of(OpaquePointer($0)) } }
+    @exclusivity(unchecked) var handshake: TLSHandshake?
 
     /// How often libcurl called the progress callback before it sent the current request.
     @exclusivity(unchecked) private var progressCount = 0
@@ -342,9 +255,9 @@ final class EasyHandle {
     @exclusivity(unchecked) private var sendCount = 0
 
     /// The failure to set an option.
-    private struct Refused: Error { let code: CURLcode }
+    struct Refused: Error { let code: CURLcode }
 
-    private func check(_ code: CURLcode) throws(Refused) {
+    func check(_ code: CURLcode) throws(Refused) {
         guard code == CURLE_OK else { throw Refused(code: code) }
     }
 

@@ -42,27 +42,18 @@ package enum TransferRequest: Sendable {
             request.timeoutInterval = timeoutInterval
             return .foundation(request)
         case .prepared(let request):
-            return .prepared(
-                PreparedRequest(
-                    address: request.address, method: request.method, header: request.header,
-                    timeoutInterval: timeoutInterval))
+            return .prepared(request.with(timeoutInterval: timeoutInterval))
         }
     }
 
     /// The same request with an `Authorization`, in place of its own.
-    package func with(authorization value: String) -> TransferRequest {
+    package func with(authorization value: String) throws(URLError) -> TransferRequest {
         switch self {
         case .foundation(var request):
             request.setValue(value, forHTTPHeaderField: "Authorization")
             return .foundation(request)
         case .prepared(let request):
-            guard let header = try? request.header.withToken(value) else {
-                return self
-            }
-            return .prepared(
-                PreparedRequest(
-                    address: request.address, method: request.method, header: header,
-                    timeoutInterval: request.timeoutInterval))
+            return .prepared(request.with(header: try request.header.withToken(value)))
         }
     }
 
@@ -73,9 +64,6 @@ package enum TransferRequest: Sendable {
         case .prepared(let request): request.header.setsAuthorization
         }
     }
-
-    /// Whether the user has set what the proxy is sent.
-    var hasProxyAuthorization: Bool { proxyAuthorization != nil }
 
     /// What the user has set for the proxy.
     var proxyAuthorization: String? {
@@ -123,6 +111,15 @@ package final class PreparedRequest: Sendable {
         self.method = method
         self.header = header
         self.timeoutInterval = timeoutInterval
+    }
+
+    /// The same request but for what is given.
+    func with(
+        address: String? = nil, header: RequestHeader? = nil, timeoutInterval: TimeInterval? = nil
+    ) -> PreparedRequest {
+        PreparedRequest(
+            address: address ?? self.address, method: method, header: header ?? self.header,
+            timeoutInterval: timeoutInterval ?? self.timeoutInterval)
     }
 
     package var url: URL? { URL(string: address) }
