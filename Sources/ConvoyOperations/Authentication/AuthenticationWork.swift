@@ -10,9 +10,19 @@ final class AuthenticationWork: @unchecked Sendable {
     /// The token that the current try was sent with.
     var token: Authenticator.Grant?
     /// How often the request was sent again for a newer token.
-    var tokenRetries = 0
+    private(set) var tokenRetries = 0
     /// Whether a refresh was asked for because of a response to this operation.
-    var hasAskedForRefresh = false
+    private(set) var hasAskedForRefresh = false
+
+    /// How often in all that may be.
+    private static let mostTokenRetries = 3
+
+    var mayRetryForToken: Bool { tokenRetries < Self.mostTokenRetries }
+
+    func noteTokenRetry(afterRefresh: Bool) {
+        tokenRetries += 1
+        if afterRefresh { hasAskedForRefresh = true }
+    }
     /// What the try that follows a try has to do in place of sending the request.
     private(set) var settlement: (after: Lifecycle.TryNumber, Settlement)?
     /// Where the next tries begin, if they do not begin with the operation's own request.

@@ -155,11 +155,11 @@ public final class Authenticator: Sendable {
     }
 
     private func end(_ number: Int, _ result: Result<AccessToken, any Error>) {
-        let (waiters, outcome) = state.withLock { state -> ([Waiter], Result<Grant, any Error>) in
-            guard state.token.end(number, result, at: Date()) else { return ([], .failure(CancellationError())) }
-            let generation = state.token.generation
-            return (state.takeWaiters(), result.map { Grant(token: $0, generation: generation) })
+        let (waiters, generation) = state.withLock { state -> ([Waiter], Int) in
+            let counts = state.token.end(number, result, at: Date())
+            return (counts ? state.takeWaiters() : [], state.token.generation)
         }
+        let outcome = result.map { Grant(token: $0, generation: generation) }
         for waiter in waiters { waiter(outcome) }
     }
 

@@ -13,22 +13,25 @@ struct CurlCommand {
     var addsUserAgent: Bool
     /// Seconds for the whole; nil for no limit.
     var totalTimeout: TimeInterval?
+    /// With which a server is answered that asks; nil for none.
+    var credential: URLCredential?
     var includesSecrets: Bool
 
     /// What cannot be said in the command, for a comment behind it.
     private var remarks: [String] = []
-    private var words: [String] = []
+    var words: [String] = []
     /// The command whose output is the body.
     private var source: String?
 
     init(
         _ request: URLRequest, configuration: ConnectionConfiguration, addsUserAgent: Bool, totalTimeout: TimeInterval?,
-        includesSecrets: Bool
+        credential: URLCredential?, includesSecrets: Bool
     ) {
         self.request = request
         self.configuration = configuration
         self.addsUserAgent = addsUserAgent
         self.totalTimeout = totalTimeout
+        self.credential = credential
         self.includesSecrets = includesSecrets
     }
 
@@ -157,6 +160,7 @@ struct CurlCommand {
     // MARK: The connection
 
     private mutating func addConnection() {
+        addRoute()
         if !configuration.usesHTTP2 { words.append("--http1.1") }
         let idle = request.timeoutInterval
         if idle > 0, idle < 1e9, idle != Self.defaultTimeout {

@@ -3,9 +3,10 @@ import Foundation
 
 extension URLConnectionOperation {
     /// The request as a command of the `curl` tool that a POSIX shell runs as it stands: the method, the header, the body,
-    /// the time limits, and the settings of TLS that `curl` has.
+    /// the time limits, the way to the server, and the settings of TLS that `curl` has. A `credential` is given to a server
+    /// that asks, and the token of an `authenticator` is the present one.
     ///
-    /// Secrets are replaced by `***`, unless they are asked for: the values of `Authorization`, `Cookie`,
+    /// Secrets are replaced by `***`, unless they are asked for: credentials; the values of `Authorization`, `Cookie`,
     /// `Proxy-Authorization`, of the fields that `sensitiveHeaders` marks and of those whose names tell it; the user
     /// name and password in the URL; the values of `sensitiveQueryItems` in the URL, and in a body that is a form or
     /// JSON. Other bodies are shown as they are. A body that is a stream is left out, and a comment says so, as it does
@@ -13,10 +14,13 @@ extension URLConnectionOperation {
     ///
     /// - Parameter includingSecrets: whether the command has the secrets, so that its request is the operation's.
     public final func curlCommand(includingSecrets: Bool = false) -> String {
-        let (request, values) = core.withLock { ($0.requestWithTimeout, $0.common.values) }
+        let (plain, values, credential, authenticator) = core.withLock {
+            ($0.requestWithTimeout, $0.common.values, $0.credentialSource.own, $0.authenticator)
+        }
+        let request = authenticator?.token.flatMap { try? authorized(plain, with: $0) } ?? plain
         var command = CurlCommand(
             request.urlRequest, configuration: values.configuration, addsUserAgent: values.addsUserAgent,
-            totalTimeout: values.totalTimeout, includesSecrets: includingSecrets)
+            totalTimeout: values.totalTimeout, credential: credential, includesSecrets: includingSecrets)
         return command.text()
     }
 }

@@ -1,4 +1,5 @@
 import ConvoySecurity
+import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
@@ -43,11 +44,15 @@ extension HTTPRequestOperationManager {
         }
     }
 
-    /// An operation with the manager's handler. Within a refresh it has no token: it would wait for itself.
-    func authenticating(_ operation: HTTPRequestOperation) -> HTTPRequestOperation {
-        let (handler, sendsToken) = settings.withLock { ($0.challengeHandler, $0.common.authenticator != nil) }
+    /// An operation with the manager's settings and its handler. Within a refresh it has no token: it would wait for
+    /// itself.
+    static func operation(
+        _ request: TransferRequest, _ common: CommonSettings,
+        _ handler: URLConnectionOperation.AuthenticationChallengeHandler?
+    ) -> HTTPRequestOperation {
+        let operation = HTTPRequestOperation(request, settings: common)
         if let handler { operation.authenticationChallengeHandler = handler }
-        if sendsToken, Authenticator.isRefreshing { operation.authenticator = nil }
+        if common.values.authenticator != nil, Authenticator.isRefreshing { operation.authenticator = nil }
         return operation
     }
 

@@ -143,13 +143,16 @@ extension HTTPRequestOperationManager {
         _ path: String, _ choose: (inout ManagerSettings) -> CommonSettings
     ) -> HTTPRequestOperation? {
         guard let basePrefix, Self.isPlainPath(path), type(of: self) == HTTPRequestOperationManager.self else { return nil }
-        let (header, common) = settings.withLock { settings in
-            (settings.preparedHeader, settings.preparedHeader == nil ? nil : choose(&settings))
+        let (header, common, handler) = settings.withLock { settings in
+            (
+                settings.preparedHeader, settings.preparedHeader == nil ? nil : choose(&settings),
+                settings.challengeHandler
+            )
         }
         guard let header, let common else { return nil }
         let request = PreparedRequest(
             address: basePrefix + path, method: "GET", header: header.header, timeoutInterval: header.timeoutInterval)
-        return authenticating(HTTPRequestOperation(.prepared(request), settings: common))
+        return Self.operation(.prepared(request), common, handler)
     }
 
     /// Enqueues the operation that a call makes; one that cannot be made fails as one that the network refuses.

@@ -70,12 +70,7 @@ struct OperationCore {
     }
 
     var handlers: RareHandlers {
-        mutating get {
-            if let rareHandlers { return rareHandlers }
-            let handlers = RareHandlers()
-            rareHandlers = handlers
-            return handlers
-        }
+        mutating get { rareHandlers.made(by: RareHandlers()) }
     }
 
     // MARK: Results, final before `isFinished` is true
@@ -99,23 +94,13 @@ struct OperationCore {
     var retry: RetryRecord?
 
     var retryRecord: RetryRecord {
-        mutating get {
-            if let retry { return retry }
-            let record = RetryRecord()
-            retry = record
-            return record
-        }
+        mutating get { retry.made(by: RetryRecord()) }
     }
 
     var authentication: AuthenticationWork?
 
     var authenticationWork: AuthenticationWork {
-        mutating get {
-            if let authentication { return authentication }
-            let work = AuthenticationWork()
-            authentication = work
-            return work
-        }
+        mutating get { authentication.made(by: AuthenticationWork()) }
     }
 
     /// Whether what a manager was given for its base URL may go where the request goes.

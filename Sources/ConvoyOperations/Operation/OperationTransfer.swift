@@ -40,11 +40,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     /// How to end the try once the sink is no longer busy.
     @exclusivity(unchecked) private var endsAfterSink: (() -> Void)?
 
-    // The numbers of `progress`, which any thread may read; -1 for one that is not known.
-    private let bytesReceived = Atomic<Int64>(0)
-    private let bytesExpectedToReceive = Atomic<Int64>(-1)
-    private let bytesSent = Atomic<Int64>(0)
-    private let bytesExpectedToSend = Atomic<Int64>(-1)
+    private let counts = TransferCounts()
 
     private enum AfterCancel {
         case askForWhole
@@ -59,15 +55,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     var isInMemory: Bool { stream == nil }
 
     /// How far it is. Any thread.
-    var progress: TransferProgress {
-        func known(_ number: Int64) -> Int64? { number < 0 ? nil : number }
-        var progress = TransferProgress()
-        progress.bytesReceived = bytesReceived.load(ordering: .relaxed)
-        progress.bytesExpectedToReceive = known(bytesExpectedToReceive.load(ordering: .relaxed))
-        progress.bytesSent = bytesSent.load(ordering: .relaxed)
-        progress.bytesExpectedToSend = known(bytesExpectedToSend.load(ordering: .relaxed))
-        return progress
-    }
+    var progress: TransferProgress { counts.progress }
 
     /// How many bytes of the body are kept so far.
     private var offset: Int64 { stream?.offset ?? memory.count }
@@ -157,13 +145,13 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
 
     func connection(_ connection: any Connection, didReceive response: ResponseHead) {
         guard let operation = operation(for: connection), afterCancel == nil else { return connection.cancel() }
-        let isQuestion = response.statusCode == 401 || response.statusCode == 407
+        let isQuestion = response.asksForCredentials
         if isQuestion { noteRedirection(connection) }
         // One that asks to be left alone closes the gate, too: it says for how long.
         if operation.reportsAnswer, response.statusCode != 429, response.statusCode != 503 { operation.hostDidAnswer() }
         defer {
-            bytesReceived.store(setAside?.count ?? offset, ordering: .relaxed)
-            bytesExpectedToReceive.store(expectedTotal ?? -1, ordering: .relaxed)
+            counts.bytesReceived.store(setAside?.count ?? offset, ordering: .relaxed)
+            counts.bytesExpectedToReceive.store(expectedTotal ?? -1, ordering: .relaxed)
         }
         switch resumption?.evaluate(response) ?? .startOver {
         case .append(let whole):
@@ -232,7 +220,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
                 memory.append(data)
             }
         }
-        bytesReceived.store(received, ordering: .relaxed)
+        counts.bytesReceived.store(received, ordering: .relaxed)
         guard operation.onlookers.contains(.progress) else { return }
         operation.progressReport.noteDownload(
             Int64(data.count), total: received, expected: expectedTotal, of: operation)
@@ -242,8 +230,8 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         _ connection: any Connection, didSendBodyData count: Int, total: Int64, totalExpected: Int64?
     ) {
         guard let operation = operation(for: connection) else { return }
-        bytesSent.store(total, ordering: .relaxed)
-        bytesExpectedToSend.store(totalExpected ?? -1, ordering: .relaxed)
+        counts.bytesSent.store(total, ordering: .relaxed)
+        counts.bytesExpectedToSend.store(totalExpected ?? -1, ordering: .relaxed)
         guard operation.onlookers.contains(.progress) else { return }
         operation.progressReport.noteUpload(Int64(count), total: total, expected: totalExpected, of: operation)
     }
@@ -253,22 +241,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         decide: @escaping @Sendable (URLRequest?) -> Void
     ) {
         guard let operation = operation(for: connection) else { return decide(nil) }
-        let proposed = redirect.request
-        let handler = operation.redirectHandler
-        guard handler != nil || proposed.httpBodyStream is any ReplayableBodyStream else { return decide(proposed) }
-        // The user's stream and the user's handler may both block.
-        BlockingWorkers.shared.perform {
-            var next = proposed
-            if let stream = next.httpBodyStream as? any ReplayableBodyStream, let fresh = try? stream.replay() {
-                next.httpBodyStream = fresh
-            }
-            guard let handler else { return decide(next) }
-            let replayed = next
-            let answer: @Sendable () -> Void = {
-                decide(handler(operation, replayed, redirect.response.urlResponse))
-            }
-            if let queue = operation.completionQueue { queue.async(execute: answer) } else { answer() }
-        }
+        operation.decide(about: redirect, decide)
     }
 
     func connection(_ connection: any Connection, didHandle redirect: RedirectEvent) {

@@ -5,15 +5,14 @@ import FoundationNetworking
 
 /// Challenges of servers and proxies, and their answers.
 extension URLConnectionOperation {
-    /// What authorizes the requests of a try; nil where nobody has asked for anything, which costs next to nothing.
-    func authorizer(
+    /// What authorizes the requests of an operation that nobody has asked; nil where nobody has asked others either, which
+    /// costs next to nothing.
+    func rememberingRecord(
         for request: TransferRequest, over configuration: ConnectionConfiguration
     ) -> AuthenticationRecord? {
-        let (record, coalesces) = core.withLock { ($0.authentication?.record, $0.common.values.coalesces) }
-        if let record { return record }
         guard !AuthorizationMemory.shared.isEmpty else { return nil }
         // A transfer with an authorizer is shared with nobody.
-        if coalesces, !configuration.isAsked(about: request.url) { return nil }
+        if coalescesIdenticalRequests, !configuration.isAsked(about: request.url) { return nil }
         return authenticationRecord
     }
 
@@ -41,7 +40,8 @@ extension URLConnectionOperation {
         // In a tunnel there is no proxy that could ask.
         let isProxy = head.statusCode == 407 && !connectionConfiguration.tunnelsIfProxied(to: head.url)
         guard head.statusCode == 401 || isProxy else {
-            noteAuthenticationSuccess(head)
+            core.withLock { $0.authentication?.record }?.noteSuccess(
+                except: nil, at: AuthenticatingServer(head.url), info: head.values(of: "Authentication-Info"))
             return nil
         }
         guard let server = isProxy ? proxyServer(for: head.url) : AuthenticatingServer(head.url) else { return nil }
@@ -76,12 +76,6 @@ extension URLConnectionOperation {
                 request: request, place: RedirectContinuation(first: first, followed: followed),
                 redirects: core.redirects, bearsToken: work.bearsToken(request))
         }
-    }
-
-    private func noteAuthenticationSuccess(_ head: ResponseHead) {
-        guard let record = core.withLock({ $0.authentication?.record }) else { return }
-        record.noteSuccess(
-            except: nil, at: AuthenticatingServer(head.url), info: head.values(of: "Authentication-Info"))
     }
 
     private func proxyServer(for url: URL) -> AuthenticatingServer? {

@@ -137,13 +137,6 @@ extension URLConnectionOperation {
         }
     }
 
-    /// Decides about each redirect. Called on `completionQueue`, or, if that is nil, on one of the library's threads,
-    /// which it may block. The transfer waits for the answer. Without a handler, redirects are followed.
-    public final var redirectHandler: RedirectHandler? {
-        get { core.withLock { $0.rareHandlers?.redirect } }
-        set { setHandler(\.redirect, newValue) }
-    }
-
     /// The progress of the response's body in bytes. Its `cancel()`, `pause()` and `resume()` act on the operation.
     ///
     /// It is updated on one serial queue of the library, the same for all operations, as Foundation's `Progress` is not
@@ -155,20 +148,12 @@ extension URLConnectionOperation {
 
     /// Made with its first use.
     final var progressReport: ProgressReport {
-        core.withLock { core in
-            let report = core.progressReport ?? ProgressReport()
-            core.progressReport = report
-            return report
-        }
+        core.withLock { $0.progressReport.made(by: ProgressReport()) }
     }
 
     /// Made with its first use.
     final var observationCenter: ObservationCenter {
-        core.withLock { core in
-            let center = core.observationCenter ?? ObservationCenter()
-            core.observationCenter = center
-            return center
-        }
+        core.withLock { $0.observationCenter.made(by: ObservationCenter()) }
     }
 
     /// Sets a handler. Releasing the old one may run user code, so it is released outside the lock.

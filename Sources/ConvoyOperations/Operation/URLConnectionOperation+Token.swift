@@ -5,9 +5,6 @@ import FoundationNetworking
 
 /// The token of an `Authenticator`: waiting for it, sending it, and what a 401 to it means.
 extension URLConnectionOperation {
-    /// How often in all a request is sent again because there is a newer token.
-    private static let mostTokenRetries = 3
-
     /// Gets the token for a try that begins. False if the try has ended: it waits for the refresh, or fails.
     func obtainToken(for number: Lifecycle.TryNumber) -> Bool {
         guard let authenticator = core.withLock({ $0.authenticator }) else { return true }
@@ -28,43 +25,29 @@ extension URLConnectionOperation {
     }
 
     /// The request with the token.
-    func authorized(_ request: TransferRequest, with token: AccessToken) throws(AuthenticatorError) -> TransferRequest {
-        guard let value = BearerAuthorization.value(token: token.value) else { throw .unusableToken }
-        return request.with(authorization: value)
+    func authorized(_ request: TransferRequest, with token: AccessToken) throws -> TransferRequest {
+        guard let value = BearerAuthorization.value(token: token.value) else { throw AuthenticatorError.unusableToken }
+        return try request.with(authorization: value)
     }
 
     /// What a response to a token means for the try: nil if it is the response.
     func retryForToken(_ head: ResponseHead, _ number: Lifecycle.TryNumber) -> NextTry? {
-        guard head.statusCode == 401 else { return nil }
-        let (authenticator, work, redirected) = core.withLock {
-            ($0.authenticator, $0.authentication, $0.transfer?.redirection?.request)
-        }
-        guard let authenticator, let work,
-            let grant = core.withLock({ core -> Authenticator.Grant? in
-                // A redirect to another origin has taken it away, and the way back does not return it. Of a transfer that
-                // is shared with others only the place is known.
-                let isAtHome = core.redirects.isEmpty || core.request.url.map { Origin($0) } == Origin(head.url)
-                let wasSent = redirected.map(work.bearsToken) ?? isAtHome
-                return wasSent && work.tokenRetries < Self.mostTokenRetries ? work.token : nil
-            })
+        guard head.statusCode == 401,
+            let (authenticator, grant, hasAsked) = core.withLock({ $0.refusedToken(by: head) })
         else { return nil }
-        let hasAsked = core.withLock { _ in work.hasAskedForRefresh }
         let rendezvous = Rendezvous()
         let waiter = waiter(number, rendezvous)
         let step: Authenticator.Step? =
             hasAsked ? authenticator.stepIfSuperseded(grant, waiter) : authenticator.refused(grant, waiter)
         switch step {
         case .use:
-            core.withLock { _ in work.tokenRetries += 1 }
+            core.withLock { $0.authentication?.noteTokenRetry(afterRefresh: false) }
             return .atOnce
         case .wait:
-            core.withLock { _ in
-                work.tokenRetries += 1
-                work.hasAskedForRefresh = true
-            }
+            core.withLock { $0.authentication?.noteTokenRetry(afterRefresh: true) }
             return .whenAnswered { [self] in meet(rendezvous, number) }
         case .fail(let error):
-            core.withLock { _ in work.settle(.failure(error), after: number) }
+            core.withLock { $0.authentication?.settle(.failure(error), after: number) }
             return .atOnce
         case nil: return nil
         }
@@ -84,5 +67,20 @@ extension URLConnectionOperation {
     /// The refresh has ended, or the operation has begun to wait for it. It goes on when both have happened.
     private func meet(_ rendezvous: Rendezvous, _ number: Lifecycle.TryNumber) {
         if rendezvous.arrive() { handle(.retryDue(number)) }
+    }
+}
+
+extension OperationCore {
+    /// The token that a 401 is about, who can get another, and whether this operation has asked for that before; nil where
+    /// it is about none.
+    fileprivate func refusedToken(by head: ResponseHead) -> (Authenticator, Authenticator.Grant, hasAsked: Bool)? {
+        guard let authenticator, let authentication, let grant = authentication.token, authentication.mayRetryForToken else {
+            return nil
+        }
+        // A redirect to another origin has taken it away, and the way back does not return it. Of a transfer that is shared
+        // with others only the place is known.
+        let isAtHome = redirects.isEmpty || request.url.map { Origin($0) } == Origin(head.url)
+        let wasSent = (transfer?.redirection?.request).map(authentication.bearsToken) ?? isAtHome
+        return wasSent ? (authenticator, grant, authentication.hasAskedForRefresh) : nil
     }
 }

@@ -111,6 +111,8 @@ extension URLConnectionOperation {
         var configuration: ConnectionConfiguration
         let memoryLimit: Int
         let token: AccessToken?
+        /// What the operation was asked for, if it was.
+        let record: AuthenticationRecord?
     }
 
     /// Gives a try its connection, unless the try was stopped while preparing.
@@ -135,7 +137,8 @@ extension URLConnectionOperation {
             return TryWork(
                 transfer: core.openTransfer(over: carrier), carrier: carrier,
                 request: continuation.map { .foundation($0.request) } ?? core.requestWithTimeout,
-                configuration: configuration, memoryLimit: core.memoryLimit(whenParsed: parses), token: token)
+                configuration: configuration, memoryLimit: core.memoryLimit(whenParsed: parses), token: token,
+                record: core.authentication?.record)
         }
         if lacksToken {
             if obtainToken(for: number) { connect(number, withToken: true) }
@@ -143,7 +146,7 @@ extension URLConnectionOperation {
         }
         guard let prepared else { return handle(.workStopped(number)) }
         let work: TryWork
-        do throws(AuthenticatorError) {
+        do {
             work = try authorized(prepared)
         } catch {
             return conclude(number, settledBy: error)
@@ -162,10 +165,12 @@ extension URLConnectionOperation {
     }
 
     /// Lets a try say who the client is, where somebody has asked, or a token is to be sent.
-    private func authorized(_ prepared: TryWork) throws(AuthenticatorError) -> TryWork {
+    private func authorized(_ prepared: TryWork) throws -> TryWork {
         var work = prepared
         if let token = work.token { work.request = try authorized(work.request, with: token) }
-        guard let record = authorizer(for: work.request, over: work.configuration) else { return work }
+        guard let record = work.record ?? rememberingRecord(for: work.request, over: work.configuration) else {
+            return work
+        }
         work.configuration.authorizer = AuthorizerReference(record)
         if record.mayBlock(work.request, over: work.configuration), work.carrier.isOfLibrary {
             work.carrier = NetworkThread.blocking
@@ -220,9 +225,6 @@ extension URLConnectionOperation {
     /// Sets the head of the current response.
     func note(_ head: ResponseHead) { core.withLock { $0.head = head } }
 
-    /// Adds what became of a redirect.
-    func note(_ redirect: RedirectEvent) { core.withLock { $0.redirects.append(redirect) } }
-
     /// Whether the body of a response goes into the output stream; otherwise it is kept as `responseData`.
     func belongsIntoOutput(_ head: ResponseHead) -> Bool {
         guard serializesResponse else { return true }
@@ -233,6 +235,9 @@ extension URLConnectionOperation {
 
     /// Whether the request is retried after this response. If so, the try is concluded here.
     func retriesInstead(of head: ResponseHead?, _ number: Lifecycle.TryNumber) -> Bool {
+        // Most operations have neither, and pay for no more than this look.
+        let mayRetry = core.withLock { $0.authentication != nil || $0.common.values.retryPolicy != nil }
+        guard mayRetry || head?.asksForCredentials == true else { return false }
         let answering = head.flatMap { retryForAuthentication($0, number) }
         guard let next = answering ?? retry(after: nil, head: head) else { return false }
         if core.withLock({ $0.workSlot.conclude(number) }) { proceed(to: next, after: number) }

@@ -171,10 +171,6 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// The status code of the response; nil until its head has arrived.
     public final var statusCode: Int? { core.withLock { $0.head }?.statusCode }
 
-    /// The redirects of the operation's latest try so far, in order: what was done about each, and why. The last one may
-    /// be the one that it failed with.
-    public final var redirects: [RedirectEvent] { core.withLock { $0.redirects } }
-
     /// The body, once the operation has finished with one; nil after a failure of the transfer, and for a body that
     /// went to `outputStream`. The body of a response with an unacceptable status is here too.
     public final var responseData: Data? { hasOutcome ? core.withLock { $0.data } : nil }

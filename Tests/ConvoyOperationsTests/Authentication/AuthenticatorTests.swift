@@ -145,8 +145,10 @@ import Testing
 
     @Test func `a token that is set lets all go on that wait for a refresh`() async throws {
         tokens.expire()
+        let (end, ends) = AsyncStream.makeStream(of: Void.self)
+        defer { ends.finish() }
         let authenticator = Authenticator { _ in
-            try await Task.sleep(nanoseconds: .max / 4)
+            for await _ in end {}
             return AccessToken("never")
         }
         manager.authenticator = authenticator

@@ -120,4 +120,67 @@ private let hasCurl = FileManager.default.isExecutableFile(atPath: "/usr/bin/cur
         request.setValue("Basic YTpi", forHTTPHeaderField: "Authorization")
         try await expectSame(request)
     }
+
+    // MARK: The way, and who the client is
+
+    /// Runs the command of an operation.
+    private func run(_ operation: HTTPRequestOperation) throws -> String {
+        let command = operation.curlCommand(includingSecrets: true)
+        let result = try ProcessRunner.run(
+            "/bin/sh", ["-c", command], environment: ["http_proxy": "http://127.0.0.1:1", "no_proxy": "localhost"])
+        #expect(result.status == 0, "\(command)\n\(result.errorText)")
+        return result.text
+    }
+
+    private func operation(
+        _ url: URL, _ change: (inout ConnectionConfiguration) throws -> Void = { _ in }
+    ) rethrows -> HTTPRequestOperation {
+        let operation = HTTPRequestOperation(request: URLRequest(url: url))
+        try change(&operation.connectionConfiguration)
+        return operation
+    }
+
+    @Test func `the way is the operation's: without a proxy, to a fixed address, from an address, by a Unix socket`() throws {
+        server.route("/way", .text("here"))
+        #expect(try run(operation(server.url("/way")) { $0.proxy = .none }) == "here")
+        let away = try #require(URL(string: "http://files.invalid:\(server.port)/way"))
+        let fixed = try operation(away) { configuration in
+            configuration.proxy = .none
+            configuration.addressOverrides["files.invalid"] = "127.0.0.1"
+            configuration.connectionSource = .address(try #require(IPAddress("127.0.0.1")))
+        }
+        #expect(try run(fixed) == "here")
+        let directory = try TemporaryDirectory()
+        for name in [directory.file("it's a socket").path, "@convoy-\(UUID())"] {
+            let unix = try UnixServer(name)
+            #expect(try run(operation(away) { $0.unixSocket = name }).hasPrefix("GET /way HTTP/1.1"), "\(name)")
+            #expect(unix.connectionCount == 1)
+        }
+    }
+
+    @Test(.enabled(if: SquidProxy.isInstalled, "not installed: \(SquidProxy.installHint)"))
+    func `the proxy and its password are the operation's`() throws {
+        server.route("/way", .text("here"))
+        let squid = try SquidProxy([.digest])
+        let credential = ProxyCredential(user: SquidProxy.user, password: SquidProxy.password)
+        let proxy = try Proxy(.http, host: "localhost", port: Int(squid.port), credential: credential)
+        #expect(try run(operation(server.url("/way")) { $0.proxy = .proxy(proxy) }) == "here")
+        #expect(server.requests("/way").last?.headers["Via"]?.contains(squid.name) == true)
+        let excepting = operation(server.url("/way")) { $0.proxy = .proxy(proxy, except: ["127.0.0.1"]) }
+        #expect(try run(excepting) == "here" && server.requests("/way").last?.headers["Via"] == nil)
+        #expect(!excepting.curlCommand().contains(SquidProxy.password))
+    }
+
+    @Test func `a credential answers, and a token is sent, and neither is shown unless it is asked for`() throws {
+        server.route("/asks") { request in
+            request.headers["Authorization"].map { .text($0) } ?? .status(401).header("WWW-Authenticate", "Basic realm=a")
+        }
+        let login = operation(server.url("/asks")) { $0.proxy = .none }
+        login.credential = URLCredential(user: "ada", password: "it's", persistence: .none)
+        #expect(try run(login) == "Basic \(Data("ada:it's".utf8).base64EncodedString())")
+        let bearer = operation(server.url("/asks")) { $0.proxy = .none }
+        bearer.authenticator = Authenticator(token: AccessToken("s3cret")) { _ in AccessToken("other") }
+        #expect(try run(bearer) == "Bearer s3cret")
+        #expect(!bearer.curlCommand().contains("s3cret") && !login.curlCommand().contains("ada"))
+    }
 }

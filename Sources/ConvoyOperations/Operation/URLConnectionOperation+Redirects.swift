@@ -1,0 +1,41 @@
+import ConvoySerialization
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// Redirects: what is decided about them, and what became of them.
+extension URLConnectionOperation {
+    /// Decides about each redirect. Called on `completionQueue`, or, if that is nil, on one of the library's threads,
+    /// which it may block. The transfer waits for the answer. Without a handler, redirects are followed.
+    public final var redirectHandler: RedirectHandler? {
+        get { core.withLock { $0.rareHandlers?.redirect } }
+        set { setHandler(\.redirect, newValue) }
+    }
+
+    /// The redirects of the operation's latest try so far, in order: what was done about each, and why. The last one may
+    /// be the one that it failed with.
+    public final var redirects: [RedirectEvent] { core.withLock { $0.redirects } }
+
+    /// Adds what became of a redirect.
+    func note(_ redirect: RedirectEvent) { core.withLock { $0.redirects.append(redirect) } }
+
+    /// Answers the transfer: with what the rules propose, unless the user decides, or the body has to be read again.
+    func decide(about redirect: Redirect, _ decide: @escaping @Sendable (URLRequest?) -> Void) {
+        let proposed = redirect.request
+        let handler = redirectHandler
+        guard handler != nil || proposed.httpBodyStream is any ReplayableBodyStream else { return decide(proposed) }
+        // The user's stream and the user's handler may both block.
+        BlockingWorkers.shared.perform { [self] in
+            var next = proposed
+            if let stream = next.httpBodyStream as? any ReplayableBodyStream, let fresh = try? stream.replay() {
+                next.httpBodyStream = fresh
+            }
+            guard let handler else { return decide(next) }
+            let replayed = next
+            let answer: @Sendable () -> Void = {
+                decide(handler(self, replayed, redirect.response.urlResponse))
+            }
+            if let queue = completionQueue { queue.async(execute: answer) } else { answer() }
+        }
+    }
+}
