@@ -140,7 +140,8 @@ private let hasCurl = FileManager.default.isExecutableFile(atPath: "/usr/bin/cur
         return operation
     }
 
-    @Test func `the way is the operation's: without a proxy, to a fixed address, from an address, by a Unix socket`() throws {
+    @Test func `the way is the operation's: without a proxy, to a fixed address, from an address, by a Unix socket`() throws
+    {
         server.route("/way", .text("here"))
         #expect(try run(operation(server.url("/way")) { $0.proxy = .none }) == "here")
         let away = try #require(URL(string: "http://files.invalid:\(server.port)/way"))
