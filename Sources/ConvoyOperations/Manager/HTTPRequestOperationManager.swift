@@ -1,3 +1,4 @@
+import ConvoyCookies
 import ConvoySerialization
 import ConvoySupport
 import ConvoyTransport
@@ -52,6 +53,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         common.addsUserAgent = false
         common.credentialOrigin = self.baseURL.map { Origin($0) }
         common.baseHost = self.baseURL.flatMap { HostKey.of($0) }
+        common.cookies = CookieKeeperReference(CookieStore())
         common.completionQueue = completionQueue
         common.configuration = configuration
         settings = Locked(ManagerSettings(common: common, operationQueue: queue))

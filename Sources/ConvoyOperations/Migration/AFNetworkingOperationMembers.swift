@@ -22,7 +22,7 @@ extension URLConnectionOperation {
     ) {}
 
     /// Sets what decides about caching.
-    @available(*, unavailable, message: "There is no cache yet: nothing is kept.")
+    @available(*, unavailable, renamed: "cacheResponseHandler")
     public final func setCacheResponseBlock(_ block: ((Any, CachedURLResponse) -> CachedURLResponse?)?) {}
 
     /// Sets what answers a server that asks who it is.

@@ -35,6 +35,10 @@ final class CommonSettings: @unchecked Sendable {
         var authenticator: Authenticator?
         /// Where the credential and the token go, if a manager has them for its base URL.
         var credentialOrigin: Origin?
+        /// What keeps the cookies; nil for none.
+        var cookies: CookieKeeperReference?
+        /// The cache of responses; nil for none.
+        var cache: ResponseCacheReference?
         /// The host of prepared requests: that of the manager's base URL.
         var baseHost: HostKey?
         var serializer = SerializerFacts(HTTPResponseSerializer())

@@ -60,11 +60,13 @@ struct OperationCore {
         var retry: URLConnectionOperation.RetryHandler?
         var prepare: URLConnectionOperation.Preparation?
         var challenge: URLConnectionOperation.AuthenticationChallengeHandler?
+        var cache: URLConnectionOperation.CacheResponseHandler?
 
         var copy: RareHandlers {
             let copy = RareHandlers()
             (copy.download, copy.upload, copy.redirect) = (download, upload, redirect)
             (copy.retry, copy.prepare, copy.challenge) = (retry, prepare, challenge)
+            copy.cache = cache
             return copy
         }
     }

@@ -148,7 +148,8 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         let isQuestion = response.asksForCredentials
         if isQuestion { noteRedirection(connection) }
         // One that asks to be left alone closes the gate, too: it says for how long.
-        if operation.reportsAnswer, response.statusCode != 429, response.statusCode != 503 { operation.hostDidAnswer() }
+        // What the cache says, says nothing of the host.
+        if operation.reportsAnswer, response.cacheUse == nil || response.cacheUse == .validated, response.statusCode != 429, response.statusCode != 503 { operation.hostDidAnswer() }
         defer {
             counts.bytesReceived.store(setAside?.count ?? offset, ordering: .relaxed)
             counts.bytesExpectedToReceive.store(expectedTotal ?? -1, ordering: .relaxed)

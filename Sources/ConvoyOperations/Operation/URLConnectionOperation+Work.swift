@@ -1,5 +1,7 @@
+import ConvoyCache
 import ConvoySecurity
 import ConvoySerialization
+import ConvoySupport
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
@@ -113,6 +115,7 @@ extension URLConnectionOperation {
         let token: AccessToken?
         /// What the operation was asked for, if it was.
         let record: AuthenticationRecord?
+        let cacheHandler: CacheResponseHandler?
     }
 
     /// Gives a try its connection, unless the try was stopped while preparing.
@@ -133,12 +136,15 @@ extension URLConnectionOperation {
             configuration.addsUserAgent = core.common.values.addsUserAgent
             configuration.answersChallenges = true
             configuration.continuation = continuation?.place
+            configuration.cookies = core.common.values.cookies
+            configuration.cache = core.common.values.cache
+            let cacheHandler = configuration.cache == nil ? nil : core.rareHandlers?.cache
             let token = hasToken && continuation?.bearsToken ?? true ? core.authentication?.token?.token : nil
             return TryWork(
                 transfer: core.openTransfer(over: carrier), carrier: carrier,
                 request: continuation.map { .foundation($0.request) } ?? core.requestWithTimeout,
                 configuration: configuration, memoryLimit: core.memoryLimit(whenParsed: parses), token: token,
-                record: core.authentication?.record)
+                record: core.authentication?.record, cacheHandler: cacheHandler)
         }
         if lacksToken {
             if obtainToken(for: number) { connect(number, withToken: true) }
@@ -182,6 +188,9 @@ extension URLConnectionOperation {
 
     private func connect(_ number: Lifecycle.TryNumber, _ work: TryWork, with request: TransferRequest) {
         var configuration = work.configuration
+        if let handler = work.cacheHandler, let cache = configuration.cache?.cache as? HTTPCache {
+            configuration.cache = ResponseCacheReference(HandledCache(cache) { handler(self, $0) })
+        }
         // A body that goes to a file is expected to be a large one.
         if !work.transfer.isInMemory { configuration.receiveBufferSize = 512 << 10 }
         if let slow = request.bodyStream as? any ThrottledBodyStream {

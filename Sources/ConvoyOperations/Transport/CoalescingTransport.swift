@@ -18,6 +18,8 @@ final class CoalescingTransport: Transport {
         let timeout: TimeInterval
         let cachePolicy: UInt
         let configuration: ConnectionConfiguration
+        /// Another cookie may bring another response.
+        let cookieRevision: UInt64
     }
 
     private let base: any Transport
@@ -38,7 +40,8 @@ final class CoalescingTransport: Transport {
         else { return base.connection(for: request, configuration: configuration, delegate: delegate) }
         let key = Key(
             url: url, headers: request.allHTTPHeaderFields ?? [:], timeout: request.timeoutInterval,
-            cachePolicy: request.cachePolicy.rawValue, configuration: configuration)
+            cachePolicy: request.cachePolicy.rawValue, configuration: configuration,
+            cookieRevision: configuration.cookies?.keeper.revision ?? 0)
         // A key that contains a NaN does not equal itself: its flight could be neither found nor removed.
         guard key == key else {
             return base.connection(for: request, configuration: configuration, delegate: delegate)

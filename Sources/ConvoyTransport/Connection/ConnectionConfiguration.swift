@@ -83,6 +83,11 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     /// Whether somebody answers a proxy that asks, so that nothing need be sent to it before that.
     package var answersChallenges = false
 
+    /// What keeps the cookies; nil for none.
+    package var cookies: CookieKeeperReference?
+    /// What stores responses; nil for none.
+    package var cache: ResponseCacheReference?
+
     /// The redirects that led to the request in an earlier transfer; nil for none.
     package var continuation: RedirectContinuation?
 

@@ -38,15 +38,19 @@ public final class ResponseHead: Sendable {
     /// those of the decoded bytes.
     public let isEncoded: Bool
 
+    /// How it came out of a cache; nil for one from the network.
+    public let cacheUse: CacheUse?
+
     private let bytes: [UInt8]
     private let foundationResponse = Locked<HTTPURLResponse?>(nil)
 
-    init(place: Place, statusCode: Int, contentLength: Int64?, isEncoded: Bool, bytes: [UInt8]) {
+    init(place: Place, statusCode: Int, contentLength: Int64?, isEncoded: Bool, bytes: [UInt8], cacheUse: CacheUse? = nil) {
         self.place = place
         self.statusCode = statusCode
         self.contentLength = contentLength
         self.isEncoded = isEncoded
         self.bytes = bytes
+        self.cacheUse = cacheUse
     }
 
     /// Parses a head given as text, for a simulated server.
@@ -121,7 +125,7 @@ public final class ResponseHead: Sendable {
         }
     }
 
-    private func forEachField(_ body: (_ name: ArraySlice<UInt8>, _ value: ArraySlice<UInt8>) -> Void) {
+    func forEachField(_ body: (_ name: ArraySlice<UInt8>, _ value: ArraySlice<UInt8>) -> Void) {
         var position = bytes.startIndex
         var isStatusLine = true
         while position < bytes.endIndex {

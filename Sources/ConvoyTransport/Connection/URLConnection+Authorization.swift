@@ -9,6 +9,8 @@ extension URLConnection {
     struct Authorizations {
         /// The value of `Authorization`.
         var field: String?
+        /// For whom it speaks.
+        var identity: (user: String, password: String)?
         /// The value of `Proxy-Authorization`.
         var proxyField: String?
         var negotiation: Negotiation?
@@ -38,7 +40,9 @@ extension URLConnection {
             server: server, method: request.method, uri: target.uri, body: body, mayBlock: thread.mayBlock,
             hasOwn: request.hasAuthorization)
         switch authorizer.authorization(for: forServer) {
-        case .field(let value, _, _): result.field = value
+        case .field(let value, let user, let password):
+            result.field = value
+            result.identity = (user, password)
         case .connection(let method, let user, let password):
             negotiation.server = .init(method: method, user: user, password: password)
         case nil: break

@@ -27,6 +27,7 @@ extension URLConnection: DescriptorWaiter {
 
     func tryAgainForDescriptor() {
         guard case .waitingForDescriptor = phase else { return }
+        endExchange()
         load(currentRequest)
     }
 }

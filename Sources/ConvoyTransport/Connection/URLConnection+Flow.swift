@@ -7,8 +7,9 @@ extension URLConnection {
     /// Resumes a transfer that was held back, in either direction.
     func resumeFlow() {
         guard isHeldBack || !isStarved else { return }
+        if replay != nil { return pump() }
         switch phase {
-        case .loading, .following:
+        case .loading, .following, .replacing:
             noteActivity()
             if let decoder, decoder.hasPending, !isReceivingSuspended { deliver(with: decoder) { try $0.resume(into: $1) } }
             guard let handle else { return }
@@ -24,7 +25,8 @@ extension URLConnection {
                 return finish(result, handle)
             }
             thread.multi?.setPaused(handle, sending: isStarved)
-        case .initial, .waitingForDescriptor, .preparingTLS, .deciding, .ended: return
+        case .initial, .waitingForDescriptor, .preparingTLS, .deciding, .consulting, .askingAboutCookies, .storing, .ended:
+            return
         }
     }
 
@@ -36,10 +38,12 @@ extension URLConnection {
     func goOnWithoutBody() {
         guard isStarved, !isHeldBack, !isReceivingSuspended, let handle else { return }
         switch phase {
-        case .loading, .following:
+        case .loading, .following, .replacing:
             isStarved = false
             thread.multi?.setPaused(handle, sending: false)
-        case .initial, .waitingForDescriptor, .preparingTLS, .deciding, .ended: return
+        case .initial, .waitingForDescriptor, .preparingTLS, .deciding, .consulting, .askingAboutCookies, .storing,
+            .ended:
+            return
         }
     }
 

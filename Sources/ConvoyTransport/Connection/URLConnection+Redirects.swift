@@ -22,18 +22,20 @@ extension URLConnection {
     /// Asks the delegate what to do. False if the transfer must be aborted, with the failure that is pending then.
     func ask(about redirect: Redirect) -> Bool {
         phase = .deciding(redirect)
-        let decision = RedirectDecision()
+        let decision = LaterAnswer<URLRequest?>()
         delegate?.connection(self, willFollow: redirect) { [weak self] request in
-            guard decision.make(request), let self else { return }
+            guard decision.give(request), let self else { return }
             self.thread.perform { self.didDecide(request, redirect) }
         }
-        if case .made(let request) = decision.awaitLater() { return decided(request, redirect) }
+        if case .given(let request) = decision.awaitLater() { return decided(request, redirect) }
         return true
     }
 
     /// Carries out a decision that came after the call that asked for it.
     private func didDecide(_ request: URLRequest?, _ redirect: Redirect) {
-        guard !decided(request, redirect), let failure = pendingFailure else { return }
+        let isDecided = decided(request, redirect)
+        if replay != nil { return pump() }
+        guard !isDecided, let failure = pendingFailure else { return }
         // The rest of the response may never come.
         if let handle { thread.multi?.stop(handle) }
         fail(failure)
@@ -59,7 +61,7 @@ extension URLConnection {
         } else {
             phase = .loading
             do throws(URLError) {
-                try prepareToDecode(ContentCoding.codings(in: head.contentEncodings), of: redirect.response)
+                try prepareToDecode(redirect.response.codings, of: redirect.response)
             } catch {
                 pendingFailure = error
             }
@@ -67,7 +69,7 @@ extension URLConnection {
         }
         if let result, let handle {
             easyHandle(handle, didFinishWith: result)
-        } else if isHeldBack || body != nil {
+        } else if replay == nil, isHeldBack || body != nil {
             // The request's body may have become ready meanwhile, too.
             resumeFlow()
         }
@@ -89,6 +91,7 @@ extension URLConnection {
 
     func follow(_ request: URLRequest) {
         followedRedirects += 1
+        endExchange()
         load(.foundation(request))
     }
 }

@@ -60,7 +60,10 @@ extension URLConnection {
         // Time in which this side holds the transfer back does not count against the server.
         if isHeldBack || isStarved && !mayEndWithoutBody { times.lastActivity = now }
         if isStarved { times.lastSent = now }
-        if case .deciding = phase { times.lastActivity = now }
+        switch phase {
+        case .deciding, .askingAboutCookies, .storing: times.lastActivity = now
+        default: break
+        }
         let isWaitingForEnd = isStarved && mayEndWithoutBody
         if isWaitingForEnd, nextDeadline.map({ now < $0 }) ?? true {
             // First the timer: the transfer may end in this.

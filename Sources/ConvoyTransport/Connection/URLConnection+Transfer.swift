@@ -1,4 +1,5 @@
 import CCurl
+import ConvoySupport
 import Foundation
 import FoundationNetworking
 import Synchronization
@@ -38,9 +39,23 @@ extension URLConnection: EasyHandleOwner {
         }
         if head.isEndedByConnection, currentRequest.method != "HEAD" { closure = handle?.handshakeOfConnection }
         if configuration.routing.hsts != nil { noteStrictTransportSecurity(in: response) }
+        if configuration.cookies != nil, !takesCookies(of: response) { return true }
+        return judge(response)
+    }
+
+    /// Decides what becomes of a response: false if the transfer must be aborted, with the failure that is pending then.
+    func judge(_ response: ResponseHead) -> Bool {
+        if exchange != nil {
+            switch react(to: response) {
+            case .deliver: break
+            case .replace(let stored):
+                phase = .replacing(stored)
+                return !isCancelled
+            }
+        }
         do throws(URLError) {
             if let redirect = try redirect(of: response) { return ask(about: redirect) }
-            try prepareToDecode(codings, of: response)
+            try prepareToDecode(ContentCoding.codings(in: head.contentEncodings), of: response)
         } catch {
             pendingFailure = error
             return false
@@ -82,11 +97,12 @@ extension URLConnection: EasyHandleOwner {
     func easyHandle(_ handle: EasyHandle, didReceive bytes: UnsafeRawBufferPointer) -> EasyHandle.Reception {
         guard !isCancelled, pendingFailure == nil else { return .abort }
         switch phase {
-        case .deciding:
+        case .deciding, .askingAboutCookies:
             isHeldBack = true
             return .notNow
-        case .following:
+        case .following, .replacing:
             // Reading a short rest is cheaper than making a new connection.
+            cacheWriter?.write(bytes)
             discarded += bytes.count
             return discarded > Self.discardLimit ? .abort : .taken
         case .loading:
@@ -97,13 +113,14 @@ extension URLConnection: EasyHandleOwner {
             }
             noteActivity()
             hasReceivedBody = true
+            cacheWriter?.write(bytes)
             guard let decoder else {
                 delegate?.connection(self, didReceive: bytes)
                 return .taken
             }
             deliver(with: decoder) { try $0.decode(bytes, into: $1) }
             return pendingFailure == nil ? .taken : .abort
-        case .initial, .waitingForDescriptor, .preparingTLS, .ended: return .abort
+        case .initial, .waitingForDescriptor, .preparingTLS, .consulting, .storing, .ended: return .abort
         }
     }
 
@@ -169,6 +186,7 @@ extension URLConnection: EasyHandleOwner {
         }
         var request = currentRequest.urlRequest
         request.setValue(nil, forHTTPHeaderField: "Expect")
+        endExchange()
         load(.foundation(request))
     }
 
@@ -176,9 +194,10 @@ extension URLConnection: EasyHandleOwner {
 
     func easyHandle(_ handle: EasyHandle, didFinishWith code: CURLcode) {
         switch phase {
-        case .initial, .waitingForDescriptor, .preparingTLS, .ended: return
-        case .deciding: heldResult = code
+        case .initial, .waitingForDescriptor, .preparingTLS, .consulting, .storing, .ended: return
+        case .deciding, .askingAboutCookies: heldResult = code
         case .following(let request): finishFollowing(request, code, handle)
+        case .replacing(let stored): finishReplacing(with: stored, code, handle)
         case .loading: finish(code, handle)
         }
     }
@@ -217,7 +236,7 @@ extension URLConnection: EasyHandleOwner {
                 return fail(decodingFailure(error))
             }
         }
-        end { $0.connectionDidFinish(self) }
+        finishStoring { $0.end { $0.connectionDidFinish(self) } }
     }
 
     private func finish(failingWith code: CURLcode, _ handle: EasyHandle) {
@@ -251,6 +270,13 @@ extension URLConnection: EasyHandleOwner {
         if isCancelled { return end { $0.connectionDidCancel(self) } }
         if let failure = pendingFailure { return fail(failure) }
         guard code == CURLE_OK || discarded > Self.discardLimit else { return fail(error(for: code, handle)) }
-        follow(request)
+        guard code == CURLE_OK else { return follow(request) }
+        finishStoring { $0.follow(request) }
+    }
+
+    /// Delivers a stored response after that of the network has ended or was aborted here.
+    private func finishReplacing(with stored: any StoredResponse, _ code: CURLcode, _ handle: EasyHandle) {
+        if isCancelled { return end { $0.connectionDidCancel(self) } }
+        replay(stored)
     }
 }

@@ -36,6 +36,14 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         case deciding(Redirect)
         /// The rest of a redirect's response is discarded; then the next request is made.
         case following(URLRequest)
+        /// The cache is asked for a response to the request that is ready to be sent.
+        case consulting(Departure)
+        /// Somebody is asked about the cookies of a response.
+        case askingAboutCookies(ResponseHead)
+        /// The rest of the network's response is discarded; then a stored one is delivered in its place.
+        case replacing(any StoredResponse)
+        /// The response is complete, and is being stored.
+        case storing
         case ended
     }
 
@@ -79,6 +87,16 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     @exclusivity(unchecked) var tunnelAnswer = TunnelAnswer()
     /// Whether libcurl authenticates the connection, in several messages.
     @exclusivity(unchecked) var negotiates = false
+    /// What goes on between the current request and the cache; nil where that was not asked.
+    @exclusivity(unchecked) var exchange: (any CacheExchange)?
+    /// The stored response that is being delivered.
+    @exclusivity(unchecked) var replay: Replay?
+    /// Whether a stored body could not be read, so that the network was asked.
+    @exclusivity(unchecked) var hasLostReplay = false
+    /// Whether a stored response is to be validated, however fresh it is.
+    @exclusivity(unchecked) var revalidates = false
+    /// Stores the body of the current response.
+    @exclusivity(unchecked) var cacheWriter: (any CacheWriter)?
     /// The number of the transfer in its trace; 0 until it has one.
     @exclusivity(unchecked) var traceNumber = 0
 
@@ -161,7 +179,9 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
             throw URLError(.cannotLoadFromNetwork, url: request.url, "There is no network thread.")
         }
         guard let address = request.address else { throw URLError(.badURL, url: nil, "The request has no URL.") }
-        if case .foundation(let request) = request { try RequestRules.check(request, address) }
+        if case .foundation(let request) = request {
+            try RequestRules.check(request, address, hasCache: configuration.cache != nil)
+        }
         let isSecure = !address.utf8.starts(with: "http:".utf8)
         let route = try configuration.routing.route(isSecure: isSecure, address)
         let proxy = route?.proxy
@@ -171,15 +191,43 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         let authorization = authorize(request, address, over: route)
         let header = try multi.header(
             of: request, addingUserAgent: configuration.addsUserAgent, authorization: authorization.field,
-            proxyAuthorization: authorization.proxyField)
+            proxyAuthorization: authorization.proxyField, cookie: cookies(for: request, address))
         let ownRoute = try authorization.tunnelCredential.map { credential throws(URLError) in
             try configuration.routing.route(like: route, for: credential)
+        }
+        let departure = Departure(
+            request: request, address: address, header: header, route: ownRoute ?? route, tls: tls, isSecure: isSecure,
+            speaksTLS: speaksTLS, negotiation: authorization.negotiation)
+        if let cache = configuration.cache?.cache, exchange == nil {
+            return try consult(cache, departure, authorization)
+        }
+        try send(departure)
+    }
+
+    /// A request that is ready to be sent.
+    struct Departure {
+        let request: TransferRequest
+        let address: String
+        var header: RequestHeader
+        let route: Route?
+        let tls: TLSContext
+        let isSecure: Bool
+        /// Whether TLS is spoken, with the server or with a proxy.
+        let speaksTLS: Bool
+        let negotiation: Negotiation?
+    }
+
+    func send(_ departure: Departure) throws(URLError) {
+        let request = departure.request
+        let header = departure.header
+        guard let multi = thread.multi else {
+            throw URLError(.cannotLoadFromNetwork, url: request.url, "There is no network thread.")
         }
         guard let handle = self.handle ?? multi.takeHandle(), handle.renew() else {
             throw URLError(.cannotLoadFromNetwork, url: request.url, "There is no memory for a transfer.")
         }
         self.handle = handle
-        guard handle.decidesTrust || !speaksTLS else {
+        guard handle.decidesTrust || !departure.speaksTLS else {
             throw URLError(
                 .secureConnectionFailed, url: request.url,
                 "This libcurl is not built with OpenSSL, which Convoy's TLS needs.")
@@ -199,19 +247,19 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         options.method = request.method
         if let body { options.body = .upload(length: body.length) }
         options.usesHTTP2 = configuration.usesHTTP2
-        options.isSecure = isSecure
-        if let route = ownRoute ?? route {
+        options.isSecure = departure.isSecure
+        if let route = departure.route {
             options.route = route
             // libcurl asks for a tunnel also where the proxy must not see the URL's host for the one to connect to.
-            options.mayTunnel = proxy?.kind.isHTTP == true && (isSecure || route.connectTo != nil)
-            options.isScoped = route.key != nil && route.isScoped(address)
+            options.mayTunnel = route.proxy?.kind.isHTTP == true && (departure.isSecure || route.connectTo != nil)
+            options.isScoped = route.key != nil && route.isScoped(departure.address)
         }
-        options.negotiation = authorization.negotiation
+        options.negotiation = departure.negotiation
         options.receiveBufferSize = configuration.receiveBufferSize
-        options.tls = tls
+        options.tls = departure.tls
         // Idle connections hold descriptors that this request lacked before.
         if waitsSince != 0 { options.idleConnectionAge = 1 }
-        let code = handle.prepare(url: address, options: options, header: header, trace: makeTraceRecorder())
+        let code = handle.prepare(url: departure.address, options: options, header: header, trace: makeTraceRecorder())
         guard code == CURLE_OK else { throw URLError(curl: code, systemError: 0, text: "", url: request.url) }
         phase = .loading
         earlierShortages = multi.descriptorShortages
@@ -231,6 +279,8 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         closure = nil
         discarded = 0
         hasReceivedBody = false
+        cacheWriter?.abandon()
+        cacheWriter = nil
     }
 
     private func makeBody(for request: TransferRequest, announcedLength: Int64?) -> (any BodySource)? {
@@ -257,8 +307,8 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         case .waitingForDescriptor:
             thread.multi?.descriptorQueue.remove(self)
             end { $0.connectionDidCancel(self) }
-        case .preparingTLS: end { $0.connectionDidCancel(self) }
-        case .loading, .deciding, .following:
+        case .preparingTLS, .consulting: end { $0.connectionDidCancel(self) }
+        case .loading, .deciding, .following, .askingAboutCookies, .replacing, .storing:
             if let handle { thread.multi?.stop(handle) }
             end { $0.connectionDidCancel(self) }
         }
@@ -271,6 +321,8 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         body?.stop()
         body = nil
         decoder = nil
+        replay = nil
+        endExchange()
         if let handle { thread.multi?.giveBack(handle) }
         handle = nil
         let told = delegate
@@ -279,6 +331,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     }
 
     func fail(_ error: URLError) {
+        if servesStale(insteadOf: error) { return }
         let error = error.hiding(configuration.sensitiveNames)
         traceFailure(error)
         end { $0.connection(self, didFailWith: error) }

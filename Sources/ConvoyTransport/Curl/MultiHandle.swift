@@ -120,25 +120,33 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     ///   - authorization: sent in place of the request's own.
     ///   - proxyAuthorization: the same for the proxy that the request travels through.
     func header(
-        of request: TransferRequest, addingUserAgent: Bool, authorization: String?, proxyAuthorization: String?
+        of request: TransferRequest, addingUserAgent: Bool, authorization: String?, proxyAuthorization: String?,
+        cookie: [UInt8]?
     ) throws(URLError) -> RequestHeader {
         let source: RequestHeader.Source
         switch request {
         case .prepared(let request):
-            guard authorization != nil || proxyAuthorization != nil else { return request.header }
+            guard authorization != nil || proxyAuthorization != nil || cookie != nil else { return request.header }
             var own = request.header.source
             if authorization != nil { own.authorization = authorization }
             own.proxyAuthorization = proxyAuthorization
+            own.cookie = cookie
             source = own
         case .foundation(let request):
             source = RequestHeader.Source(
                 fields: request.allHTTPHeaderFields ?? [:],
                 hasBody: request.httpBodyStream != nil || !(request.httpBody?.isEmpty ?? true),
                 isStreamed: request.httpBodyStream != nil, forbidsReuse: request.cachePolicy.forbidsReuse,
-                addsUserAgent: addingUserAgent, authorization: authorization, proxyAuthorization: proxyAuthorization)
+                addsUserAgent: addingUserAgent, authorization: authorization, proxyAuthorization: proxyAuthorization,
+                cookie: cookie)
         }
+        return try header(of: source, url: request.url)
+    }
+
+    /// The same, of its parts.
+    func header(of source: RequestHeader.Source, url: URL?) throws(URLError) -> RequestHeader {
         if let lastHeader, lastHeader.source == source { return lastHeader }
-        let header = try RequestHeader(source, url: request.url)
+        let header = try RequestHeader(source, url: url)
         lastHeader = header
         return header
     }

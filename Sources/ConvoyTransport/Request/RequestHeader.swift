@@ -21,6 +21,10 @@ package final class RequestHeader: @unchecked Sendable {
         var authorization: String?
         /// The same as `Proxy-Authorization`, to the proxy.
         var proxyAuthorization: String?
+        /// The value of a `Cookie` field, unless the fields have one.
+        var cookie: [UInt8]?
+        /// Sent in place of what the fields have: the conditions under which a stored response may be served.
+        var conditions: [String: String] = [:]
     }
 
     let source: Source
@@ -39,6 +43,8 @@ package final class RequestHeader: @unchecked Sendable {
     private(set) var setsAcceptEncoding = false
     /// Whether the user set `Expect`, so that the server can refuse the body before it is sent.
     private(set) var setsExpect = false
+    /// Whether the user set `Cookie`, so that no others are sent.
+    private var setsCookie = false
 
     /// The header of a request without a body, to which caches may answer with a stored response.
     ///
@@ -65,7 +71,13 @@ package final class RequestHeader: @unchecked Sendable {
         self.source = source
         var setsCacheControl = false
         var setsUserAgent = false
-        for (name, value) in source.fields {
+        let fields =
+            source.conditions.isEmpty
+            ? source.fields
+            : source.fields.filter { field in
+                !source.conditions.keys.contains { ASCII.equalIgnoringCase($0.utf8, field.key.utf8) }
+            }.merging(source.conditions) { $1 }
+        for (name, value) in fields {
             guard HTTPSyntax.isToken(name) else {
                 throw URLError(
                     .badURL, url: url, "The header name \(name.debugDescription) is not a token (RFC 9110, 5.6.2).")
@@ -95,6 +107,7 @@ package final class RequestHeader: @unchecked Sendable {
             case .expect: setsExpect = true
             case .cacheControl: setsCacheControl = true
             case .userAgent: setsUserAgent = true
+            case .cookie: setsCookie = true
             case nil: break
             }
             try Self.append(Self.line(name, value), to: &lines)
@@ -106,6 +119,7 @@ package final class RequestHeader: @unchecked Sendable {
         if let value = source.proxyAuthorization {
             try Self.append("Proxy-Authorization: \(value)", to: &proxyLines)
         }
+        if let cookie = source.cookie, !setsCookie { try Self.append(Array("Cookie: ".utf8) + cookie, to: &lines) }
         // libcurl would wait a second for a 100 that many servers never send.
         if source.hasBody, !setsExpect { try Self.append("Expect:", to: &lines) }
         if !setsAcceptEncoding {
@@ -119,6 +133,23 @@ package final class RequestHeader: @unchecked Sendable {
         }
     }
 
+    /// The fields that are sent, those too that were added here, but for what is the proxy's.
+    private(set) lazy var sentFields: [(name: String, value: String)] = {
+        var fields: [(name: String, value: String)] = []
+        var next = lines
+        while let line = next?.pointee {
+            next = line.next
+            let bytes = UnsafeRawBufferPointer(start: line.data, count: strlen(line.data))
+            // `Name;` has an empty value, and `Name:` is not sent.
+            guard let end = bytes.firstIndex(where: { $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: ";") }),
+                bytes[end] == UInt8(ascii: ";") || end + 1 < bytes.count
+            else { continue }
+            let value = bytes[end] == UInt8(ascii: ";") ? [] : ASCII.trimmed(Array(bytes[(end + 1)...]))
+            fields.append((ASCII.text(Array(bytes[..<end])[...]), ASCII.text(value)))
+        }
+        return fields
+    }()
+
     deinit {
         curl_slist_free_all(lines)
         curl_slist_free_all(proxyLines)
@@ -126,6 +157,18 @@ package final class RequestHeader: @unchecked Sendable {
 
     private static func append(_ line: String, to list: inout UnsafeMutablePointer<curl_slist>?) throws(URLError) {
         guard let longer = curl_slist_append(list, line) else {
+            throw URLError(.cannotLoadFromNetwork, url: nil, "There is no memory for the request's header.")
+        }
+        list = longer
+    }
+
+    private static func append(
+        _ line: [UInt8], to list: inout UnsafeMutablePointer<curl_slist>?
+    ) throws(URLError) {
+        let longer = (line + [0]).withUnsafeBufferPointer { bytes in
+            bytes.withMemoryRebound(to: CChar.self) { curl_slist_append(list, $0.baseAddress) }
+        }
+        guard let longer else {
             throw URLError(.cannotLoadFromNetwork, url: nil, "There is no memory for the request's header.")
         }
         list = longer
@@ -140,7 +183,7 @@ package final class RequestHeader: @unchecked Sendable {
     /// The fields that matter here. Most names can be told apart by length alone.
     private enum KnownField {
         case contentLength, transferEncoding, proxyAuthorization, range, acceptEncoding, expect, cacheControl
-        case userAgent, authorization
+        case userAgent, authorization, cookie
 
         init?(_ name: String) {
             func isName(_ other: String) -> Bool { ASCII.equalIgnoringCase(name.utf8, other.utf8) }
@@ -152,6 +195,7 @@ package final class RequestHeader: @unchecked Sendable {
             case 5 where isName("range"): self = .range
             case 15 where isName("accept-encoding"): self = .acceptEncoding
             case 6 where isName("expect"): self = .expect
+            case 6 where isName("cookie"): self = .cookie
             case 10 where isName("user-agent"): self = .userAgent
             case 6 where isName("pragma"), 13 where isName("cache-control"): self = .cacheControl
             default: return nil

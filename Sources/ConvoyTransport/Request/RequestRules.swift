@@ -6,17 +6,19 @@ import FoundationNetworking
 enum RequestRules {
     /// Checks a request except for its header.
     ///
-    /// - Parameter address: the URL's text.
+    /// - Parameters:
+    ///   - address: the URL's text.
+    ///   - hasCache: whether a cache will be asked.
     /// - Throws: `URLError.badURL` for a URL or a method that HTTP does not allow, `.unsupportedURL` for another
     ///   scheme, and `.resourceUnavailable` if only a cache may answer.
-    static func check(_ request: URLRequest, _ address: String) throws(URLError) {
+    static func check(_ request: URLRequest, _ address: String, hasCache: Bool) throws(URLError) {
         guard let url = request.url else { throw URLError(.badURL, url: nil, "The request has no URL.") }
         if !isPlainlyHTTP(address) { try check(url) }
         let method = request.httpMethod ?? "GET"
         guard method == "GET" || HTTPSyntax.isToken(method) else {
             throw URLError(.badURL, url: url, "The method \(method.debugDescription) is not a token (RFC 9110, 5.6.2).")
         }
-        if request.cachePolicy == .returnCacheDataDontLoad {
+        if request.cachePolicy == .returnCacheDataDontLoad, !hasCache {
             throw URLError(.resourceUnavailable, url: url, "There is no cached response, and loading is forbidden.")
         }
     }
@@ -54,6 +56,9 @@ enum RequestRules {
     static func isIdempotent(_ method: String) -> Bool {
         ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE"].contains(method)
     }
+
+    /// Whether a request with this method only reads (RFC 9110, section 9.2.1).
+    static func isSafe(_ method: String) -> Bool { ["GET", "HEAD", "OPTIONS", "TRACE"].contains(method) }
 }
 
 extension URLRequest.CachePolicy {

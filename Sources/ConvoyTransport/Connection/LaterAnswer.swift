@@ -1,28 +1,26 @@
 import ConvoySupport
-import Foundation
-import FoundationNetworking
 
-/// The delegate's answer about a redirect, which may come during the call that asks for it, or later.
-final class RedirectDecision: Sendable {
+/// The answer to a question, which may come during the call that asks it, or later.
+final class LaterAnswer<Value: Sendable>: Sendable {
     enum State: Sendable {
         case asking
         case awaited
-        case made(URLRequest?)
+        case given(Value)
     }
 
     private let state = Locked(State.asking)
 
-    /// Stores the answer. True if the asking call has returned, so that the connection must be told.
-    func make(_ request: URLRequest?) -> Bool {
+    /// Stores the answer. True if the asking call has returned, so that the one who asked must be told.
+    func give(_ value: Value) -> Bool {
         state.withLock { state in
             switch state {
             case .asking:
-                state = .made(request)
+                state = .given(value)
                 return false
             case .awaited:
-                state = .made(request)
+                state = .given(value)
                 return true
-            case .made: return false
+            case .given: return false
             }
         }
     }

@@ -1,0 +1,66 @@
+import ConvoyCache
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// The cache of responses.
+extension URLConnectionOperation {
+    /// Sees a response that is about to be stored. Returns it, or a changed one, or nil to store nothing.
+    public typealias CacheResponseHandler =
+        @Sendable (_ operation: URLConnectionOperation, _ candidate: CacheCandidate) -> CacheCandidate?
+
+    /// The cache that answers requests and stores responses (RFC 9111). None by default; the operations of a manager have
+    /// the manager's.
+    ///
+    /// `URLRequest.cachePolicy` says what a request wants of it. A response out of the cache arrives as one from the network
+    /// does, with the same handlers, notifications and order; ``cacheUse`` tells them apart. It holds the bytes that the
+    /// server sent, before content decoding. Responses to requests with credentials (of `credential`, of a token, of an
+    /// `Authorization` field, of a client certificate) are served only to requests with the same.
+    public final var cache: HTTPCache? {
+        get { core.withLock { $0.common.values.cache?.cache as? HTTPCache } }
+        set {
+            let old = change { values in
+                defer { values.cache = newValue.map { ResponseCacheReference($0) } }
+                return values.cache
+            }
+            withExtendedLifetime(old) {}
+        }
+    }
+
+    /// Called before a response is stored in ``cache``, when its body is complete. The counterpart of
+    /// `setCacheResponseBlock:`. On one of the library's threads, which it may block; the operation waits for it.
+    ///
+    /// An operation with this handler shares its transfer with nobody (`coalescesIdenticalRequests`).
+    public final var cacheResponseHandler: CacheResponseHandler? {
+        get { core.withLock { $0.rareHandlers?.cache } }
+        set { setHandler(\.cache, newValue) }
+    }
+
+    /// How the response came out of the cache; nil for one that came from the network, and before there is one.
+    public final var cacheUse: CacheUse? { core.withLock { $0.head?.cacheUse } }
+}
+
+extension HTTPRequestOperationManager {
+    /// The cache of the operations; nil, the default, for none. Several managers may share one. See
+    /// `URLConnectionOperation.cache`.
+    public final var cache: HTTPCache? {
+        get { settings.withLock { $0.common.cache?.cache as? HTTPCache } }
+        set { change { $0.cache = newValue.map { ResponseCacheReference($0) } } }
+    }
+}
+
+/// A cache of which one operation wants to see what is stored.
+final class HandledCache: ResponseCache {
+    private let base: HTTPCache
+    private let handler: @Sendable (CacheCandidate) -> CacheCandidate?
+
+    init(_ base: HTTPCache, handler: @escaping @Sendable (CacheCandidate) -> CacheCandidate?) {
+        self.base = base
+        self.handler = handler
+    }
+
+    func exchange(for request: CacheRequest) -> any CacheExchange { base.exchange(for: request, handler: handler) }
+
+    func partition(of secrets: [String]) -> String { base.partition(of: secrets) }
+}

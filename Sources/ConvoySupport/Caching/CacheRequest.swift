@@ -1,0 +1,79 @@
+/// A request, as far as a cache must know it.
+package struct CacheRequest: Sendable {
+    package let method: String
+    /// The absolute URL, in any spelling.
+    package let address: String
+    /// All fields that are sent, those too that the engine adds.
+    package let fields: [(name: String, value: String)]
+    package let policy: CachePolicy
+    /// Entries of one partition are never served to another.
+    package let partition: String
+    package let hasBody: Bool
+
+    package init(
+        method: String, address: String, fields: [(name: String, value: String)], policy: CachePolicy = .protocolPolicy,
+        partition: String = "", hasBody: Bool = false
+    ) {
+        self.method = method
+        self.address = address
+        self.fields = fields
+        self.policy = policy
+        self.partition = partition
+        self.hasBody = hasBody
+    }
+}
+
+/// What a request wants of a cache: the cases of `URLRequest.CachePolicy`.
+package enum CachePolicy: Sendable, Hashable {
+    /// What the protocol allows.
+    case protocolPolicy
+    /// The network, whatever is stored.
+    case reload
+    /// What is stored, but only after the server has said that it is still good.
+    case reloadRevalidating
+    /// What is stored, whatever its age, or else the network.
+    case storedElseLoad
+    /// What is stored, whatever its age, or else nothing.
+    case storedOnly
+}
+
+/// The status and the fields of a response, as text from which the bytes can be had back.
+package struct CachedHead: Sendable {
+    package let statusCode: Int
+    package let fields: [(name: String, value: String)]
+
+    package init(statusCode: Int, fields: [(name: String, value: String)]) {
+        self.statusCode = statusCode
+        self.fields = fields
+    }
+}
+
+/// Whether a cache has a response.
+package enum CacheAnswer: Sendable {
+    /// It has none; the request is sent as it is.
+    case miss
+    /// It has one that can be served. `revalidates`: meanwhile the server is to be asked for a new one.
+    case hit(any StoredResponse, revalidates: Bool)
+    /// It has one, but the request must be sent with these fields first.
+    case validate(fields: [(name: String, value: String)])
+    /// The request must not be sent, and there is nothing to serve.
+    case unavailable(CacheUnavailable)
+}
+
+/// Why a request that must not be sent has no response.
+package enum CacheUnavailable: Sendable, Hashable {
+    /// Nothing is stored that matches it.
+    case nothingStored
+    /// The request allows only what is stored (`only-if-cached`), and that is too old.
+    case tooOld
+}
+
+/// What becomes of a response from the network.
+package enum CacheReaction: Sendable {
+    /// It is delivered, and not stored.
+    case pass
+    /// It is delivered, and its body is given to the writer.
+    case store(any CacheWriter)
+    /// A stored response is delivered in its place.
+    case serveStored(any StoredResponse)
+}

@@ -1,0 +1,24 @@
+import ConvoySupport
+import Foundation
+import FoundationNetworking
+
+/// Asks a server whether a stale response, which has been served meanwhile, is still good (RFC 5861, section 3). What comes
+/// goes into the cache, and nowhere else.
+final class BackgroundRevalidation: URLConnectionDelegate {
+    private init() {}
+
+    static func begin(like connection: URLConnection, _ request: TransferRequest) {
+        let revalidation = URLConnection(
+            request, configuration: connection.configuration, delegate: BackgroundRevalidation(),
+            thread: connection.thread)
+        revalidation.revalidates = true
+        // Not within the call that serves the response.
+        connection.thread.perform { revalidation.start() }
+    }
+
+    func connection(_ connection: any Connection, didReceive response: ResponseHead) {}
+    func connection(_ connection: any Connection, didReceive data: UnsafeRawBufferPointer) {}
+    func connectionDidFinish(_ connection: any Connection) {}
+    func connection(_ connection: any Connection, didFailWith error: URLError) {}
+    func connectionDidCancel(_ connection: any Connection) {}
+}

@@ -1,0 +1,129 @@
+import ConvoySupport
+import Foundation
+import FoundationNetworking
+
+/// Cookies (RFC 6265bis): those of each request, those of redirects too, and those of each response.
+extension URLConnection {
+    /// The value of the `Cookie` field of a request; nil where it has none.
+    func cookies(for request: TransferRequest, _ address: String) -> [UInt8]? {
+        guard let keeper = configuration.cookies?.keeper, !keeper.isEmpty, request.handlesCookies,
+            let place = CookiePlace(address: address)
+        else { return nil }
+        return keeper.fieldBytes(
+            for: CookieRequest(place: place, site: request.site, isSafeMethod: RequestRules.isSafe(request.method)))
+    }
+
+    /// Takes the cookies of a response. False if somebody must be asked first: the response waits meanwhile.
+    func takesCookies(of response: ResponseHead) -> Bool {
+        guard let keeper = configuration.cookies?.keeper, currentRequest.handlesCookies,
+            // It is the proxy's own.
+            response.statusCode != 407
+        else { return true }
+        let fields = response.bytes(of: "Set-Cookie")
+        guard !fields.isEmpty, let address = currentRequest.address, let place = CookiePlace(address: address) else {
+            return true
+        }
+        let url = response.url
+        guard keeper.asksBeforeAccepting else {
+            keeper.take(fields, from: place, url: url)
+            return true
+        }
+        phase = .askingAboutCookies(response)
+        BlockingWorkers.shared.perform { [weak self] in
+            keeper.takeAsking(fields, from: place, url: url)
+            guard let self else { return }
+            thread.perform { self.didAskAboutCookies() }
+        }
+        return false
+    }
+
+    /// Goes on with the response that has waited.
+    private func didAskAboutCookies() {
+        guard case .askingAboutCookies(let response) = phase else { return }
+        phase = .loading
+        let result = heldResult
+        guard judge(response) else {
+            if isCancelled { return }
+            // The rest of the response may never come.
+            if let handle { thread.multi?.stop(handle) }
+            return fail(pendingFailure ?? failure(.unknown, "The response was not accepted."))
+        }
+        // The delegate decides about a redirect: whoever goes on then does what is left to do here.
+        if case .deciding = phase { return }
+        if let result, let handle {
+            heldResult = nil
+            easyHandle(handle, didFinishWith: result)
+        } else if isHeldBack || body != nil {
+            resumeFlow()
+        }
+    }
+}
+
+extension TransferRequest {
+    var handlesCookies: Bool {
+        switch self {
+        case .foundation(let request): request.httpShouldHandleCookies
+        case .prepared: true
+        }
+    }
+
+    /// On whose behalf the request is made; nil for the server's own.
+    var site: URL? {
+        switch self {
+        case .foundation(let request): request.mainDocumentURL
+        case .prepared: nil
+        }
+    }
+}
+
+extension CookiePlace {
+    /// The place of a URL as libcurl reads it; nil for what it cannot read.
+    init?(address: String) {
+        if let plain = Self.plain(address) {
+            self = plain
+            return
+        }
+        guard let target = RequestTarget(address) else { return nil }
+        let path = target.uri.utf8.prefix { $0 != UInt8(ascii: "?") }
+        self.init(
+            host: target.host.lowercased(), path: String(Substring(path)),
+            isSecure: ASCII.equalIgnoringCase(address.utf8.prefix(6), "https:".utf8))
+    }
+
+    /// The same for an address that nobody could read otherwise: one with a plain name, and without dot segments.
+    private static func plain(_ address: String) -> CookiePlace? {
+        var address = address
+        return address.withUTF8 { bytes in
+            var rest = bytes[...]
+            guard rest.starts(with: "http".utf8) else { return nil }
+            rest = rest.dropFirst(4)
+            let isSecure = rest.first == UInt8(ascii: "s")
+            if isSecure { rest = rest.dropFirst() }
+            guard rest.starts(with: "://".utf8) else { return nil }
+            rest = rest.dropFirst(3)
+            let host = rest.prefix { byte in
+                switch byte {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."),
+                    UInt8(ascii: "-"):
+                    true
+                default: false
+                }
+            }
+            // Digits alone may be an address in one of many spellings.
+            guard host.contains(where: { $0 >= UInt8(ascii: "a") }), !host.starts(with: "0x".utf8) else { return nil }
+            rest = rest[host.endIndex...]
+            if rest.first == UInt8(ascii: ":") { rest = rest.dropFirst().drop { ASCII.isDigit($0) } }
+            guard rest.isEmpty || rest.first == UInt8(ascii: "/") else { return nil }
+            let path = rest.prefix { $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") }
+            var previous: UInt8 = 0
+            for byte in path {
+                guard byte > 0x20, byte < 0x7F, !(byte == UInt8(ascii: ".") && previous == UInt8(ascii: "/")) else {
+                    return nil
+                }
+                previous = byte
+            }
+            return CookiePlace(
+                host: String(decoding: host, as: UTF8.self), path: String(decoding: path, as: UTF8.self), isSecure: isSecure)
+        }
+    }
+}
