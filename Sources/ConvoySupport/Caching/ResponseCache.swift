@@ -13,6 +13,9 @@ package protocol CacheExchange: AnyObject, Sendable {
     /// answer, or else later on a queue of the cache.
     func lookup(_ then: @escaping @Sendable (CacheAnswer) -> Void)
 
+    /// The request is being sent: the age of the response counts from now (RFC 9111, section 4.2.3).
+    func willSend()
+
     /// What to do with the head of a response from the network, after ``lookup(_:)`` has said that one is needed.
     func receive(_ head: CachedHead) -> CacheReaction
 

@@ -262,6 +262,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         let code = handle.prepare(url: departure.address, options: options, header: header, trace: makeTraceRecorder())
         guard code == CURLE_OK else { throw URLError(curl: code, systemError: 0, text: "", url: request.url) }
         phase = .loading
+        exchange?.willSend()
         earlierShortages = multi.descriptorShortages
         startTimer()
         guard multi.start(handle) == CURLM_OK else {
