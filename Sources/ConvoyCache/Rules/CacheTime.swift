@@ -1,0 +1,41 @@
+import Foundation
+
+/// A moment on two clocks, in milliseconds.
+struct CacheTime: Sendable, Hashable {
+    /// Since 1970. It can be set, forwards and back.
+    var wall: Int64
+    /// Since the system has started, sleep included. It never goes back, but means nothing after the next start.
+    var up: Int64
+}
+
+/// The clock of a cache; tests have their own.
+struct CacheClock: Sendable {
+    var now: @Sendable () -> CacheTime
+
+    static let system = CacheClock {
+        CacheTime(wall: read(CLOCK_REALTIME), up: read(CLOCK_BOOTTIME))
+    }
+
+    private static func read(_ clock: clockid_t) -> Int64 {
+        var time = timespec()
+        clock_gettime(clock, &time)
+        return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
+    }
+}
+
+/// Numbers of seconds in fields (RFC 9111, section 1.2.2).
+enum DeltaSeconds {
+    /// What a number is taken for that is larger. It is far more than any age, and leaves room for sums.
+    static let limit: Int64 = 1 << 40
+
+    /// The number of a text of digits; nil for any other text.
+    static func parse(_ text: some Collection<UInt8>) -> Int64? {
+        guard !text.isEmpty else { return nil }
+        var value: Int64 = 0
+        for byte in text {
+            guard byte >= UInt8(ascii: "0"), byte <= UInt8(ascii: "9") else { return nil }
+            value = min(value * 10 + Int64(byte - UInt8(ascii: "0")), limit)
+        }
+        return value
+    }
+}
