@@ -1,0 +1,174 @@
+import ConvoySupport
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+@testable import ConvoyDatabase
+
+/// What happens to the file from outside gives a typed error, and a new database when its owner wants one.
+@Suite struct DamageTests {
+    let directory: TemporaryDirectory
+    var path: String { directory.file("store.db").path }
+
+    init() throws { directory = try TemporaryDirectory(prefix: "convoy-damage") }
+
+    private func database() throws(DatabaseError) -> Database {
+        try Database(path: path, schema: .notes, busyTimeout: 1)
+    }
+
+    private func fill(_ count: Int = 300) throws {
+        let database = try database()
+        try database.transaction { () throws(DatabaseError) in
+            for number in 0..<count {
+                try database.run(
+                    "INSERT INTO note (text) VALUES (?)", [.text("\(number) " + String(repeating: "x", count: 200))])
+            }
+        }
+    }
+
+    private func readAll() throws(DatabaseError) -> Int {
+        var count = 0
+        let database = try database()
+        try database.forEachRow("SELECT text FROM note") { row throws(DatabaseError) in
+            _ = row.text(0)
+            count += 1
+        }
+        return count
+    }
+
+    @Test("A database with a damaged header is set aside, and a new one takes its place")
+    func header() throws {
+        try fill()
+        var bytes = try Data(contentsOf: directory.file("store.db"))
+        bytes.replaceSubrange(0..<100, with: Data(repeating: 0x55, count: 100))
+        try bytes.write(to: directory.file("store.db"))
+        let error = #expect(throws: DatabaseError.self) { try database() }
+        #expect(error?.code == .damaged)
+        let file = try #require(error?.damagedFile)
+        #expect(try Database.setAside(file, at: path))
+        #expect(try readAll() == 0)
+        #expect(try Data(contentsOf: directory.file("store.db.damaged")) == bytes)
+        // Whoever found the old one damaged, but comes later, does not take away the new one.
+        #expect(try !Database.setAside(file, at: path))
+        #expect(try readAll() == 0)
+    }
+
+    @Test("A truncated database is found damaged", arguments: [2, 50, 512, 4096, 5000, 20_000])
+    func truncated(_ size: Int) throws {
+        try fill()
+        let bytes = try Data(contentsOf: directory.file("store.db"))
+        try #require(bytes.count > 20_000)
+        try bytes.prefix(size).write(to: directory.file("store.db"))
+        let error = #expect(throws: DatabaseError.self) { try readAll() }
+        #expect(error?.code == .damaged)
+    }
+
+    @Test("Damage in the middle is a typed error or a value, never a crash")
+    func pages() throws {
+        try fill()
+        let bytes = try Data(contentsOf: directory.file("store.db"))
+        var random = SplitMix64.printingSeed()
+        var found = 0
+        for _ in 0..<60 {
+            var damaged = bytes
+            let start = Int.random(in: 0..<bytes.count, using: &random)
+            let end = min(bytes.count, start + Int.random(in: 1...4096, using: &random))
+            damaged.replaceSubrange(start..<end, with: random.data(count: end - start))
+            try damaged.write(to: directory.file("store.db"))
+            do throws(DatabaseError) {
+                _ = try readAll()
+            } catch {
+                found += 1
+                #expect([.damaged, .foreign, .newer, .cannotOpen, .other].contains(error.code), "\(error)")
+            }
+            for name in ["store.db-wal", "store.db-shm"] { unlink(directory.file(name).path) }
+        }
+        #expect(found > 0)
+    }
+
+    @Test("A connection to a database that was set aside finds out, and writes nothing into the new one")
+    func replaced() throws {
+        try fill(1)
+        let old = try database()
+        #expect(old.isCurrent)
+        let file = try #require(old.file)
+        #expect(try Database.setAside(file, at: path))
+        #expect(!old.isCurrent)
+        let error = #expect(throws: DatabaseError.self) { try old.transaction {} }
+        #expect(error?.code == .replaced)
+        let new = try database()
+        try new.run("INSERT INTO note (text) VALUES ('new')")
+        // Also when the old one is written without a transaction, and closed last.
+        _ = try? old.run("INSERT INTO note (text) VALUES ('old')")
+        _ = consume old
+        #expect(FileManager.default.fileExists(atPath: "\(path)-wal"))
+        #expect(try new.integer("SELECT count(*) FROM note") == 1)
+        #expect(try readAll() == 1)
+    }
+
+    @Test("An empty file becomes a database")
+    func empty() throws {
+        try directory.write(Data(), to: "store.db")
+        #expect(try readAll() == 0)
+    }
+
+    @Test("A link, a directory and a missing directory are refused")
+    func notAFile() throws {
+        try fill(1)
+        let link = directory.file("link.db").path
+        try #require(symlink(path, link) == 0)
+        try FileManager.default.createDirectory(at: directory.file("folder"), withIntermediateDirectories: false)
+        for place in [link, directory.file("folder").path, directory.file("none/store.db").path] {
+            let error = #expect(throws: DatabaseError.self) { try Database(path: place, schema: .notes) }
+            #expect(error?.code == .cannotOpen, "\(place)")
+        }
+        // A link above it is none of its business.
+        let linked = directory.file("linked").path
+        try #require(symlink(directory.url.path, linked) == 0)
+        #expect(try Database(path: "\(linked)/store.db", schema: .notes).integer("SELECT count(*) FROM note") == 1)
+    }
+
+    @Test("A directory that must not be written is a typed error")
+    func readOnlyDirectory() throws {
+        let place = directory.file("locked")
+        try FileManager.default.createDirectory(at: place, withIntermediateDirectories: false)
+        try #require(chmod(place.path, 0o500) == 0)
+        guard geteuid() != 0 else {
+            // Permissions do not bind root; what cannot be created at all stands for them.
+            print("skipped in part: the permissions of a directory do not bind root")
+            let error = #expect(throws: DatabaseError.self) { try Database(path: "/proc/store.db", schema: .notes) }
+            #expect([.cannotOpen, .readOnly].contains(error?.code))
+            return
+        }
+        let error = #expect(throws: DatabaseError.self) {
+            try Database(path: place.appendingPathComponent("store.db").path, schema: .notes)
+        }
+        #expect(error?.code == .readOnly)
+    }
+
+    @Test("A full disk is a typed error, and what was committed before stays")
+    func full() throws {
+        let database = try database()
+        try database.run("INSERT INTO note (text) VALUES ('kept')")
+        try database.run("PRAGMA max_page_count=10")
+        let error = #expect(throws: DatabaseError.self) {
+            try database.transaction { () throws(DatabaseError) in
+                for _ in 0..<1000 {
+                    try database.run("INSERT INTO note (text) VALUES (?)", [.text(String(repeating: "x", count: 1000))])
+                }
+            }
+        }
+        #expect(error?.code == .full)
+        try database.run("PRAGMA max_page_count=1000")
+        try database.transaction { () throws(DatabaseError) in try database.run("INSERT INTO note (text) VALUES ('more')") }
+        #expect(try database.integer("SELECT count(*) FROM note") == 2)
+    }
+
+    @Test("What the system calls a full disk, a quota and a file that is too large are the same to its owner")
+    func codes() {
+        for code in [ENOSPC, EDQUOT, EFBIG] { #expect(DatabaseError.code(10 | (3 << 8), systemCode: code) == .full) }
+        #expect(DatabaseError.code(10 | (3 << 8), systemCode: EIO) == .io)
+        #expect(DatabaseError.code(5 | (2 << 8), systemCode: 0) == .busy)
+        #expect(DatabaseError.code(8 | (4 << 8), systemCode: 0) == .replaced)
+    }
+}
