@@ -11,9 +11,24 @@ struct CacheTime: Sendable, Hashable {
 /// The clock of a cache; tests have their own.
 struct CacheClock: Sendable {
     var now: @Sendable () -> CacheTime
+    /// Which run of the system `up` counts in.
+    var boot: Int64
 
-    static let system = CacheClock {
+    init(boot: Int64, now: @escaping @Sendable () -> CacheTime) {
+        self.boot = boot
+        self.now = now
+    }
+
+    static let system = CacheClock(boot: currentBoot()) {
         CacheTime(wall: read(CLOCK_REALTIME), up: read(CLOCK_BOOTTIME))
+    }
+
+    /// The kernel's identifier of this run; a random number, which no stored one equals, if it does not tell.
+    private static func currentBoot() -> Int64 {
+        guard let text = try? String(contentsOfFile: "/proc/sys/kernel/random/boot_id", encoding: .utf8),
+            let id = UUID(uuidString: String(text.prefix(36)))
+        else { return .random(in: 1 ... .max) }
+        return withUnsafeBytes(of: id.uuid) { $0.loadUnaligned(as: Int64.self) }
     }
 
     private static func read(_ clock: clockid_t) -> Int64 {

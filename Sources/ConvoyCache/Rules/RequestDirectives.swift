@@ -46,6 +46,8 @@ struct RequestDirectives: Sendable, Hashable {
     /// `Pragma` counts only where there is no `Cache-Control`.
     mutating func take(pragma value: String) {
         var scanner = DirectiveScanner(value)
-        while let directive = scanner.next() where directive.name == "no-cache" { noCache = true }
+        while let directive = scanner.next() {
+            if directive.name == "no-cache" { noCache = true }
+        }
     }
 }

@@ -1,24 +1,23 @@
 /// Where the bytes of a stored body are.
 enum StoredBody: Sendable {
     case memory([UInt8])
-
-    var count: Int {
-        switch self {
-        case .memory(let bytes): bytes.count
-        }
-    }
+    /// In a row of the index, not read yet.
+    case row
+    /// In a file of its own, not opened yet.
+    case file
+    /// In an open file.
+    case open(BodyFile)
 
     var bytes: [UInt8]? {
-        switch self {
-        case .memory(let bytes): bytes
-        }
+        guard case .memory(let bytes) = self else { return nil }
+        return bytes
     }
 
-    func read(at offset: Int, count: Int, _ then: @escaping @Sendable (Result<[UInt8], CacheError>) -> Void) {
+    /// Whether it can be served as it is.
+    var isReady: Bool {
         switch self {
-        case .memory(let bytes):
-            let start = min(max(offset, 0), bytes.count)
-            then(.success(Array(bytes[start...].prefix(max(count, 0)))))
+        case .memory, .open: true
+        case .row, .file: false
         }
     }
 }
