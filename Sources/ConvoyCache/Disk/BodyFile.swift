@@ -1,0 +1,81 @@
+import ConvoySupport
+import Foundation
+
+/// The body of a stored response in an open file. The bytes stay readable when the file is removed.
+///
+/// A checksum of each block is in the index, so that any part can be read, and none is handed out that is not what was
+/// stored.
+final class BodyFile: Sendable {
+    static let blockSize = 1 << 16
+
+    let length: Int
+    private let descriptor: Int32
+    private let checksums: [UInt64]
+    private static let queue = DispatchQueue(label: "Convoy.HTTPCache.reading", qos: .userInitiated)
+
+    /// Opens the file of a body.
+    ///
+    /// - Returns: nil if it is not there, is not a plain file, or has another length than the body.
+    init?(path: String, length: Int, checksums: [UInt64]) {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
+        guard descriptor >= 0 else { return nil }
+        var facts = stat()
+        guard fstat(descriptor, &facts) == 0, facts.st_mode & S_IFMT == S_IFREG, Int(facts.st_size) == length,
+            checksums.count == BodyFile.blockCount(length)
+        else {
+            close(descriptor)
+            return nil
+        }
+        self.descriptor = descriptor
+        self.length = length
+        self.checksums = checksums
+    }
+
+    deinit { close(descriptor) }
+
+    static func blockCount(_ length: Int) -> Int { (length + blockSize - 1) / blockSize }
+
+    /// Reads bytes within the body, on a queue of its own.
+    func read(_ range: Range<Int>, _ then: @escaping @Sendable (Result<[UInt8], CacheError>) -> Void) {
+        Self.queue.async { then(Result { () throws(CacheError) in try self.read(range) }) }
+    }
+
+    /// Reads bytes within the body, and blocks.
+    func read(_ range: Range<Int>) throws(CacheError) -> [UInt8] {
+        let blocks = range.lowerBound / Self.blockSize...(range.upperBound - 1) / Self.blockSize
+        let start = blocks.lowerBound * Self.blockSize
+        let end = min((blocks.upperBound + 1) * Self.blockSize, length)
+        var failure: CacheError?
+        let bytes = [UInt8](unsafeUninitializedCapacity: end - start) { buffer, count in
+            failure = fill(UnsafeMutableRawBufferPointer(buffer), from: start)
+            count = failure == nil ? end - start : 0
+        }
+        if let failure { throw failure }
+        for block in blocks {
+            let offset = block * Self.blockSize - start
+            let isSound = bytes.withUnsafeBytes { bytes in
+                let block = bytes[offset..<min(offset + Self.blockSize, bytes.count)]
+                return XXHash64.hash(UnsafeRawBufferPointer(rebasing: block))
+            } == checksums[block]
+            guard isSound else { throw .damaged }
+        }
+        guard start != range.lowerBound || end != range.upperBound else { return bytes }
+        return Array(bytes[range.lowerBound - start..<range.upperBound - start])
+    }
+
+    private func fill(_ buffer: UnsafeMutableRawBufferPointer, from start: Int) -> CacheError? {
+        var done = 0
+        while done < buffer.count {
+            let count = pread(
+                descriptor, buffer.baseAddress.map { $0 + done }, buffer.count - done, off_t(start + done))
+            if count < 0 {
+                let error = SystemError()
+                if error.code == EINTR { continue }
+                return .unreadable(reason: error.text)
+            }
+            if count == 0 { return .damaged }
+            done += count
+        }
+        return nil
+    }
+}

@@ -1,0 +1,223 @@
+import ConvoyDatabase
+import ConvoySupport
+import Foundation
+
+/// The index of the stored responses, with their small bodies, in SQLite. Several processes may share it: the rows are
+/// what counts.
+///
+/// Not thread-safe: it is used on the store's queue. Its totals are kept by triggers, so that no process can miscount.
+final class DiskIndex {
+    /// A body up to this size is in its row.
+    static let inlineLimit = 32 << 10
+
+    let directory: CacheDirectory
+    private let database: Database
+    private let capacity: Int64
+
+    static let schema = DatabaseSchema(
+        applicationID: 0x436E_7643,
+        steps: [
+            """
+            CREATE TABLE entries(
+                id INTEGER PRIMARY KEY, hash INTEGER NOT NULL, used INTEGER NOT NULL, received INTEGER NOT NULL,
+                size INTEGER NOT NULL, isFile INTEGER NOT NULL, address TEXT NOT NULL, partition TEXT NOT NULL,
+                meta BLOB NOT NULL, metaSum INTEGER NOT NULL, bodySum INTEGER NOT NULL, body BLOB NOT NULL);
+            CREATE INDEX entriesByHash ON entries(hash);
+            CREATE INDEX entriesByUse ON entries(used, size);
+            CREATE TABLE totals(bytes INTEGER NOT NULL, entries INTEGER NOT NULL);
+            INSERT INTO totals VALUES(0, 0);
+            CREATE TRIGGER entryAdded AFTER INSERT ON entries BEGIN
+                UPDATE totals SET bytes = bytes + new.size, entries = entries + 1;
+            END;
+            CREATE TRIGGER entryRemoved AFTER DELETE ON entries BEGIN
+                UPDATE totals SET bytes = bytes - old.size, entries = entries - 1;
+            END;
+            """
+        ])
+
+    /// - Parameter capacity: how many bytes of heads and bodies are kept.
+    init(_ directory: CacheDirectory, capacity: Int64) throws(DatabaseError) {
+        self.directory = directory
+        self.capacity = max(0, capacity)
+        // Requests wait for this queue: rather than for another process, a change waits for its next turn.
+        database = try Database(path: directory.index, schema: Self.schema, busyTimeout: 0.05)
+        // A cache may lose its last moments with the power: what is damaged then is found by the checksums.
+        try database.execute("PRAGMA synchronous=OFF; PRAGMA cache_size=-4096")
+    }
+
+    var file: DatabaseFile? { database.file }
+    var isCurrent: Bool { database.isCurrent }
+
+    func version() throws(DatabaseError) -> Int64 { try database.dataVersion() }
+
+    func usage() throws(DatabaseError) -> Int64 { try database.integer("SELECT bytes FROM totals") ?? 0 }
+
+    func entryCount() throws(DatabaseError) -> Int64 { try database.integer("SELECT entries FROM totals") ?? 0 }
+
+    // MARK: Reading
+
+    /// The stored responses of an address, and the numbers of rows that are damaged.
+    func entries(of address: String) throws(DatabaseError) -> (entries: [CacheEntry], damaged: [Int64]) {
+        var entries: [CacheEntry] = []
+        var damaged: [Int64] = []
+        try database.forEachRow(
+            "SELECT id, partition, meta, metaSum, isFile FROM entries WHERE hash = ? AND address = ?",
+            [.integer(Self.hash(address)), .text(address)]
+        ) { row in
+            let id = row.integer(0)
+            let partition = row.text(1)
+            let record = row.withBlob(2) { meta -> CacheRecord? in
+                let sum = RecordCoding.checksum(meta, id: id, address: address, partition: partition)
+                guard sum == row.integer(3) else { return nil }
+                return RecordCoding.decode(meta, id: id, address: address, partition: partition)
+            }
+            if let record {
+                entries.append(CacheEntry(record: record, body: row.integer(4) == 0 ? .row : .file))
+            } else {
+                damaged.append(id)
+            }
+        }
+        return (entries, damaged)
+    }
+
+    /// The body of a stored response, from its row or as an open file; nil if it is gone or damaged.
+    func body(of record: CacheRecord) throws(DatabaseError) -> StoredBody? {
+        try database.withStatement("SELECT isFile, bodySum, body FROM entries WHERE id = ?", [.integer(record.id)]) {
+            row throws(DatabaseError) in
+            guard try row.step() else { return nil }
+            let bytes = row.blob(2)
+            guard XXHash64.hash(bytes) == UInt64(bitPattern: row.integer(1)) else { return nil }
+            if row.integer(0) == 0 { return bytes.count == record.length ? .memory(bytes) : nil }
+            let checksums = bytes.withUnsafeBytes { bytes in
+                stride(from: 0, to: bytes.count - 7, by: 8).map {
+                    UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: $0, as: UInt64.self))
+                }
+            }
+            return BodyFile(path: directory.path(record.id), length: record.length, checksums: checksums)
+                .map { .open($0) }
+        }
+    }
+
+    func hasFile(_ id: Int64) throws(DatabaseError) -> Bool {
+        try database.integer("SELECT 1 FROM entries WHERE id = ? AND isFile = 1", [.integer(id)]) != nil
+    }
+
+    // MARK: Changes
+
+    /// Makes changes in one transaction, evicts what is too much, and removes the files that nobody needs any more.
+    ///
+    /// - Parameters:
+    ///   - operations: in their order.
+    ///   - used: when responses were last used, in milliseconds since 1970, by their numbers.
+    ///   - now: in milliseconds since 1970.
+    func apply(_ operations: [DiskOperation], used: [Int64: Int64], now: Int64) throws(DatabaseError) {
+        var files: [Int64] = []
+        try database.transaction { () throws(DatabaseError) in
+            for operation in operations { try apply(operation, now, &files) }
+            for (id, time) in used {
+                try database.run(
+                    "UPDATE entries SET used = max(used, ?) WHERE id = ?", [.integer(time), .integer(id)])
+            }
+            try evict(&files)
+        }
+        directory.remove(files)
+    }
+
+    private func apply(_ operation: DiskOperation, _ now: Int64, _ files: inout [Int64]) throws(DatabaseError) {
+        switch operation {
+        case .put(let record, let body):
+            try insert(record, body, sum: XXHash64.hash(body), isFile: false, size: body.count, now, &files)
+        case .putFile(let record, let checksums):
+            var bytes: [UInt8] = []
+            for checksum in checksums { withUnsafeBytes(of: checksum.littleEndian) { bytes += $0 } }
+            try insert(record, bytes, sum: XXHash64.hash(bytes), isFile: true, size: record.length, now, &files)
+        case .update(let record):
+            let meta = RecordCoding.encode(record)
+            try database.run(
+                "UPDATE entries SET meta = ?, metaSum = ?, received = ?, used = ? WHERE id = ?",
+                [
+                    .blob(meta), .integer(Self.checksum(meta, record)), .integer(record.received.wall), .integer(now),
+                    .integer(record.id),
+                ])
+        case .remove(let id, _): try delete("id = ?", [.integer(id)], &files)
+        case .removeAddress(let address):
+            try delete("hash = ? AND address = ?", [.integer(Self.hash(address)), .text(address)], &files)
+        case .removeSince(let time): try delete("received >= ?", [.integer(time)], &files)
+        case .removeAll: try delete("1", [], &files)
+        }
+    }
+
+    private func insert(
+        _ record: CacheRecord, _ body: [UInt8], sum: UInt64, isFile: Bool, size: Int, _ now: Int64,
+        _ files: inout [Int64]
+    ) throws(DatabaseError) {
+        let present = try entries(of: record.address)
+        var removed = present.damaged
+        for other in present.entries where other.record.isReplaced(by: record) && other.record.id != record.id {
+            if other.record.isNewer(than: record) {
+                if isFile { files.append(record.id) }
+                return
+            }
+            removed.append(other.record.id)
+        }
+        let kept = present.entries.filter { !removed.contains($0.record.id) }
+        if kept.count >= MemoryIndex.variantLimit,
+            let oldest = kept.min(by: { $0.record.received.wall < $1.record.received.wall })
+        {
+            removed.append(oldest.record.id)
+        }
+        for id in removed { try delete("id = ?", [.integer(id)], &files) }
+        let meta = RecordCoding.encode(record)
+        try database.run(
+            """
+            INSERT INTO entries(id, hash, used, received, size, isFile, address, partition, meta, metaSum, bodySum, body)
+            VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            """,
+            [
+                .integer(record.id), .integer(Self.hash(record.address)), .integer(now),
+                .integer(record.received.wall), .integer(Int64(size + meta.count + record.address.utf8.count + 128)),
+                .integer(isFile ? 1 : 0), .text(record.address), .text(record.partition), .blob(meta),
+                .integer(Self.checksum(meta, record)), .integer(Int64(bitPattern: sum)), .blob(body),
+            ])
+    }
+
+    private func delete(
+        _ condition: String, _ values: [DatabaseValue], _ files: inout [Int64]
+    ) throws(DatabaseError) {
+        var ids: [Int64] = []
+        try database.forEachRow("SELECT id FROM entries WHERE isFile = 1 AND (\(condition))", values) {
+            ids.append($0.integer(0))
+        }
+        try database.run("DELETE FROM entries WHERE \(condition)", values)
+        files += ids
+    }
+
+    /// Removes what has not been used for longest, until a twentieth of the space is free.
+    private func evict(_ files: inout [Int64]) throws(DatabaseError) {
+        var usage = try usage()
+        guard usage > capacity else { return }
+        let goal = capacity - capacity / 20
+        while usage > goal {
+            var batch: [(id: Int64, size: Int64)] = []
+            try database.forEachRow("SELECT id, size FROM entries ORDER BY used LIMIT 64") {
+                batch.append(($0.integer(0), $0.integer(1)))
+            }
+            guard !batch.isEmpty else { return }
+            for (id, size) in batch where usage > goal {
+                try delete("id = ?", [.integer(id)], &files)
+                usage -= size
+            }
+        }
+    }
+
+    private static func hash(_ address: String) -> Int64 {
+        var address = address
+        return Int64(bitPattern: address.withUTF8 { XXHash64.hash(UnsafeRawBufferPointer($0)) })
+    }
+
+    private static func checksum(_ meta: [UInt8], _ record: CacheRecord) -> Int64 {
+        meta.withUnsafeBytes {
+            RecordCoding.checksum($0, id: record.id, address: record.address, partition: record.partition)
+        }
+    }
+}

@@ -1,0 +1,230 @@
+import ConvoyDatabase
+import ConvoySupport
+import Foundation
+
+/// The disk of a cache: makes its changes a moment later, in batches, on a queue of its own, and reads rows there.
+///
+/// What fails on the disk costs entries and nothing else: a damaged index is set aside and begun anew, a full disk stores
+/// nothing. What has been removed stays away, even if the disk cannot be told for a while.
+final class DiskStore: @unchecked Sendable {
+    /// So many bytes of small responses may wait to be written. With more they stay in memory only.
+    private static let backlogLimit = 16 << 20
+
+    private struct Pending {
+        var operations: [DiskOperation] = []
+        var size = 0
+        /// When responses were last used, in milliseconds since 1970.
+        var used: [Int64: Int64] = [:]
+        var isScheduled = false
+        var failure: DatabaseError?
+    }
+
+    let directory: CacheDirectory
+    let queue = DispatchQueue(label: "Convoy.HTTPCache.index", qos: .userInitiated)
+    /// Writes the files of bodies, apart from the index, so that nobody who asks waits for a large one.
+    let bodies = DispatchQueue(label: "Convoy.HTTPCache.writing", qos: .utility)
+    private let capacity: Int64
+    private let pending = Locked(Pending())
+
+    // On the queue only.
+    private var index: DiskIndex?
+    private var version: Int64 = 0
+    /// How often it has been opened.
+    private var opening = 0
+    private var nextOpening: MonotonicTime = 0
+    private var openingError: DatabaseError?
+    private var retries = 0
+
+    init(_ directory: CacheDirectory, capacity: Int64) throws(DatabaseError) {
+        self.directory = directory
+        self.capacity = capacity
+        let index = try Self.open(directory, capacity)
+        self.index = index
+        version = try index.version()
+        queue.async { self.collectOrphans() }
+    }
+
+    /// Opens the index; one that is damaged is set aside for a new one.
+    private static func open(_ directory: CacheDirectory, _ capacity: Int64) throws(DatabaseError) -> DiskIndex {
+        do throws(DatabaseError) {
+            return try DiskIndex(directory, capacity: capacity)
+        } catch {
+            guard error.code == .damaged, let file = error.damagedFile else { throw error }
+            try Database.setAside(file, at: directory.index)
+            return try DiskIndex(directory, capacity: capacity)
+        }
+    }
+
+    /// Why the disk does not do what it should; nil if it does.
+    var failure: DatabaseError? { pending.withLock { $0.failure } }
+
+    /// The largest body that is stored.
+    var bodyLimit: Int { Int(clamping: capacity / 8) }
+
+    // MARK: Changes
+
+    /// Makes a change soon.
+    ///
+    /// - Returns: false if too many wait already. A removal is always taken.
+    @discardableResult
+    func add(_ operation: DiskOperation) -> Bool {
+        let (isTaken, isDue) = pending.withLock { pending -> (Bool, Bool) in
+            let size = operation.size
+            guard operation.isRemoval || pending.size + size <= Self.backlogLimit else { return (false, false) }
+            pending.operations.append(operation)
+            pending.size += size
+            defer { pending.isScheduled = true }
+            return (true, !pending.isScheduled)
+        }
+        if isDue { schedule(after: 0.02) }
+        return isTaken
+    }
+
+    /// Notes that a response was used. Written some time later, since it only decides what is evicted first.
+    func noteUse(of id: Int64, at time: Int64) {
+        let isDue = pending.withLock { pending in
+            pending.used[id] = time
+            guard pending.used.count > 1000 else { return false }
+            defer { pending.isScheduled = true }
+            return !pending.isScheduled
+        }
+        if isDue { schedule(after: 0.5) }
+    }
+
+    private func schedule(after seconds: Double) {
+        // The store is retained until then, so that nothing is lost with the last reference to it.
+        queue.asyncAfter(deadline: .now() + seconds) { self.write() }
+    }
+
+    /// Writes all that is pending. On the queue.
+    func write() {
+        let (operations, used) = pending.withLock { pending in
+            defer { (pending.operations, pending.size, pending.used, pending.isScheduled) = ([], 0, [:], false) }
+            return (pending.operations, pending.used)
+        }
+        guard !operations.isEmpty || !used.isEmpty else { return }
+        var start = 0
+        while start < operations.count || (start == 0 && !used.isEmpty) {
+            // Who asks waits for one batch at most, not for all.
+            let batch = Array(operations[start...].prefix(256))
+            guard let error = attempt(batch, start == 0 ? used : [:]) else {
+                start += max(batch.count, 1)
+                continue
+            }
+            putBack(Array(operations[start...]), after: error)
+            return
+        }
+        retries = 0
+        pending.withLock { $0.failure = nil }
+    }
+
+    private func attempt(_ operations: [DiskOperation], _ used: [Int64: Int64]) -> DatabaseError? {
+        perform { index throws(DatabaseError) in
+            try index.apply(operations, used: used, now: Int64(Date().timeIntervalSince1970 * 1000))
+        }.error
+    }
+
+    /// What could not be written is tried again while another process is busy. For other reasons additions are given
+    /// up; removals never are.
+    private func putBack(_ operations: [DiskOperation], after error: DatabaseError) {
+        retries += 1
+        let isBusy = error.code == .busy && retries < 200
+        let kept = isBusy ? operations : operations.filter(\.isRemoval)
+        if !isBusy {
+            for case .putFile(let record, _) in operations { directory.remove([record.id]) }
+        }
+        let isDue = pending.withLock { pending in
+            pending.operations = Self.condensed(kept) + pending.operations
+            pending.size += kept.reduce(0) { $0 + $1.size }
+            pending.failure = isBusy ? pending.failure : error
+            guard !kept.isEmpty else { return false }
+            defer { pending.isScheduled = true }
+            return !pending.isScheduled
+        }
+        if isDue { schedule(after: isBusy ? 0.05 : 2) }
+    }
+
+    /// Many removals that the disk does not take are replaced by that of everything, so that they stay few.
+    private static func condensed(_ operations: [DiskOperation]) -> [DiskOperation] {
+        operations.count > 10_000 && operations.allSatisfy(\.isRemoval) ? [.removeAll] : operations
+    }
+
+    // MARK: Reading, on the queue
+
+    /// Whether another process has changed or replaced the index since the last call.
+    func hasChanged() -> Bool {
+        if let index, !index.isCurrent { self.index = nil }
+        let seen = (opening, version)
+        guard let now = perform({ index throws(DatabaseError) in try index.version() }).value else { return true }
+        version = now
+        return seen != (opening, version)
+    }
+
+    /// The stored responses of an address; nil if the disk does not tell.
+    func entries(of address: String) -> [CacheEntry]? {
+        guard let (entries, damaged) = perform({ index throws(DatabaseError) in try index.entries(of: address) }).value
+        else { return nil }
+        for id in damaged { add(.remove(id: id, address: address)) }
+        // What could not be removed yet is gone all the same.
+        let removals = pending.withLock { $0.operations.filter(\.isRemoval) }
+        guard !removals.isEmpty else { return entries }
+        return entries.filter { entry in !removals.contains { $0.removes(entry.record) } }
+    }
+
+    /// The body of a response; nil if it is gone or damaged.
+    func body(of record: CacheRecord) -> StoredBody? {
+        perform { index throws(DatabaseError) in try index.body(of: record) }.value ?? nil
+    }
+
+    var usage: Int64 { perform { index throws(DatabaseError) in try index.usage() }.value ?? 0 }
+    var entryCount: Int64 { perform { index throws(DatabaseError) in try index.entryCount() }.value ?? 0 }
+
+    private func collectOrphans() {
+        directory.collectOrphans { id in
+            // Where the index does not tell, the file stays.
+            perform { index throws(DatabaseError) in try index.hasFile(id) }.value ?? true
+        }
+    }
+
+    // MARK: Repair
+
+    private func perform<Value>(
+        _ body: (DiskIndex) throws(DatabaseError) -> Value
+    ) -> (value: Value?, error: DatabaseError?) {
+        var last: DatabaseError?
+        for _ in 0..<2 {
+            do throws(DatabaseError) {
+                return (try body(try current()), nil)
+            } catch {
+                last = error
+                guard error.code == .damaged || error.code == .replaced else { break }
+                if error.code == .damaged, let file = index?.file ?? error.damagedFile {
+                    index = nil
+                    _ = try? Database.setAside(file, at: directory.index, timeout: 0.2)
+                }
+                index = nil
+            }
+        }
+        if let last, last.code != .busy { pending.withLock { $0.failure = last } }
+        return (nil, last)
+    }
+
+    private func current() throws(DatabaseError) -> DiskIndex {
+        if let index { return index }
+        // A directory that is gone for good is not tried with each request.
+        if let openingError, MonotonicClock.now < nextOpening { throw openingError }
+        do throws(DatabaseError) {
+            try? directory.create()
+            let index = try Self.open(directory, capacity)
+            version = try index.version()
+            opening += 1
+            self.index = index
+            openingError = nil
+            return index
+        } catch {
+            nextOpening = MonotonicClock.now + 2_000_000_000
+            openingError = error
+            throw error
+        }
+    }
+}

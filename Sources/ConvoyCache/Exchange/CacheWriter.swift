@@ -1,0 +1,144 @@
+import ConvoySupport
+import Foundation
+
+/// Takes the body of a response that is being stored. Its methods never block; they may be called from any thread, one
+/// at a time.
+///
+/// A small body is kept in memory until it is complete. A larger one goes to a file while it arrives. A body that is
+/// not completed leaves nothing.
+package final class CacheWriter: Sendable {
+    private struct State {
+        var buffer: [UInt8] = []
+        var count = 0
+        var spool: BodySpool?
+        /// It is complete, cut off, or cannot be stored.
+        var isDone = false
+    }
+
+    private let storage: CacheStorage
+    private let draft: CacheDraft
+    private let handler: CacheResponseHandler?
+    private let id = Int64.random(in: .min ... .max)
+    private let state = Locked(State())
+
+    init(_ storage: CacheStorage, _ draft: CacheDraft, _ handler: CacheResponseHandler?) {
+        self.storage = storage
+        self.draft = draft
+        self.handler = handler
+    }
+
+    /// Takes the next bytes of the body, by copying them. Where they are too many, or the disk cannot keep up, the
+    /// response is not stored.
+    package func write(_ bytes: UnsafeRawBufferPointer) {
+        state.withLock { state in
+            guard !state.isDone, !bytes.isEmpty else { return }
+            state.count += bytes.count
+            guard state.count <= min(storage.bodyLimit, draft.expectedLength ?? .max) else { return Self.giveUp(&state) }
+            if state.buffer.isEmpty { state.buffer.reserveCapacity(min(draft.expectedLength ?? 0, 1 << 16)) }
+            state.buffer += bytes
+            guard let disk = storage.disk, state.count > DiskIndex.inlineLimit else { return }
+            if state.spool == nil { state.spool = BodySpool(disk.directory, id: id, queue: disk.bodies) }
+            if state.buffer.count >= BodyFile.blockSize { Self.spill(&state) }
+        }
+    }
+
+    /// The body is complete.
+    ///
+    /// - Parameter then: is called once a following lookup would find the response, or when it is certain that it is not
+    ///   stored: at once if it is kept in memory, later on one of the cache's queues if it goes to a file or a handler is
+    ///   asked.
+    package func finish(_ then: @escaping @Sendable () -> Void) {
+        let body: (bytes: [UInt8], count: Int, spool: BodySpool?)? = state.withLock { state in
+            guard !state.isDone else { return nil }
+            // A body that is shorter than its head has said was cut off.
+            guard state.count == draft.expectedLength ?? state.count else {
+                Self.giveUp(&state)
+                return nil
+            }
+            if state.spool != nil { Self.spill(&state) }
+            guard !state.isDone else { return nil }
+            defer { (state.isDone, state.buffer, state.spool) = (true, [], nil) }
+            return (state.buffer, state.count, state.spool)
+        }
+        guard let body else { return then() }
+        if let handler { return ask(handler, body.bytes, body.count, body.spool, then) }
+        guard let spool = body.spool else {
+            storage.store(draft.record(id: id, length: body.count, boot: storage.clock.boot), body.bytes, generation: draft.generation)
+            return then()
+        }
+        store(draft, spool, id, body.count, then)
+    }
+
+    /// The body was cut off, or the request was cancelled: nothing is stored.
+    package func abandon() { state.withLock { Self.giveUp(&$0) } }
+
+    private static func giveUp(_ state: inout State) {
+        (state.isDone, state.buffer, state.spool) = (true, [], nil)
+    }
+
+    /// Hands what has arrived to the file.
+    private static func spill(_ state: inout State) {
+        guard let spool = state.spool, !state.buffer.isEmpty else { return }
+        if spool.write(state.buffer) { state.buffer = [] } else { giveUp(&state) }
+    }
+
+    private func store(
+        _ draft: CacheDraft, _ spool: BodySpool, _ id: Int64, _ count: Int, _ then: @escaping @Sendable () -> Void
+    ) {
+        guard let disk = storage.disk else { return then() }
+        let storage = storage
+        spool.finish { checksums in
+            guard let checksums else { return then() }
+            disk.queue.async {
+                let record = draft.record(id: id, length: count, boot: storage.clock.boot)
+                storage.store(record, checksums: checksums, generation: draft.generation, disk)
+                then()
+            }
+        }
+    }
+
+    // MARK: Handlers
+
+    /// Asks a user's handler what is to be stored, on the queue for that.
+    private func ask(
+        _ handler: @escaping CacheResponseHandler, _ bytes: [UInt8], _ count: Int, _ spool: BodySpool?,
+        _ then: @escaping @Sendable () -> Void
+    ) {
+        let (storage, draft, id) = (storage, draft, id)
+        @Sendable func decide(_ body: CacheCandidate.Body) {
+            storage.handlerQueue.async {
+                let candidate = CacheCandidate(draft, body, count)
+                guard let answer = handler(candidate) else { return then() }
+                var draft = draft
+                guard answer.apply(to: &draft) else { return then() }
+                if let replacement = answer.replacement {
+                    guard replacement.count <= storage.bodyLimit else { return then() }
+                    self.store(draft, replacement, then)
+                } else if let spool {
+                    self.store(draft, spool, id, count, then)
+                } else {
+                    storage.store(
+                        draft.record(id: id, length: count, boot: storage.clock.boot), bytes,
+                        generation: draft.generation)
+                    then()
+                }
+            }
+        }
+        guard let spool else { return decide(.memory(bytes)) }
+        spool.sync { isWritten in isWritten ? decide(.file(spool)) : then() }
+    }
+
+    /// Stores a body that a handler has put in the place of the one that arrived.
+    private func store(_ draft: CacheDraft, _ bytes: [UInt8], _ then: @escaping @Sendable () -> Void) {
+        let id = Int64.random(in: .min ... .max)
+        guard let disk = storage.disk, bytes.count > DiskIndex.inlineLimit else {
+            storage.store(
+                draft.record(id: id, length: bytes.count, boot: storage.clock.boot), bytes,
+                generation: draft.generation)
+            return then()
+        }
+        let spool = BodySpool(disk.directory, id: id, queue: disk.bodies)
+        guard spool.write(bytes) else { return then() }
+        store(draft, spool, id, bytes.count, then)
+    }
+}

@@ -1,0 +1,85 @@
+import ConvoySupport
+
+/// The address by which responses are found: a URL without fragment and user information, with the scheme and the host
+/// in lower case, without the default port, and with a path (RFC 9110, section 4.2.3).
+///
+/// No more is made equal: escapes, dots and trailing slashes are the origin's business.
+enum CacheAddress {
+    static func normalized(_ address: String) -> String {
+        var address = address
+        return address.withUTF8 { bytes in
+            guard let parts = Parts(bytes) else { return String(decoding: bytes, as: UTF8.self) }
+            return parts.isNormal ? String(decoding: bytes, as: UTF8.self) : parts.text(bytes)
+        }
+    }
+
+    /// The scheme, the host and the port of a normalised address.
+    static func origin(_ address: String) -> Substring? {
+        guard let authority = address.utf8.firstIndex(of: UInt8(ascii: ":")).map({ address[$0...].dropFirst(3) })
+        else { return nil }
+        let end = authority.utf8.firstIndex { $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "?") }
+        return address[..<(end ?? address.endIndex)]
+    }
+
+    /// Where things are in an address.
+    private struct Parts {
+        /// The end of the scheme.
+        var colon: Int
+        /// The host and the port, without user information and without a default port.
+        var authority: Range<Int>
+        /// The path and the query, which may be empty.
+        var path: Range<Int>
+        var isNormal: Bool
+
+        init?(_ bytes: UnsafeBufferPointer<UInt8>) {
+            guard let colon = bytes.firstIndex(of: UInt8(ascii: ":")), colon + 2 < bytes.count,
+                bytes[colon + 1] == UInt8(ascii: "/"), bytes[colon + 2] == UInt8(ascii: "/")
+            else { return nil }
+            let end = bytes.firstIndex(of: UInt8(ascii: "#")) ?? bytes.count
+            var (start, stop) = (colon + 3, colon + 3)
+            var isNormal = end == bytes.count && !bytes[..<colon].contains(where: Parts.isUpper)
+            var port: Int?
+            while stop < end, !Parts.endsAuthority(bytes[stop]) {
+                switch bytes[stop] {
+                case UInt8(ascii: "@"): (start, port, isNormal) = (stop + 1, nil, false)
+                case UInt8(ascii: ":"): port = stop
+                case UInt8(ascii: "]"): port = nil
+                case let byte where Parts.isUpper(byte): isNormal = false
+                default: break
+                }
+                stop += 1
+            }
+            path = stop..<end
+            authority = start..<stop
+            if let port, port + 1 == stop || Parts.isDefault(bytes, port + 1..<stop, colon) {
+                authority = start..<port
+                isNormal = false
+            }
+            if stop == end || bytes[stop] != UInt8(ascii: "/") { isNormal = false }
+            self.colon = colon
+            self.isNormal = isNormal
+        }
+
+        func text(_ bytes: UnsafeBufferPointer<UInt8>) -> String {
+            var text: [UInt8] = bytes[..<colon].map(ASCII.lowercased)
+            text += "://".utf8
+            text += bytes[authority].map(ASCII.lowercased)
+            if path.isEmpty || bytes[path.lowerBound] != UInt8(ascii: "/") { text.append(UInt8(ascii: "/")) }
+            text += bytes[path]
+            return String(decoding: text, as: UTF8.self)
+        }
+
+        private static func isUpper(_ byte: UInt8) -> Bool { ASCII.lowercased(byte) != byte }
+
+        private static func endsAuthority(_ byte: UInt8) -> Bool {
+            byte == UInt8(ascii: "/") || byte == UInt8(ascii: "?") || byte == UInt8(ascii: "\\")
+        }
+
+        private static func isDefault(
+            _ bytes: UnsafeBufferPointer<UInt8>, _ port: Range<Int>, _ schemeEnd: Int
+        ) -> Bool {
+            let isSecure = schemeEnd == 5
+            return bytes[port].elementsEqual(isSecure ? "443".utf8 : "80".utf8)
+        }
+    }
+}

@@ -1,0 +1,51 @@
+import ConvoySupport
+
+/// Makes the head that is served of a stored response.
+enum ServedHead {
+    static func make(
+        _ record: CacheRecord, _ form: ServedForm, _ use: StoredUse, now: CacheTime, boot: Int64
+    ) -> CachedHead {
+        let stored = record.head.fields
+        let hidden = use == .validated ? [] : record.facts.directives.unconfirmedFields
+        var fields: Fields = []
+        fields.reserveCapacity(stored.count + 2)
+        for field in stored where !FieldNames.matches(field.name, "age") {
+            if !hidden.isEmpty, hidden.contains(where: { HTTPSyntax.isSameField($0, field.name) }) { continue }
+            if isReplaced(field.name, form) { continue }
+            fields.append(field)
+        }
+        // A response that the origin has just confirmed has no age but the one that it states (RFC 9111, section 5.1).
+        if use != .validated || stored.contains("age") {
+            fields.append(("Age", String(record.freshness(at: now, boot: boot).age / 1000)))
+        }
+        switch form {
+        case .whole, .head: return CachedHead(statusCode: record.head.statusCode, fields: fields)
+        case .notModified: return CachedHead(statusCode: 304, fields: fields)
+        case .part(let range):
+            fields.append(("Content-Range", "bytes \(range.lowerBound)-\(range.upperBound - 1)/\(record.length)"))
+            fields.append(("Content-Length", String(range.count)))
+            return CachedHead(statusCode: 206, fields: fields)
+        }
+    }
+
+    /// Whether a field is another one in this form, or has no meaning there.
+    private static func isReplaced(_ name: String, _ form: ServedForm) -> Bool {
+        switch form {
+        case .whole, .head: false
+        case .part: FieldNames.matches(name, "content-length") || FieldNames.matches(name, "content-range")
+        case .notModified: FieldNames.matches(name, "content-length") || FieldNames.matches(name, "content-encoding")
+        }
+    }
+
+    /// The fields that ask the origin whether a stored response is still valid (section 4.3.1).
+    static func validation(of record: CacheRecord, for request: RequestFacts) -> Fields {
+        var fields: Fields = []
+        if let etag = record.facts.etag { fields.append(("If-None-Match", etag)) }
+        if let time = record.facts.lastModified { fields.append(("If-Modified-Since", time)) }
+        // Caches on the way are to ask as well.
+        if request.policy == .reloadRevalidating, !request.fields.contains("cache-control") {
+            fields.append(("Cache-Control", "max-age=0"))
+        }
+        return fields
+    }
+}

@@ -1,0 +1,32 @@
+/// What a status means to a cache.
+enum StatusRules {
+    /// Whether a response of this status may be taken for fresh without being told so (RFC 9110, section 15.1). 206 is
+    /// one too, but not stored here.
+    static func isHeuristicallyCacheable(_ status: Int) -> Bool {
+        switch status {
+        case 200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 501: true
+        default: false
+        }
+    }
+
+    /// Whether the meaning of a status is known here, as `must-understand` demands (RFC 9111, section 5.2.2.3).
+    static func isUnderstood(_ status: Int) -> Bool {
+        switch status {
+        case 200, 203, 204, 300, 301, 302, 303, 307, 308, 400, 401, 403, 404, 405, 410, 414, 500, 501, 502, 503, 504: true
+        default: false
+        }
+    }
+
+    /// Whether a status may be stored at all. 206 would have to be combined with others; 304 says something about
+    /// another response.
+    static func isStorable(_ status: Int) -> Bool { (200...599).contains(status) && status != 206 && status != 304 }
+
+    /// Whether a response of this status, stored or not, says that an earlier one is no longer the origin's.
+    static func replaces(_ status: Int) -> Bool {
+        [200, 203, 204, 300, 301, 302, 303, 307, 308, 404, 410].contains(status)
+    }
+
+    /// Whether the origin, or somebody on the way, has failed in a way for which a stale response may stand in
+    /// (RFC 5861, section 4).
+    static func isFailure(_ status: Int) -> Bool { [500, 502, 503, 504].contains(status) }
+}

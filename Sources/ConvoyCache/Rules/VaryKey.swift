@@ -1,0 +1,53 @@
+import ConvoySupport
+
+/// The fields of a request that its response depends on (RFC 9111, section 4.1).
+///
+/// A value is compared after its list has been brought into one form: fields of one name are joined, and whitespace
+/// around commas is removed. Where a field's values are case-insensitive, letters are compared as such. The order is
+/// kept: in `Accept-Language` some origins take it for a preference.
+struct VaryKey: Sendable, Hashable {
+    /// In the order of names, which are in lower case; no value for a field that the request does not have.
+    private(set) var fields: [Field] = []
+
+    struct Field: Sendable, Hashable {
+        var name: String
+        var value: String?
+    }
+
+    init(fields: [Field]) { self.fields = fields }
+
+    /// What a response says with `Vary`, taken from its request; nil for `*`, which no other request matches.
+    init?(response: Fields, request: Fields) {
+        let names = response.members("vary")
+        guard !names.isEmpty else { return }
+        guard !names.contains("*") else { return nil }
+        fields = Set(names.map { FieldNames.lowercased($0) }).sorted().map { name in
+            Field(name: name, value: VaryKey.value(name, request))
+        }
+    }
+
+    func matches(_ request: Fields) -> Bool {
+        fields.allSatisfy { VaryKey.value($0.name, request) == $0.value }
+    }
+
+    private static let caseInsensitive: Set<String> = ["accept-language", "accept-encoding", "accept-charset"]
+
+    private static func value(_ name: String, _ request: Fields) -> String? {
+        var value: String?
+        for field in request where HTTPSyntax.isSameField(field.name, name) {
+            // One token, which nearly all are, is taken as it is.
+            let text = field.value
+            let normal =
+                text.utf8.contains { $0 == UInt8(ascii: ",") || HTTPSyntax.isOptionalWhitespace($0) }
+                ? normalized(text) : text
+            value = value.map { normal.isEmpty ? $0 : $0.isEmpty ? normal : "\($0),\(normal)" } ?? normal
+        }
+        guard caseInsensitive.contains(name) else { return value }
+        return value.map { FieldNames.lowercased($0) }
+    }
+
+    private static func normalized(_ value: String) -> String {
+        // Commas in quoted strings are no separators, but the form is the same for the same text, which is enough.
+        value.split(separator: ",").map { HTTPSyntax.trimmed($0) }.filter { !$0.isEmpty }.joined(separator: ",")
+    }
+}

@@ -1,0 +1,231 @@
+import ConvoySupport
+import Foundation
+import Synchronization
+
+/// The stored responses, in memory and on the disk, and the rules applied to them.
+///
+/// Memory answers at once. What it does not have is looked up on the disk's queue; so is everything once a second, to
+/// see what other processes have changed.
+final class CacheStorage: Sendable {
+    struct Counts: ~Copyable {
+        let hits = Atomic<Int>(0)
+        let misses = Atomic<Int>(0)
+        let validations = Atomic<Int>(0)
+        let stores = Atomic<Int>(0)
+    }
+
+    private struct Memory {
+        var index: MemoryIndex
+        /// When addresses were made invalid, by the number of invalidations: a response that was requested before must
+        /// not be stored after.
+        var invalidated: [String: UInt64] = [:]
+        /// The same for all addresses.
+        var allInvalidated: UInt64 = 0
+    }
+
+    let clock: CacheClock
+    let disk: DiskStore?
+    let counts = Counts()
+    private let memoryCapacity: Int
+    private let memory: Locked<Memory>
+    private let invalidations = Atomic<UInt64>(1)
+    /// When changes by other processes were looked for, in milliseconds of `up`.
+    private let lastCheck = Atomic<Int64>(0)
+    private static let checkInterval: Int64 = 1000
+    /// Where users' handlers run.
+    let handlerQueue = DispatchQueue(label: "Convoy.HTTPCache.handler", qos: .utility)
+
+    init(memoryCapacity: Int, disk: DiskStore?, clock: CacheClock = .system) {
+        self.memoryCapacity = memoryCapacity
+        self.disk = disk
+        self.clock = clock
+        memory = Locked(Memory(index: MemoryIndex(capacity: memoryCapacity, hasDisk: disk != nil)))
+    }
+
+    // MARK: Finding
+
+    typealias Finding = (entry: CacheEntry?, decision: CacheDecision)
+
+    /// Finds what is stored for a request, and what to do with it. The body is ready if it is needed.
+    ///
+    /// - Parameter then: is called once, at once or on the disk's queue.
+    func find(_ request: RequestFacts, _ then: @escaping @Sendable (Finding) -> Void) {
+        let now = clock.now()
+        guard request.mayBeAnswered, request.policy != .reload, !request.directives.noStore else {
+            return then((nil, CacheDecision(request, nil, now: now, boot: clock.boot)))
+        }
+        if let finding = findInMemory(request, now) { return then(finding) }
+        guard let disk else { return then((nil, .miss)) }
+        disk.queue.async { then(self.findOnDisk(request, disk)) }
+    }
+
+    /// - Returns: nil if the disk must be asked.
+    private func findInMemory(_ request: RequestFacts, _ now: CacheTime) -> Finding? {
+        if disk != nil {
+            let elapsed = now.up - lastCheck.load(ordering: .relaxed)
+            guard elapsed >= 0, elapsed < Self.checkInterval else { return nil }
+        }
+        guard let found = memory.withLock({ $0.index.find(request.address) }) else { return nil }
+        let finding = decide(request, found.entries, now)
+        guard !needsBody(request, finding, now) || finding.entry?.body.isReady == true else { return nil }
+        if found.isComplete { return finding }
+        guard case .serve = finding.decision else { return nil }
+        return finding
+    }
+
+    private func findOnDisk(_ request: RequestFacts, _ disk: DiskStore) -> Finding {
+        let now = clock.now()
+        if now.up - lastCheck.load(ordering: .relaxed) >= Self.checkInterval || now.up < lastCheck.load(ordering: .relaxed) {
+            if disk.hasChanged() {
+                disk.write()
+                memory.withLock { $0.index.removeAll() }
+            }
+            lastCheck.store(now.up, ordering: .relaxed)
+        }
+        var entries = load(request.address, disk)
+        while true {
+            var finding = decide(request, entries, now)
+            guard let entry = finding.entry, needsBody(request, finding, now), !entry.body.isReady else { return finding }
+            if let body = disk.body(of: entry.record) {
+                finding.entry?.body = body
+                if let bytes = body.bytes, bytes.count <= memoryCapacity / 8 {
+                    memory.withLock { $0.index.setBody(body, of: entry.record) }
+                }
+                return finding
+            }
+            discard(entry.record)
+            entries.removeAll { $0.record.id == entry.record.id }
+        }
+    }
+
+    /// All stored responses of an address, from memory or the disk. On the disk's queue.
+    private func load(_ address: String, _ disk: DiskStore) -> [CacheEntry] {
+        if let found = memory.withLock({ $0.index.find(address) }), found.isComplete { return found.entries }
+        disk.write()
+        let found = memory.withLock { $0.index.find(address) }
+        let present = found?.entries ?? []
+        guard let rows = disk.entries(of: address) else { return present }
+        // What is in memory is the same, or newer than what could be written.
+        let entries =
+            present
+            + rows.filter { row in
+                !present.contains { $0.record.id == row.record.id || row.record.isReplaced(by: $0.record) }
+            }
+        memory.withLock { $0.index.install(entries, of: address, revision: found?.revision) }
+        return entries
+    }
+
+    private func decide(_ request: RequestFacts, _ entries: [CacheEntry], _ now: CacheTime) -> Finding {
+        var latest: CacheEntry?
+        if entries.count == 1 {
+            latest = entries[0].record.answers(request) ? entries[0] : nil
+        } else if !entries.isEmpty {
+            let record = entries.lazy.map(\.record).latest(answering: request)
+            latest = entries.first { $0.record === record }
+        }
+        return (latest, CacheDecision(request, latest?.record, now: now, boot: clock.boot))
+    }
+
+    private func needsBody(_ request: RequestFacts, _ finding: Finding, _ now: CacheTime) -> Bool {
+        guard let record = finding.entry?.record else { return false }
+        switch finding.decision {
+        case .serve(.whole, _, _), .serve(.part, _, _), .validate: return true
+        case .serve(.head, _, _), .serve(.notModified, _, _), .unavailable: return false
+        case .miss: return CacheDecision.mayStandIn(record, for: request, now: now, boot: clock.boot)
+        }
+    }
+
+    // MARK: Storing
+
+    /// A number by which a response that was requested before an invalidation is known later.
+    var generation: UInt64 { invalidations.load(ordering: .acquiring) }
+
+    /// The largest body that is stored.
+    var bodyLimit: Int { disk?.bodyLimit ?? memoryCapacity / 4 }
+
+    /// Stores a response whose body is in memory.
+    ///
+    /// - Parameter generation: when it was requested.
+    func store(_ record: CacheRecord, _ bytes: [UInt8], generation: UInt64) {
+        let keepsBody = disk == nil || bytes.count <= memoryCapacity / 8
+        guard insert(CacheEntry(record: record, body: keepsBody ? .memory(bytes) : .row), generation) else { return }
+        guard let disk, !disk.add(.put(record, bytes)) else { return }
+        // The disk cannot keep up. The entry goes, and with it what it replaces there, which would come back.
+        invalidate([record.address])
+    }
+
+    /// Stores a response whose body is in a file. On the disk's queue.
+    func store(_ record: CacheRecord, checksums: [UInt64], generation: UInt64, _ disk: DiskStore) {
+        guard insert(CacheEntry(record: record, body: .file), generation) else {
+            return disk.directory.remove([record.id])
+        }
+        if disk.add(.putFile(record, checksums: checksums)) { return disk.write() }
+        disk.directory.remove([record.id])
+        invalidate([record.address])
+    }
+
+    private func insert(_ entry: CacheEntry, _ generation: UInt64) -> Bool {
+        let isStored = memory.withLock { memory in
+            guard memory.allInvalidated <= generation, memory.invalidated[entry.record.address] ?? 0 <= generation
+            else { return false }
+            return memory.index.store(entry)
+        }
+        if isStored { counts.stores.add(1, ordering: .relaxed) }
+        return isStored
+    }
+
+    /// Puts a confirmed response in the place of what it was.
+    func update(_ record: CacheRecord) {
+        memory.withLock { $0.index.update(record) }
+        _ = disk?.add(.update(record))
+    }
+
+    /// Notes that a response is being served.
+    func noteUse(of record: CacheRecord, at now: CacheTime) {
+        guard let disk, record.isUseDue(at: now) else { return }
+        disk.noteUse(of: record.id, at: now.wall)
+    }
+
+    // MARK: Removing
+
+    func discard(_ record: CacheRecord) {
+        memory.withLock { $0.index.remove(record.id, record.address) }
+        _ = disk?.add(.remove(id: record.id, address: record.address))
+    }
+
+    /// Removes all responses of addresses, and keeps those from being stored that have been requested already.
+    func invalidate(_ addresses: [String]) {
+        let generation = invalidations.add(1, ordering: .acquiringAndReleasing).newValue
+        memory.withLock { memory in
+            // Only requests under way need it. Instead of each address all are remembered once there are many.
+            if memory.invalidated.count + addresses.count > 4096 {
+                memory.invalidated = [:]
+                memory.allInvalidated = generation
+            }
+            for address in addresses {
+                memory.invalidated[address] = generation
+                memory.index.removeAll(of: address)
+            }
+        }
+        for address in addresses { _ = disk?.add(.removeAddress(address)) }
+    }
+
+    func removeAll() {
+        let generation = invalidations.add(1, ordering: .acquiringAndReleasing).newValue
+        memory.withLock { memory in
+            memory.invalidated = [:]
+            memory.allInvalidated = generation
+            memory.index.removeAll()
+        }
+        _ = disk?.add(.removeAll)
+    }
+
+    /// - Parameter time: in milliseconds since 1970.
+    func removeStored(since time: Int64) {
+        memory.withLock { $0.index.removeAll { $0.received.wall >= time } }
+        _ = disk?.add(.removeSince(time))
+    }
+
+    var memoryUsage: Int { memory.withLock { $0.index.usage } }
+    var memoryEntryCount: Int { memory.withLock { $0.index.entryCount } }
+}
