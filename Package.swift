@@ -161,7 +161,7 @@ let package = Package(
             swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoyOperationsTests",
-            dependencies: ["ConvoyOperations", "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport"],
+            dependencies: ["ConvoyOperations", "ConvoyCookies", "ConvoyCache", "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport"],
             swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoyRoundTripTests",

@@ -36,8 +36,8 @@ final class BodyFile: Sendable {
     static func blockCount(_ length: Int) -> Int { (length + blockSize - 1) / blockSize }
 
     /// Reads bytes within the body, on a queue of its own.
-    func read(_ range: Range<Int>, _ then: @escaping @Sendable (Result<[UInt8], CacheError>) -> Void) {
-        Self.queue.async { then(Result { () throws(CacheError) in try self.read(range) }) }
+    func read(_ range: Range<Int>, _ then: @escaping @Sendable (Result<[UInt8], any Error>) -> Void) {
+        Self.queue.async { then(Result { try self.read(range) }) }
     }
 
     /// Reads bytes within the body, and blocks.

@@ -1,3 +1,5 @@
+import ConvoySupport
+
 /// Writes records into bytes and reads them back. The address and the partition have columns of their own.
 enum RecordCoding {
     private static let version: UInt8 = 1

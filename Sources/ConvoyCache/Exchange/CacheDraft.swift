@@ -1,3 +1,5 @@
+import ConvoySupport
+
 /// A response that is being stored, without its body.
 struct CacheDraft: Sendable {
     let address: String

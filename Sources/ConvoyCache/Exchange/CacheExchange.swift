@@ -2,7 +2,7 @@ import ConvoySupport
 
 /// One hop of a request, as the cache accompanies it. Its methods never block and run nobody's code on the calling
 /// thread.
-package final class CacheExchange: Sendable {
+package final class CacheExchange: ResponseCacheExchange {
     private struct State {
         /// What is stored: to be confirmed, or to stand in for a failure. Its body cannot be taken away meanwhile.
         var entry: CacheEntry?
@@ -95,7 +95,7 @@ package final class CacheExchange: Sendable {
     /// The transfer has failed before its head was complete.
     ///
     /// - Returns: the stored response that may be served in place of an error (RFC 5861, section 4); nil for none.
-    package func failed() -> StoredResponse? {
+    package func failed() -> (any ServableResponse)? {
         let state = state.withLock { state in
             defer { state.entry = nil }
             return state

@@ -6,7 +6,7 @@ import Foundation
 ///
 /// A small body is kept in memory until it is complete. A larger one goes to a file while it arrives. A body that is
 /// not completed leaves nothing.
-package final class CacheWriter: Sendable {
+package final class CacheWriter: ResponseCacheWriter {
     private struct State {
         var buffer: [UInt8] = []
         var count = 0

@@ -1,22 +1,8 @@
-/// Why a stored response may be served.
-package enum StoredUse: Sendable, Hashable {
-    /// It is fresh.
-    case fresh
-    /// It is stale, and is being revalidated in the background (RFC 5861, section 3).
-    case staleWhileRevalidate
-    /// It is stale, and the origin has failed (RFC 5861, section 4).
-    case staleIfError
-    /// It is stale, and the request accepts that (`max-stale`, RFC 9111, section 5.2.1.2).
-    case maxStale
-    /// The origin has confirmed it.
-    case validated
-    /// The request's policy is to ignore its age.
-    case ignoringAge
-}
+import ConvoySupport
 
 /// A stored response that may be served. While the object lives, its body cannot be taken away: eviction, replacement
 /// and removal, by another process too, only end that others find it.
-package final class StoredResponse: Sendable {
+package final class StoredResponse: ServableResponse {
     /// The head, with `Age` (RFC 9111, section 5.1). The fields of a part or of a 304 are already those of one.
     package let head: CachedHead
     /// Why it may be served.
@@ -58,7 +44,7 @@ package final class StoredResponse: Sendable {
     ///   - count: how many bytes at most; fewer arrive at the end of the body only.
     ///   - then: is called once. After a failure the entry has been removed.
     package func read(
-        at offset: Int, count: Int, _ then: @escaping @Sendable (Result<[UInt8], CacheError>) -> Void
+        at offset: Int, count: Int, _ then: @escaping @Sendable (Result<[UInt8], any Error>) -> Void
     ) {
         let start = min(max(offset, 0), length)
         let part = range.lowerBound + start..<range.lowerBound + start + min(max(count, 0), length - start)
@@ -70,7 +56,7 @@ package final class StoredResponse: Sendable {
                 if case .failure = result { discard() }
                 then(result)
             }
-        case .row, .file: then(.failure(.unreadable(reason: "The body was not loaded.")))
+        case .row, .file: then(.failure(CacheError.unreadable(reason: "The body was not loaded.")))
         }
     }
 }

@@ -1,3 +1,4 @@
+import ConvoySupport
 import Synchronization
 
 /// A stored response without its body: what decides whether, and how, it may be served. Immutable; a confirmed response

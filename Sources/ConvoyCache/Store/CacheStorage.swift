@@ -26,6 +26,8 @@ final class CacheStorage: Sendable {
     let clock: CacheClock
     let disk: DiskStore?
     let counts = Counts()
+    /// See ``ResponseCache/salt``.
+    let salt = String(UInt64.random(in: .min ... .max), radix: 36)
     private let memoryCapacity: Int
     private let memory: Locked<Memory>
     private let invalidations = Atomic<UInt64>(1)

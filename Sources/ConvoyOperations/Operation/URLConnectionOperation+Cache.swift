@@ -60,7 +60,7 @@ final class HandledCache: ResponseCache {
         self.handler = handler
     }
 
-    func exchange(for request: CacheRequest) -> any CacheExchange { base.exchange(for: request, handler: handler) }
+    func begin(_ request: CacheRequest) -> any ResponseCacheExchange { base.exchange(for: request, handler: handler) }
 
-    func partition(of secrets: [String]) -> String { base.partition(of: secrets) }
+    var salt: String { base.salt }
 }

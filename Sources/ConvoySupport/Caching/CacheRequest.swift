@@ -1,18 +1,23 @@
-/// A request, as far as a cache must know it.
+/// A request as a cache sees it: one hop, with all fields that are sent.
 package struct CacheRequest: Sendable {
     package let method: String
-    /// The absolute URL, in any spelling.
     package let address: String
-    /// All fields that are sent, those too that the engine adds.
     package let fields: [(name: String, value: String)]
     package let policy: CachePolicy
-    /// Entries of one partition are never served to another.
     package let partition: String
     package let hasBody: Bool
 
+    /// - Parameters:
+    ///   - method: case-sensitive, as methods are.
+    ///   - address: the absolute URL of the hop, in any spelling, with or without a fragment.
+    ///   - fields: all fields that are sent, in their order, including those that the engine adds; responses can vary
+    ///     by each of them.
+    ///   - policy: how stored responses are to be used.
+    ///   - partition: opaque. What was stored in one partition is never served to another.
+    ///   - hasBody: whether a body is sent. The response to such a request is neither stored nor taken from the cache.
     package init(
-        method: String, address: String, fields: [(name: String, value: String)], policy: CachePolicy = .protocolPolicy,
-        partition: String = "", hasBody: Bool = false
+        method: String, address: String, fields: [(name: String, value: String)], policy: CachePolicy,
+        partition: String, hasBody: Bool
     ) {
         self.method = method
         self.address = address
@@ -53,7 +58,7 @@ package enum CacheAnswer: Sendable {
     /// It has none; the request is sent as it is.
     case miss
     /// It has one that can be served. `revalidates`: meanwhile the server is to be asked for a new one.
-    case hit(any StoredResponse, revalidates: Bool)
+    case hit(any ServableResponse, revalidates: Bool)
     /// It has one, but the request must be sent with these fields first.
     case validate(fields: [(name: String, value: String)])
     /// The request must not be sent, and there is nothing to serve.
@@ -63,9 +68,9 @@ package enum CacheAnswer: Sendable {
 /// Why a request that must not be sent has no response.
 package enum CacheUnavailable: Sendable, Hashable {
     /// Nothing is stored that matches it.
-    case nothingStored
+    case notStored
     /// The request allows only what is stored (`only-if-cached`), and that is too old.
-    case tooOld
+    case stale
 }
 
 /// What becomes of a response from the network.
@@ -73,7 +78,7 @@ package enum CacheReaction: Sendable {
     /// It is delivered, and not stored.
     case pass
     /// It is delivered, and its body is given to the writer.
-    case store(any CacheWriter)
+    case store(any ResponseCacheWriter)
     /// A stored response is delivered in its place.
-    case serveStored(any StoredResponse)
+    case serveStored(any ServableResponse)
 }

@@ -1,14 +1,14 @@
 /// A cache of responses (RFC 9111), as the transport asks it, for each hop of a request anew. Nothing here blocks.
 package protocol ResponseCache: AnyObject, Sendable {
     /// Begins the exchange of a request.
-    func exchange(for request: CacheRequest) -> any CacheExchange
+    func begin(_ request: CacheRequest) -> any ResponseCacheExchange
 
-    /// The partition of those who have these secrets, which cannot be told from it.
-    func partition(of secrets: [String]) -> String
+    /// Text that makes digests of secrets useless elsewhere. It is as old as what is stored.
+    var salt: String { get }
 }
 
 /// A request and its response, between a transfer and the cache.
-package protocol CacheExchange: AnyObject, Sendable {
+package protocol ResponseCacheExchange: AnyObject, Sendable {
     /// Whether there is a stored response. Calls back once: at once on the calling thread where no file is needed for the
     /// answer, or else later on a queue of the cache.
     func lookup(_ then: @escaping @Sendable (CacheAnswer) -> Void)
@@ -20,14 +20,14 @@ package protocol CacheExchange: AnyObject, Sendable {
     func receive(_ head: CachedHead) -> CacheReaction
 
     /// The transfer has failed. Returns a stale response that may be served in such a case.
-    func failed() -> (any StoredResponse)?
+    func failed() -> (any ServableResponse)?
 
     /// The exchange has ended without any of the above.
     func cancel()
 }
 
 /// Takes the body of a response that is being stored. Its methods are called one at a time.
-package protocol CacheWriter: AnyObject, Sendable {
+package protocol ResponseCacheWriter: AnyObject, Sendable {
     /// Takes bytes as they were received, before content decoding.
     func write(_ bytes: UnsafeRawBufferPointer)
 
@@ -39,7 +39,7 @@ package protocol CacheWriter: AnyObject, Sendable {
 }
 
 /// A response out of the cache. It can be read as long as the object lives, whatever becomes of its entry.
-package protocol StoredResponse: AnyObject, Sendable {
+package protocol ServableResponse: AnyObject, Sendable {
     var head: CachedHead { get }
     /// How many bytes the body has.
     var length: Int { get }

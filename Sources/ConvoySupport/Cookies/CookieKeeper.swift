@@ -1,33 +1,18 @@
 import Foundation
 
-/// Where a request goes, as far as it matters for cookies (RFC 6265bis, section 5.1).
-package struct CookiePlace: Sendable, Hashable {
-    /// In lower case; an IPv6 address without brackets.
+/// A request that asks for its cookies, or whose response sets some, as libcurl reads its URL.
+package struct CookieTarget: Sendable {
+    /// In any case, with or without brackets.
     package let host: String
-    /// Without the query; `/` where there is none.
+    /// Without the query.
     package let path: String
     /// Whether the request travels over TLS.
     package let isSecure: Bool
 
     package init(host: String, path: String, isSecure: Bool) {
         self.host = host
-        self.path = path.isEmpty ? "/" : path
+        self.path = path
         self.isSecure = isSecure
-    }
-}
-
-/// A request that asks for its cookies.
-package struct CookieRequest: Sendable {
-    package let place: CookiePlace
-    /// On whose behalf the request is made: `URLRequest.mainDocumentURL`. nil for the server's own.
-    package let site: URL?
-    /// Whether its method only reads (RFC 9110, section 9.2.1).
-    package let isSafeMethod: Bool
-
-    package init(place: CookiePlace, site: URL?, isSafeMethod: Bool) {
-        self.place = place
-        self.site = site
-        self.isSafeMethod = isSafeMethod
     }
 }
 
@@ -41,13 +26,17 @@ package protocol CookieKeeper: AnyObject, Sendable {
     var asksBeforeAccepting: Bool { get }
 
     /// The value of the `Cookie` field of a request; nil for none.
-    func fieldBytes(for request: CookieRequest) -> [UInt8]?
+    ///
+    /// - Parameters:
+    ///   - site: on whose behalf the request is made, `URLRequest.mainDocumentURL`; nil for the server's own.
+    ///   - isSafeMethod: whether its method only reads (RFC 9110, section 9.2.1).
+    func field(for target: CookieTarget, site: URL?, isSafeMethod: Bool) -> [UInt8]?
 
     /// Takes the values of the `Set-Cookie` fields of a response, without asking anybody.
-    func take(_ fields: [[UInt8]], from place: CookiePlace, url: URL)
+    func take(_ fields: [[UInt8]], from target: CookieTarget, url: URL)
 
     /// The same, but asks first, on the calling thread, which that may block.
-    func takeAsking(_ fields: [[UInt8]], from place: CookiePlace, url: URL)
+    func takeAsking(_ fields: [[UInt8]], from target: CookieTarget, url: URL)
 }
 
 /// A keeper as part of a configuration: two are equal if they are one.

@@ -6,7 +6,7 @@ final class Replay: @unchecked Sendable {
     /// How many bytes are read or delivered at once.
     private static let portion = 256 << 10
 
-    let stored: any StoredResponse
+    let stored: any ServableResponse
     private(set) var position = 0
     /// What was read and is to be delivered next.
     private var chunk: [UInt8]?
@@ -14,7 +14,7 @@ final class Replay: @unchecked Sendable {
     /// Whether the delegate has been told of the response.
     var hasBegun = false
 
-    init(_ stored: any StoredResponse) { self.stored = stored }
+    init(_ stored: any ServableResponse) { self.stored = stored }
 
     var isAtEnd: Bool { position >= stored.length }
 

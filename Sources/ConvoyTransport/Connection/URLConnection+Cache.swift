@@ -17,8 +17,8 @@ extension URLConnection {
         }
         currentRequest = departure.request
         requestHeader = departure.header
-        let exchange = cache.exchange(
-            for: CacheRequest(
+        let exchange = cache.begin(
+            CacheRequest(
                 method: departure.request.method, address: departure.address, fields: departure.header.sentFields,
                 policy: revalidates ? .reloadRevalidating : departure.request.cachePolicy, partition: partition,
                 hasBody: departure.request.body?.isEmpty == false || departure.request.bodyStream != nil))
@@ -56,7 +56,7 @@ extension URLConnection {
         case .unavailable(let reason):
             throw failure(
                 .resourceUnavailable,
-                reason == .tooOld
+                reason == .stale
                     ? "The stored response is too old, and loading is forbidden."
                     : "There is no cached response, and loading is forbidden.")
         }
@@ -91,14 +91,17 @@ extension URLConnection {
         } else if let place = departure.request.url.flatMap({ configuration.fixedAddress(for: $0) }) {
             secrets += ["address", place]
         }
-        return secrets.isEmpty ? "" : cache.partition(of: secrets)
+        if secrets.isEmpty { return "" }
+        // With their lengths, so that no two lists make the same text.
+        let text = ([cache.salt] + secrets).map { "\($0.utf8.count):\($0)" }.joined()
+        return MessageDigest.sha256(Data(text.utf8))?.hexadecimalString
     }
 
     // MARK: The network's response
 
     enum Reaction {
         case deliver
-        case replace(any StoredResponse)
+        case replace(any ServableResponse)
     }
 
     /// Tells the cache of a response.
@@ -151,7 +154,7 @@ extension URLConnection {
     }
 
     /// Delivers a stored response.
-    func replay(_ stored: any StoredResponse) {
+    func replay(_ stored: any ServableResponse) {
         handle?.trace?.note("served from the cache: \(stored.use.rawValue)")
         body?.stop()
         body = nil

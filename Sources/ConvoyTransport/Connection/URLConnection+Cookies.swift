@@ -7,10 +7,9 @@ extension URLConnection {
     /// The value of the `Cookie` field of a request; nil where it has none.
     func cookies(for request: TransferRequest, _ address: String) -> [UInt8]? {
         guard let keeper = configuration.cookies?.keeper, !keeper.isEmpty, request.handlesCookies,
-            let place = CookiePlace(address: address)
+            let target = CookieTarget(address: address)
         else { return nil }
-        return keeper.fieldBytes(
-            for: CookieRequest(place: place, site: request.site, isSafeMethod: RequestRules.isSafe(request.method)))
+        return keeper.field(for: target, site: request.site, isSafeMethod: RequestRules.isSafe(request.method))
     }
 
     /// Takes the cookies of a response. False if somebody must be asked first: the response waits meanwhile.
@@ -20,17 +19,17 @@ extension URLConnection {
             response.statusCode != 407
         else { return true }
         let fields = response.bytes(of: "Set-Cookie")
-        guard !fields.isEmpty, let address = currentRequest.address, let place = CookiePlace(address: address) else {
+        guard !fields.isEmpty, let address = currentRequest.address, let target = CookieTarget(address: address) else {
             return true
         }
         let url = response.url
         guard keeper.asksBeforeAccepting else {
-            keeper.take(fields, from: place, url: url)
+            keeper.take(fields, from: target, url: url)
             return true
         }
         phase = .askingAboutCookies(response)
         BlockingWorkers.shared.perform { [weak self] in
-            keeper.takeAsking(fields, from: place, url: url)
+            keeper.takeAsking(fields, from: target, url: url)
             guard let self else { return }
             thread.perform { self.didAskAboutCookies() }
         }
@@ -76,7 +75,7 @@ extension TransferRequest {
     }
 }
 
-extension CookiePlace {
+extension CookieTarget {
     /// The place of a URL as libcurl reads it; nil for what it cannot read.
     init?(address: String) {
         if let plain = Self.plain(address) {
@@ -86,12 +85,12 @@ extension CookiePlace {
         guard let target = RequestTarget(address) else { return nil }
         let path = target.uri.utf8.prefix { $0 != UInt8(ascii: "?") }
         self.init(
-            host: target.host.lowercased(), path: String(Substring(path)),
+            host: target.host, path: String(Substring(path)),
             isSecure: ASCII.equalIgnoringCase(address.utf8.prefix(6), "https:".utf8))
     }
 
     /// The same for an address that nobody could read otherwise: one with a plain name, and without dot segments.
-    private static func plain(_ address: String) -> CookiePlace? {
+    private static func plain(_ address: String) -> CookieTarget? {
         var address = address
         return address.withUTF8 { bytes in
             var rest = bytes[...]
@@ -109,8 +108,9 @@ extension CookiePlace {
                 default: false
                 }
             }
-            // Digits alone may be an address in one of many spellings.
-            guard host.contains(where: { $0 >= UInt8(ascii: "a") }), !host.starts(with: "0x".utf8) else { return nil }
+            // What ends in a number may be an address in one of many spellings.
+            let last = host.lastIndex(of: UInt8(ascii: ".")).map { host[($0 + 1)...] } ?? host
+            guard let first = last.first, first >= UInt8(ascii: "a") else { return nil }
             rest = rest[host.endIndex...]
             if rest.first == UInt8(ascii: ":") { rest = rest.dropFirst().drop { ASCII.isDigit($0) } }
             guard rest.isEmpty || rest.first == UInt8(ascii: "/") else { return nil }
@@ -122,7 +122,7 @@ extension CookiePlace {
                 }
                 previous = byte
             }
-            return CookiePlace(
+            return CookieTarget(
                 host: String(decoding: host, as: UTF8.self), path: String(decoding: path, as: UTF8.self), isSecure: isSecure)
         }
     }

@@ -275,7 +275,7 @@ extension URLConnection: EasyHandleOwner {
     }
 
     /// Delivers a stored response after that of the network has ended or was aborted here.
-    private func finishReplacing(with stored: any StoredResponse, _ code: CURLcode, _ handle: EasyHandle) {
+    private func finishReplacing(with stored: any ServableResponse, _ code: CURLcode, _ handle: EasyHandle) {
         if isCancelled { return end { $0.connectionDidCancel(self) } }
         replay(stored)
     }

@@ -41,7 +41,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         /// Somebody is asked about the cookies of a response.
         case askingAboutCookies(ResponseHead)
         /// The rest of the network's response is discarded; then a stored one is delivered in its place.
-        case replacing(any StoredResponse)
+        case replacing(any ServableResponse)
         /// The response is complete, and is being stored.
         case storing
         case ended
@@ -88,7 +88,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     /// Whether libcurl authenticates the connection, in several messages.
     @exclusivity(unchecked) var negotiates = false
     /// What goes on between the current request and the cache; nil where that was not asked.
-    @exclusivity(unchecked) var exchange: (any CacheExchange)?
+    @exclusivity(unchecked) var exchange: (any ResponseCacheExchange)?
     /// The stored response that is being delivered.
     @exclusivity(unchecked) var replay: Replay?
     /// Whether a stored body could not be read, so that the network was asked.
@@ -96,7 +96,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     /// Whether a stored response is to be validated, however fresh it is.
     @exclusivity(unchecked) var revalidates = false
     /// Stores the body of the current response.
-    @exclusivity(unchecked) var cacheWriter: (any CacheWriter)?
+    @exclusivity(unchecked) var cacheWriter: (any ResponseCacheWriter)?
     /// The number of the transfer in its trace; 0 until it has one.
     @exclusivity(unchecked) var traceNumber = 0
 

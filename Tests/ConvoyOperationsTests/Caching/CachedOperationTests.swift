@@ -1,0 +1,205 @@
+import ConvoyCache
+import ConvoySerialization
+import ConvoySupport
+import ConvoyTestServer
+import ConvoyTestSupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyOperations
+
+/// What comes out of the cache arrives as what comes from the network.
+@Suite struct CachedOperationTests {
+    let server: TestServer
+    let manager: HTTPRequestOperationManager
+    let cache = HTTPCache()
+
+    init() throws {
+        server = try TestServer()
+        server.route("/fresh", .text("body").header("Cache-Control", "max-age=600").header("ETag", "\"1\""))
+        manager = HTTPRequestOperationManager(baseURL: server.url, completionQueue: testQueue)
+        manager.responseSerializer = HTTPResponseSerializer()
+        manager.cache = cache
+    }
+
+    @discardableResult
+    func get(_ path: String, _ change: (inout URLRequest) -> Void = { _ in }) async throws -> HTTPRequestOperation {
+        var request = URLRequest(url: server.url(path))
+        change(&request)
+        let operation = manager.enqueue(manager.makeOperation(request: request))
+        try await operation.finished()
+        return operation
+    }
+
+    @Test func `a hit has the body and the head, and costs no request`() async throws {
+        let first = try await get("/fresh")
+        let second = try await get("/fresh")
+        #expect(first.cacheUse == nil && second.cacheUse == .fresh)
+        #expect(second.responseString == "body" && second.statusCode == 200)
+        #expect(second.response?.value(forHTTPHeaderField: "ETag") == "\"1\"")
+        #expect(second.response?.value(forHTTPHeaderField: "Age") != nil)
+        #expect(server.requests("/fresh").count == 1)
+        _ = try await manager.get("fresh", as: String.self)
+        #expect(server.requests("/fresh").count == 1)
+    }
+
+    @Test func `a hit has the states, notifications and handlers of a transfer, in their order`() async throws {
+        func story() async throws -> [String] {
+            let events = Locked<[String]>([])
+            let note: @Sendable (String) -> Void = { event in events.withLock { $0.append(event) } }
+            let operation = try manager.makeOperation(.get, "fresh")
+            let observation = operation.observe(.state, on: testQueue) { _, change in note("\(change.newValue)") }
+            let posts = Locked<[String]>([])
+            let observers = [Notification.Name.networkingOperationDidStart, .networkingOperationDidFinish].map { name in
+                NotificationCenter.default.addObserver(forName: name, object: operation, queue: nil) { _ in
+                    posts.withLock { $0.append(name.rawValue) }
+                }
+            }
+            defer { for observer in observers { NotificationCenter.default.removeObserver(observer) } }
+            operation.downloadProgressHandler = { bytes, total, expected in
+                note("progress \(bytes) \(total) \(expected ?? -1)")
+            }
+            operation.setCompletionHandler(success: { _, _ in note("success") }, failure: { _, _ in note("failure") })
+            operation.completionBlock = { note("completion") }
+            let dependent = BlockOperation {
+                note("dependent sees \(operation.responseString ?? "nothing")")
+            }
+            dependent.addDependency(operation)
+            manager.enqueue([operation, dependent])
+            try await operation.finished()
+            while !dependent.isFinished || posts.withLock({ $0.count }) < 2 { await Task.yield() }
+            testQueue.sync {}
+            observation.invalidate()
+            // What runs on other queues than the handlers has no order among them.
+            let all = events.withLock { $0 }
+            return all.filter { !$0.hasPrefix("dependent") } + all.filter { $0.hasPrefix("dependent") }
+                + posts.withLock { $0 }
+        }
+        let network = try await story()
+        let stored = try await story()
+        #expect(network == stored)
+        #expect(network.contains("success") && network.contains("progress 4 4 4"))
+        #expect(network.contains("dependent sees body"))
+        #expect(server.requests("/fresh").count == 1)
+    }
+
+    @Test func `an encoded body is stored as it came, and decoded each time`() async throws {
+        let text = String(repeating: "packed ", count: 1000)
+        let packed = try ProcessRunner.run("/bin/gzip", ["-9", "-c"], input: Data(text.utf8)).output
+        server.route(
+            "/gzip",
+            .bytes(packed).header("Content-Encoding", "gzip").header("Cache-Control", "max-age=600"))
+        #expect(try await get("/gzip").responseString == text)
+        let second = try await get("/gzip")
+        #expect(second.responseString == text && second.cacheUse == .fresh)
+        #expect(second.progress.completedUnitCount == Int64(text.utf8.count))
+        // Whoever decodes it himself gets what is his.
+        let own = try await get("/gzip") { $0.setValue("gzip", forHTTPHeaderField: "Accept-Encoding") }
+        #expect(own.responseData == packed)
+    }
+
+    @Test func `a body of many portions comes whole, into memory and into a file`() async throws {
+        server.route("/large", .pattern(count: 3_000_001).header("Cache-Control", "max-age=600"))
+        try await get("/large")
+        #expect(try await get("/large").responseData == PatternBytes.data(count: 3_000_001))
+        let file = FileManager.default.temporaryDirectory.appendingPathComponent("cached-\(UUID())")
+        defer { try? FileManager.default.removeItem(at: file) }
+        let operation = try manager.makeOperation(.get, "large")
+        operation.outputStream = FileOutputStream(fileURL: file)
+        manager.enqueue(operation)
+        try await operation.finished()
+        #expect(operation.cacheUse == .fresh)
+        #expect(try Data(contentsOf: file) == PatternBytes.data(count: 3_000_001))
+    }
+
+    @Test func `nothing is kept of a body that was cut off, or cancelled`() async throws {
+        server.route(
+            "GET", "/cut",
+            inTurn: [
+                .pattern(count: 50_000).header("Cache-Control", "max-age=600").truncated(afterBytes: 20_000),
+                .pattern(count: 50_000).header("Cache-Control", "max-age=600"),
+            ])
+        await #expect(throws: URLError.self) { try await get("/cut") }
+        let whole = try await get("/cut")
+        #expect(whole.cacheUse == nil && whole.responseData == PatternBytes.data(count: 50_000))
+
+        let gate = TestServer.Gate()
+        server.route(
+            "GET", "/slow",
+            .pattern(count: 50_000).header("Cache-Control", "max-age=600").heldBody(by: gate, afterBytes: 20_000))
+        let operation = manager.enqueue(try manager.makeOperation(.get, "slow"))
+        while operation.progress.completedUnitCount == 0 { await Task.yield() }
+        operation.cancel()
+        try? await operation.finished()
+        gate.open()
+        #expect(try await get("/slow").cacheUse == nil)
+    }
+
+    @Test func `a server that announces more than it sends poisons nothing`() async throws {
+        server.route("/lies", .text("short").header("Cache-Control", "max-age=600").contentLength(500))
+        await #expect(throws: URLError.self) { try await get("/lies") }
+        server.route("/lies", .text("honest").header("Cache-Control", "max-age=600"))
+        #expect(try await get("/lies").responseString == "honest")
+    }
+
+    @Test func `an operation that reads slowly holds up only itself`() async throws {
+        server.route("/large", .pattern(count: 3_000_000).header("Cache-Control", "max-age=600"))
+        try await get("/large")
+        let stream = GatedStream()
+        let slow = try manager.makeOperation(.get, "large")
+        slow.outputStream = stream
+        manager.enqueue(slow)
+        while !stream.isWaiting { await Task.yield() }
+        for _ in 0..<3 {
+            #expect(try await get("/large").responseData?.count == 3_000_000)
+        }
+        #expect(!slow.isFinished)
+        stream.letThrough()
+        try await slow.finished()
+        #expect(stream.count == 3_000_000 && slow.cacheUse == .fresh)
+    }
+
+    @Test func `a hit can be paused and resumed`() async throws {
+        server.route("/large", .pattern(count: 3_000_000).header("Cache-Control", "max-age=600").header("ETag", "\"x\""))
+        try await get("/large")
+        let stream = GatedStream()
+        let operation = try manager.makeOperation(.get, "large")
+        operation.outputStream = stream
+        manager.enqueue(operation)
+        while !stream.isWaiting { await Task.yield() }
+        operation.pause()
+        stream.letThrough()
+        while operation.state != .paused { await Task.yield() }
+        operation.resume()
+        try await operation.finished()
+        #expect(stream.bytes == PatternBytes.data(count: 3_000_000))
+    }
+
+    @Test func `identical requests at once make one transfer and one entry`() async throws {
+        let gate = TestServer.Gate()
+        server.route(
+            "GET", "/shared",
+            .pattern(count: 5000).header("Cache-Control", "max-age=600").heldBody(by: gate, afterBytes: 10))
+        manager.coalescesIdenticalRequests = true
+        let operations = try (0..<10).map { _ in try manager.makeOperation(.get, "shared") }
+        manager.enqueue(operations)
+        try await server.waitForRequests(count: 1)
+        gate.open()
+        for operation in operations { try await operation.finished() }
+        #expect(operations.allSatisfy { $0.responseData == PatternBytes.data(count: 5000) })
+        #expect(try await get("/shared").cacheUse == .fresh)
+        #expect(server.requests("/shared").count == 1)
+        #expect(cache.stores == 1)
+    }
+
+    @Test func `an operation without a cache neither uses nor fills it`() async throws {
+        try await get("/fresh")
+        let operation = try manager.makeOperation(.get, "fresh")
+        operation.cache = nil
+        manager.enqueue(operation)
+        try await operation.finished()
+        #expect(operation.cacheUse == nil && server.requests("/fresh").count == 2)
+    }
+}

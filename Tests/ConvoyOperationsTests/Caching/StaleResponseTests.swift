@@ -1,0 +1,114 @@
+import ConvoyCache
+import ConvoySerialization
+import ConvoySupport
+import ConvoyTestServer
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyOperations
+
+/// Stale responses: while the server is asked for a new one, and where it cannot be asked (RFC 5861).
+@Suite struct StaleResponseTests {
+    let server: TestServer
+    let manager: HTTPRequestOperationManager
+
+    init() throws {
+        server = try TestServer()
+        manager = HTTPRequestOperationManager(baseURL: server.url, completionQueue: testQueue)
+        manager.responseSerializer = HTTPResponseSerializer()
+        manager.cache = HTTPCache()
+    }
+
+    private func get(_ path: String) async throws -> HTTPRequestOperation {
+        let operation = manager.enqueue(try manager.makeOperation(.get, path))
+        try await operation.finished()
+        return operation
+    }
+
+    @Test func `a stale response is served while the server is asked for a new one`() async throws {
+        server.route(
+            "GET", "/swr",
+            inTurn: [
+                .text("first").header("Cache-Control", "max-age=0, stale-while-revalidate=600"),
+                .text("second").header("Cache-Control", "max-age=600"),
+            ])
+        _ = try await get("swr")
+        let second = try await get("swr")
+        #expect(second.responseString == "first" && second.cacheUse == .staleWhileRevalidate)
+        try await server.waitForRequests(count: 2)
+        var third = try await get("swr")
+        while third.responseString != "second" { third = try await get("swr") }
+        #expect(server.requests.count == 2)
+    }
+
+    @Test func `many that find it stale at once have it asked for once`() async throws {
+        let gate = TestServer.Gate()
+        server.route(
+            "GET", "/swr",
+            inTurn: [
+                .text("first").header("Cache-Control", "max-age=0, stale-while-revalidate=600"),
+                .text("second").header("Cache-Control", "max-age=600").held(by: gate),
+            ])
+        _ = try await get("swr")
+        let operations = try (0..<20).map { _ in try manager.makeOperation(.get, "swr") }
+        manager.enqueue(operations)
+        for operation in operations { try await operation.finished() }
+        #expect(operations.allSatisfy { $0.responseString == "first" })
+        gate.open()
+        try await server.waitForRequests(count: 2)
+        var last = try await get("swr")
+        while last.responseString != "second" { last = try await get("swr") }
+        #expect(server.requests.count == 2)
+    }
+
+    @Test func `it is served in place of a server's error, if it allows that`() async throws {
+        server.route(
+            "GET", "/sie",
+            inTurn: [
+                .text("good").header("Cache-Control", "max-age=0, stale-if-error=600"),
+                .pattern(count: 200_000).status(503),
+            ])
+        server.route(
+            "GET", "/strict", inTurn: [.text("good").header("Cache-Control", "max-age=0"), .text("no").status(503)])
+        _ = try await get("sie")
+        let second = try await get("sie")
+        #expect(second.responseString == "good" && second.statusCode == 200 && second.cacheUse == .staleIfError)
+        _ = try await get("strict")
+        await #expect(throws: (any Error).self) { _ = try await get("strict") }
+    }
+
+    @Test func `it is served where no server answers, if it allows that`() async throws {
+        server.route("GET", "/sie", .text("good").header("Cache-Control", "max-age=0, stale-if-error=600"))
+        server.route("GET", "/strict", .text("good").header("Cache-Control", "max-age=0"))
+        _ = try await get("sie")
+        _ = try await get("strict")
+        server.stop()
+        let second = try await get("sie")
+        #expect(second.responseString == "good" && second.cacheUse == .staleIfError)
+        let error = await #expect(throws: URLError.self) { _ = try await get("strict") }
+        #expect(error?.code == .cannotConnectToHost)
+    }
+
+    @Test func `a server that is not trusted is not one that does not answer`() async throws {
+        server.route("GET", "/sie", .text("good").header("Cache-Control", "max-age=0, stale-if-error=600"))
+        _ = try await get("sie")
+        manager.connectionConfiguration.addressGuard = .publicAddresses
+        let error = await #expect(throws: URLError.self) { _ = try await get("sie") }
+        #expect(error?.addressRefusal != nil)
+    }
+
+    @Test func `a response that breaks off is an error, not a stale one`() async throws {
+        server.route(
+            "GET", "/sie",
+            inTurn: [
+                .text("good").header("Cache-Control", "max-age=0, stale-if-error=600"),
+                .pattern(count: 200_000).truncated(afterBytes: 1000),
+            ])
+        _ = try await get("sie")
+        let error = await #expect(throws: URLError.self) { _ = try await get("sie") }
+        #expect(error?.code == .networkConnectionLost)
+        #expect(server.requests.count == 2)
+    }
+}

@@ -1,0 +1,170 @@
+import ConvoyCookies
+import ConvoySerialization
+import ConvoyTestServer
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+import Synchronization
+import Testing
+
+@testable import ConvoyOperations
+
+/// Requests bring the cookies that responses have set.
+@Suite struct CookieTransferTests {
+    let server: TestServer
+    let manager: HTTPRequestOperationManager
+
+    init() throws {
+        server = try TestServer()
+        server.route("/set", .text("set").header("Set-Cookie", "a=1; Path=/").header("Set-Cookie", "b=2; Path=/deep"))
+        server.echo(at: "/echo")
+        server.echo(at: "/deep/echo")
+        manager = HTTPRequestOperationManager(baseURL: server.url, completionQueue: testQueue)
+        manager.responseSerializer = HTTPResponseSerializer()
+    }
+
+    @discardableResult
+    private func get(_ path: String, _ change: (inout URLRequest) -> Void = { _ in }) async throws -> HTTPRequestOperation {
+        var request = URLRequest(url: server.url(path))
+        change(&request)
+        let operation = manager.enqueue(manager.makeOperation(request: request))
+        try await operation.finished()
+        return operation
+    }
+
+    private func cookies(_ path: String) -> [String?] { server.requests(path).map { $0.headers["Cookie"] } }
+
+    @Test func `a cookie goes where it belongs, for prepared requests and Foundation's`() async throws {
+        try await get("/echo")
+        try await get("/set")
+        try await get("/echo")
+        try await get("/deep/echo")
+        _ = try await manager.get("echo", as: Data.self)
+        #expect(cookies("/echo") == [nil, "a=1", "a=1"])
+        #expect(cookies("/deep/echo") == ["b=2; a=1"])
+    }
+
+    @Test func `the cookies of a redirect are sent with the request that follows it`() async throws {
+        server.route("/login", .text("").status(302).header("Location", "/echo").header("Set-Cookie", "s=x; Path=/"))
+        try await get("/login")
+        #expect(cookies("/echo") == ["s=x"])
+    }
+
+    @Test func `the cookies of an error, and of a HEAD, count too`() async throws {
+        server.route("/wrong", .text("no").status(404).header("Set-Cookie", "w=1; Path=/"))
+        _ = try? await get("/wrong") { $0.httpMethod = "HEAD" }
+        try await get("/echo")
+        #expect(cookies("/echo") == ["w=1"])
+    }
+
+    @Test func `another origin gets none of them, and cannot change them`() async throws {
+        let other = try TestServer()
+        other.route("/take", .text("").status(302).header("Location", server.url("/echo").absoluteString))
+        other.route("/set", .text("").header("Set-Cookie", "a=stolen; Domain=localhost; Path=/"))
+        manager.connectionConfiguration.addressOverrides = [
+            "one.example:80": "127.0.0.1:\(server.url.port ?? 0)",
+            "two.example:80": "127.0.0.1:\(other.url.port ?? 0)",
+        ]
+        func load(_ text: String) async throws {
+            let operation = manager.enqueue(manager.makeOperation(request: URLRequest(url: try #require(URL(string: text)))))
+            try await operation.finished()
+        }
+        try await load("http://one.example/set")
+        try await load("http://two.example/set")
+        server.redirect("/away", to: "http://two.example/take")
+        other.route("/take", .text("").status(302).header("Location", "http://one.example/echo"))
+        try await load("http://one.example/away")
+        #expect(other.requests("/take").map { $0.headers["Cookie"] } == [nil])
+        #expect(cookies("/echo") == ["a=1"])
+    }
+
+    @Test func `a request that handles no cookies sends none and takes none`() async throws {
+        try await get("/set") { $0.httpShouldHandleCookies = false }
+        #expect(manager.cookieStore?.cookies.isEmpty == true)
+        try await get("/set")
+        try await get("/echo") { $0.httpShouldHandleCookies = false }
+        #expect(cookies("/echo") == [nil])
+    }
+
+    @Test func `a request's own Cookie field is sent alone, and stays with its origin`() async throws {
+        try await get("/set")
+        try await get("/echo") { $0.setValue("mine=1", forHTTPHeaderField: "cookie") }
+        #expect(cookies("/echo") == ["mine=1"])
+        #expect(server.requests("/echo").first?.headers.values(for: "Cookie").count == 1)
+    }
+
+    @Test func `operations of no manager have no cookies, unless they are given a store`() async throws {
+        let first = HTTPRequestOperation(request: URLRequest(url: server.url("/set")))
+        #expect(first.cookieStore == nil)
+        try await first.finished()
+        let store = CookieStore()
+        for path in ["/set", "/echo"] {
+            let operation = HTTPRequestOperation(request: URLRequest(url: server.url(path)))
+            operation.cookieStore = store
+            try await operation.finished()
+        }
+        #expect(cookies("/echo") == ["a=1"])
+        #expect(store.cookies.count == 2)
+    }
+
+    @Test func `each manager has a store of its own, and a copy shares it`() async throws {
+        try await get("/set")
+        let other = HTTPRequestOperationManager(baseURL: server.url, completionQueue: testQueue)
+        #expect(other.cookieStore !== manager.cookieStore && other.cookieStore != nil)
+        #expect(manager.makeCopy().cookieStore === manager.cookieStore)
+        manager.cookieStore = nil
+        try await get("/echo")
+        #expect(cookies("/echo") == [nil])
+    }
+
+    @Test func `another configuration leaves the cookies alone`() async throws {
+        try await get("/set")
+        manager.connectionConfiguration = ConnectionConfiguration(usesHTTP2: false)
+        try await get("/echo")
+        #expect(cookies("/echo") == ["a=1"])
+    }
+
+    @Test func `bytes that are no text come back as they were`() async throws {
+        let head = Array("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nSet-Cookie: n=".utf8) + [0xE9, 0xFF] + Array("; Path=/\r\n\r\n".utf8)
+        server.route("/latin", .raw(Data(head)))
+        try await get("/latin")
+        let raw = try await get("/echo")
+        let body = try #require(raw.responseData)
+        #expect(!body.isEmpty)
+        let sent = try #require(manager.cookieStore?.cookies(for: server.url("/echo")).first)
+        #expect(sent.name == "n")
+        #expect(server.requests("/echo").first?.headers["Cookie"]?.unicodeScalars.map(\.value) == [0x6E, 0x3D, 0xE9, 0xFF])
+    }
+
+    @Test func `what somebody says with 407 is a proxy's, and no cookie`() async throws {
+        server.route("/407", .text("").status(407).header("Set-Cookie", "p=1; Path=/"))
+        _ = try? await get("/407")
+        #expect(manager.cookieStore?.cookies.isEmpty == true)
+    }
+
+    @Test func `a later try brings what an earlier one was given`() async throws {
+        server.route("GET", "/shaky", inTurn: [
+            .text("").status(503).header("Set-Cookie", "t=1; Path=/"), .text("done"),
+        ])
+        var policy = RetryPolicy(maximumRetryCount: 2)
+        policy.initialDelay = 0.001
+        manager.retryPolicy = policy
+        try await get("/shaky")
+        #expect(cookies("/shaky") == [nil, "t=1"])
+    }
+
+    @Test func `operations share a transfer only with the same cookies`() async throws {
+        let gate = TestServer.Gate()
+        server.route("GET", "/shared", .pattern(count: 100).heldBody(by: gate, afterBytes: 10))
+        manager.coalescesIdenticalRequests = true
+        let first = manager.enqueue(try manager.makeOperation(.get, "shared"))
+        try await server.waitForRequests(count: 1)
+        try await get("/set")
+        let second = manager.enqueue(try manager.makeOperation(.get, "shared"))
+        try await server.waitForRequests(count: 3)
+        gate.open()
+        try await first.finished()
+        try await second.finished()
+        #expect(cookies("/shared") == [nil, "a=1"])
+    }
+}
