@@ -4,6 +4,9 @@ import Foundation
 enum CookieCommands {
     struct Usage: Error {}
 
+    /// Unbuffered, so that nothing is lost when the process is killed.
+    private static func say(_ line: String) { FileHandle.standardOutput.write(Data((line + "\n").utf8)) }
+
     static func run(_ arguments: [String]) throws {
         guard arguments.count >= 2 else { throw Usage() }
         let store = try CookieStore(file: URL(fileURLWithPath: arguments[0]))
@@ -16,13 +19,13 @@ enum CookieCommands {
                     expires: Date(timeIntervalSinceNow: 86_400))
                 guard store.setCookie(cookie) else { throw Usage() }
                 try store.flush()
-                print(number)
+                say("\(number)")
             }
         case ("remove", let name?):
             for cookie in store.cookies where cookie.name == name { store.remove(cookie) }
             try store.flush()
         case ("list", nil):
-            for cookie in store.cookies { print("\(cookie.name)=\(cookie.value)") }
+            for cookie in store.cookies { say("\(cookie.name)=\(cookie.value)") }
         default: throw Usage()
         }
     }

@@ -7,7 +7,6 @@
 import ConvoyCookies
 import Foundation
 
-setvbuf(stdout, nil, _IOLBF, 0)
 let arguments = Array(CommandLine.arguments.dropFirst())
 
 func fail(_ text: String) -> Never {

@@ -22,10 +22,9 @@ enum PublicSuffixes {
     /// The part of a normalized host that somebody has registered: a public suffix and one more label; nil for a public
     /// suffix and an address.
     static func registrableDomain(of host: String) -> String? {
-        guard !host.isEmpty, !CookieHost.isAddress(host), let context = list.context,
-            let found = psl_registrable_domain(context, host)
-        else { return nil }
-        return String(cString: found)
+        guard !host.isEmpty, !CookieHost.isAddress(host), let context = list.context else { return nil }
+        // What it returns is a part of the text that it was given.
+        return host.withCString { text in psl_registrable_domain(context, text).map { String(cString: $0) } }
     }
 
     /// The registrable domain, or the host itself if it has none: those who share it belong together.
