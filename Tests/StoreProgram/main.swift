@@ -3,6 +3,8 @@
 //     StoreProgram cookies FILE write PREFIX COUNT   sets COUNT cookies and writes each; prints its number once it is in
 //                                                    the file
 //     StoreProgram cookies FILE remove NAME          removes the cookies of that name
+//     StoreProgram cookies FILE full                 sets cookies while the disk is full for it, and after that; prints
+//                                                    the failures and how many there are in memory
 //     StoreProgram cookies FILE list                 prints name=value of all
 import ConvoyCookies
 import Foundation
