@@ -118,6 +118,10 @@ let package = Package(
         .target(
             name: "ConvoyTestSupport", dependencies: ["CEpoll"], path: "Tests/ConvoyTestSupport",
             swiftSettings: swiftSettings),
+        // A second process for the tests of stores.
+        .executableTarget(
+            name: "StoreProgram", dependencies: ["ConvoyCookies"], path: "Tests/StoreProgram",
+            swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoyTestServerTests", dependencies: ["ConvoyTestServer", "ConvoyTestSupport"],
             swiftSettings: swiftSettings),
@@ -137,7 +141,7 @@ let package = Package(
             swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoyCookiesTests",
-            dependencies: ["ConvoyCookies", "ConvoyDatabase", "ConvoySupport", "ConvoyTestSupport"],
+            dependencies: ["ConvoyCookies", "ConvoyDatabase", "ConvoySupport", "ConvoyTestSupport", "StoreProgram"],
             swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoyCacheTests",

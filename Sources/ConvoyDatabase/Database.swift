@@ -143,12 +143,22 @@ package final class Database: @unchecked Sendable {
         defer { isInTransaction = false }
         do throws(DatabaseError) {
             let result = try body()
-            try execute("COMMIT")
+            try commit()
             return result
         } catch {
             // Some errors, like a full disk, have already ended it.
             if sqlite3_get_autocommit(handle) == 0 { try? execute("ROLLBACK") }
             throw error
+        }
+    }
+
+    private func commit() throws(DatabaseError) {
+        // When a commit fails, SQLite does not keep the system's error, which tells a full disk from a broken one.
+        errno = 0
+        let result = sqlite3_exec(handle, "COMMIT", nil, nil, nil)
+        let systemCode = errno
+        guard result == SQLITE_OK else {
+            throw DatabaseError(handle, result: result, systemCode: systemCode, path: path)
         }
     }
 }

@@ -4,12 +4,14 @@ import Foundation
 extension DatabaseError {
     /// The last error of a connection.
     ///
-    /// - Parameter result: the result code of the call that failed.
-    init(_ connection: OpaquePointer?, result: Int32, path: String) {
+    /// - Parameters:
+    ///   - result: the result code of the call that failed.
+    ///   - systemCode: the system's error, for calls after which the connection has none.
+    init(_ connection: OpaquePointer?, result: Int32, systemCode: Int32? = nil, path: String) {
         let extended = connection.map { sqlite3_extended_errcode($0) } ?? result
         // Some calls fail without leaving a code at the connection.
         let code = extended & 0xFF == result & 0xFF ? extended : result
-        let systemCode = connection.map { sqlite3_system_errno($0) } ?? 0
+        let systemCode = systemCode ?? connection.map { sqlite3_system_errno($0) } ?? 0
         let message = connection.flatMap { sqlite3_errmsg($0) } ?? sqlite3_errstr(result)
         self.init(
             Self.code(code, systemCode: systemCode), message.map { String(cString: $0) } ?? "error \(result)",

@@ -47,3 +47,10 @@ extension DatabaseError: CustomStringConvertible {
     /// The reason and the path in a sentence.
     package var description: String { "The database \(path) cannot be used (\(code)): \(text)" }
 }
+
+extension DatabaseError {
+    /// For owners that open their database later.
+    package static func notOpen(_ path: String) -> DatabaseError {
+        DatabaseError(.cannotOpen, "The database is not open.", path: path)
+    }
+}

@@ -1,0 +1,102 @@
+import ConvoySupport
+import Foundation
+
+/// What was read from a file in Netscape's format.
+public struct NetscapeCookieReport: Sendable, Hashable {
+    /// How many cookies were stored, or removed others because they have expired.
+    public var cookieCount = 0
+    /// The numbers of the lines that are no cookies, beginning with 1.
+    public var badLines: [Int] = []
+    /// The numbers of the lines whose cookies the rules do not allow, such as those for a public suffix.
+    public var refusedLines: [Int] = []
+}
+
+extension CookieStore {
+    /// A store in memory with the cookies of a file in Netscape's format. Blocks while the file is read.
+    ///
+    /// - Throws: `CookieStoreError.cannotRead`. Bad lines are skipped.
+    public convenience init(
+        netscapeFile file: URL, limits: CookieLimits = CookieLimits()
+    ) throws(CookieStoreError) {
+        self.init(limits: limits)
+        _ = try read(netscapeFile: file)
+    }
+
+    /// Adds the cookies of a file in Netscape's format, as curl, wget and browser extensions write it. Blocks while the
+    /// file is read.
+    ///
+    /// - Parameter file: at most 64 MiB.
+    /// - Returns: how many cookies there were, and which lines were skipped.
+    /// - Throws: `CookieStoreError.cannotRead`. Then nothing was added.
+    @discardableResult
+    public func read(netscapeFile file: URL) throws(CookieStoreError) -> NetscapeCookieReport {
+        let bytes = try Self.contents(of: file.path)
+        var report = NetscapeCookieReport()
+        for (index, line) in bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).enumerated() {
+            switch NetscapeCookies.parse(line, at: now()) {
+            case .blank: break
+            case .bad: report.badLines.append(index + 1)
+            case .cookie(var cookie):
+                // So that they keep the order of the file.
+                cookie.creationTime &+= Int64(index)
+                if setCookie(cookie) { report.cookieCount += 1 } else { report.refusedLines.append(index + 1) }
+            }
+        }
+        return report
+    }
+
+    /// Writes all cookies to a file in Netscape's format, session cookies too, with the mode 0600. Blocks.
+    ///
+    /// A file that is there is replaced as a whole. The format has no place for `SameSite`, for the times of creation and
+    /// last use, and for fractions of seconds.
+    ///
+    /// - Returns: the cookies that the format cannot hold: without a name, or with a tab in the value.
+    /// - Throws: `CookieStoreError.cannotWrite`. Then the file is as it was.
+    @discardableResult
+    public func writeNetscape(to file: URL) throws(CookieStoreError) -> [Cookie] {
+        var left: [Cookie] = []
+        var bytes = Array(NetscapeCookies.title.utf8)
+        for cookie in cookies {
+            if let line = NetscapeCookies.line(cookie) { bytes += line } else { left.append(cookie) }
+        }
+        do throws(FileWritingError) {
+            let writer = FileWriter(path: file.path, partialPath: "\(file.path).new", replaces: true, mode: 0o600)
+            try writer.open()
+            try writer.writeAll(bytes)
+            try writer.commit()
+        } catch {
+            throw .cannotWrite(file.path, reason: error.cause.text)
+        }
+        return left
+    }
+
+    private static func contents(of path: String) throws(CookieStoreError) -> [UInt8] {
+        // Without waiting for the writer of a pipe.
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+        guard descriptor >= 0 else { throw .cannotRead(path, reason: SystemError().text) }
+        defer { close(descriptor) }
+        var bytes: [UInt8] = []
+        var buffer = [UInt8](repeating: 0, count: 64 << 10)
+        while true {
+            let count = Glibc.read(descriptor, &buffer, buffer.count)
+            if count == 0 { return bytes }
+            if count < 0 {
+                if errno == EINTR { continue }
+                throw .cannotRead(path, reason: SystemError().text)
+            }
+            bytes += buffer[..<count]
+            guard bytes.count <= 64 << 20 else { throw .cannotRead(path, reason: "It is larger than 64 MiB.") }
+        }
+    }
+}
+
+extension FileWriter {
+    /// Writes an array; the closure of `withUnsafeBytes` cannot throw typed errors.
+    fileprivate func writeAll(_ bytes: [UInt8]) throws(FileWritingError) {
+        var failure: FileWritingError?
+        bytes.withUnsafeBytes { block in
+            do throws(FileWritingError) { try write(block) } catch { failure = error }
+        }
+        if let failure { throw failure }
+    }
+}

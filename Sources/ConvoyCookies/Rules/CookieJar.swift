@@ -1,0 +1,216 @@
+/// The cookies of a store, as a value (RFC 6265bis, sections 5.7 and 5.8).
+///
+/// They are found by their domain, so that those of other hosts cost nothing. They are counted by site, so that no
+/// server has the cookies of others dropped by setting many.
+struct CookieJar {
+    /// A cookie, and when it was last changed, in microseconds since 1970.
+    struct Entry {
+        var cookie: Cookie
+        var changed: Int64
+
+        var size: Int {
+            cookie.nameBytes.count + cookie.valueBytes.count + cookie.domain.utf8.count + cookie.path.utf8.count
+        }
+    }
+
+    private struct Site {
+        var count = 0
+        var bytes = 0
+        /// How many cookies each of its domains has.
+        var domains: [String: Int] = [:]
+    }
+
+    let limits: CookieLimits
+    private var entries: [String: [Entry]] = [:]
+    private var sites: [String: Site] = [:]
+    private(set) var count = 0
+    private var bytes = 0
+
+    init(limits: CookieLimits = CookieLimits()) { self.limits = limits }
+
+    // MARK: Finding
+
+    /// All of them, in no particular order.
+    var all: [Entry] { entries.values.flatMap { $0 } }
+
+    func entry(_ key: CookieKey) -> Entry? { entries[key.domain]?.first { $0.cookie.has(key) } }
+
+    /// The cookies that a request gets, those with longer paths first, then older ones. They count as used now.
+    mutating func cookies(for request: CookieRequest, at now: Int64) -> [Cookie] {
+        var found: [Cookie] = []
+        let place = request.place
+        collect(place.host, request, now, isHost: true, into: &found)
+        if !CookieHost.isAddress(place.host) {
+            var rest = place.host.utf8[...]
+            while let dot = rest.firstIndex(of: UInt8(ascii: ".")) {
+                rest = rest[rest.index(after: dot)...]
+                guard let domain = String(rest) else { break }
+                collect(domain, request, now, isHost: false, into: &found)
+            }
+        }
+        if found.count > 1 {
+            found.sort { one, other in
+                let (length, otherLength) = (one.path.utf8.count, other.path.utf8.count)
+                return length == otherLength ? one.creationTime < other.creationTime : length > otherLength
+            }
+        }
+        return found
+    }
+
+    private mutating func collect(
+        _ domain: String, _ request: CookieRequest, _ now: Int64, isHost: Bool, into found: inout [Cookie]
+    ) {
+        guard let index = entries.index(forKey: domain) else { return }
+        for position in entries.values[index].indices {
+            let cookie = entries.values[index][position].cookie
+            guard isHost || !cookie.isHostOnly, !cookie.isSecure || request.place.isSecure, !cookie.isExpired(at: now),
+                request.allows(cookie.sameSite), CookiePath.matches(request.place.path, cookie.path)
+            else { continue }
+            entries.values[index][position].cookie.accessTime = now
+            found.append(cookie)
+        }
+    }
+
+    // MARK: Changing
+
+    /// What an insertion has changed.
+    struct Change {
+        /// Whether the cookie is there now. One that has expired only removes the one that it replaces.
+        var isStored = false
+        /// Whether there was one that it has replaced.
+        var hasReplaced = false
+        /// Others that were dropped because there were too many.
+        var evicted: [CookieKey] = []
+    }
+
+    /// Stores a cookie that the rules have accepted. One that is there already is replaced, and passes on when it was
+    /// created.
+    ///
+    /// - Parameters:
+    ///   - isOverTLS: whether it may replace or hide cookies that are `Secure`.
+    ///   - changed: the time that is noted for the change.
+    mutating func insert(
+        _ cookie: Cookie, isOverTLS: Bool, changed: Int64, at now: Int64
+    ) throws(CookieRefusal) -> Change {
+        if !isOverTLS, !cookie.isSecure, hidesSecure(cookie) { throw .hidesSecure }
+        var cookie = cookie
+        var change = Change()
+        if let old = remove(CookieKey(cookie)) {
+            change.hasReplaced = true
+            cookie.creationTime = old.cookie.creationTime
+        }
+        guard !cookie.isExpired(at: now) else { return change }
+        add(Entry(cookie: cookie, changed: changed))
+        change.isStored = true
+        if isOverLimit(site: PublicSuffixes.site(of: cookie.domain)) {
+            change.evicted = enforceLimits(PublicSuffixes.site(of: cookie.domain), at: now)
+            change.isStored = !change.evicted.contains(CookieKey(cookie))
+        }
+        return change
+    }
+
+    /// Takes an entry as it is, with its times.
+    mutating func restore(_ entry: Entry, at now: Int64) -> [CookieKey] {
+        remove(CookieKey(entry.cookie))
+        guard !entry.cookie.isExpired(at: now) else { return [] }
+        add(entry)
+        let site = PublicSuffixes.site(of: entry.cookie.domain)
+        return isOverLimit(site: site) ? enforceLimits(site, at: now) : []
+    }
+
+    /// Whether a server could take a cookie for one that is `Secure` ("leave secure cookies alone").
+    private func hidesSecure(_ cookie: Cookie) -> Bool {
+        guard let site = sites[PublicSuffixes.site(of: cookie.domain)] else { return false }
+        for domain in site.domains.keys
+        where CookieHost.matches(domain, domain: cookie.domain) || CookieHost.matches(cookie.domain, domain: domain) {
+            for entry in entries[domain] ?? [] where entry.cookie.isSecure && entry.cookie.nameBytes == cookie.nameBytes {
+                if CookiePath.matches(cookie.path, entry.cookie.path) { return true }
+            }
+        }
+        return false
+    }
+
+    private mutating func add(_ entry: Entry) {
+        let domain = entry.cookie.domain
+        entries[domain, default: []].append(entry)
+        count += 1
+        bytes += entry.size
+        let name = PublicSuffixes.site(of: domain)
+        var site = sites.removeValue(forKey: name) ?? Site()
+        site.count += 1
+        site.bytes += entry.size
+        site.domains[domain, default: 0] += 1
+        sites[name] = site
+    }
+
+    @discardableResult
+    mutating func remove(_ key: CookieKey) -> Entry? {
+        guard let position = entries[key.domain]?.firstIndex(where: { $0.cookie.has(key) }),
+            let entry = entries[key.domain]?.remove(at: position)
+        else { return nil }
+        if entries[key.domain]?.isEmpty == true { entries[key.domain] = nil }
+        count -= 1
+        bytes -= entry.size
+        let name = PublicSuffixes.site(of: key.domain)
+        guard var site = sites.removeValue(forKey: name) else { return entry }
+        site.count -= 1
+        site.bytes -= entry.size
+        let left = (site.domains[key.domain] ?? 1) - 1
+        site.domains[key.domain] = left > 0 ? left : nil
+        if site.count > 0 { sites[name] = site }
+        return entry
+    }
+
+    /// Removes those for which the closure says so, and returns their keys.
+    mutating func removeAll(where isRemoved: (Entry) -> Bool) -> [CookieKey] {
+        let keys = all.filter(isRemoved).map { CookieKey($0.cookie) }
+        for key in keys { remove(key) }
+        return keys
+    }
+
+    // MARK: Limits
+
+    private func isOverLimit(site: String) -> Bool {
+        count > limits.cookies || bytes > limits.bytes || (sites[site]?.count ?? 0) > limits.cookiesPerSite
+    }
+
+    private mutating func enforceLimits(_ name: String, at now: Int64) -> [CookieKey] {
+        var evicted: [CookieKey] = []
+        while let site = sites[name], site.count > limits.cookiesPerSite, let key = evictOne(of: site, at: now) {
+            evicted.append(key)
+        }
+        if count > limits.cookies || bytes > limits.bytes {
+            evicted += removeAll { $0.cookie.isExpired(at: now) }
+        }
+        while count > limits.cookies || bytes > limits.bytes {
+            // The site that takes the most of what there is too much of.
+            let byCount = count > limits.cookies
+            let largest = sites.max { one, other in
+                byCount ? one.value.count < other.value.count : one.value.bytes < other.value.bytes
+            }
+            guard let largest, let key = evictOne(of: largest.value, at: now) else { break }
+            evicted.append(key)
+        }
+        return evicted
+    }
+
+    /// Drops one cookie of a site: an expired one, else one that is not `Secure`, else any; of several, the one that was
+    /// not used for longest.
+    private mutating func evictOne(of site: Site, at now: Int64) -> CookieKey? {
+        var worst: (rank: Int, cookie: Cookie)?
+        for domain in site.domains.keys {
+            for entry in entries[domain] ?? [] {
+                let rank = entry.cookie.isExpired(at: now) ? 0 : entry.cookie.isSecure ? 2 : 1
+                guard let found = worst else {
+                    worst = (rank, entry.cookie)
+                    continue
+                }
+                if (rank, entry.cookie.accessTime) < (found.rank, found.cookie.accessTime) { worst = (rank, entry.cookie) }
+            }
+        }
+        guard let worst else { return nil }
+        let key = CookieKey(worst.cookie)
+        remove(key)
+        return key
+    }
+}

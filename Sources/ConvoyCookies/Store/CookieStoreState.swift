@@ -1,0 +1,161 @@
+/// What a store holds in memory, as a value: the cookies, and what the file lacks.
+struct CookieStoreState {
+    var jar: CookieJar
+    /// Whether session cookies are written to the file.
+    let keepsSessionCookies: Bool
+    /// When the cookies that the file lacks were changed. One that is not in the jar was removed.
+    private var pending: [CookieKey: Int64] = [:]
+    /// Those that are being written now.
+    private var inFlight: [CookieKey: Int64] = [:]
+    private var sweeps: [CookieFile.Sweep] = []
+    private var sweepsInFlight: [CookieFile.Sweep] = []
+    /// When all cookies were last removed, by any process.
+    private var cleared: Int64 = 0
+    private var lastStamp: Int64 = 0
+    /// Whether there is a file at all.
+    let hasFile: Bool
+    var isScheduled = false
+    var failure: CookieStoreError?
+
+    init(limits: CookieLimits, hasFile: Bool, keepsSessionCookies: Bool) {
+        jar = CookieJar(limits: limits)
+        self.hasFile = hasFile
+        self.keepsSessionCookies = keepsSessionCookies
+    }
+
+    /// A time for a change that is later than all earlier ones, even if the clock was set back.
+    mutating func stamp(_ now: Int64) -> Int64 {
+        lastStamp = min(max(now, lastStamp + 1), CookieTime.latest)
+        return lastStamp
+    }
+
+    /// Whether something has to be written, and nobody is about to.
+    mutating func schedule() -> Bool {
+        guard hasFile, !isScheduled, !pending.isEmpty || !sweeps.isEmpty else { return false }
+        isScheduled = true
+        return true
+    }
+
+    // MARK: Changes in this process
+
+    /// - Parameter keepsCreation: whether the cookie has a time of creation of its own, and not that of its arrival.
+    /// - Returns: whether the cookies are others than before.
+    mutating func insert(
+        _ cookie: Cookie, isOverTLS: Bool, keepsCreation: Bool, at now: Int64
+    ) throws(CookieRefusal) -> Bool {
+        var cookie = cookie
+        let key = CookieKey(cookie)
+        let stamp = max(stamp(now), min(known(key), CookieTime.latest - 1) + 1)
+        if !keepsCreation { cookie.creationTime = stamp }
+        let change = try jar.insert(cookie, isOverTLS: isOverTLS, changed: stamp, at: now)
+        guard change.isStored || change.hasReplaced || !change.evicted.isEmpty else { return false }
+        note([key] + change.evicted, stamp)
+        return true
+    }
+
+    mutating func remove(_ key: CookieKey, at now: Int64) -> Bool {
+        let stamp = max(stamp(now), min(known(key), CookieTime.latest - 1) + 1)
+        guard jar.remove(key) != nil else { return false }
+        note([key], stamp)
+        return true
+    }
+
+    mutating func removeAll(at now: Int64) -> Bool {
+        let isChanged = jar.count > 0
+        // Of what is in the file or on its way nothing is kept, even if the clock was set back meanwhile.
+        let latest = max(jar.all.map(\.changed).max() ?? 0, inFlight.values.max() ?? 0)
+        jar = CookieJar(limits: jar.limits)
+        guard hasFile else { return isChanged }
+        pending = [:]
+        let time = max(stamp(now), latest)
+        cleared = time
+        lastStamp = max(lastStamp, time)
+        sweeps = [.all(at: time)]
+        return isChanged
+    }
+
+    mutating func removeCookies(createdSince start: Int64, at now: Int64) -> Bool {
+        sweep(.createdSince(start, at: stamp(now)), now) { $0.cookie.creationTime >= start }
+    }
+
+    mutating func endSession(at now: Int64) -> Bool {
+        sweep(keepsSessionCookies ? .session(at: stamp(now)) : nil, now) { $0.cookie.expiryTime == nil }
+    }
+
+    private mutating func sweep(
+        _ sweep: CookieFile.Sweep?, _ now: Int64, where isRemoved: (CookieJar.Entry) -> Bool
+    ) -> Bool {
+        let removed = jar.removeAll(where: isRemoved)
+        if hasFile, let sweep { sweeps.append(sweep) }
+        if keepsSessionCookies || sweep != nil { note(removed, stamp(now)) }
+        return !removed.isEmpty
+    }
+
+    private mutating func note(_ keys: [CookieKey], _ stamp: Int64) {
+        guard hasFile else { return }
+        for key in keys { pending[key] = max(stamp, pending[key] ?? 0) }
+    }
+
+    /// When the cookie of a key was last changed, as far as it is known here.
+    private func known(_ key: CookieKey) -> Int64 {
+        max(pending[key] ?? 0, inFlight[key] ?? 0, jar.entry(key)?.changed ?? 0)
+    }
+
+    // MARK: The file
+
+    /// What the file lacks. Until `finishWriting`, it counts as being written.
+    mutating func startWriting() -> CookieFile.Batch {
+        isScheduled = false
+        (inFlight, sweepsInFlight) = (pending, sweeps)
+        (pending, sweeps) = ([:], [])
+        let rows = inFlight.map { key, changed in
+            let entry = jar.entry(key).flatMap { keepsSessionCookies || $0.cookie.expiryTime != nil ? $0 : nil }
+            return CookieFile.Row(key: key, entry: entry, changed: changed)
+        }
+        return CookieFile.Batch(sweeps: sweepsInFlight, rows: rows)
+    }
+
+    /// - Parameter isWritten: whether it succeeded. If not, it is still lacking.
+    mutating func finishWriting(isWritten: Bool) {
+        if !isWritten {
+            pending.merge(inFlight) { max($0, $1) }
+            sweeps = sweepsInFlight + sweeps
+        }
+        (inFlight, sweepsInFlight) = ([:], [])
+    }
+
+    /// Everything lacks in a new file.
+    mutating func startAnew() {
+        sweeps = []
+        // What was removed is not there anyway.
+        pending = [:]
+        for entry in jar.all where keepsSessionCookies || entry.cookie.expiryTime != nil {
+            pending[CookieKey(entry.cookie)] = entry.changed
+        }
+    }
+
+    /// Takes over a row that another process has written, unless what is here is newer.
+    ///
+    /// - Returns: whether the cookies are others than before.
+    mutating func merge(_ row: CookieFile.Row, at now: Int64) -> Bool {
+        guard row.changed > known(row.key), row.changed > cleared else { return false }
+        guard let entry = row.entry else { return jar.remove(row.key) != nil }
+        guard let cookie = try? CookieRules.cookie(entry.cookie, for: nil, at: now), CookieKey(cookie) == row.key
+        else { return false }
+        let evicted = jar.restore(CookieJar.Entry(cookie: cookie, changed: row.changed), at: now)
+        if !evicted.isEmpty { note(evicted, max(stamp(now), row.changed)) }
+        return true
+    }
+
+    /// Takes over that another process has removed all cookies.
+    mutating func merge(cleared time: Int64) -> Bool {
+        guard time > cleared else { return false }
+        cleared = time
+        let keepsSessionCookies = keepsSessionCookies
+        let removed = jar.removeAll {
+            $0.changed <= time && (keepsSessionCookies || $0.cookie.expiryTime != nil)
+        }
+        pending = pending.filter { $0.value > time }
+        return !removed.isEmpty
+    }
+}

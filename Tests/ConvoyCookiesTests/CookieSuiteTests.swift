@@ -1,0 +1,119 @@
+import ConvoySupport
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+@testable import ConvoyCookies
+
+/// The collections of others that say what is to come back after which `Set-Cookie` fields.
+@Suite(.enabled(if: CookieSuite.isPresent, Comment(rawValue: CookieSuite.hint)))
+struct CookieSuiteTests {
+    /// What this library answers in place of the expectation of `http-state`, which follows RFC 6265, and why.
+    private struct Deviation {
+        var cookie: String?
+        var reason: String
+
+        init(_ cookie: String?, _ reason: String) {
+            (self.cookie, self.reason) = (cookie, reason)
+        }
+    }
+
+    private static let deviations: [String: Deviation] = {
+        let nameless = "section 5.6: without an equals sign or a name it is a cookie without a name, not an error"
+        let control = "section 5.6, step 1: a field with a control character is ignored as a whole, not cut off there"
+        return [
+            "0004": Deviation("foo", nameless),
+            "0021": Deviation("a=b; x; c=d", nameless),
+            "0023": Deviation("foo", nameless),
+            "0024": Deviation("foo", nameless),
+            "0025": Deviation("foo", nameless),
+            "0026": Deviation("foo", nameless),
+            "0027": Deviation("bar", nameless),
+            "0028": Deviation("foo", nameless),
+            "chromium0009": Deviation("BLAHHH", nameless),
+            "chromium0010": Deviation("\"BLA\\\"HHH\"", nameless),
+            "chromium0012": Deviation("ABC", nameless),
+            "mozilla0012": Deviation("test=\"fubar! = foo; five", nameless),
+            "mozilla0014": Deviation("six", nameless),
+            "mozilla0015": Deviation("seven", nameless),
+            "mozilla0016": Deviation("eight", nameless),
+            "mozilla0017": Deviation("eight; test=six", nameless),
+            "name0017": Deviation("a=bar", nameless),
+            "name0023": Deviation("foo", nameless),
+            "name0025": Deviation("==a=bar", nameless),
+            "name0028": Deviation("a", nameless),
+            "name0031": Deviation("\"foo", nameless),
+            "name0032": Deviation("\"foo\\\"bar", nameless),
+            "name0033": Deviation("aaa", nameless),
+            "disabled-chromium0022": Deviation(nil, control), "disabled-chromium0023": Deviation(nil, control),
+            "disabled-path0029": Deviation(nil, "section 5.1.4: paths are compared byte by byte, as in path0028"),
+            "optional-domain0042": Deviation(
+                "foo=bar", "section 5.6.3: the last Domain counts, and an empty one means the host only"),
+        ]
+    }()
+
+    private func answer(_ one: CookieSuite.Case) throws -> String? {
+        // A day on which the dates of 2019 are still to come.
+        let store = CookieStore(
+            CookieLimits(), file: nil, keepsSessionCookies: false, now: { 1_546_300_800 * CookieTime.second })
+        let first = try url(CookieSuite.firstURL(one.test ?? ""))
+        let place = try place(first.absoluteString)
+        store.take(one.setCookie.map { Array($0.utf8) }, from: place, url: first)
+        let second = try #require(URL(string: CookieSuite.secondReference(one), relativeTo: first)?.absoluteURL)
+        return store.field(
+            for: CookieRequest(place: try ConvoyCookiesTests.place(second.absoluteString), site: nil, isSafeMethod: true))
+    }
+
+    @Test("http-state: what is set comes back, but for the cases that RFC 6265bis has changed")
+    func httpState() throws {
+        let cases = try CookieSuite.httpState()
+        #expect(cases.count == 222)
+        var (same, different) = (0, 0)
+        for one in cases {
+            let name = try #require(one.test)
+            let answer = try answer(one)
+            if let deviation = Self.deviations[name] {
+                #expect(answer == deviation.cookie, "\(name) \(deviation.reason)")
+                #expect(answer != one.cookie, "\(name) is no deviation any more")
+                different += 1
+            } else {
+                #expect(answer == one.cookie, "\(name) \(one.setCookie)")
+                same += answer == one.cookie ? 1 : 0
+            }
+        }
+        print("http-state: \(same) of \(cases.count) as expected, \(different) changed by RFC 6265bis")
+        #expect(different == Self.deviations.count)
+    }
+
+    @Test("web-platform-tests: what is set comes back")
+    func webPlatform() throws {
+        let cases = try CookieSuite.webPlatform()
+        #expect(cases.count == 28)
+        for one in cases {
+            let answer = try answer(one)
+            // A line feed cannot come in a field. If it did, the field would be ignored as a whole (section 5.6, step 1).
+            #expect(answer == (one.setCookie == ["test=13\nZYX"] ? nil : one.cookie), "\(one)")
+        }
+    }
+
+    @Test("Dates of every form are read as browsers read them")
+    func dates() throws {
+        let cases = try CookieSuite.dates()
+        #expect(cases.count == 70)
+        for one in cases {
+            #expect(CookieDate.parse(one.test.utf8).map { HTTPDate.string($0) } == one.expected, "\(one.test)")
+        }
+    }
+
+    @Test("Public suffixes get no cookies, and their registrable domains do")
+    func publicSuffixes() throws {
+        let pairs = try CookieSuite.publicSuffixes()
+        #expect(pairs.count == 78)
+        for pair in pairs {
+            guard let host = pair[0] else { continue }
+            let normal = CookieHost.normalized(host)
+            let found = normal.flatMap { PublicSuffixes.registrableDomain(of: $0) }
+            #expect(found == pair[1].flatMap { CookieHost.normalized($0) }, "\(host)")
+        }
+    }
+}

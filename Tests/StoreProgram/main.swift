@@ -1,0 +1,27 @@
+// A process of its own for the tests of stores that share a file, and of stores that are killed.
+//
+//     StoreProgram cookies FILE write PREFIX COUNT   sets COUNT cookies and writes each; prints its number once it is in
+//                                                    the file
+//     StoreProgram cookies FILE remove NAME          removes the cookies of that name
+//     StoreProgram cookies FILE full                 sets cookies while the disk is full for it, and after that; prints
+//                                                    the failures and how many there are in memory
+//     StoreProgram cookies FILE list                 prints name=value of all
+import ConvoyCookies
+import Foundation
+
+let arguments = Array(CommandLine.arguments.dropFirst())
+
+func fail(_ text: String) -> Never {
+    FileHandle.standardError.write(Data((text + "\n").utf8))
+    exit(2)
+}
+
+guard let kind = arguments.first else { fail("usage: StoreProgram cookies FILE …") }
+do {
+    switch kind {
+    case "cookies": try CookieCommands.run(Array(arguments.dropFirst()))
+    default: fail("unknown store: \(kind)")
+    }
+} catch {
+    fail("\(error)")
+}
