@@ -120,8 +120,8 @@ let package = Package(
             swiftSettings: swiftSettings),
         // A second process for the tests of stores.
         .executableTarget(
-            name: "StoreProgram", dependencies: ["ConvoyCookies"], path: "Tests/StoreProgram",
-            swiftSettings: swiftSettings),
+            name: "StoreProgram", dependencies: ["ConvoyCookies", "ConvoyCache", "ConvoyTestSupport"],
+            path: "Tests/StoreProgram", swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoyTestServerTests", dependencies: ["ConvoyTestServer", "ConvoyTestSupport"],
             swiftSettings: swiftSettings),
@@ -145,7 +145,7 @@ let package = Package(
             swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoyCacheTests",
-            dependencies: ["ConvoyCache", "ConvoyDatabase", "ConvoySupport", "ConvoyTestSupport"],
+            dependencies: ["ConvoyCache", "ConvoyDatabase", "ConvoySupport", "ConvoyTestSupport", "StoreProgram"],
             swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoySerializationTests",

@@ -6,6 +6,10 @@
 //     StoreProgram cookies FILE full                 sets cookies while the disk is full for it, and after that; prints
 //                                                    the failures and how many there are in memory
 //     StoreProgram cookies FILE list                 prints name=value of all
+//     StoreProgram cache DIRECTORY churn SEED SECONDS
+//                                                    stores and reads responses at random until the time is over, or it
+//                                                    is killed; prints how many it has read
+//     StoreProgram cache DIRECTORY full              stores responses while the disk is full for it, and after that
 import ConvoyCookies
 import Foundation
 
@@ -16,10 +20,11 @@ func fail(_ text: String) -> Never {
     exit(2)
 }
 
-guard let kind = arguments.first else { fail("usage: StoreProgram cookies FILE …") }
+guard let kind = arguments.first else { fail("usage: StoreProgram cookies FILE … | cache DIRECTORY …") }
 do {
     switch kind {
     case "cookies": try CookieCommands.run(Array(arguments.dropFirst()))
+    case "cache": try CacheCommands.run(Array(arguments.dropFirst()))
     default: fail("unknown store: \(kind)")
     }
 } catch {

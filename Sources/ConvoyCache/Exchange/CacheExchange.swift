@@ -33,6 +33,16 @@ package final class CacheExchange: ResponseCacheExchange {
         storage.find(request) { finding in then(self.answer(finding)) }
     }
 
+    /// Asks what is stored for a request of which not all fields are known. It is not counted.
+    func lookupLeniently(_ then: @escaping @Sendable (StoredResponse?) -> Void) {
+        var request = request
+        request.isLenient = true
+        storage.find(request) { finding in
+            guard case .serve(let form, let use, _) = finding.decision, let entry = finding.entry else { return then(nil) }
+            then(self.response(entry, form, use))
+        }
+    }
+
     private func answer(_ finding: CacheStorage.Finding) -> CacheAnswer {
         switch finding.decision {
         case .serve(let form, let use, let revalidates):

@@ -50,7 +50,7 @@ final class CacheRecord: Sendable {
     }
 
     func answers(_ request: RequestFacts) -> Bool {
-        partition == request.partition && vary.matches(request.fields)
+        partition == request.partition && vary.matches(request.fields, isLenient: request.isLenient)
     }
 
     /// Whether it must make room for another response to the same request.

@@ -24,6 +24,8 @@ struct RequestFacts: Sendable {
     private(set) var ifModifiedSince: String?
     /// Whether it has a condition that only the origin can decide: `If-Match` or `If-Unmodified-Since`.
     private(set) var hasPrecondition = false
+    /// Whether fields that it does not have match those of a stored request: not all of its fields are known.
+    var isLenient = false
 
     init(_ request: CacheRequest) {
         method =

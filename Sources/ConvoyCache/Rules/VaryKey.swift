@@ -26,8 +26,12 @@ struct VaryKey: Sendable, Hashable {
         }
     }
 
-    func matches(_ request: Fields) -> Bool {
-        fields.allSatisfy { VaryKey.value($0.name, request) == $0.value }
+    /// - Parameter isLenient: whether only the fields count that the request has.
+    func matches(_ request: Fields, isLenient: Bool = false) -> Bool {
+        fields.allSatisfy { field in
+            let value = VaryKey.value(field.name, request)
+            return value == field.value || (isLenient && value == nil)
+        }
     }
 
     private static let caseInsensitive: Set<String> = ["accept-language", "accept-encoding", "accept-charset"]

@@ -1,0 +1,82 @@
+import ConvoySupport
+import Foundation
+
+#if canImport(FoundationNetworking)
+    import FoundationNetworking
+#endif
+
+extension HTTPCache {
+    /// A body of more bytes is not given out as a `CachedURLResponse`, which holds it in memory.
+    public static let cachedResponseLimit = 1 << 20
+
+    /// What is stored for a request, whatever its age.
+    ///
+    /// The bytes are those that were stored: if the response has a `Content-Encoding`, they are encoded. Of the fields
+    /// that the response varies by, those count that the request has; the ones that are added when it is sent are not
+    /// known here. Only responses to requests without credentials are found.
+    ///
+    /// - Returns: nil if nothing is stored, if the body has more than `cachedResponseLimit` bytes, or cannot be read.
+    public func cachedResponse(for request: URLRequest) async -> CachedURLResponse? {
+        guard let request = CacheRequest(request, policy: .storedOnly) else { return nil }
+        let stored = await withCheckedContinuation { continuation in
+            CacheExchange(storage, request, nil).lookupLeniently { continuation.resume(returning: $0) }
+        }
+        guard let stored, stored.length <= Self.cachedResponseLimit else { return nil }
+        let result = await withCheckedContinuation { continuation in
+            stored.read(at: 0, count: stored.length) { continuation.resume(returning: $0) }
+        }
+        guard case .success(let bytes) = result, let url = URL(string: request.address),
+            let response = HTTPURLResponse(
+                url: url, statusCode: stored.head.statusCode, httpVersion: "HTTP/1.1",
+                headerFields: Dictionary(stored.head.fields.map { ($0.name, $0.value) }) { "\($0), \($1)" })
+        else { return nil }
+        return CachedURLResponse(
+            response: response, data: Data(bytes), userInfo: stored.userInfo.isEmpty ? nil : stored.userInfo,
+            storagePolicy: .allowed)
+    }
+
+    /// Stores a response, as if it had arrived now. RFC 9111 decides whether it may be stored, and for how long it is
+    /// fresh; of its `userInfo`, texts are kept.
+    ///
+    /// - Returns: whether it was stored.
+    @discardableResult
+    public func store(_ response: CachedURLResponse, for request: URLRequest) async -> Bool {
+        guard response.storagePolicy != .notAllowed, let head = response.response as? HTTPURLResponse,
+            let request = CacheRequest(request, policy: .reload)
+        else { return false }
+        let fields: Fields = head.allHeaderFields.compactMap { name, value in
+            guard let name = name as? String, let value = value as? String else { return nil }
+            return (name, value)
+        }
+        let userInfo = (response.userInfo ?? [:]).reduce(into: [String: String]()) { texts, pair in
+            if let key = pair.key as? String, let value = pair.value as? String { texts[key] = value }
+        }
+        let exchange = CacheExchange(storage, request) { candidate in
+            var candidate = candidate
+            candidate.userInfo = userInfo
+            return candidate
+        }
+        let before = stores
+        guard case .store(let writer) = exchange.receive(CachedHead(statusCode: head.statusCode, fields: fields))
+        else { return false }
+        response.data.withUnsafeBytes { writer.write($0) }
+        await withCheckedContinuation { continuation in writer.finish { continuation.resume() } }
+        return stores > before
+    }
+
+    /// Removes what is stored for the URL of a request, whatever fields it varies by.
+    public func remove(for request: URLRequest) {
+        if let url = request.url { remove(for: url) }
+    }
+}
+
+extension CacheRequest {
+    /// - Returns: nil for a request without a URL.
+    init?(_ request: URLRequest, policy: CachePolicy) {
+        guard let address = request.url?.absoluteString else { return nil }
+        self.init(
+            method: request.httpMethod ?? "GET", address: address,
+            fields: (request.allHTTPHeaderFields ?? [:]).map { ($0.key, $0.value) }, policy: policy, partition: "",
+            hasBody: request.httpBody != nil || request.httpBodyStream != nil)
+    }
+}

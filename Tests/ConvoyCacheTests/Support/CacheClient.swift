@@ -1,0 +1,120 @@
+@testable import ConvoyCache
+import ConvoySupport
+import Foundation
+
+/// Does with a cache what an engine does, without a network: the origin is a closure.
+final class CacheClient: Sendable {
+    typealias Fields = [(name: String, value: String)]
+
+    struct Reply: Sendable {
+        var status = 200
+        var fields: Fields = []
+        var body: [UInt8] = []
+        /// So many bytes of the body arrive before the connection is cut.
+        var cut: Int?
+    }
+
+    struct Seen: Sendable {
+        enum Source: Sendable, Hashable {
+            case network
+            case cache(StoredUse)
+        }
+
+        var status: Int
+        var fields: Fields
+        var body: [UInt8]
+        var source: Source
+        var text: String { String(decoding: body, as: UTF8.self) }
+
+        func value(_ name: String) -> String? {
+            fields.first { $0.name.lowercased() == name.lowercased() }?.value
+        }
+    }
+
+    /// Asks the origin; nil if the connection fails. It gets the fields that the cache has added, too.
+    typealias Origin = @Sendable (_ method: String, _ address: String, _ fields: Fields) -> Reply?
+
+    enum Failure: Error, Hashable {
+        case network
+        case unavailable(CacheUnavailable)
+        case cut
+        case body(CacheError)
+    }
+
+    let cache: HTTPCache
+    let origin: Origin
+
+    init(_ cache: HTTPCache, _ origin: @escaping Origin) {
+        self.cache = cache
+        self.origin = origin
+    }
+
+    func get(
+        _ address: String, _ fields: Fields = [], method: String = "GET", policy: CachePolicy = .protocolPolicy,
+        partition: String = "", hasBody: Bool = false, handler: CacheResponseHandler? = nil
+    ) async throws(Failure) -> Seen {
+        let request = CacheRequest(
+            method: method, address: address, fields: fields, policy: policy, partition: partition, hasBody: hasBody)
+        let exchange = cache.exchange(for: request, handler: handler)
+        switch await answer(exchange) {
+        case .unavailable(let reason): throw .unavailable(reason)
+        case .hit(let stored, let revalidates):
+            if revalidates {
+                _ = try? await get(address, fields, method: method, policy: .reloadRevalidating, partition: partition)
+            }
+            return try await read(stored)
+        case .miss: return try await send(exchange, request, [])
+        case .validate(let added): return try await send(exchange, request, added)
+        }
+    }
+
+    private func answer(_ exchange: CacheExchange) async -> CacheAnswer {
+        await withCheckedContinuation { continuation in exchange.lookup { continuation.resume(returning: $0) } }
+    }
+
+    private func send(
+        _ exchange: CacheExchange, _ request: CacheRequest, _ added: Fields
+    ) async throws(Failure) -> Seen {
+        exchange.willSend()
+        guard let reply = origin(request.method, request.address, request.fields + added) else {
+            guard let stored = exchange.failed() else { throw .network }
+            return try await read(stored)
+        }
+        switch exchange.receive(CachedHead(statusCode: reply.status, fields: reply.fields)) {
+        case .pass: break
+        case .serveStored(let stored): return try await read(stored)
+        case .store(let writer):
+            let arrived = reply.cut.map { Array(reply.body.prefix($0)) } ?? reply.body
+            for start in stride(from: 0, to: arrived.count, by: 10_000) {
+                arrived[start..<min(start + 10_000, arrived.count)].withUnsafeBytes { writer.write($0) }
+            }
+            if reply.cut != nil {
+                writer.abandon()
+            } else {
+                await withCheckedContinuation { continuation in writer.finish { continuation.resume() } }
+            }
+        }
+        if reply.cut != nil { throw .cut }
+        return Seen(status: reply.status, fields: reply.fields, body: reply.body, source: .network)
+    }
+
+    private func read(_ stored: StoredResponse) async throws(Failure) -> Seen {
+        var body: [UInt8] = []
+        if let bytes = stored.bytes {
+            body = bytes
+        } else {
+            while body.count < stored.length {
+                let offset = body.count
+                let result = await withCheckedContinuation { continuation in
+                    stored.read(at: offset, count: 50_000) { continuation.resume(returning: $0) }
+                }
+                switch result {
+                case .success(let bytes): body += bytes
+                case .failure(let error): throw .body(error)
+                }
+            }
+        }
+        return Seen(
+            status: stored.head.statusCode, fields: stored.head.fields, body: body, source: .cache(stored.use))
+    }
+}

@@ -1,0 +1,25 @@
+@testable import ConvoyCache
+import ConvoySupport
+
+/// A clock that goes when it is told to.
+final class SimulatedClock: Sendable {
+    private let time: Locked<CacheTime>
+
+    init(wall: Int64 = 1_800_000_000_000, up: Int64 = 5_000_000) { time = Locked(CacheTime(wall: wall, up: up)) }
+
+    /// - Parameter boot: another number is another run of the system.
+    func clock(boot: Int64 = 1) -> CacheClock { CacheClock(boot: boot) { self.now } }
+
+    var now: CacheTime { time.withLock { $0 } }
+
+    func advance(seconds: Double) {
+        let milliseconds = Int64(seconds * 1000)
+        time.withLock {
+            $0.wall += milliseconds
+            $0.up += milliseconds
+        }
+    }
+
+    /// Sets the date, as an administrator does.
+    func setBack(seconds: Double) { time.withLock { $0.wall -= Int64(seconds * 1000) } }
+}
