@@ -120,7 +120,8 @@ let package = Package(
             swiftSettings: swiftSettings),
         // A second process for the tests of stores.
         .executableTarget(
-            name: "StoreProgram", dependencies: ["ConvoyCookies", "ConvoyCache", "ConvoyTestSupport"],
+            name: "StoreProgram",
+            dependencies: ["ConvoyCookies", "ConvoyCache", "ConvoySupport", "ConvoyTestSupport"],
             path: "Tests/StoreProgram", swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoyTestServerTests", dependencies: ["ConvoyTestServer", "ConvoyTestSupport"],

@@ -1,4 +1,5 @@
 import ConvoyCache
+import ConvoySupport
 import ConvoyTestSupport
 import Foundation
 import Synchronization
@@ -52,7 +53,7 @@ struct CacheChurn {
     func readAll(_ cache: HTTPCache, keys: Range<Int>) -> Report {
         var report = Report()
         for key in keys {
-            let answer = Box<StoredResponse?>(nil)
+            let answer = Box<(any ServableResponse)?>(nil)
             cache.exchange(for: Self.request(key, .storedOnly)).lookup { found in
                 if case .hit(let stored, _) = found { answer.set(stored) } else { answer.set(nil) }
             }

@@ -98,7 +98,7 @@ final class CacheClient: Sendable {
         return Seen(status: reply.status, fields: reply.fields, body: reply.body, source: .network)
     }
 
-    private func read(_ stored: StoredResponse) async throws(Failure) -> Seen {
+    private func read(_ stored: any ServableResponse) async throws(Failure) -> Seen {
         var body: [UInt8] = []
         if let bytes = stored.bytes {
             body = bytes
@@ -110,7 +110,7 @@ final class CacheClient: Sendable {
                 }
                 switch result {
                 case .success(let bytes): body += bytes
-                case .failure(let error): throw .body(error)
+                case .failure(let error): throw .body(error as? CacheError ?? .unreadable(reason: "\(error)"))
                 }
             }
         }
