@@ -47,7 +47,7 @@ extension CookieStore {
 
     /// Writes all cookies to a file in Netscape's format, session cookies too, with the mode 0600. Blocks.
     ///
-    /// A file that is there is replaced as a whole. The format has no place for `SameSite`, for the times of creation and
+    /// A file that is there is replaced as a whole, also where a link leads to it. The format has no place for `SameSite`, for the times of creation and
     /// last use, and for fractions of seconds.
     ///
     /// - Returns: the cookies that the format cannot hold: without a name, or with a tab in the value.
@@ -59,8 +59,9 @@ extension CookieStore {
         for cookie in cookies {
             if let line = NetscapeCookies.line(cookie) { bytes += line } else { left.append(cookie) }
         }
+        let path = try Self.target(of: file.path)
         do throws(FileWritingError) {
-            let writer = FileWriter(path: file.path, partialPath: "\(file.path).new", replaces: true, mode: 0o600)
+            let writer = FileWriter(path: path, partialPath: "\(path).new", replaces: true, mode: 0o600)
             try writer.open()
             try writer.writeAll(bytes)
             try writer.commit()
@@ -70,11 +71,27 @@ extension CookieStore {
         return left
     }
 
+    /// Where a path leads. It must be a file, or nothing: a device would be replaced by a file.
+    private static func target(of path: String) throws(CookieStoreError) -> String {
+        guard let real = realpath(path, nil) else { return path }
+        defer { free(real) }
+        let target = String(cString: real)
+        var facts = stat()
+        guard stat(target, &facts) == 0, facts.st_mode & S_IFMT == S_IFREG else {
+            throw .cannotWrite(path, reason: "It is no regular file.")
+        }
+        return target
+    }
+
     private static func contents(of path: String) throws(CookieStoreError) -> [UInt8] {
         // Without waiting for the writer of a pipe.
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else { throw .cannotRead(path, reason: SystemError().text) }
         defer { close(descriptor) }
+        var facts = stat()
+        guard fstat(descriptor, &facts) == 0, facts.st_mode & S_IFMT == S_IFREG else {
+            throw .cannotRead(path, reason: "It is no regular file.")
+        }
         var bytes: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 64 << 10)
         while true {

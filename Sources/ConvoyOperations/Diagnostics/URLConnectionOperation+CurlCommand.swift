@@ -1,10 +1,12 @@
+import ConvoySupport
 import ConvoyTransport
 import Foundation
+import FoundationNetworking
 
 extension URLConnectionOperation {
     /// The request as a command of the `curl` tool that a POSIX shell runs as it stands: the method, the header, the body,
     /// the time limits, the way to the server, and the settings of TLS that `curl` has. A `credential` is given to a server
-    /// that asks, and the token of an `authenticator` is the present one.
+    /// that asks; the cookies of a `cookieStore` and the token of an `authenticator` are the present ones.
     ///
     /// Secrets are replaced by `***`, unless they are asked for: credentials; the values of `Authorization`, `Cookie`,
     /// `Proxy-Authorization`, of the fields that `sensitiveHeaders` marks and of those whose names tell it; the user
@@ -17,10 +19,24 @@ extension URLConnectionOperation {
         let (plain, values, credential, authenticator) = core.withLock {
             ($0.requestWithTimeout, $0.common.values, $0.credentialSource.own, $0.authenticator)
         }
-        let request = authenticator?.token.flatMap { try? authorized(plain, with: $0) } ?? plain
+        var request = (authenticator?.token.flatMap { try? authorized(plain, with: $0) } ?? plain).urlRequest
+        if let field = values.cookies?.keeper.field(for: request) { request.setValue(field, forHTTPHeaderField: "Cookie") }
         var command = CurlCommand(
-            request.urlRequest, configuration: values.configuration, addsUserAgent: values.addsUserAgent,
+            request, configuration: values.configuration, addsUserAgent: values.addsUserAgent,
             totalTimeout: values.totalTimeout, credential: credential, includesSecrets: includingSecrets)
         return command.text()
+    }
+}
+
+extension CookieKeeper {
+    /// The `Cookie` field that a request gets; nil if it gets none, or has its own.
+    fileprivate func field(for request: URLRequest) -> String? {
+        guard request.httpShouldHandleCookies, request.value(forHTTPHeaderField: "Cookie") == nil,
+            let target = request.url.flatMap({ CookieTarget(address: $0.absoluteString) })
+        else { return nil }
+        let isSafe = RequestRules.isSafe(request.httpMethod ?? "GET")
+        // What is no text cannot be shown in a command.
+        return field(for: target, site: request.mainDocumentURL, isSafeMethod: isSafe)
+            .flatMap { String(validating: $0, as: UTF8.self) }
     }
 }

@@ -81,9 +81,15 @@ extension RequestHead {
             guard HTTPSyntax.isFieldValue(value) else {
                 throw RequestFailure(400, "a control character in a header value")
             }
-            headers.add(String(decoding: name, as: UTF8.self), String(decoding: value, as: UTF8.self))
+            headers.add(String(decoding: name, as: UTF8.self), text(value))
         }
         return headers
+    }
+
+    /// A value that is no UTF-8 is given as Latin-1, so that each of its bytes can be told.
+    private static func text(_ value: some Collection<UInt8>) -> String {
+        String(validating: value, as: UTF8.self)
+            ?? String(String.UnicodeScalarView(value.lazy.map { Unicode.Scalar($0) }))
     }
 
     /// RFC 9112 section 6.3. Everything ambiguous is refused.

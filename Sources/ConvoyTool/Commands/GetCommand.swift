@@ -23,6 +23,7 @@ enum GetCommand {
               --timeout SECONDS  give up after this long without any data; 0 for never (default: 60)
               --user-agent TEXT  send this User-Agent; overrides --header
         \(TraceOptions.help)
+        \(CookieOptions.help)
         \(LoginOptions.help)
         \(RouteOptions.help)
         \(TrustOptions.help)
@@ -40,7 +41,8 @@ enum GetCommand {
             known: [
                 .value("output", "o"), .value("jobs", "j"), .value("header", "H", repeats: true), .value("timeout"),
                 .value("user-agent"), .flag("force", "f"), .flag("json"),
-            ] + TraceOptions.known + LoginOptions.known + RouteOptions.known + TrustOptions.known)
+            ] + TraceOptions.known + CookieOptions.known + LoginOptions.known + RouteOptions.known
+                + TrustOptions.known)
         guard !options.has("help") else {
             display.say(help)
             return .success
@@ -54,6 +56,7 @@ enum GetCommand {
         let directory = options.value("output") ?? "."
         guard !directory.isEmpty else { throw options.usage("--output needs a directory") }
         let routes = try RouteOptions(options)
+        let cookies = try CookieOptions(options, display)
         // Last, as they may ask for a password and a passphrase.
         let login = try LoginOptions(options, for: urls)
         let trust = try TrustOptions(options)
@@ -84,10 +87,11 @@ enum GetCommand {
                 hashes: options.has("json"))
             transfer.operation.connectionConfiguration = configuration
             login.apply(to: transfer.operation, try Login.taken(from: url)?.login)
+            cookies.apply(to: transfer.operation)
             transfers.append(transfer)
         }
         let run = TransferRun(display: display, jobs: jobs, printsJSON: options.has("json"))
         defer { trace.finish() }
-        return run.run(transfers, failed: failed) { "\($0) downloaded" }
+        return cookies.finish(run.run(transfers, failed: failed) { "\($0) downloaded" }, display)
     }
 }

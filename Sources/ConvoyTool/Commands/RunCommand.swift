@@ -19,14 +19,16 @@ enum RunCommand {
         DELETE, and otherwise a form, or JSON if the header Content-Type is application/json. The response body goes
         to output, a path below the output directory, or is discarded. With an output, the server is asked not to
         compress it (no Content-Encoding). Requests that do not depend on each other run at the same time. A request
-        whose dependency failed, or could not write its file, is not sent. Nothing is sent if there is an error in the
-        manifest, or if an output cannot be written or exists (see --force).
+        whose dependency failed, or could not write its file, is not sent. What servers set as cookies goes with the
+        requests that follow. Nothing is sent if there is an error in the manifest, or if an output cannot be written
+        or exists (see --force).
 
         Options:
           -o, --output DIR       directory for the outputs, created if missing (default: .)
           -j, --jobs N           requests at a time, 1 to 256 (default: 6)
               --timeout SECONDS  give up after this long without any data; 0 for never (default: 60)
         \(TraceOptions.help)
+        \(CookieOptions.help)
         \(LoginOptions.help)
         \(RouteOptions.help)
         \(TrustOptions.help)
@@ -43,7 +45,8 @@ enum RunCommand {
             arguments, command: "run",
             known: [
                 .value("output", "o"), .value("jobs", "j"), .value("timeout"), .flag("force", "f"), .flag("json"),
-            ] + TraceOptions.known + LoginOptions.known + RouteOptions.known + TrustOptions.known)
+            ] + TraceOptions.known + CookieOptions.known + LoginOptions.known + RouteOptions.known
+                + TrustOptions.known)
         guard !options.has("help") else {
             display.say(help)
             return .success
@@ -59,6 +62,7 @@ enum RunCommand {
         let directory = options.value("output") ?? "."
         guard !directory.isEmpty else { throw options.usage("--output needs a directory") }
         let routes = try RouteOptions(options)
+        let cookies = try CookieOptions(options, display)
         // Last, as they may ask for a password and a passphrase.
         let login = try LoginOptions(options, for: manifest.baseURL.map { [$0] } ?? manifest.requests.map(\.url))
         let trust = try TrustOptions(options)
@@ -71,6 +75,7 @@ enum RunCommand {
             routes.apply(to: &configuration)
             trace.apply(to: &configuration)
             login.apply(to: transfer.operation, try Login.taken(from: transfer.url)?.login)
+            cookies.apply(to: transfer.operation)
         }
         if let warning = trust.warning { display.complain(warning) }
         let run = TransferRun(display: display, jobs: jobs, printsJSON: options.has("json"))
@@ -79,9 +84,10 @@ enum RunCommand {
         let waitsFor = Dictionary(
             manifest.requests.map { ($0.id, $0.dependsOn.compactMap { byID[$0] }) }, uniquingKeysWith: { first, _ in first })
         defer { trace.finish() }
-        return run.run(transfers, summary: { "\($0) succeeded" }) { transfer, outcome in
+        let status = run.run(transfers, summary: { "\($0) succeeded" }) { transfer, outcome in
             explain(outcome, of: transfer, waitingFor: waitsFor[transfer.name] ?? [])
         }
+        return cookies.finish(status, display)
     }
 
     private static func contents(of file: String) throws(ToolError) -> Data {

@@ -77,7 +77,7 @@ extension TransferRequest {
 
 extension CookieTarget {
     /// The place of a URL as libcurl reads it; nil for what it cannot read.
-    init?(address: String) {
+    package init?(address: String) {
         if let plain = Self.plain(address) {
             self = plain
             return

@@ -3,7 +3,7 @@ import Foundation
 import FoundationNetworking
 
 /// The checks on a request before any byte of it is sent. Without I/O.
-enum RequestRules {
+package enum RequestRules {
     /// Checks a request except for its header.
     ///
     /// - Parameters:
@@ -58,7 +58,7 @@ enum RequestRules {
     }
 
     /// Whether a request with this method only reads (RFC 9110, section 9.2.1).
-    static func isSafe(_ method: String) -> Bool { ["GET", "HEAD", "OPTIONS", "TRACE"].contains(method) }
+    package static func isSafe(_ method: String) -> Bool { ["GET", "HEAD", "OPTIONS", "TRACE"].contains(method) }
 }
 
 extension URLRequest.CachePolicy {

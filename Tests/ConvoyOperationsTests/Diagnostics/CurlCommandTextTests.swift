@@ -1,3 +1,4 @@
+import ConvoyCookies
 import ConvoySecurity
 import ConvoySerialization
 import ConvoyTransport
@@ -80,5 +81,21 @@ import Testing
         #expect(!command.contains("insecure") && !command.contains("s3cret"))
         operation.connectionConfiguration.securityPolicy.allowInvalidCertificates = true
         #expect(operation.curlCommand().contains("--insecure"))
+    }
+
+    @Test func `cookies are those that the request would have now, and hidden`() throws {
+        let store = CookieStore()
+        store.setCookies(["a=s3cret; Path=/", "b=2; Path=/elsewhere"], from: try #require(URL(string: "http://h/")))
+        let operation = try operation("http://h/x")
+        #expect(!operation.curlCommand(includingSecrets: true).contains("Cookie"))
+        operation.cookieStore = store
+        #expect(operation.curlCommand(includingSecrets: true).contains("'Cookie: a=s3cret'"))
+        #expect(operation.curlCommand().contains("Cookie: ***") && !operation.curlCommand().contains("s3cret"))
+        let own = try self.operation("http://h/x") { $0.setValue("own=1", forHTTPHeaderField: "Cookie") }
+        own.cookieStore = store
+        #expect(own.curlCommand(includingSecrets: true).contains("'Cookie: own=1'"))
+        let none = try self.operation("http://h/x") { $0.httpShouldHandleCookies = false }
+        none.cookieStore = store
+        #expect(!none.curlCommand(includingSecrets: true).contains("Cookie"))
     }
 }

@@ -1,0 +1,65 @@
+import Convoy
+import Foundation
+import Glibc
+
+/// The option for a file of cookies. Without it, the cookies of a run are kept as long as it lasts.
+struct CookieOptions {
+    static let known: [Options.Option] = [.value("cookie-jar")]
+
+    /// Its lines in the help of a command.
+    static let help = """
+              --cookie-jar FILE  begin with the cookies in this file, if it is there, and write to it those that there are
+                                 at the end; in Netscape's format, which curl and wget have, too
+        """
+
+    private let store = CookieStore()
+    private let file: String?
+
+    /// Reads the file. It is an error of usage if it holds something else: it would be replaced.
+    init(_ options: Options, _ display: Display) throws(ToolError) {
+        file = options.value("cookie-jar")
+        guard let file else { return }
+        guard !file.isEmpty else { throw options.usage("--cookie-jar needs a file") }
+        var facts = stat()
+        // The error of a file that must not be looked at comes from reading it.
+        if stat(file, &facts) != 0, errno == ENOENT {
+            let directory = URL(fileURLWithPath: file).deletingLastPathComponent().path
+            guard access(directory, W_OK | X_OK) == 0 else {
+                throw .usage("--cookie-jar: \(Printable.line(file)) cannot be written: \(String(cString: strerror(errno)))")
+            }
+            return
+        }
+        let report: NetscapeCookieReport
+        do throws(CookieStoreError) {
+            report = try store.read(netscapeFile: URL(fileURLWithPath: file))
+        } catch {
+            throw .usage("--cookie-jar: \(Printable.line(error.description))")
+        }
+        if let line = report.badLines.first {
+            throw .usage("--cookie-jar: line \(line) of \(Printable.line(file)) is no cookie")
+        }
+        guard !report.refusedLines.isEmpty else { return }
+        let lines = report.refusedLines.map(String.init).joined(separator: ", ")
+        display.complain("\(Printable.line(file)): left out what no server may set, in line \(lines)")
+    }
+
+    func apply(to operation: URLConnectionOperation) { operation.cookieStore = store }
+
+    /// Writes the file. Whoever is interrupted keeps the cookies that there are.
+    ///
+    /// - Returns: the status of the run, which fails if the file cannot be written.
+    func finish(_ status: ExitStatus, _ display: Display) -> ExitStatus {
+        guard let file else { return status }
+        do throws(CookieStoreError) {
+            let left = try store.writeNetscape(to: URL(fileURLWithPath: file))
+            guard !left.isEmpty else { return status }
+            display.complain(
+                "\(Printable.line(file)): has no place for \(left.count) cookie\(left.count == 1 ? "" : "s") "
+                    + "without a name, or with a tab")
+            return status
+        } catch {
+            display.complain("--cookie-jar: \(Printable.line(error.description))")
+            return status == .success ? .failure : status
+        }
+    }
+}
