@@ -80,6 +80,8 @@ package final class CacheExchange: ResponseCacheExchange {
 
     // MARK: After the request
 
+    package var needsHead: Bool { request.method == .unsafe || state.withLock { $0.entry != nil } }
+
     /// Takes the head of the network's response, after `lookup` has answered `miss` or `validate`.
     package func receive(_ head: CachedHead) -> CacheReaction {
         let now = storage.clock.now()

@@ -16,6 +16,10 @@ package protocol ResponseCacheExchange: AnyObject, Sendable {
     /// The request is being sent: the age of the response counts from now (RFC 9111, section 4.2.3).
     func willSend()
 
+    /// Whether ``receive(_:)`` must be called even for a head that says nothing of caching, as stored responses may be
+    /// concerned.
+    var needsHead: Bool { get }
+
     /// What to do with the head of a response from the network, after ``lookup(_:)`` has said that one is needed.
     func receive(_ head: CachedHead) -> CacheReaction
 

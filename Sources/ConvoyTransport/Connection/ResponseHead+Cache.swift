@@ -10,6 +10,9 @@ extension ResponseHead {
         return CachedHead(statusCode: statusCode, fields: fields)
     }
 
+    /// Whether it says that it may be stored: for how long it is fresh, or how it is confirmed.
+    var concernsCaches: Bool { hasField("cache-control", "etag", "expires", "last-modified") }
+
     /// A head out of the cache.
     ///
     /// - Parameter length: how many bytes the stored body has.

@@ -125,6 +125,28 @@ public final class ResponseHead: Sendable {
         }
     }
 
+    /// Whether there is a field whose name is one of these, in lower case.
+    func hasField(_ names: StaticString...) -> Bool {
+        bytes.withUnsafeBytes { bytes in
+            guard let start = bytes.baseAddress else { return false }
+            var position = 0
+            while let end = memchr(start + position, 0x0A, bytes.count - position) {
+                position = end - UnsafeMutableRawPointer(mutating: start) + 1
+                for name in names where position + name.utf8CodeUnitCount < bytes.count {
+                    let length = name.utf8CodeUnitCount
+                    if bytes[position + length] == UInt8(ascii: ":"),
+                        strncasecmp(
+                            (start + position).assumingMemoryBound(to: CChar.self),
+                            UnsafeRawPointer(name.utf8Start).assumingMemoryBound(to: CChar.self), length) == 0
+                    {
+                        return true
+                    }
+                }
+            }
+            return false
+        }
+    }
+
     func forEachField(_ body: (_ name: ArraySlice<UInt8>, _ value: ArraySlice<UInt8>) -> Void) {
         var position = bytes.startIndex
         var isStatusLine = true

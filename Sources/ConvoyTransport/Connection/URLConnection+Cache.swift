@@ -83,12 +83,17 @@ extension URLConnection {
                 else { return nil }
                 secrets += ["identity", digest.hexadecimalString]
             }
-            let policy = configuration.securityPolicy.policy(forHost: RequestTarget(departure.address)?.host ?? "")
+            var policy = configuration.securityPolicy
+            if !policy.hostPolicies.isEmpty {
+                policy = policy.policy(forHost: RequestTarget(departure.address)?.host ?? "")
+            }
             if policy.allowInvalidCertificates || !policy.validatesDomainName { secrets.append("unverified") }
         }
         if let socket = configuration.unixSocket {
             secrets += ["socket", socket]
-        } else if let place = departure.request.url.flatMap({ configuration.fixedAddress(for: $0) }) {
+        } else if !configuration.addressOverrides.isEmpty,
+            let place = departure.request.url.flatMap({ configuration.fixedAddress(for: $0) })
+        {
             secrets += ["address", place]
         }
         if secrets.isEmpty { return "" }
@@ -106,6 +111,11 @@ extension URLConnection {
 
     /// Tells the cache of a response.
     func react(to response: ResponseHead) -> Reaction {
+        // Most heads say nothing that a cache could use.
+        guard exchange?.needsHead == true || response.concernsCaches else {
+            exchange?.cancel()
+            return .deliver
+        }
         switch exchange?.receive(response.forCache) {
         case nil, .pass: return .deliver
         case .store(let writer):

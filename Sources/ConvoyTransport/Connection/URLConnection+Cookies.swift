@@ -16,12 +16,10 @@ extension URLConnection {
     func takesCookies(of response: ResponseHead) -> Bool {
         guard let keeper = configuration.cookies?.keeper, currentRequest.handlesCookies,
             // It is the proxy's own.
-            response.statusCode != 407
+            response.statusCode != 407, response.hasField("set-cookie"), let address = currentRequest.address,
+            let target = CookieTarget(address: address)
         else { return true }
         let fields = response.bytes(of: "Set-Cookie")
-        guard !fields.isEmpty, let address = currentRequest.address, let target = CookieTarget(address: address) else {
-            return true
-        }
         let url = response.url
         guard keeper.asksBeforeAccepting else {
             keeper.take(fields, from: target, url: url)

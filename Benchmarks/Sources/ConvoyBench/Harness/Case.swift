@@ -71,7 +71,7 @@ struct Case: Sendable {
     /// All cases, in the order of the table.
     static let all: [Case] = [
         .smallGet, .smallGetOne, .smallGetHTTP2, .wake, .jsonGet, .serialize, .download, .upload, .operations, .waiting,
-        .transfers, .pause, .secureGet, .handshake,
+        .transfers, .pause, .secureGet, .handshake, .idleStores, .cachedGet,
     ]
 
     /// The trial of a name.

@@ -42,9 +42,12 @@ final class ConvoyRequests: Sendable {
     private let plan: RequestPlan
     private let context: Context
     private let leftToStart = Atomic<Int>(0)
+    private let path: @Sendable () -> String
 
-    init(_ plan: RequestPlan, _ context: Context) {
+    /// - Parameter path: makes the path of each request; nil for the plan's.
+    init(_ plan: RequestPlan, _ context: Context, path: (@Sendable () -> String)? = nil) {
         self.plan = plan
+        self.path = path ?? { plan.path }
         self.context = context
         manager = HTTPRequestOperationManager(baseURL: plan.base(context))
         manager.responseSerializer = HTTPResponseSerializer()
@@ -87,7 +90,7 @@ final class ConvoyRequests: Sendable {
 
     private func get(_ countdown: Countdown, then next: @escaping @Sendable () -> Void) {
         let expected = plan.expectedBytes
-        manager.get(plan.path) { _, object in
+        manager.get(path()) { _, object in
             next()
             countdown.done((object as? Data)?.count == expected)
         } failure: { _, _ in
