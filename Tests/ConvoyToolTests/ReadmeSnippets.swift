@@ -121,6 +121,13 @@ private func credentials(
     // README: end
 }
 
+private func stores(_ manager: HTTPRequestOperationManager, _ state: URL) throws {
+    // README: stores
+    manager.cookieStore = try CookieStore(file: state.appendingPathComponent("cookies.db"))
+    manager.cache = try HTTPCache(directory: state.appendingPathComponent("responses"), diskCapacity: 512 << 20)
+    // README: end
+}
+
 private func behaviours(_ download: (URL) throws -> (Data, Int)) throws {
     // README: behaviours
     let server = try TestServer()
@@ -156,7 +163,7 @@ private func behaviours(_ download: (URL) throws -> (Data, Int)) throws {
                 regions[regions.count - 1].append(line)
             }
         }
-        #expect(regions.count == 9)
+        #expect(regions.count == 10)
         for region in regions {
             let indent = region.first?.prefix { $0 == " " }.count ?? 0
             let code = region.map { $0.dropFirst(min(indent, $0.count)) }.joined(separator: "\n")
@@ -176,6 +183,7 @@ private func behaviours(_ download: (URL) throws -> (Data, Int)) throws {
 
         queue(manager)
         retry(manager)
+        try stores(manager, scratch.url)
         let (item, report) = try await calls(manager)
         #expect(item.name == "Nautilus" && report == Data("report".utf8))
 

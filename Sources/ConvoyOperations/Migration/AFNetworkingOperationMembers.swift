@@ -22,7 +22,7 @@ extension URLConnectionOperation {
     ) {}
 
     /// Sets what decides about caching.
-    @available(*, unavailable, renamed: "cacheResponseHandler")
+    @available(*, unavailable, renamed: "setter:cacheResponseHandler(_:)", message: "It gets a CacheCandidate.")
     public final func setCacheResponseBlock(_ block: ((Any, CachedURLResponse) -> CachedURLResponse?)?) {}
 
     /// Sets what answers a server that asks who it is.

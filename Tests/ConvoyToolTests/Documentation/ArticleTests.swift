@@ -13,7 +13,10 @@ import Testing
     @Test func `the code of each article is the code that is tested here`() throws {
         var tested: [String: [String]] = [:]
         let here = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
-        for name in ["ArticleCode", "ArticleMigrationCode", "ArticleTrustCode", "ArticlePinTests", "ArticleCredentialCode"] {
+        for name in [
+            "ArticleCode", "ArticleMigrationCode", "ArticleTrustCode", "ArticlePinTests", "ArticleCredentialCode",
+            "ArticleStoreCode",
+        ] {
             let source = try String(contentsOf: here.appendingPathComponent("\(name).swift"), encoding: .utf8)
             for (article, block) in Self.marked(source) { tested[article, default: []].append(block) }
         }
@@ -23,7 +26,7 @@ import Testing
             let blocks = Self.fenced(text)
             if !blocks.isEmpty { written[String(name.dropLast(3))] = blocks }
         }
-        #expect(written.count == 10)
+        #expect(written.count == 11)
         #expect(written.keys.sorted() == tested.keys.sorted())
         for (article, blocks) in written {
             let others = Set(blocks).symmetricDifference(tested[article] ?? [])
@@ -169,5 +172,26 @@ import Testing
         #expect(try Data(contentsOf: other) == content && upload.statusCode == 200)
         #expect(server.requests("PUT", "/film").last?.bodyLength == content.count)
         #expect(try await ArticleCode.urlRequest(URLRequest(url: server.url("/me"))).responseString == #"{"name":"Ada"}"#)
+    }
+
+    @Test func `cookies and responses are kept`() async throws {
+        server.route("GET", "/page") { request in
+            .text(request.headers["Cookie"] ?? "new").header("Set-Cookie", "seen=1; Max-Age=60")
+        }
+        #expect(try await ArticleCode.cookies(manager, scratch.url) == "new")
+        #expect(try await manager.get("page", as: String.self) == "seen=1")
+        server.route(
+            "GET", "/table",
+            .json(["a": 1]).header("Cache-Control", "max-age=60").header("Set-Cookie", "b=1"))
+        #expect(try await ArticleCode.cache(manager, scratch.url).cacheUse == .fresh)
+        #expect(server.requests("/table").count == 1)
+        let operation = try manager.makeOperation(.get, "table")
+        manager.cache?.removeAll()
+        ArticleCode.storing(operation)
+        manager.enqueue(operation)
+        try await operation.finished()
+        let stored = await manager.cache?.cachedResponse(for: URLRequest(url: server.url("/table")))
+        let head = try #require(stored?.response as? HTTPURLResponse)
+        #expect(head.value(forHTTPHeaderField: "Set-Cookie") == nil && stored?.data == operation.responseData)
     }
 }

@@ -43,7 +43,7 @@ import Testing
             operation.setDownloadProgressBlock { bytes, total, expected in print(bytes, total, expected) }  //> 'downloadProgressHandler'
             operation.setUploadProgressBlock({ (bytes: UInt, total: Int64, expected: Int64) -> Void in print(bytes) })  //> 'uploadProgressHandler'
             operation.setRedirectResponseBlock { connection, request, response in request }  //> 'redirectHandler'
-            operation.setCacheResponseBlock { connection, response in response }  //> no cache yet
+            operation.setCacheResponseBlock { connection, response in response }  //> 'cacheResponseHandler'
             operation.setWillSendRequestForAuthenticationChallengeBlock { connection, challenge in }  //> 'authenticationChallengeHandler'
             operation.setShouldExecuteAsBackgroundTaskWithExpirationHandler { print("over") }  //> Linux suspends no program
             operation.setCompletionBlockWithSuccess({ operation, object in print(object as Any) }, failure: { operation, error in print(error.code) })  //> renamed to 'setCompletionHandler(success:failure:)'
