@@ -39,8 +39,8 @@ final class DiskStore: @unchecked Sendable {
     // On the queue only.
     private var index: DiskIndex?
     private var version: Int64 = 0
-    /// How often it has been opened.
-    private var opening = 0
+    /// Whether it has been opened anew since somebody asked for changes.
+    private var isReopened = false
     private var nextOpening: MonotonicTime = 0
     private var openingError: DatabaseError?
     private var retries = 0
@@ -165,10 +165,10 @@ final class DiskStore: @unchecked Sendable {
     /// Whether another process has changed or replaced the index since the last call.
     func hasChanged() -> Bool {
         if let index, !index.isCurrent { self.index = nil }
-        let seen = (opening, version)
+        let seen = version
         guard let now = perform({ index throws(DatabaseError) in try index.version() }).value else { return true }
-        version = now
-        return seen != (opening, version)
+        defer { (version, isReopened) = (now, false) }
+        return isReopened || seen != now
     }
 
     /// Writes what is pending if it concerns an address, so that its rows can be read. The rest waits for its batch.
@@ -257,7 +257,7 @@ final class DiskStore: @unchecked Sendable {
             try? directory.create()
             let index = try DiskIndex.open(directory, capacity: capacity, timeout: 0.2)
             version = try index.version()
-            opening += 1
+            isReopened = true
             self.index = index
             pending.withLock { $0.salt = index.salt }
             openingError = nil
