@@ -56,12 +56,11 @@ extension HTTPCache {
             candidate.userInfo = userInfo
             return candidate
         }
-        let before = stores
         guard case .store(let writer) = exchange.receive(CachedHead(statusCode: head.statusCode, fields: fields))
         else { return false }
         response.data.withUnsafeBytes { writer.write($0) }
-        await withCheckedContinuation { continuation in writer.finish { continuation.resume() } }
-        return stores > before
+        guard let writer = writer as? CacheWriter else { return false }
+        return await withCheckedContinuation { continuation in writer.complete { continuation.resume(returning: $0) } }
     }
 
     /// Removes what is stored for the URL of a request, whatever fields it varies by.

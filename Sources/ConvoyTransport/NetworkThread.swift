@@ -119,7 +119,7 @@ public final class NetworkThread: Sendable {
     private func startEngine() throws -> Engine {
         let runLoop = try NetworkRunLoop(poller: poller)
         let engine = Engine(runLoop: runLoop, multi: try MultiHandle(runLoop: runLoop))
-        do {
+        do throws(SystemError) {
             try SystemThread.start(name: "Convoy.Network", stackSize: stackSize) {
                 TransferMemory.adoptThread()
                 engine.runLoop.run()
@@ -127,7 +127,7 @@ public final class NetworkThread: Sendable {
             }
         } catch {
             engine.multi.close()
-            throw error
+            throw RunLoopError(call: "pthread_create", number: error.code)
         }
         return engine
     }

@@ -27,7 +27,7 @@ struct CacheChurn {
                 let length = [100, 5000, 40_000, 200_000].randomElement(using: &churn.random) ?? 0
                 churn.store(cache, key: key, length: length)
             case 4:
-                if let url = URL(string: "http://churn.test/\(key)") { cache.remove(for: url) }
+                Self.remove(cache, key: key)
             default:
                 let one = churn.readAll(cache, keys: key..<key + 1)
                 report.reads += one.reads
@@ -48,6 +48,10 @@ struct CacheChurn {
         let done = DispatchSemaphore(value: 0)
         writer.finish { done.signal() }
         done.wait()
+    }
+
+    static func remove(_ cache: HTTPCache, key: Int) {
+        if let url = URL(string: "http://churn.test/\(key)") { cache.remove(for: url) }
     }
 
     func readAll(_ cache: HTTPCache, keys: Range<Int>) -> Report {

@@ -6,10 +6,16 @@
 //     StoreProgram cookies FILE full                 sets cookies while the disk is full for it, and after that; prints
 //                                                    the failures and how many there are in memory
 //     StoreProgram cookies FILE list                 prints name=value of all
-//     StoreProgram cache DIRECTORY churn SEED SECONDS
+//     StoreProgram cache DIRECTORY churn SEED SECONDS [THREADS]
 //                                                    stores and reads responses at random until the time is over, or it
 //                                                    is killed; prints how many it has read
+//     StoreProgram cache DIRECTORY put FIRST COUNT   stores responses under the keys from FIRST on
+//     StoreProgram cache DIRECTORY remove FIRST COUNT
+//                                                    removes them
 //     StoreProgram cache DIRECTORY full              stores responses while the disk is full for it, and after that
+//     StoreProgram cache DIRECTORY descriptors       stores and reads responses while it can open no file, and after that
+//     StoreProgram cache DIRECTORY locked            stores responses while it must not write to the directory, and opens
+//                                                    such a directory
 import ConvoyCookies
 import Foundation
 

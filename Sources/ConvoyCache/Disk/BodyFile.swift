@@ -16,9 +16,14 @@ final class BodyFile: Sendable {
     /// Opens the file of a body.
     ///
     /// - Returns: nil if it is not there, is not a plain file, or has another length than the body.
-    init?(path: String, length: Int, checksums: [UInt64]) {
+    /// - Throws: if the system opens no file now, as with too many open ones. That says nothing about this one.
+    init?(path: String, length: Int, checksums: [UInt64]) throws(SystemError) {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
-        guard descriptor >= 0 else { return nil }
+        guard descriptor >= 0 else {
+            let error = SystemError()
+            if [EMFILE, ENFILE, ENOMEM, EINTR].contains(error.code) { throw error }
+            return nil
+        }
         var facts = stat()
         guard fstat(descriptor, &facts) == 0, facts.st_mode & S_IFMT == S_IFREG, Int(facts.st_size) == length,
             checksums.count == BodyFile.blockCount(length)
@@ -31,7 +36,10 @@ final class BodyFile: Sendable {
         self.checksums = checksums
     }
 
-    deinit { close(descriptor) }
+    deinit {
+        // The last one to close a removed file frees its blocks, which takes time that a network thread does not have.
+        Self.queue.async { [descriptor] in _ = close(descriptor) }
+    }
 
     static func blockCount(_ length: Int) -> Int { (length + blockSize - 1) / blockSize }
 

@@ -38,8 +38,12 @@ final class BodySpool: Sendable {
     deinit {
         let output = output.withLock { $0 }
         guard !output.isFinished, output.descriptor >= 0 else { return }
-        close(output.descriptor)
-        unlink(directory.partialPath(id))
+        let path = directory.partialPath(id)
+        // The last one to hold it may be a network thread, which must not wait for the disk.
+        queue.async {
+            close(output.descriptor)
+            unlink(path)
+        }
     }
 
     /// Takes the next bytes.
@@ -73,7 +77,7 @@ final class BodySpool: Sendable {
         }
     }
 
-    /// Reads the whole file, once it is finished or before it is; blocks. For those who look at a body before it is stored.
+    /// Where the body is before it has its final name, for those who look at it before it is stored.
     var partialPath: String { directory.partialPath(id) }
 
     /// Waits until all that was given is in the file.

@@ -20,33 +20,47 @@ struct CacheDirectory: Sendable {
 
     /// Makes the directories where they are missing, readable by their owner only.
     func create() throws(SystemError) {
-        for path in [path, bodies] where mkdir(path, 0o700) != 0 {
+        for (path, mayBeLink) in [(path, true), (bodies, false)] where mkdir(path, 0o700) != 0 {
             let error = SystemError()
             var facts = stat()
-            guard error.code == EEXIST, stat(path, &facts) == 0, facts.st_mode & S_IFMT == S_IFDIR
-            else { throw error }
+            guard error.code == EEXIST, (mayBeLink ? stat(path, &facts) : lstat(path, &facts)) == 0 else { throw error }
+            guard facts.st_mode & S_IFMT == S_IFDIR else { throw SystemError(code: ENOTDIR) }
         }
     }
 
-    func remove(_ ids: some Sequence<Int64>) { for id in ids { unlink(path(id)) } }
+    func remove(_ ids: some Sequence<Int64>) { for id in ids { Self.remove(path(id)) } }
+
+    private static func remove(_ path: String) {
+        // Somebody may have put a directory there.
+        if unlink(path) != 0 { rmdir(path) }
+    }
 
     /// Removes the files that no process knows any more: those that are not in the index, and have not been written to
-    /// for an hour. A killed process leaves such.
+    /// for an hour. A killed process leaves such. Blocks.
     ///
-    /// - Parameter isKnown: whether the index has the body of this number.
-    func collectOrphans(olderThan age: TimeInterval = 3600, isKnown: (Int64) -> Bool) {
+    /// - Parameters:
+    ///   - age: in seconds.
+    ///   - known: which of the bodies of these numbers the index has; nil if it does not tell.
+    func collectOrphans(olderThan age: Int, known: ([Int64]) -> Set<Int64>?) {
         let lock = open("\(path)/collect.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard lock >= 0 else { return }
         defer { close(lock) }
         guard flock(lock, LOCK_EX | LOCK_NB) == 0, let names = try? FileManager.default.contentsOfDirectory(atPath: bodies)
         else { return }
-        let limit = time(nil) - Int(age)
+        let limit = time(nil) - age
+        var whole: [Int64] = []
         for name in names {
             let file = "\(bodies)/\(name)"
             var facts = stat()
-            guard let id = UInt64(name.prefix(16), radix: 16), lstat(file, &facts) == 0, facts.st_mtim.tv_sec < limit
+            guard let id = UInt64(name.prefix(16), radix: 16), lstat(file, &facts) == 0, facts.st_mtim.tv_sec <= limit
             else { continue }
-            if name.count > 16 || !isKnown(Int64(bitPattern: id)) { unlink(file) }
+            if name.utf8.count > 16 { Self.remove(file) } else { whole.append(Int64(bitPattern: id)) }
+        }
+        // In small portions, so that requests that need the index do not wait for all.
+        for start in stride(from: 0, to: whole.count, by: 64) {
+            let ids = Array(whole[start..<min(start + 64, whole.count)])
+            guard let known = known(ids) else { return }
+            remove(ids.filter { !known.contains($0) })
         }
     }
 }

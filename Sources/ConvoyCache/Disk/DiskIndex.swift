@@ -32,17 +32,62 @@ final class DiskIndex {
             CREATE TRIGGER entryRemoved AFTER DELETE ON entries BEGIN
                 UPDATE totals SET bytes = bytes - old.size, entries = entries - 1;
             END;
+            CREATE TABLE salt(value BLOB NOT NULL);
             """
         ])
 
-    /// - Parameter capacity: how many bytes of heads and bodies are kept.
-    init(_ directory: CacheDirectory, capacity: Int64) throws(DatabaseError) {
+    /// Opens the index; one that is damaged is set aside for a new one.
+    ///
+    /// - Parameters:
+    ///   - capacity: how many bytes of heads and bodies are kept.
+    ///   - timeout: how many seconds to wait for another process that is opening it.
+    static func open(
+        _ directory: CacheDirectory, capacity: Int64, timeout: TimeInterval
+    ) throws(DatabaseError) -> DiskIndex {
+        var damaged: DatabaseFile?
+        do throws(DatabaseError) {
+            let database = try Database(path: directory.index, schema: schema, busyTimeout: timeout)
+            damaged = database.file
+            return try DiskIndex(directory, capacity, database)
+        } catch {
+            guard error.code == .damaged, let file = error.damagedFile ?? damaged else { throw error }
+            try Database.setAside(file, at: directory.index, timeout: timeout)
+            let database = try Database(path: directory.index, schema: schema, busyTimeout: timeout)
+            return try DiskIndex(directory, capacity, database)
+        }
+    }
+
+    private init(_ directory: CacheDirectory, _ capacity: Int64, _ database: Database) throws(DatabaseError) {
         self.directory = directory
         self.capacity = max(0, capacity)
-        // Requests wait for this queue: rather than for another process, a change waits for its next turn.
-        database = try Database(path: directory.index, schema: Self.schema, busyTimeout: 0.05)
+        self.database = database
         // A cache may lose its last moments with the power: what is damaged then is found by the checksums.
         try database.execute("PRAGMA synchronous=OFF; PRAGMA cache_size=-4096")
+        salt = try Self.salt(database)
+        // Requests wait for this queue: rather than for another process, a change waits for its next turn.
+        try database.execute("PRAGMA busy_timeout=50")
+    }
+
+    /// Random text that is as old as the database: whoever opens it first makes it. See ``ResponseCache/salt``.
+    let salt: String
+
+    private static func salt(_ database: Database) throws(DatabaseError) -> String {
+        func stored() throws(DatabaseError) -> [UInt8]? {
+            try database.withStatement("SELECT value FROM salt") { row throws(DatabaseError) in
+                try row.step() ? row.blob(0) : nil
+            }
+        }
+        var salt = try stored() ?? []
+        if salt.count != 16 {
+            salt = try database.transaction { () throws(DatabaseError) in
+                if let salt = try stored(), salt.count == 16 { return salt }
+                let salt = (0..<16).map { _ in UInt8.random(in: .min ... .max) }
+                try database.run("DELETE FROM salt")
+                try database.run("INSERT INTO salt VALUES(?)", [.blob(salt)])
+                return salt
+            }
+        }
+        return salt.reduce(into: "") { $0 += String($1 >> 4, radix: 16) + String($1 & 15, radix: 16) }
     }
 
     var file: DatabaseFile? { database.file }
@@ -81,25 +126,47 @@ final class DiskIndex {
     }
 
     /// The body of a stored response, from its row or as an open file; nil if it is gone or damaged.
-    func body(of record: CacheRecord) throws(DatabaseError) -> StoredBody? {
-        try database.withStatement("SELECT isFile, bodySum, body FROM entries WHERE id = ?", [.integer(record.id)]) {
-            row throws(DatabaseError) in
+    ///
+    /// - Throws: `SystemError` for a file that cannot be opened now; `DatabaseError`.
+    func body(of record: CacheRecord) throws -> StoredBody? {
+        let sql = "SELECT isFile, bodySum, body FROM entries WHERE id = ?"
+        let row = try database.withStatement(sql, [.integer(record.id)]) {
+            row throws(DatabaseError) -> (isFile: Bool, bytes: [UInt8])? in
             guard try row.step() else { return nil }
             let bytes = row.blob(2)
             guard XXHash64.hash(bytes) == UInt64(bitPattern: row.integer(1)) else { return nil }
-            if row.integer(0) == 0 { return bytes.count == record.length ? .memory(bytes) : nil }
-            let checksums = bytes.withUnsafeBytes { bytes in
-                stride(from: 0, to: bytes.count - 7, by: 8).map {
-                    UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: $0, as: UInt64.self))
-                }
-            }
-            return BodyFile(path: directory.path(record.id), length: record.length, checksums: checksums)
-                .map { .open($0) }
+            return (row.integer(0) != 0, bytes)
         }
+        guard let row else { return nil }
+        if !row.isFile { return row.bytes.count == record.length ? .memory(row.bytes) : nil }
+        let checksums = row.bytes.withUnsafeBytes { bytes in
+            stride(from: 0, to: bytes.count - 7, by: 8).map {
+                UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: $0, as: UInt64.self))
+            }
+        }
+        return try BodyFile(path: directory.path(record.id), length: record.length, checksums: checksums)
+            .map { .open($0) }
     }
 
-    func hasFile(_ id: Int64) throws(DatabaseError) -> Bool {
-        try database.integer("SELECT 1 FROM entries WHERE id = ? AND isFile = 1", [.integer(id)]) != nil
+    /// Which of these bodies are in files.
+    func files(_ ids: [Int64]) throws(DatabaseError) -> Set<Int64> {
+        var files: Set<Int64> = []
+        for id in ids {
+            let found = try database.integer("SELECT 1 FROM entries WHERE id = ? AND isFile = 1", [.integer(id)])
+            if found != nil { files.insert(id) }
+        }
+        return files
+    }
+
+    /// Counts anew what the triggers count: after damage the totals may be wrong, and nothing else would notice.
+    func recount() throws(DatabaseError) {
+        let sum = "(SELECT cast(total(size) AS INTEGER) FROM entries)"
+        let wrong = "(SELECT count(*) FROM totals WHERE bytes = \(sum) AND entries = (SELECT count(*) FROM entries)) <> 1"
+        guard try database.integer("SELECT \(wrong)") == 1 else { return }
+        try database.transaction { () throws(DatabaseError) in
+            try database.run("DELETE FROM totals")
+            try database.run("INSERT INTO totals VALUES(\(sum), (SELECT count(*) FROM entries))")
+        }
     }
 
     // MARK: Changes

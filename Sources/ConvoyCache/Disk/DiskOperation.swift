@@ -20,6 +20,25 @@ enum DiskOperation: Sendable {
         }
     }
 
+    /// The address whose responses it changes; nil if it changes those of many.
+    var address: String? {
+        switch self {
+        case .put(let record, _), .putFile(let record, _), .update(let record): record.address
+        case .remove(_, let address), .removeAddress(let address): address
+        case .removeSince, .removeAll: nil
+        }
+    }
+
+    /// What is to be done in its place once the disk has refused it: what it would have replaced must not be found
+    /// again.
+    var remainder: DiskOperation {
+        switch self {
+        case .put(let record, _), .putFile(let record, _): .removeAddress(record.address)
+        case .update(let record): .remove(id: record.id, address: record.address)
+        case .remove, .removeAddress, .removeSince, .removeAll: self
+        }
+    }
+
     /// How many bytes wait in memory for it.
     var size: Int {
         switch self {

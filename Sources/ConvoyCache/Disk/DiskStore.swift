@@ -12,11 +12,21 @@ final class DiskStore: @unchecked Sendable {
 
     private struct Pending {
         var operations: [DiskOperation] = []
+        /// The addresses of the operations that have one, and whether one has none.
+        var addresses: Set<String> = []
+        var concernsAll = false
         var size = 0
         /// When responses were last used, in milliseconds since 1970.
         var used: [Int64: Int64] = [:]
         var isScheduled = false
         var failure: DatabaseError?
+        var salt = ""
+
+        mutating func note(_ operation: DiskOperation) {
+            if let address = operation.address { addresses.insert(address) } else { concernsAll = true }
+        }
+
+        func concerns(_ address: String) -> Bool { concernsAll || addresses.contains(address) }
     }
 
     let directory: CacheDirectory
@@ -29,8 +39,8 @@ final class DiskStore: @unchecked Sendable {
     // On the queue only.
     private var index: DiskIndex?
     private var version: Int64 = 0
-    /// How often it has been opened.
-    private var opening = 0
+    /// Whether it has been opened anew since somebody asked for changes.
+    private var isReopened = false
     private var nextOpening: MonotonicTime = 0
     private var openingError: DatabaseError?
     private var retries = 0
@@ -38,25 +48,18 @@ final class DiskStore: @unchecked Sendable {
     init(_ directory: CacheDirectory, capacity: Int64) throws(DatabaseError) {
         self.directory = directory
         self.capacity = capacity
-        let index = try Self.open(directory, capacity)
+        let index = try DiskIndex.open(directory, capacity: capacity, timeout: 10)
         self.index = index
         version = try index.version()
-        queue.async { self.collectOrphans() }
-    }
-
-    /// Opens the index; one that is damaged is set aside for a new one.
-    private static func open(_ directory: CacheDirectory, _ capacity: Int64) throws(DatabaseError) -> DiskIndex {
-        do throws(DatabaseError) {
-            return try DiskIndex(directory, capacity: capacity)
-        } catch {
-            guard error.code == .damaged, let file = error.damagedFile else { throw error }
-            try Database.setAside(file, at: directory.index)
-            return try DiskIndex(directory, capacity: capacity)
-        }
+        pending.withLock { $0.salt = index.salt }
+        bodies.async { self.tidy() }
     }
 
     /// Why the disk does not do what it should; nil if it does.
     var failure: DatabaseError? { pending.withLock { $0.failure } }
+
+    /// See ``DiskIndex/salt``. Another one after the index had to be begun anew.
+    var salt: String { pending.withLock { $0.salt } }
 
     /// The largest body that is stored.
     var bodyLimit: Int { Int(clamping: capacity / 8) }
@@ -72,6 +75,7 @@ final class DiskStore: @unchecked Sendable {
             let size = operation.size
             guard operation.isRemoval || pending.size + size <= Self.backlogLimit else { return (false, false) }
             pending.operations.append(operation)
+            pending.note(operation)
             pending.size += size
             defer { pending.isScheduled = true }
             return (true, !pending.isScheduled)
@@ -99,7 +103,10 @@ final class DiskStore: @unchecked Sendable {
     /// Writes all that is pending. On the queue.
     func write() {
         let (operations, used) = pending.withLock { pending in
-            defer { (pending.operations, pending.size, pending.used, pending.isScheduled) = ([], 0, [:], false) }
+            defer {
+                (pending.operations, pending.size, pending.used, pending.isScheduled) = ([], 0, [:], false)
+                (pending.addresses, pending.concernsAll) = ([], false)
+            }
             return (pending.operations, pending.used)
         }
         guard !operations.isEmpty || !used.isEmpty else { return }
@@ -125,28 +132,32 @@ final class DiskStore: @unchecked Sendable {
     }
 
     /// What could not be written is tried again while another process is busy. For other reasons additions are given
-    /// up; removals never are.
+    /// up; removals never are, as long as the cache is there.
     private func putBack(_ operations: [DiskOperation], after error: DatabaseError) {
         retries += 1
         let isBusy = error.code == .busy && retries < 200
-        let kept = isBusy ? operations : operations.filter(\.isRemoval)
+        let kept = isBusy ? operations : Self.condensed(operations.map(\.remainder))
         if !isBusy {
             for case .putFile(let record, _) in operations { directory.remove([record.id]) }
         }
         let isDue = pending.withLock { pending in
-            pending.operations = Self.condensed(kept) + pending.operations
+            pending.operations = kept + pending.operations
+            for operation in kept { pending.note(operation) }
             pending.size += kept.reduce(0) { $0 + $1.size }
             pending.failure = isBusy ? pending.failure : error
             guard !kept.isEmpty else { return false }
             defer { pending.isScheduled = true }
             return !pending.isScheduled
         }
-        if isDue { schedule(after: isBusy ? 0.05 : 2) }
+        guard isDue else { return }
+        if retries < 300 { return schedule(after: isBusy ? 0.05 : 2) }
+        // A disk that has been refusing for long does not keep alive a cache that nobody has any more.
+        queue.asyncAfter(deadline: .now() + 2) { [weak self] in self?.write() }
     }
 
     /// Many removals that the disk does not take are replaced by that of everything, so that they stay few.
     private static func condensed(_ operations: [DiskOperation]) -> [DiskOperation] {
-        operations.count > 10_000 && operations.allSatisfy(\.isRemoval) ? [.removeAll] : operations
+        operations.count > 10_000 ? [.removeAll] : operations
     }
 
     // MARK: Reading, on the queue
@@ -154,36 +165,65 @@ final class DiskStore: @unchecked Sendable {
     /// Whether another process has changed or replaced the index since the last call.
     func hasChanged() -> Bool {
         if let index, !index.isCurrent { self.index = nil }
-        let seen = (opening, version)
+        let seen = version
         guard let now = perform({ index throws(DatabaseError) in try index.version() }).value else { return true }
-        version = now
-        return seen != (opening, version)
+        defer { (version, isReopened) = (now, false) }
+        return isReopened || seen != now
+    }
+
+    /// Writes what is pending if it concerns an address, so that its rows can be read. The rest waits for its batch.
+    private func settle(_ address: String) {
+        if pending.withLock({ $0.concerns(address) }) { write() }
     }
 
     /// The stored responses of an address; nil if the disk does not tell.
     func entries(of address: String) -> [CacheEntry]? {
+        settle(address)
         guard let (entries, damaged) = perform({ index throws(DatabaseError) in try index.entries(of: address) }).value
         else { return nil }
-        for id in damaged { add(.remove(id: id, address: address)) }
         // What could not be removed yet is gone all the same.
-        let removals = pending.withLock { $0.operations.filter(\.isRemoval) }
+        let removals = pending.withLock { $0.concerns(address) ? $0.operations.filter(\.isRemoval) : [] }
+        for id in damaged { add(.remove(id: id, address: address)) }
         guard !removals.isEmpty else { return entries }
         return entries.filter { entry in !removals.contains { $0.removes(entry.record) } }
     }
 
-    /// The body of a response; nil if it is gone or damaged.
-    func body(of record: CacheRecord) -> StoredBody? {
-        perform { index throws(DatabaseError) in try index.body(of: record) }.value ?? nil
+    /// What became of a body.
+    enum BodyFinding {
+        case found(StoredBody)
+        /// It is not there any more, or is not what was stored.
+        case gone
+        /// It cannot be read now; it may be sound.
+        case unavailable
+    }
+
+    func body(of record: CacheRecord) -> BodyFinding {
+        settle(record.address)
+        let result = perform { index throws(DatabaseError) -> BodyFinding in
+            do {
+                return try index.body(of: record).map { .found($0) } ?? .gone
+            } catch let error as DatabaseError {
+                throw error
+            } catch {
+                return .unavailable
+            }
+        }
+        guard let finding = result.value else { return .unavailable }
+        if case .gone = finding, pending.withLock({ $0.concerns(record.address) }) { return .unavailable }
+        return finding
     }
 
     var usage: Int64 { perform { index throws(DatabaseError) in try index.usage() }.value ?? 0 }
     var entryCount: Int64 { perform { index throws(DatabaseError) in try index.entryCount() }.value ?? 0 }
 
-    private func collectOrphans() {
-        directory.collectOrphans { id in
-            // Where the index does not tell, the file stays.
-            perform { index throws(DatabaseError) in try index.hasFile(id) }.value ?? true
+    /// Removes files that nobody needs any more, and counts what there is. Blocks; on the queue of the bodies.
+    ///
+    /// - Parameter age: in seconds. A younger file may be one that another process is about to enter.
+    func tidy(olderThan age: Int = 3600) {
+        directory.collectOrphans(olderThan: age) { ids in
+            queue.sync { perform { index throws(DatabaseError) in try index.files(ids) }.value }
         }
+        queue.sync { _ = perform { index throws(DatabaseError) in try index.recount() } }
     }
 
     // MARK: Repair
@@ -215,10 +255,11 @@ final class DiskStore: @unchecked Sendable {
         if let openingError, MonotonicClock.now < nextOpening { throw openingError }
         do throws(DatabaseError) {
             try? directory.create()
-            let index = try Self.open(directory, capacity)
+            let index = try DiskIndex.open(directory, capacity: capacity, timeout: 0.2)
             version = try index.version()
-            opening += 1
+            isReopened = true
             self.index = index
+            pending.withLock { $0.salt = index.salt }
             openingError = nil
             return index
         } catch {

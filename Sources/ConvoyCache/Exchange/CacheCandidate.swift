@@ -2,7 +2,7 @@ import ConvoySupport
 import Foundation
 
 /// Decides what is stored of a response: gets what would be stored, and returns it, changed or not, or nil to store
-/// nothing. It runs on a queue of the cache's, one call at a time, and may block there.
+/// nothing. It runs on a thread for calls that may block, several calls at a time, and never on a thread of the network.
 public typealias CacheResponseHandler = @Sendable (CacheCandidate) -> CacheCandidate?
 
 /// A complete response that is about to be stored, as a handler sees it (AFNetworking's `cacheResponse` block).

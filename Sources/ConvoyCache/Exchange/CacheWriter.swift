@@ -47,7 +47,10 @@ package final class CacheWriter: ResponseCacheWriter {
     /// - Parameter then: is called once a following lookup would find the response, or when it is certain that it is not
     ///   stored: at once if it is kept in memory, later on one of the cache's queues if it goes to a file or a handler is
     ///   asked.
-    package func finish(_ then: @escaping @Sendable () -> Void) {
+    package func finish(_ then: @escaping @Sendable () -> Void) { complete { _ in then() } }
+
+    /// The same; tells whether the response is stored.
+    func complete(_ then: @escaping @Sendable (Bool) -> Void) {
         let body: (bytes: [UInt8], count: Int, spool: BodySpool?)? = state.withLock { state in
             guard !state.isDone else { return nil }
             // A body that is shorter than its head has said was cut off.
@@ -60,11 +63,11 @@ package final class CacheWriter: ResponseCacheWriter {
             defer { (state.isDone, state.buffer, state.spool) = (true, [], nil) }
             return (state.buffer, state.count, state.spool)
         }
-        guard let body else { return then() }
+        guard let body else { return then(false) }
         if let handler { return ask(handler, body.bytes, body.count, body.spool, then) }
         guard let spool = body.spool else {
-            storage.store(draft.record(id: id, length: body.count, boot: storage.clock.boot), body.bytes, generation: draft.generation)
-            return then()
+            let record = draft.record(id: id, length: body.count, boot: storage.clock.boot)
+            return then(storage.store(record, body.bytes, generation: draft.generation))
         }
         store(draft, spool, id, body.count, then)
     }
@@ -83,62 +86,57 @@ package final class CacheWriter: ResponseCacheWriter {
     }
 
     private func store(
-        _ draft: CacheDraft, _ spool: BodySpool, _ id: Int64, _ count: Int, _ then: @escaping @Sendable () -> Void
+        _ draft: CacheDraft, _ spool: BodySpool, _ id: Int64, _ count: Int, _ then: @escaping @Sendable (Bool) -> Void
     ) {
-        guard let disk = storage.disk else { return then() }
+        guard let disk = storage.disk else { return then(false) }
         let storage = storage
         spool.finish { checksums in
-            guard let checksums else { return then() }
+            guard let checksums else { return then(false) }
             disk.queue.async {
                 let record = draft.record(id: id, length: count, boot: storage.clock.boot)
-                storage.store(record, checksums: checksums, generation: draft.generation, disk)
-                then()
+                then(storage.store(record, checksums: checksums, generation: draft.generation, disk))
             }
         }
     }
 
     // MARK: Handlers
 
-    /// Asks a user's handler what is to be stored, on the queue for that.
+    /// Asks a user's handler what is to be stored, on a thread for calls that may block.
     private func ask(
         _ handler: @escaping CacheResponseHandler, _ bytes: [UInt8], _ count: Int, _ spool: BodySpool?,
-        _ then: @escaping @Sendable () -> Void
+        _ then: @escaping @Sendable (Bool) -> Void
     ) {
         let (storage, draft, id) = (storage, draft, id)
         @Sendable func decide(_ body: CacheCandidate.Body) {
-            storage.handlerQueue.async {
+            BlockingWorkers.shared.perform {
                 let candidate = CacheCandidate(draft, body, count)
-                guard let answer = handler(candidate) else { return then() }
+                guard let answer = handler(candidate) else { return then(false) }
                 var draft = draft
-                guard answer.apply(to: &draft) else { return then() }
+                guard answer.apply(to: &draft) else { return then(false) }
                 if let replacement = answer.replacement {
-                    guard replacement.count <= storage.bodyLimit else { return then() }
+                    guard replacement.count <= storage.bodyLimit else { return then(false) }
                     self.store(draft, replacement, then)
                 } else if let spool {
                     self.store(draft, spool, id, count, then)
                 } else {
-                    storage.store(
-                        draft.record(id: id, length: count, boot: storage.clock.boot), bytes,
-                        generation: draft.generation)
-                    then()
+                    let record = draft.record(id: id, length: count, boot: storage.clock.boot)
+                    then(storage.store(record, bytes, generation: draft.generation))
                 }
             }
         }
         guard let spool else { return decide(.memory(bytes)) }
-        spool.sync { isWritten in isWritten ? decide(.file(spool)) : then() }
+        spool.sync { isWritten in isWritten ? decide(.file(spool)) : then(false) }
     }
 
     /// Stores a body that a handler has put in the place of the one that arrived.
-    private func store(_ draft: CacheDraft, _ bytes: [UInt8], _ then: @escaping @Sendable () -> Void) {
+    private func store(_ draft: CacheDraft, _ bytes: [UInt8], _ then: @escaping @Sendable (Bool) -> Void) {
         let id = Int64.random(in: .min ... .max)
         guard let disk = storage.disk, bytes.count > DiskIndex.inlineLimit else {
-            storage.store(
-                draft.record(id: id, length: bytes.count, boot: storage.clock.boot), bytes,
-                generation: draft.generation)
-            return then()
+            let record = draft.record(id: id, length: bytes.count, boot: storage.clock.boot)
+            return then(storage.store(record, bytes, generation: draft.generation))
         }
         let spool = BodySpool(disk.directory, id: id, queue: disk.bodies)
-        guard spool.write(bytes) else { return then() }
+        guard spool.write(bytes) else { return then(false) }
         store(draft, spool, id, bytes.count, then)
     }
 }

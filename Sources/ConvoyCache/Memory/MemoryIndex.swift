@@ -8,8 +8,8 @@ struct MemoryIndex {
         var entries: [CacheEntry] = []
         /// Whether there is nothing on the disk for this address that is not here.
         var isComplete: Bool
-        /// Changes with the entries, so that who has read the disk meanwhile notices.
-        var revision = 0
+        /// Changes with the entries, so that who has read the disk meanwhile notices. No other node has the same.
+        var revision: UInt64 = 0
         var cost = 0
         // The dictionary owns the nodes; each is taken out of the chain before it is taken out of there.
         unowned(unsafe) var older: Node?
@@ -24,7 +24,12 @@ struct MemoryIndex {
     struct Found {
         var entries: [CacheEntry]
         var isComplete: Bool
-        var revision: Int
+    }
+
+    /// What was here of an address at a time, and what was taken away until then.
+    struct Mark {
+        fileprivate var revision: UInt64?
+        fileprivate var removals: UInt64
     }
 
     /// More responses for one address are not kept: an origin whose responses vary by everything must not fill the
@@ -35,6 +40,10 @@ struct MemoryIndex {
     private let capacity: Int
     private let hasDisk: Bool
     private var nodes: [String: Node] = [:]
+    /// The number of changes to entries.
+    private var changes: UInt64 = 0
+    /// How often something was taken away that may not have been here, or was forgotten.
+    private var removals: UInt64 = 0
     private unowned(unsafe) var oldest: Node?
     private unowned(unsafe) var newest: Node?
 
@@ -47,9 +56,9 @@ struct MemoryIndex {
 
     /// What is known of an address; nil if nothing is.
     mutating func find(_ address: String) -> Found? {
-        guard let node = nodes[address] else { return hasDisk ? nil : Found(entries: [], isComplete: true, revision: 0) }
+        guard let node = nodes[address] else { return hasDisk ? nil : Found(entries: [], isComplete: true) }
         touch(node)
-        return Found(entries: node.entries, isComplete: node.isComplete, revision: node.revision)
+        return Found(entries: node.entries, isComplete: node.isComplete)
     }
 
     /// Adds a response, in place of the one to the same request.
@@ -74,7 +83,7 @@ struct MemoryIndex {
 
     /// Puts a confirmed response in the place of what it was.
     mutating func update(_ record: CacheRecord) {
-        guard let node = nodes[record.address] else { return }
+        guard let node = nodes[record.address] else { return removals += 1 }
         change(node) { entries in
             for index in entries.indices where entries[index].record.id == record.id { entries[index].record = record }
         }
@@ -89,7 +98,8 @@ struct MemoryIndex {
     }
 
     mutating func remove(_ id: Int64, _ address: String) {
-        guard let node = nodes[address], node.entries.contains(where: { $0.record.id == id }) else { return }
+        guard let node = nodes[address], node.entries.contains(where: { $0.record.id == id })
+        else { return removals += 1 }
         change(node) { $0.removeAll { $0.record.id == id } }
     }
 
@@ -102,20 +112,24 @@ struct MemoryIndex {
     }
 
     mutating func removeAll(where isRemoved: (CacheRecord) -> Bool) {
+        removals += 1
         for node in Array(nodes.values) where node.entries.contains(where: { isRemoved($0.record) }) {
             change(node) { $0.removeAll { isRemoved($0.record) } }
         }
     }
 
     mutating func removeAll() {
+        removals += 1
         nodes = [:]
         (oldest, newest, usage) = (nil, nil, 0)
     }
 
-    /// Takes over what the disk has of an address, if nothing has changed here since it was read.
-    mutating func install(_ entries: [CacheEntry], of address: String, revision: Int?) {
-        let present = nodes[address]
-        guard present?.revision == revision else { return }
+    /// To be taken before the disk is read.
+    func mark(_ address: String) -> Mark { Mark(revision: nodes[address]?.revision, removals: removals) }
+
+    /// Takes over what the disk has of an address, if nothing has changed here since before it was read.
+    mutating func install(_ entries: [CacheEntry], of address: String, ifUnchangedSince mark: Mark) {
+        guard nodes[address]?.revision == mark.revision, removals == mark.removals else { return }
         let node = node(address)
         node.isComplete = true
         change(node, isNew: false) { $0 = entries }
@@ -133,7 +147,10 @@ struct MemoryIndex {
 
     private mutating func change(_ node: Node, isNew: Bool = true, _ body: (inout [CacheEntry]) -> Void) {
         body(&node.entries)
-        if isNew { node.revision += 1 }
+        if isNew {
+            changes += 1
+            node.revision = changes
+        }
         let cost = node.entries.reduce(128 + node.address.utf8.count) { $0 + $1.cost }
         usage += cost - node.cost
         node.cost = cost
@@ -163,6 +180,8 @@ struct MemoryIndex {
     }
 
     private mutating func drop(_ node: Node) {
+        // Who reads the disk now may have missed what was here.
+        removals += 1
         unlink(node)
         usage -= node.cost
         nodes[node.address] = nil

@@ -3,21 +3,36 @@ import ConvoySupport
 /// The address by which responses are found: a URL without fragment and user information, with the scheme and the host
 /// in lower case, without the default port, and with a path (RFC 9110, section 4.2.3).
 ///
-/// No more is made equal: escapes, dots and trailing slashes are the origin's business.
+/// No more is made equal: escapes, dots and trailing slashes are the origin's business. Bytes that are not ASCII are
+/// escaped, as they are in every valid URL, so that addresses are compared by bytes wherever they are compared as texts.
 enum CacheAddress {
     static func normalized(_ address: String) -> String {
         var address = address
         return address.withUTF8 { bytes in
-            guard let parts = Parts(bytes) else { return String(decoding: bytes, as: UTF8.self) }
+            guard let parts = Parts(bytes) else { return escaped(Array(bytes)) }
             return parts.isNormal ? String(decoding: bytes, as: UTF8.self) : parts.text(bytes)
         }
     }
 
+    private static func escaped(_ bytes: [UInt8]) -> String {
+        guard bytes.contains(where: { $0 >= 0x80 }) else { return String(decoding: bytes, as: UTF8.self) }
+        var text: [UInt8] = []
+        for byte in bytes {
+            guard byte >= 0x80 else {
+                text.append(byte)
+                continue
+            }
+            text.append(UInt8(ascii: "%"))
+            for digit in [byte >> 4, byte & 15] { text.append(ASCII.hexadecimalDigit(digit, uppercase: true)) }
+        }
+        return String(decoding: text, as: UTF8.self)
+    }
+
     /// The scheme, the host and the port of a normalised address.
     static func origin(_ address: String) -> Substring? {
-        guard let authority = address.utf8.firstIndex(of: UInt8(ascii: ":")).map({ address[$0...].dropFirst(3) })
+        guard let authority = address.utf8.firstIndex(of: UInt8(ascii: ":")).map({ address.utf8[$0...].dropFirst(3) })
         else { return nil }
-        let end = authority.utf8.firstIndex { $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "?") }
+        let end = authority.firstIndex { $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "?") }
         return address[..<(end ?? address.endIndex)]
     }
 
@@ -55,7 +70,7 @@ enum CacheAddress {
                 authority = start..<port
                 isNormal = false
             }
-            if stop == end || bytes[stop] != UInt8(ascii: "/") { isNormal = false }
+            if stop == end || bytes[stop] != UInt8(ascii: "/") || bytes.contains(where: { $0 >= 0x80 }) { isNormal = false }
             self.colon = colon
             self.isNormal = isNormal
         }
@@ -66,7 +81,7 @@ enum CacheAddress {
             text += bytes[authority].map(ASCII.lowercased)
             if path.isEmpty || bytes[path.lowerBound] != UInt8(ascii: "/") { text.append(UInt8(ascii: "/")) }
             text += bytes[path]
-            return String(decoding: text, as: UTF8.self)
+            return CacheAddress.escaped(text)
         }
 
         private static func isUpper(_ byte: UInt8) -> Bool { ASCII.lowercased(byte) != byte }

@@ -126,12 +126,12 @@ extension ServedForm {
 
     private static func allowsRange(_ request: RequestFacts, _ record: CacheRecord) -> Bool {
         guard let condition = request.ifRange else { return true }
-        if condition.hasPrefix("\"") || condition.hasPrefix("W/") {
+        if condition.utf8.first == UInt8(ascii: "\"") || !EntityTag.isStrong(condition) {
             return record.facts.etag.map { EntityTag.matchesStrongly($0, condition) } ?? false
         }
         // A date is compared as it is, and counts only if it is a strong validator: a minute older than the response
         // (RFC 9110, section 8.8.2.2).
-        guard let changed = record.facts.lastModified, changed == condition, let time = HTTPDate.parse(changed)
+        guard let changed = record.facts.lastModified, ExactText.equal(changed, condition), let time = HTTPDate.parse(changed)
         else { return false }
         return record.facts.date - time >= 60
     }

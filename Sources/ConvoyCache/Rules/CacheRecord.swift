@@ -50,17 +50,20 @@ final class CacheRecord: Sendable {
     }
 
     func answers(_ request: RequestFacts) -> Bool {
-        partition == request.partition && vary.matches(request.fields, isLenient: request.isLenient)
+        ExactText.equal(partition, request.partition) && vary.matches(request.fields, isLenient: request.isLenient)
     }
 
     /// Whether it must make room for another response to the same request.
-    func isReplaced(by other: CacheRecord) -> Bool { partition == other.partition && vary == other.vary }
+    func isReplaced(by other: CacheRecord) -> Bool {
+        ExactText.equal(partition, other.partition) && vary == other.vary
+    }
 
     /// Whether it is to be kept although another response arrived later: two requests were under way at the same time,
     /// and this is the younger response. After one another the later response counts, whatever the origin's clock says.
     func isNewer(than other: CacheRecord) -> Bool {
-        guard other.requested.wall < received.wall else { return false }
-        return (facts.date, received.wall) > (other.facts.date, other.received.wall)
+        // By the clock that nobody sets. What arrived before the system was started is older in any case.
+        guard other.boot == boot, other.requested.up < received.up else { return false }
+        return (facts.date, received.up) > (other.facts.date, other.received.up)
     }
 
     /// The bytes that it takes, without its body. An estimate.

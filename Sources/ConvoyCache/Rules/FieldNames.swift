@@ -41,7 +41,8 @@ extension Fields {
     /// lists of tokens: quotes have no meaning.
     func members(_ lowercase: StaticString) -> [Substring] {
         all(lowercase).flatMap { value in
-            value.split(separator: ",").map { HTTPSyntax.trimmed($0) }.filter { !$0.isEmpty }
+            // By bytes: a comma and a mark that combines with it are one character, and would not be a comma.
+            value.utf8.split(separator: UInt8(ascii: ",")).map { HTTPSyntax.trimmed(Substring($0)) }.filter { !$0.isEmpty }
         }
     }
 }

@@ -2,6 +2,8 @@
 struct Freshness: Sendable, Hashable {
     let age: Int64
     let lifetime: Int64
+    /// Whether the clock was set back, so that nobody knows how old it is.
+    let isUnknown: Bool
 
     /// - Parameters:
     ///   - received: when it was received or last confirmed; `up` counts only if it `isOfThisRun`.
@@ -12,10 +14,11 @@ struct Freshness: Sendable, Hashable {
         let resident = isOfThisRun ? max(byWall, now.up - received.up) : byWall
         age = facts.initialAge * 1000 + max(0, resident)
         // A time of arrival that is yet to come says that the clock is wrong, and nothing about the age: it is stale.
-        lifetime = resident < 0 ? 0 : facts.lifetime * 1000
+        isUnknown = resident < 0
+        lifetime = isUnknown ? 0 : facts.lifetime * 1000
     }
 
     var isFresh: Bool { lifetime > age }
-    /// How long it has been stale.
-    var staleness: Int64 { max(0, age - lifetime) }
+    /// How long it has been stale; of an unknown age, as long as can be.
+    var staleness: Int64 { isUnknown ? DeltaSeconds.limit * 1000 : max(0, age - lifetime) }
 }

@@ -38,9 +38,12 @@ struct ResponseDirectives: Sendable, Hashable {
         case "no-store": noStore = true
         case "no-cache":
             // An empty list names nothing; to be on the safe side it stands for the whole response.
-            let names = (directive.value ?? "").split(separator: ",").map { FieldNames.lowercased(HTTPSyntax.trimmed($0)) }
+            let names = (directive.value ?? "").utf8.split(separator: UInt8(ascii: ",")).map {
+                FieldNames.lowercased(HTTPSyntax.trimmed(Substring($0)))
+            }
             if names.isEmpty || directive.isMalformed { noCache = true }
-            unconfirmedFields += names
+            // So many that looking for them in each answer takes time stand for the whole response as well.
+            if unconfirmedFields.count + names.count > 64 { noCache = true } else { unconfirmedFields += names }
         case "must-revalidate": mustRevalidate = true
         case "must-understand": mustUnderstand = true
         case "public": isPublic = true

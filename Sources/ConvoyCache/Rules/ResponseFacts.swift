@@ -46,9 +46,9 @@ struct ResponseFacts: Sendable {
 
     /// The number in `Age`: of several the first; what is no number counts as none (section 5.1).
     static func age(_ fields: Fields) -> Int64 {
-        guard let first = fields.first("age")?.split(separator: ",", omittingEmptySubsequences: false).first
-        else { return 0 }
-        return DeltaSeconds.parse(HTTPSyntax.trimmed(first).utf8) ?? 0
+        guard let value = fields.first("age") else { return 0 }
+        let first = value.utf8.prefix { $0 != UInt8(ascii: ",") }
+        return DeltaSeconds.parse(HTTPSyntax.trimmed(Substring(first)).utf8) ?? 0
     }
 
     /// A day: who says nothing about freshness does not expect more.

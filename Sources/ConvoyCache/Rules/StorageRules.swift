@@ -39,8 +39,8 @@ enum StorageRules {
         let etag = head.fields.first("etag")
         let changed = head.fields.first("last-modified")
         if needsValidator, etag == nil, changed == nil { return false }
-        if let etag, etag != record.facts.etag { return false }
-        if let changed, changed != record.facts.lastModified { return false }
+        if let etag, !ExactText.equal(etag, record.facts.etag) { return false }
+        if let changed, !ExactText.equal(changed, record.facts.lastModified) { return false }
         guard head.statusCode == 200, let length = head.fields.first("content-length") else { return true }
         return length == record.head.fields.first("content-length") ?? String(record.length)
     }
@@ -51,7 +51,8 @@ enum StorageRules {
         guard request.method == .unsafe, (200...399).contains(head.statusCode) else { return [] }
         let own = request.address
         var addresses = [own]
-        for value in head.fields.all("location") + head.fields.all("content-location") {
+        // Of each one: a server that names ten thousand does not get them all looked up.
+        for value in [head.fields.first("location"), head.fields.first("content-location")].compactMap(\.self) {
             guard let base = URL(string: own), let url = URL(string: value, relativeTo: base) else { continue }
             let address = CacheAddress.normalized(url.absoluteString)
             if CacheAddress.origin(address) == CacheAddress.origin(own), !addresses.contains(address) {

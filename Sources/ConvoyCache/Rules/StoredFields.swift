@@ -9,10 +9,11 @@ enum StoredFields {
     /// The fields of a response that are stored: all but those that concern the connection or a proxy (RFC 9111,
     /// section 3.1). A response without a `Date` gets one (RFC 9110, section 6.6.1).
     static func stored(_ fields: Fields, arrival: Int64) -> Fields {
-        let named = fields.members("connection").map { FieldNames.lowercased($0) }
+        // A set: a hostile server can name thousands of fields, and send thousands.
+        let named = Set(fields.members("connection").map { FieldNames.lowercased($0) })
         var stored = fields.filter { field in
             !isOfConnection(field.name)
-                && (named.isEmpty || !named.contains { HTTPSyntax.isSameField($0, field.name) })
+                && (named.isEmpty || !named.contains(FieldNames.lowercased(field.name)))
         }
         if !stored.contains("date") { stored.append(("Date", HTTPDate.string(arrival))) }
         return stored
@@ -21,10 +22,10 @@ enum StoredFields {
     /// The stored fields, updated by those of a 304 or of a response to HEAD (section 3.2).
     static func updated(_ old: Fields, by new: Fields, arrival: Int64) -> Fields {
         let update = stored(new, arrival: arrival).filter { !describesBody($0.name) }
+        let names = Set(update.map { FieldNames.lowercased($0.name) })
         // An age that the origin no longer states was that of the earlier response.
         let kept = old.filter { field in
-            !FieldNames.matches(field.name, "age")
-                && !update.contains { HTTPSyntax.isSameField($0.name, field.name) }
+            !FieldNames.matches(field.name, "age") && !names.contains(FieldNames.lowercased(field.name))
         }
         return kept + update
     }

@@ -5,22 +5,31 @@ import ConvoySupport
 /// A value is compared after its list has been brought into one form: fields of one name are joined, and whitespace
 /// around commas is removed. Where a field's values are case-insensitive, letters are compared as such. The order is
 /// kept: in `Accept-Language` some origins take it for a preference.
-struct VaryKey: Sendable, Hashable {
+struct VaryKey: Sendable, Equatable {
     /// In the order of names, which are in lower case; no value for a field that the request does not have.
     private(set) var fields: [Field] = []
 
-    struct Field: Sendable, Hashable {
+    struct Field: Sendable, Equatable {
         var name: String
         var value: String?
+
+        static func == (one: Field, other: Field) -> Bool {
+            ExactText.equal(one.name, other.name) && ExactText.equal(one.value, other.value)
+        }
     }
+
+    /// A response that varies by more fields is not stored: each request for its address would have to be compared in
+    /// all of them, on the network thread.
+    static let nameLimit = 64
 
     init(fields: [Field]) { self.fields = fields }
 
-    /// What a response says with `Vary`, taken from its request; nil for `*`, which no other request matches.
+    /// What a response says with `Vary`, taken from its request; nil for `*`, which no other request matches, and
+    /// for what names no fields.
     init?(response: Fields, request: Fields) {
         let names = response.members("vary")
         guard !names.isEmpty else { return }
-        guard !names.contains("*") else { return nil }
+        guard names.count <= Self.nameLimit, names.allSatisfy({ HTTPSyntax.isToken($0.utf8) && $0 != "*" }) else { return nil }
         fields = Set(names.map { FieldNames.lowercased($0) }).sorted().map { name in
             Field(name: name, value: VaryKey.value(name, request))
         }
@@ -30,7 +39,7 @@ struct VaryKey: Sendable, Hashable {
     func matches(_ request: Fields, isLenient: Bool = false) -> Bool {
         fields.allSatisfy { field in
             let value = VaryKey.value(field.name, request)
-            return value == field.value || (isLenient && value == nil)
+            return ExactText.equal(value, field.value) || (isLenient && value == nil)
         }
     }
 
@@ -52,6 +61,7 @@ struct VaryKey: Sendable, Hashable {
 
     private static func normalized(_ value: String) -> String {
         // Commas in quoted strings are no separators, but the form is the same for the same text, which is enough.
-        value.split(separator: ",").map { HTTPSyntax.trimmed($0) }.filter { !$0.isEmpty }.joined(separator: ",")
+        value.utf8.split(separator: UInt8(ascii: ",")).map { HTTPSyntax.trimmed(Substring($0)) }.filter { !$0.isEmpty }
+            .joined(separator: ",")
     }
 }

@@ -26,16 +26,15 @@ final class CacheStorage: Sendable {
     let clock: CacheClock
     let disk: DiskStore?
     let counts = Counts()
+    private let ownSalt = (0..<2).map { _ in String(UInt64.random(in: .min ... .max), radix: 36) }.joined()
     /// See ``ResponseCache/salt``.
-    let salt = String(UInt64.random(in: .min ... .max), radix: 36)
+    var salt: String { disk?.salt ?? ownSalt }
     private let memoryCapacity: Int
     private let memory: Locked<Memory>
     private let invalidations = Atomic<UInt64>(1)
     /// When changes by other processes were looked for, in milliseconds of `up`.
     private let lastCheck = Atomic<Int64>(0)
     private static let checkInterval: Int64 = 1000
-    /// Where users' handlers run.
-    let handlerQueue = DispatchQueue(label: "Convoy.HTTPCache.handler", qos: .utility)
 
     init(memoryCapacity: Int, disk: DiskStore?, clock: CacheClock = .system) {
         self.memoryCapacity = memoryCapacity
@@ -88,24 +87,25 @@ final class CacheStorage: Sendable {
         while true {
             var finding = decide(request, entries, now)
             guard let entry = finding.entry, needsBody(request, finding, now), !entry.body.isReady else { return finding }
-            if let body = disk.body(of: entry.record) {
+            switch disk.body(of: entry.record) {
+            case .found(let body):
                 finding.entry?.body = body
                 if let bytes = body.bytes, bytes.count <= memoryCapacity / 8 {
                     memory.withLock { $0.index.setBody(body, of: entry.record) }
                 }
                 return finding
+            case .gone: discard(entry.record)
+            case .unavailable: break
             }
-            discard(entry.record)
             entries.removeAll { $0.record.id == entry.record.id }
         }
     }
 
     /// All stored responses of an address, from memory or the disk. On the disk's queue.
     private func load(_ address: String, _ disk: DiskStore) -> [CacheEntry] {
-        if let found = memory.withLock({ $0.index.find(address) }), found.isComplete { return found.entries }
-        disk.write()
-        let found = memory.withLock { $0.index.find(address) }
+        let (found, mark) = memory.withLock { ($0.index.find(address), $0.index.mark(address)) }
         let present = found?.entries ?? []
+        if found?.isComplete == true { return present }
         guard let rows = disk.entries(of: address) else { return present }
         // What is in memory is the same, or newer than what could be written.
         let entries =
@@ -113,7 +113,7 @@ final class CacheStorage: Sendable {
             + rows.filter { row in
                 !present.contains { $0.record.id == row.record.id || row.record.isReplaced(by: $0.record) }
             }
-        memory.withLock { $0.index.install(entries, of: address, revision: found?.revision) }
+        memory.withLock { $0.index.install(entries, of: address, ifUnchangedSince: mark) }
         return entries
     }
 
@@ -148,29 +148,36 @@ final class CacheStorage: Sendable {
     /// Stores a response whose body is in memory.
     ///
     /// - Parameter generation: when it was requested.
-    func store(_ record: CacheRecord, _ bytes: [UInt8], generation: UInt64) {
+    /// - Returns: whether it was stored: it was not if a younger one is there, or if it was removed meanwhile.
+    @discardableResult
+    func store(_ record: CacheRecord, _ bytes: [UInt8], generation: UInt64) -> Bool {
         let keepsBody = disk == nil || bytes.count <= memoryCapacity / 8
-        guard insert(CacheEntry(record: record, body: keepsBody ? .memory(bytes) : .row), generation) else { return }
-        guard let disk, !disk.add(.put(record, bytes)) else { return }
-        // The disk cannot keep up. The entry goes, and with it what it replaces there, which would come back.
-        invalidate([record.address])
+        return insert(CacheEntry(record: record, body: keepsBody ? .memory(bytes) : .row), .put(record, bytes), generation)
     }
 
     /// Stores a response whose body is in a file. On the disk's queue.
-    func store(_ record: CacheRecord, checksums: [UInt64], generation: UInt64, _ disk: DiskStore) {
-        guard insert(CacheEntry(record: record, body: .file), generation) else {
-            return disk.directory.remove([record.id])
+    @discardableResult
+    func store(_ record: CacheRecord, checksums: [UInt64], generation: UInt64, _ disk: DiskStore) -> Bool {
+        guard insert(CacheEntry(record: record, body: .file), .putFile(record, checksums: checksums), generation) else {
+            disk.directory.remove([record.id])
+            return false
         }
-        if disk.add(.putFile(record, checksums: checksums)) { return disk.write() }
-        disk.directory.remove([record.id])
-        invalidate([record.address])
+        disk.write()
+        return true
     }
 
-    private func insert(_ entry: CacheEntry, _ generation: UInt64) -> Bool {
-        let isStored = memory.withLock { memory in
-            guard memory.allInvalidated <= generation, memory.invalidated[entry.record.address] ?? 0 <= generation
-            else { return false }
-            return memory.index.store(entry)
+    private func insert(_ entry: CacheEntry, _ operation: DiskOperation, _ generation: UInt64) -> Bool {
+        let (isStored, isTaken) = memory.withLock { memory in
+            guard memory.allInvalidated <= generation, memory.invalidated[entry.record.address] ?? 0 <= generation,
+                memory.index.store(entry)
+            else { return (false, true) }
+            // Under the same lock: a removal that comes after it here must come after it on the disk.
+            return (true, disk?.add(operation) ?? true)
+        }
+        guard isTaken else {
+            // The disk cannot keep up. The entry goes, and with it what it replaces there, which would come back.
+            invalidate([entry.record.address])
+            return false
         }
         if isStored { counts.stores.add(1, ordering: .relaxed) }
         return isStored
@@ -178,8 +185,10 @@ final class CacheStorage: Sendable {
 
     /// Puts a confirmed response in the place of what it was.
     func update(_ record: CacheRecord) {
-        memory.withLock { $0.index.update(record) }
-        _ = disk?.add(.update(record))
+        memory.withLock { memory in
+            memory.index.update(record)
+            _ = disk?.add(.update(record))
+        }
     }
 
     /// Notes that a response is being served.
@@ -191,8 +200,10 @@ final class CacheStorage: Sendable {
     // MARK: Removing
 
     func discard(_ record: CacheRecord) {
-        memory.withLock { $0.index.remove(record.id, record.address) }
-        _ = disk?.add(.remove(id: record.id, address: record.address))
+        memory.withLock { memory in
+            memory.index.remove(record.id, record.address)
+            _ = disk?.add(.remove(id: record.id, address: record.address))
+        }
     }
 
     /// Removes all responses of addresses, and keeps those from being stored that have been requested already.
@@ -207,9 +218,9 @@ final class CacheStorage: Sendable {
             for address in addresses {
                 memory.invalidated[address] = generation
                 memory.index.removeAll(of: address)
+                _ = disk?.add(.removeAddress(address))
             }
         }
-        for address in addresses { _ = disk?.add(.removeAddress(address)) }
     }
 
     func removeAll() {
@@ -218,14 +229,16 @@ final class CacheStorage: Sendable {
             memory.invalidated = [:]
             memory.allInvalidated = generation
             memory.index.removeAll()
+            _ = disk?.add(.removeAll)
         }
-        _ = disk?.add(.removeAll)
     }
 
     /// - Parameter time: in milliseconds since 1970.
     func removeStored(since time: Int64) {
-        memory.withLock { $0.index.removeAll { $0.received.wall >= time } }
-        _ = disk?.add(.removeSince(time))
+        memory.withLock { memory in
+            memory.index.removeAll { $0.received.wall >= time }
+            _ = disk?.add(.removeSince(time))
+        }
     }
 
     var memoryUsage: Int { memory.withLock { $0.index.usage } }

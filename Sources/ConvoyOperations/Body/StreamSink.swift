@@ -1,3 +1,4 @@
+import ConvoySupport
 import ConvoyTransport
 import Foundation
 import FoundationNetworking

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import ConvoyTransport
+@testable import ConvoySupport
 
 /// First in, first out, without growing.
 @Suite struct BacklogTests {

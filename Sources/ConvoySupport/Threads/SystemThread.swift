@@ -3,7 +3,7 @@ import Foundation
 /// Starts threads, and reports if the system refuses to make one.
 ///
 /// Foundation's `Thread.start()` does not report a refusal, and the work is lost.
-enum SystemThread {
+package enum SystemThread {
     private final class Launch {
         let name: String
         let body: @Sendable () -> Void
@@ -18,10 +18,10 @@ enum SystemThread {
     /// - Parameters:
     ///   - name: at most 15 bytes, the limit of Linux.
     ///   - stackSize: in bytes.
-    /// - Throws: `RunLoopError` if the system makes no further thread. The body is released then.
-    static func start(
+    /// - Throws: `SystemError` if the system makes no further thread. The body is released then.
+    package static func start(
         name: String, stackSize: Int, _ body: @escaping @Sendable () -> Void
-    ) throws(RunLoopError) {
+    ) throws(SystemError) {
         var attributes = pthread_attr_t()
         pthread_attr_init(&attributes)
         defer { pthread_attr_destroy(&attributes) }
@@ -47,6 +47,6 @@ enum SystemThread {
             }, start.toOpaque())
         guard failure != 0 else { return }
         start.release()
-        throw RunLoopError(call: "pthread_create", number: failure)
+        throw SystemError(code: failure)
     }
 }

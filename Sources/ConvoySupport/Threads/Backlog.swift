@@ -2,19 +2,21 @@
 ///
 /// Appending and removing take amortised constant time. A removed element is released at once, and the storage stays
 /// proportional to the number of elements, even if the queue never becomes empty.
-struct Backlog<Element> {
-    private var elements: [Element?] = []
+@usableFromInline package struct Backlog<Element> {
+    @usableFromInline var elements: [Element?] = []
     /// The index of the first element. The ones before it are nil.
-    private var head = 0
+    @usableFromInline var head = 0
 
-    var count: Int { elements.count - head }
-    var isEmpty: Bool { head == elements.count }
+    @inlinable package init() {}
+
+    @inlinable package var count: Int { elements.count - head }
+    @inlinable package var isEmpty: Bool { head == elements.count }
     /// How many elements the storage has room for.
-    var capacity: Int { elements.capacity }
+    @inlinable package var capacity: Int { elements.capacity }
 
-    mutating func append(_ element: Element) { elements.append(element) }
+    @inlinable package mutating func append(_ element: Element) { elements.append(element) }
 
-    mutating func popFirst() -> Element? {
+    @inlinable package mutating func popFirst() -> Element? {
         guard head < elements.count else { return nil }
         let element = elements[head].take()
         head += 1

@@ -1,0 +1,101 @@
+import ConvoySupport
+import Testing
+
+@testable import ConvoyCache
+
+/// RFC 5861: stale responses while the origin is asked, and when it fails.
+@Suite struct StaleTests {
+    @Test("A stale response is served while it is revalidated, for as long as it says, and one request revalidates it")
+    func whileRevalidate() async throws {
+        for (staleness, isServed) in [(4.9, true), (5, true), (5.1, false)] {
+            let setting = RuleSetting()
+            setting.reply(200, [("Cache-Control", "max-age=10, stale-while-revalidate=5")], "old")
+            setting.reply(200, [("Cache-Control", "max-age=10")], "new")
+            _ = try await setting.get()
+            setting.clock.advance(seconds: 10 + staleness)
+            let seen = try await setting.get()
+            #expect(seen.source == (isServed ? .cache(.staleWhileRevalidate) : .network))
+            #expect(seen.text == (isServed ? "old" : "new"))
+            #expect(setting.requests.count == 2)
+            #expect(try await setting.get().text == "new")
+        }
+    }
+
+    @Test("While one request revalidates, others do not")
+    func onlyOne() async throws {
+        let setting = RuleSetting()
+        setting.reply(200, [("Cache-Control", "max-age=10, stale-while-revalidate=100")])
+        // The one that revalidates does not come back.
+        setting.reply(failing: true)
+        _ = try await setting.get()
+        setting.clock.advance(seconds: 20)
+        for _ in 0..<5 { #expect(try await setting.source() == .cache(.staleWhileRevalidate)) }
+        #expect(setting.requests.count == 2)
+        setting.clock.advance(seconds: 11)
+        _ = try await setting.get()
+        #expect(setting.requests.count == 3)
+    }
+
+    @Test("What the request or the response demands goes before stale-while-revalidate")
+    func demands() async throws {
+        for (control, request) in [
+            ("must-revalidate", ""), ("no-cache", ""), ("", "max-age=100"), ("", "min-fresh=0"), ("", "no-cache"),
+        ] {
+            let setting = RuleSetting()
+            setting.reply(200, [("Cache-Control", "max-age=10, stale-while-revalidate=100, \(control)"), ("ETag", "\"a\"")])
+            _ = try await setting.get()
+            setting.clock.advance(seconds: 20)
+            let fields: CacheClient.Fields = request.isEmpty ? [] : [("Cache-Control", request)]
+            #expect(try await setting.source("http://a.test/", fields) == .network, "\(control) \(request)")
+        }
+    }
+
+    @Test("A stale response stands in for a failure for as long as it says", arguments: [nil, 500, 502, 503, 504])
+    func ifError(_ status: Int?) async throws {
+        for (staleness, isServed) in [(-5.0, true), (4.9, true), (5, true), (5.1, false)] {
+            for (response, request) in [("stale-if-error=5", ""), ("", "stale-if-error=5")] {
+                let setting = RuleSetting()
+                setting.reply(200, [("Cache-Control", "max-age=10, \(response)"), ("ETag", "\"a\"")], "old")
+                setting.reply(status ?? 0, [], "error", failing: status == nil)
+                _ = try await setting.get()
+                setting.clock.advance(seconds: 10 + staleness)
+                var fields: CacheClient.Fields = staleness < 0 ? [("Cache-Control", "max-age=0")] : []
+                if !request.isEmpty { fields.append(("Cache-Control", request)) }
+                do throws(CacheClient.Failure) {
+                    let seen = try await setting.get("http://a.test/", fields)
+                    #expect(seen.source == (isServed ? .cache(.staleIfError) : .network), "\(staleness)")
+                    #expect(seen.status == (isServed ? 200 : status))
+                } catch {
+                    #expect(!isServed && status == nil && error == .network)
+                }
+            }
+        }
+    }
+
+    @Test("Other errors are the answer, and what must be revalidated stands in for nothing")
+    func otherErrors() async throws {
+        for (control, status) in [
+            ("", 404), ("", 501), ("", 429), ("must-revalidate", 500), ("no-cache", 500), ("stale-if-error=0", 500),
+            ("stale-if-error=x", 500),
+        ] {
+            let setting = RuleSetting()
+            setting.reply(200, [("Cache-Control", "\(control), max-age=10, stale-if-error=100"), ("ETag", "\"a\"")])
+            setting.reply(status, [], "error")
+            _ = try await setting.get()
+            setting.clock.advance(seconds: 11)
+            #expect(try await setting.get().status == status, "\(control) \(status)")
+        }
+    }
+
+    @Test("A failure leaves what is stored as it is")
+    func failureKeeps() async throws {
+        let setting = RuleSetting()
+        setting.reply(200, [("Cache-Control", "max-age=10"), ("ETag", "\"a\"")])
+        setting.reply(500, [("Cache-Control", "no-store")])
+        setting.reply(304)
+        _ = try await setting.get()
+        setting.clock.advance(seconds: 11)
+        #expect(try await setting.get().status == 500)
+        #expect(try await setting.source() == .cache(.validated))
+    }
+}

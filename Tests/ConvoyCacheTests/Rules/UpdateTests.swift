@@ -1,0 +1,189 @@
+import ConvoySupport
+import Testing
+
+@testable import ConvoyCache
+
+/// What later responses change about a stored one.
+@Suite struct UpdateTests {
+    private static let first: CacheClient.Fields = [
+        ("Cache-Control", "max-age=10"), ("ETag", "\"a\""), ("Content-Type", "text/plain"), ("Content-Encoding", "gzip"),
+        ("Content-Length", "4"), ("X-Kept", "1"), ("X-Changed", "1"), ("X-Changed", "2"), ("Age", "3"),
+        ("Connection", "close, X-Hop"), ("X-Hop", "1"), ("Keep-Alive", "timeout=5"), ("Proxy-Authenticate", "Basic"),
+        ("Set-Cookie", "a=1"),
+    ]
+
+    @Test("A 304 changes the fields that it has, and no others, and none that describe the stored bytes")
+    func merge() async throws {
+        let setting = RuleSetting()
+        setting.reply(203, Self.first)
+        setting.reply(
+            304,
+            [
+                ("ETag", "\"a\""), ("x-changed", "3"), ("X-New", "1"), ("Content-Length", "99"), ("Content-Encoding", "br"),
+                ("Content-Range", "bytes 0-1/2"), ("Connection", "X-Hop-2"), ("X-Hop-2", "1"), ("Cache-Control", "max-age=20"),
+            ])
+        _ = try await setting.get()
+        setting.clock.advance(seconds: 11)
+        let seen = try await setting.get()
+        #expect(seen.source == .cache(.validated))
+        #expect(setting.requests.last?.value("If-None-Match") == "\"a\"")
+        for (source, seconds) in [(CacheClient.Seen.Source.cache(.fresh), 19.0), (.cache(.validated), 2)] {
+            setting.clock.advance(seconds: seconds)
+            let seen = try await setting.get()
+            #expect(seen.source == source)
+            #expect(seen.status == 203)
+            #expect(seen.text == "body")
+            for (name, value) in [
+                ("X-Changed", "3"), ("X-Kept", "1"), ("X-New", "1"), ("Content-Length", "4"), ("Content-Encoding", "gzip"),
+                ("Content-Type", "text/plain"), ("Set-Cookie", "a=1"),
+            ] { #expect(seen.fields.filter { $0.name.lowercased() == name.lowercased() }.map(\.value) == [value], "\(name)") }
+            for name in ["X-Hop", "X-Hop-2", "Connection", "Keep-Alive", "Proxy-Authenticate", "Content-Range"] {
+                #expect(seen.value(name) == nil, "\(name)")
+            }
+        }
+    }
+
+    @Test("A 304 with another strong validator confirms the answer, but changes nothing")
+    func otherValidator() async throws {
+        let setting = RuleSetting()
+        setting.reply(200, [("Cache-Control", "max-age=10"), ("ETag", "\"a\""), ("X", "1")])
+        setting.reply(304, [("ETag", "\"b\""), ("X", "2"), ("Cache-Control", "max-age=1000")])
+        _ = try await setting.get()
+        setting.clock.advance(seconds: 11)
+        for _ in 0..<2 {
+            let seen = try await setting.get()
+            #expect(seen.source == .cache(.validated))
+            #expect(seen.value("X") == "1")
+        }
+    }
+
+    @Test("A 304 that forbids to store ends the stored response, after it has been served once more")
+    func forbidden() async throws {
+        for fields in [[("Cache-Control", "no-store")], [("Vary", "*")]] {
+            let setting = RuleSetting()
+            setting.reply(200, [("Cache-Control", "max-age=10"), ("ETag", "\"a\"")])
+            setting.reply(304, fields)
+            setting.reply(200, [], "new")
+            _ = try await setting.get()
+            setting.clock.advance(seconds: 11)
+            #expect(try await setting.source() == .cache(.validated))
+            #expect(try await setting.get().text == "new")
+        }
+    }
+
+    @Test("A new response takes the place of the stored one, and one that may not be stored ends it")
+    func replaced() async throws {
+        for (status, fields, source) in [
+            (200, [("Cache-Control", "max-age=10")], .cache(.fresh)), (200, [("Cache-Control", "no-store")], .network),
+            (404, [("Cache-Control", "no-store")], .network), (403, [("Cache-Control", "no-store")], .cache(.validated)),
+        ] as [(Int, CacheClient.Fields, CacheClient.Seen.Source)] {
+            let setting = RuleSetting()
+            setting.reply(200, [("Cache-Control", "max-age=10"), ("ETag", "\"a\"")], "old")
+            setting.reply(status, fields, "new")
+            setting.reply(304)
+            _ = try await setting.get()
+            setting.clock.advance(seconds: 11)
+            #expect(try await setting.get().text == "new")
+            #expect(try await setting.source() == source, "\(status) \(fields)")
+        }
+    }
+
+    @Test("Of two requests at the same time the younger response stays, whichever arrives last")
+    func race() async throws {
+        for isInOrder in [true, false] {
+            let setting = RuleSetting()
+            let (one, other) = (Self.exchange(setting), Self.exchange(setting))
+            for exchange in [one, other] { exchange.lookup { _ in } }
+            setting.clock.advance(seconds: 1)
+            let answers = [(one, "old", setting.date(-5)), (other, "new", setting.date())]
+            for (exchange, text, date) in isInOrder ? answers : answers.reversed() {
+                let head = CachedHead(statusCode: 200, fields: [("Cache-Control", "max-age=100"), ("Date", date)])
+                guard case .store(let writer) = exchange.receive(head) else {
+                    Issue.record("It is not stored.")
+                    continue
+                }
+                Array(text.utf8).withUnsafeBytes { writer.write($0) }
+                writer.finish {}
+                setting.clock.advance(seconds: 1)
+            }
+            #expect(try await setting.get().text == "new")
+        }
+    }
+
+    private static func exchange(_ setting: RuleSetting) -> CacheExchange {
+        setting.cache.exchange(
+            for: CacheRequest(
+                method: "GET", address: "http://a.test/", fields: [], policy: .protocolPolicy, partition: "",
+                hasBody: false))
+    }
+
+    // MARK: HEAD
+
+    @Test("A stored response answers HEAD without its body, and what HEAD says changes it")
+    func head() async throws {
+        let setting = RuleSetting()
+        let validators: CacheClient.Fields = [("ETag", "\"a\""), ("Content-Length", "4")]
+        setting.reply(200, [("Cache-Control", "max-age=10")] + validators)
+        setting.reply(200, [("Cache-Control", "max-age=100"), ("X", "1")] + validators, "")
+        _ = try await setting.get()
+        let seen = try await setting.get(method: "HEAD")
+        #expect(seen.source == .cache(.fresh))
+        #expect(seen.body.isEmpty)
+        #expect(seen.value("Content-Length") == "4")
+        setting.clock.advance(seconds: 11)
+        #expect(try await setting.source(method: "HEAD") == .network)
+        let after = try await setting.get()
+        #expect(after.source == .cache(.fresh))
+        #expect(after.value("X") == "1")
+        #expect(after.text == "body")
+    }
+
+    @Test("A HEAD that tells of another response ends the stored one", arguments: [("\"b\"", "4"), ("\"a\"", "5")])
+    func headChanged(_ etag: String, _ length: String) async throws {
+        let setting = RuleSetting()
+        setting.reply(200, [("Cache-Control", "max-age=10"), ("ETag", "\"a\""), ("Content-Length", "4")])
+        setting.reply(200, [("ETag", etag), ("Content-Length", length)], "")
+        setting.reply(200, [], "new")
+        _ = try await setting.get()
+        setting.clock.advance(seconds: 11)
+        _ = try await setting.get(method: "HEAD")
+        _ = try await setting.get()
+        #expect(setting.requests.last?.value("If-None-Match") == nil)
+    }
+
+    @Test("The answer to HEAD is not stored")
+    func headIsNotStored() async throws {
+        let setting = RuleSetting()
+        setting.reply(200, [("Cache-Control", "max-age=10"), ("Content-Length", "4")], "")
+        for method in ["HEAD", "HEAD", "GET"] { #expect(try await setting.source(method: method) == .network) }
+    }
+
+    // MARK: Fields
+
+    @Test("Fields that no-cache names are served only after the origin has confirmed them")
+    func unconfirmed() async throws {
+        let setting = RuleSetting()
+        setting.reply(
+            200, [("Cache-Control", "max-age=10, no-cache=\"X-Secret, x-other\""), ("X-Secret", "1"), ("X-Other", "1"), ("ETag", "\"a\"")])
+        setting.reply(304)
+        _ = try await setting.get()
+        let seen = try await setting.get()
+        #expect(seen.source == .cache(.fresh))
+        #expect(seen.value("X-Secret") == nil)
+        #expect(seen.value("X-Other") == nil)
+        setting.clock.advance(seconds: 11)
+        #expect(try await setting.get().value("X-Secret") == "1")
+    }
+
+    @Test("A served response has a Date and its age")
+    func dateAndAge() async throws {
+        let setting = RuleSetting()
+        setting.reply(200, [("Cache-Control", "max-age=100"), ("Age", "7")])
+        let date = setting.date()
+        _ = try await setting.get()
+        setting.clock.advance(seconds: 5)
+        let seen = try await setting.get()
+        #expect(seen.value("Date") == date)
+        #expect(seen.fields.filter { $0.name == "Age" }.map(\.value) == ["12"])
+    }
+}

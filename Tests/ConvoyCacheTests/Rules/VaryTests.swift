@@ -1,0 +1,91 @@
+import ConvoySupport
+import Testing
+
+@testable import ConvoyCache
+
+/// Responses that depend on fields of their requests.
+@Suite struct VaryTests {
+    private func setting(_ vary: [String]) -> RuleSetting {
+        let setting = RuleSetting()
+        setting.reply(200, [("Cache-Control", "max-age=1000")] + vary.map { ("Vary", $0) })
+        return setting
+    }
+
+    /// Values of `Vary`, and two requests: whether the second gets what is stored for the first.
+    static let cases: [(vary: [String], first: [(String, String)], second: [(String, String)], isHit: Bool)] = [
+        (["Foo"], [("Foo", "1")], [("foo", "1")], true),
+        (["Foo"], [("Foo", "1")], [("Foo", "2")], false),
+        (["Foo"], [("Foo", "1")], [], false),
+        (["Foo"], [], [("Foo", "")], false),
+        (["Foo"], [], [], true),
+        (["Foo"], [("Foo", "1,2")], [("Foo", "1"), ("Foo", " 2 ")], true),
+        (["Foo"], [("Foo", "1, 2")], [("Foo", "1 ,2")], true),
+        (["Foo"], [("Foo", "1 2")], [("Foo", "12")], false),
+        (["Foo"], [("Foo", "1, 2")], [("Foo", "2, 1")], false),
+        (["Foo"], [("Foo", "A")], [("Foo", "a")], false),
+        (["Accept-Encoding"], [("Accept-Encoding", "GZIP")], [("Accept-Encoding", "gzip")], true),
+        (["Foo, Bar"], [("Foo", "1"), ("Bar", "2")], [("Bar", "2"), ("Foo", "1")], true),
+        (["Foo", "Bar"], [("Foo", "1"), ("Bar", "2")], [("Foo", "1"), ("Bar", "3")], false),
+        (["foo,Foo,FOO"], [("Foo", "1")], [("Foo", "1")], true),
+        ([" , Foo,"], [("Foo", "1")], [("Foo", "1")], true),
+        ([""], [("Foo", "1")], [("Foo", "2")], true),
+        (["*"], [], [], false),
+        (["Foo, *"], [("Foo", "1")], [("Foo", "1")], false),
+        (["Foo Bar"], [], [], false),
+        (["F\u{F6}\u{F6}"], [], [], false),
+        // One letter with an accent, and one with a combining mark.
+        (["Foo"], [("Foo", "\u{E9}")], [("Foo", "e\u{301}")], false),
+        // A comma that carries a mark is a comma.
+        (["Foo"], [("Foo", "1,\u{301}2")], [("Foo", "1, \u{301}2")], true),
+    ]
+
+    @Test("A stored response answers the requests that are like its own in the fields that it names", arguments: 0..<cases.count)
+    func matching(_ index: Int) async throws {
+        let (vary, first, second, isHit) = Self.cases[index]
+        let setting = setting(vary)
+        _ = try await setting.get("http://a.test/", first.map { ($0.0, $0.1) })
+        let seen = try await setting.source("http://a.test/", second.map { ($0.0, $0.1) })
+        #expect(seen == (isHit ? .cache(.fresh) : .network), "\(vary) \(first) \(second)")
+    }
+
+    @Test("Variants stand side by side, and of several that match the latest is served")
+    func variants() async throws {
+        let setting = RuleSetting()
+        for text in ["de", "en", "any"] {
+            setting.reply(
+                200, [("Cache-Control", "max-age=1000"), ("Date", setting.date())]
+                    + (text == "any" ? [] : [("Vary", "Accept-Language")]), text)
+        }
+        for language in ["de", "en"] { _ = try await setting.get("http://a.test/", [("Accept-Language", language)]) }
+        for language in ["de", "en"] {
+            let seen = try await setting.get("http://a.test/", [("Accept-Language", language)])
+            #expect(seen.text == language)
+            #expect(seen.source == .cache(.fresh))
+        }
+        setting.clock.advance(seconds: 2)
+        setting.reply()
+        _ = try await setting.get("http://a.test/", [("Accept-Language", "fr")])
+        #expect(try await setting.get("http://a.test/", [("Accept-Language", "fr")]).text == "any")
+    }
+
+    @Test("An origin with a variant for each request does not fill the cache, and the newest ones stay")
+    func manyVariants() async throws {
+        let setting = setting(["Foo"])
+        for number in 0..<3000 {
+            _ = try await setting.get("http://a.test/", [("Foo", "\(number)")])
+            setting.clock.advance(seconds: 0.001)
+        }
+        #expect(setting.cache.storage.memoryEntryCount == MemoryIndex.variantLimit)
+        #expect(try await setting.source("http://a.test/", [("Foo", "2999")]) == .cache(.fresh))
+        #expect(try await setting.source("http://a.test/", [("Foo", "0")]) == .network)
+    }
+
+    @Test("A response that varies by more fields than can be compared in a moment is not stored")
+    func manyNames() async throws {
+        for (count, isStored) in [(VaryKey.nameLimit, true), (VaryKey.nameLimit + 1, false), (10_000, false)] {
+            let setting = setting([(0..<count).map { "Foo-\($0)" }.joined(separator: ",")])
+            _ = try await setting.get()
+            #expect(try await setting.source() == (isStored ? .cache(.fresh) : .network))
+        }
+    }
+}

@@ -1,0 +1,171 @@
+import ConvoySupport
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+@testable import ConvoyCache
+@testable import ConvoyDatabase
+
+/// An index that somebody has damaged, replaced or removed.
+@Suite struct DatabaseDamageTests {
+    private static let numbers: [UInt64] = Array(0..<60)
+
+    /// Fills a cache and closes it, with everything in the database and nothing in its log.
+    private static func filled() async throws -> CacheDisk {
+        let disk = try CacheDisk()
+        do {
+            let cache = try disk.open()
+            for number in numbers {
+                _ = try await CacheDisk.client(cache, length: number % 3 == 0 ? 60_000 : 3000).get(CacheDisk.address(number))
+            }
+            try cache.flush()
+        }
+        try Database(path: disk.index, schema: DiskIndex.schema).execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return disk
+    }
+
+    /// Expects that nothing wrong is served, and that all is there again after it was fetched.
+    ///
+    /// - Parameter isNoticed: whether the cache can know of the damage. It does not read again what SQLite has in
+    ///   memory; the next to open the file does.
+    private static func expectRepair(_ disk: CacheDisk, _ cache: HTTPCache, isNoticed: Bool = true) async throws {
+        for _ in 0..<4 {
+            // What is in memory only is not stored anew.
+            disk.clock.advance(seconds: 1)
+            for number in numbers {
+                let client = CacheDisk.client(cache, length: number % 3 == 0 ? 60_000 : 3000)
+                do throws(CacheClient.Failure) {
+                    _ = CacheDisk.isHit(try await client.get(CacheDisk.address(number)), number)
+                } catch {
+                    #expect(error == .body(.damaged))
+                }
+            }
+        }
+        try cache.flush()
+        let again = try disk.open()
+        guard isNoticed else { return try await expectRepair(disk, again) }
+        for number in numbers { #expect(await CacheDisk.has(again, number), "\(number)") }
+        try again.flush()
+        again.storage.disk?.tidy(olderThan: 0)
+        try disk.expectSound()
+    }
+
+    enum Attack: CaseIterable {
+        case header, emptied, cut, halved, middle, oneByteInTen, end, garbage
+
+        func perform(on path: String) throws {
+            var random = SplitMix64(seed: 11)
+            try Damage.change(path) { bytes in
+                switch self {
+                case .header: for index in 0..<100 { bytes[index] = 0x55 }
+                case .emptied: bytes = []
+                case .cut: bytes.removeLast(5000)
+                case .halved: bytes.removeLast(bytes.count / 2)
+                case .middle: for index in bytes.count / 3..<bytes.count / 2 { bytes[index] = UInt8.random(in: 0...255, using: &random) }
+                case .oneByteInTen:
+                    for index in stride(from: 4096, to: bytes.count, by: 10) { bytes[index] = UInt8.random(in: 0...255, using: &random) }
+                case .end: for index in bytes.count - 8192..<bytes.count { bytes[index] = 0 }
+                case .garbage: bytes = (0..<50_000).map { _ in UInt8.random(in: 0...255, using: &random) }
+                }
+            }
+        }
+    }
+
+    @Test("A damaged index never gives a wrong response, and is repaired", arguments: Attack.allCases)
+    func damaged(_ attack: Attack) async throws {
+        let disk = try await Self.filled()
+        try attack.perform(on: disk.index)
+        try await Self.expectRepair(disk, try disk.open())
+    }
+
+    @Test("An index that is damaged while it is open never gives a wrong response, and is repaired", arguments: Attack.allCases)
+    func damagedWhileOpen(_ attack: Attack) async throws {
+        let disk = try await Self.filled()
+        let cache = try disk.open(memoryCapacity: 0)
+        #expect(await CacheDisk.has(cache, 1))
+        try attack.perform(on: disk.index)
+        try await Self.expectRepair(disk, cache, isNoticed: false)
+    }
+
+    @Test("An index that is removed, or replaced by another, while it is open is noticed within a second")
+    func replaced() async throws {
+        for isReplaced in [false, true] {
+            let (disk, other) = (try await Self.filled(), try CacheDisk())
+            let cache = try disk.open()
+            #expect(await CacheDisk.has(cache, 1))
+            for name in ["index.sqlite", "index.sqlite-wal", "index.sqlite-shm"] {
+                try? FileManager.default.removeItem(atPath: "\(disk.path)/\(name)")
+            }
+            if isReplaced {
+                let cache = try other.open()
+                _ = try await CacheDisk.client(cache, length: 2000).get(CacheDisk.address(1000))
+                try cache.flush()
+                try Database(path: other.index, schema: DiskIndex.schema).execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                try FileManager.default.copyItem(atPath: other.index, toPath: disk.index)
+            }
+            disk.clock.advance(seconds: 1)
+            #expect(await !CacheDisk.has(cache, 1))
+            #expect(await CacheDisk.has(cache, 1000) == isReplaced)
+            try await Self.expectRepair(disk, cache)
+        }
+    }
+
+    @Test("A directory that is removed while it is open is made again")
+    func directoryRemoved() async throws {
+        let disk = try await Self.filled()
+        let cache = try disk.open(memoryCapacity: 0)
+        // It may still be looking for orphans.
+        try cache.flush()
+        try FileManager.default.removeItem(atPath: disk.path)
+        disk.clock.advance(seconds: 1)
+        #expect(await !CacheDisk.has(cache, 1))
+        try await Self.expectRepair(disk, cache)
+    }
+
+    @Test("What cannot be made again costs the entries and nothing else")
+    func directoryReplaced() async throws {
+        let disk = try await Self.filled()
+        let cache = try disk.open(memoryCapacity: 0)
+        try cache.flush()
+        try FileManager.default.removeItem(atPath: disk.path)
+        try Data("a file".utf8).write(to: URL(fileURLWithPath: disk.path))
+        disk.clock.advance(seconds: 1)
+        for length in [1000, 100_000] {
+            #expect(try await !CacheDisk.isHit(CacheDisk.client(cache, length: length).get(CacheDisk.address(1)), 1))
+        }
+        #expect(throws: HTTPCacheError.self) { try cache.flush() }
+        #expect(cache.failure != nil)
+    }
+
+    @Test("A database of a newer version, or of another program, is left alone")
+    func foreign() async throws {
+        for sql in ["PRAGMA user_version=99", "PRAGMA application_id=12345"] {
+            let disk = try await Self.filled()
+            try Database(path: disk.index, schema: DiskIndex.schema).execute(sql)
+            let before = try Data(contentsOf: URL(fileURLWithPath: disk.index))
+            #expect(throws: HTTPCacheError.isForeign(disk.index)) { try disk.open() }
+            #expect(try Data(contentsOf: URL(fileURLWithPath: disk.index)) == before)
+        }
+    }
+
+    @Test("A directory that cannot be made, or is none, is a typed error")
+    func unusable() throws {
+        let disk = try CacheDisk()
+        try Data("a file".utf8).write(to: URL(fileURLWithPath: disk.path))
+        #expect(throws: HTTPCacheError.self) { try disk.open() }
+        #expect(throws: HTTPCacheError.self) {
+            try HTTPCache(directory: disk.directory.file("missing/cache"))
+        }
+        #expect(throws: HTTPCacheError.self) { try HTTPCache(directory: URL(fileURLWithPath: "/proc/convoy")) }
+    }
+
+    @Test("Totals that are wrong are counted anew")
+    func totals() async throws {
+        let disk = try await Self.filled()
+        try Database(path: disk.index, schema: DiskIndex.schema).execute("UPDATE totals SET bytes = 1 << 60")
+        let cache = try disk.open()
+        cache.storage.disk?.tidy()
+        for number in Self.numbers { #expect(await CacheDisk.has(cache, number)) }
+        try disk.expectSound()
+    }
+}

@@ -1,0 +1,92 @@
+import ConvoySupport
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+@testable import ConvoyCache
+
+/// A system that refuses.
+@Suite struct DiskLimitTests {
+    @Test("On a full disk nothing is half stored, and storing goes on when there is room again")
+    func full() async throws {
+        let disk = try CacheDisk()
+        let lines = try disk.run("full").text.split(separator: "\n")
+        let torn = lines.filter { $0.hasSuffix(" torn") && !$0.contains("found") }
+        #expect(torn == ["0 torn", "0 torn", "0 torn"], "\(lines)")
+        #expect(lines.last == "20 found, 0 torn", "\(lines)")
+        let cache = try disk.open()
+        #expect(CacheChurnReader.readAll(cache).keys == Set(0..<20))
+        cache.storage.disk?.tidy(olderThan: 0)
+        try disk.expectSound()
+    }
+
+    @Test("Without file descriptors nothing is read or stored, and nothing is lost")
+    func descriptors() async throws {
+        let disk = try CacheDisk()
+        let lines = try disk.run("descriptors").text.split(separator: "\n")
+        #expect(lines == ["0 torn", "true refused", "20 kept, 20 stored"])
+        let cache = try disk.open()
+        cache.storage.disk?.tidy(olderThan: 0)
+        try disk.expectSound()
+    }
+
+    @Test("In a directory that must not be written to, what is stored is served, and opening it is a typed error")
+    func locked() async throws {
+        let disk = try CacheDisk()
+        // The program gives up its rights for those of a user who owns the directory.
+        let owner = getuid() == 0 ? 65534 : getuid()
+        for path in [disk.directory.url.path, disk.path] {
+            mkdir(path, 0o700)
+            #expect(chown(path, owner, owner == 65534 ? 65534 : getgid()) == 0)
+        }
+        #expect(try disk.run("locked").text == "0 torn, true kept\nrefused\n")
+        for path in ["\(disk.path)/bodies", disk.path] { chmod(path, 0o700) }
+    }
+
+    @Test("What was overtaken is removed from a disk that does not take what came after")
+    func remainder() throws {
+        let record = CacheRecord(
+            id: 1, address: "http://a.test/", partition: "", vary: VaryKey(fields: []),
+            head: CachedHead(statusCode: 200, fields: []), requested: CacheTime(wall: 0, up: 0),
+            received: CacheTime(wall: 0, up: 0), boot: 1, length: 0)
+        for operation in [DiskOperation.put(record, []), .putFile(record, checksums: []), .update(record)] {
+            #expect(!operation.removes(record))
+            #expect(operation.remainder.removes(record))
+            #expect(operation.remainder.isRemoval)
+        }
+    }
+
+    @Test("The disk's capacity is kept, and what was used last stays")
+    func eviction() async throws {
+        let disk = try CacheDisk()
+        let cache = try disk.open(memoryCapacity: 0, diskCapacity: 1 << 20)
+        for number in UInt64(0)..<100 {
+            _ = try await CacheDisk.client(cache, length: number % 2 == 0 ? 20_000 : 50_000).get(CacheDisk.address(number))
+            try cache.flush()
+            disk.clock.advance(seconds: 61)
+            // Used again and again.
+            #expect(await CacheDisk.has(cache, 0))
+        }
+        #expect(cache.currentDiskUsage <= 1 << 20)
+        #expect(cache.currentDiskUsage > 1 << 19)
+        #expect(await CacheDisk.has(cache, 99))
+        #expect(await !CacheDisk.has(cache, 1))
+        try disk.expectSound()
+    }
+
+    @Test("A body of more than an eighth of the disk is not stored, told or not")
+    func tooLarge() async throws {
+        let disk = try CacheDisk()
+        let cache = try disk.open(diskCapacity: 800_000)
+        for fields in [[("Content-Length", "200000")], []] {
+            let client = CacheClient(cache) { _, _, _ in
+                CacheClient.Reply(
+                    fields: [("Cache-Control", "max-age=1000")] + fields, body: [UInt8](repeating: 1, count: 200_000))
+            }
+            #expect(try await client.get(CacheDisk.address(1)).source == .network)
+            #expect(await !CacheDisk.has(cache, 1))
+        }
+        try eventually("no file is left") { try disk.files().isEmpty }
+        #expect(cache.currentDiskUsage == 0)
+    }
+}

@@ -1,0 +1,45 @@
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyCache
+
+/// The cache's contents as Foundation's values.
+@Suite struct FoundationTests {
+    private func response(_ url: URL, _ fields: [String: String], _ body: String) throws -> CachedURLResponse {
+        let head = try #require(HTTPURLResponse(url: url, statusCode: 200, httpVersion: "HTTP/1.1", headerFields: fields))
+        return CachedURLResponse(
+            response: head, data: Data(body.utf8), userInfo: ["a": "b", "n": 1], storagePolicy: .allowed)
+    }
+
+    @Test("What is put in comes out, and is served, as far as RFC 9111 allows it")
+    func roundTrip() async throws {
+        let disk = try CacheDisk()
+        for cache in [HTTPCache(), try disk.open()] {
+            let url = try #require(URL(string: "http://a.test/x"))
+            let request = URLRequest(url: url)
+            #expect(await cache.store(try response(url, ["Cache-Control": "max-age=1000", "X": "1"], "text"), for: request))
+            let found = try #require(await cache.cachedResponse(for: request))
+            #expect(String(decoding: found.data, as: UTF8.self) == "text")
+            #expect((found.response as? HTTPURLResponse)?.value(forHTTPHeaderField: "X") == "1")
+            #expect(found.userInfo?["a"] as? String == "b")
+            #expect(found.userInfo?["n"] == nil)
+            #expect(await !cache.store(try response(url, ["Cache-Control": "no-store"], "other"), for: request))
+            var post = request
+            post.httpMethod = "POST"
+            #expect(await !cache.store(try response(url, ["Cache-Control": "max-age=1000"], "other"), for: post))
+            cache.remove(for: request)
+            #expect(await cache.cachedResponse(for: request) == nil)
+        }
+    }
+
+    @Test("A response that is larger than fits into memory well is not given out")
+    func large() async throws {
+        let cache = HTTPCache()
+        let url = try #require(URL(string: "http://a.test/x"))
+        let text = String(repeating: "x", count: HTTPCache.cachedResponseLimit + 1)
+        #expect(await cache.store(try response(url, ["Cache-Control": "max-age=1000"], text), for: URLRequest(url: url)))
+        #expect(await cache.cachedResponse(for: URLRequest(url: url)) == nil)
+    }
+}

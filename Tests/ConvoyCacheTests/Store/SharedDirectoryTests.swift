@@ -1,0 +1,105 @@
+import ConvoySupport
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+@testable import ConvoyCache
+
+/// Several caches, and several processes, with one directory.
+@Suite struct SharedDirectoryTests {
+    @Test("Two processes of eight threads store, read and remove: no body is torn, and the directory stays sound")
+    func churn() async throws {
+        let seconds = ProcessInfo.processInfo.environment["CONVOY_CACHE_SECONDS"].flatMap { Double($0) } ?? 4
+        let disk = try CacheDisk()
+        let results = try await withThrowingTaskGroup(of: ProcessRunner.Result.self) { group in
+            for process in 1...2 {
+                group.addTask {
+                    try await Self.later { try disk.run("churn", "\(process)", "\(seconds)", "8", timeout: seconds + 120) }
+                }
+            }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        for result in results {
+            #expect(result.text.hasSuffix(" read, 0 torn\n"), "\(result.text)")
+            // Otherwise nothing was tested.
+            #expect(result.text.split(separator: " ").first.flatMap { Int($0) } ?? 0 > 100, "\(result.text)")
+        }
+        let cache = try disk.open()
+        #expect(CacheChurnReader.readAll(cache).torn == 0)
+        cache.storage.disk?.tidy(olderThan: 0)
+        try disk.expectSound()
+    }
+
+    @Test("Nothing that two processes store at the same time is lost, and what one removes the other does not find")
+    func noLostUpdate() async throws {
+        let disk = try CacheDisk()
+        let cache = try disk.open()
+        #expect(CacheChurnReader.readAll(cache).keys.isEmpty)
+        async let other = Self.later { try disk.run("put", "0", "20") }
+        for number in UInt64(100)..<140 {
+            _ = try await CacheDisk.client(cache, length: number % 2 == 0 ? 5000 : 60_000).get(CacheDisk.address(number))
+        }
+        _ = try await other
+        try cache.flush()
+        disk.clock.advance(seconds: 1)
+        for cache in [cache, try disk.open()] {
+            #expect(CacheChurnReader.readAll(cache).keys == Set(0..<20))
+            for number in UInt64(100)..<140 { #expect(await CacheDisk.has(cache, number), "\(number)") }
+        }
+        _ = try disk.run("remove", "0", "10")
+        disk.clock.advance(seconds: 1)
+        #expect(CacheChurnReader.readAll(cache).keys == Set(10..<20))
+        cache.removeAll()
+        try cache.flush()
+        #expect(try disk.run("put", "5", "1").status == 0)
+        disk.clock.advance(seconds: 1)
+        #expect(CacheChurnReader.readAll(cache).keys == [5])
+        cache.storage.disk?.tidy(olderThan: 0)
+        try disk.expectSound()
+    }
+
+    @Test("What one cache replaces, another one serves within a second")
+    func replacement() async throws {
+        let disk = try CacheDisk()
+        let (one, other) = (try disk.open(), try disk.open())
+        let texts = Locked("first")
+        func client(_ cache: HTTPCache) -> CacheClient {
+            CacheClient(cache) { _, _, _ in
+                CacheClient.Reply(fields: [("Cache-Control", "max-age=1000")], body: Array(texts.withLock { $0 }.utf8))
+            }
+        }
+        for cache in [one, other] { #expect(try await client(cache).get(CacheDisk.address(1)).text == "first") }
+        try one.flush()
+        texts.withLock { $0 = "second" }
+        disk.clock.advance(seconds: 0.5)
+        #expect(try await client(one).get(CacheDisk.address(1), policy: .reload).text == "second")
+        try one.flush()
+        disk.clock.advance(seconds: 1)
+        let seen = try await client(other).get(CacheDisk.address(1))
+        #expect(seen.text == "second")
+        #expect(seen.source == .cache(.fresh))
+    }
+
+    @Test("Many may open a new directory at the same time, and find the same salt")
+    func openedAtOnce() async throws {
+        let disk = try CacheDisk()
+        let salts = Locked<[String]>([])
+        DispatchQueue.concurrentPerform(iterations: 8) { _ in
+            do {
+                let cache = try disk.open()
+                salts.withLock { $0.append(cache.salt) }
+            } catch {
+                Issue.record(error)
+            }
+        }
+        #expect(salts.withLock { $0.count } == 8)
+        #expect(Set(salts.withLock { $0 }).count == 1)
+    }
+
+    /// Runs what blocks on a thread of its own.
+    static func later<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
+        try await withCheckedThrowingContinuation { continuation in
+            Thread.detachNewThread { continuation.resume(with: Result { try body() }) }
+        }
+    }
+}
