@@ -136,9 +136,14 @@ public final class HTTPCache: Sendable {
 extension HTTPCache {
     /// Begins an exchange. Never blocks.
     ///
-    /// - Parameter handler: decides what is stored; nil for the cache's own `responseHandler`.
-    package func exchange(for request: CacheRequest, handler: CacheResponseHandler? = nil) -> CacheExchange {
+    /// - Parameters:
+    ///   - handler: decides what is stored; nil for the cache's own `responseHandler`.
+    ///   - performer: runs the handler; nil for the cache's queue, on which one waits for the other.
+    package func exchange(
+        for request: CacheRequest, handler: CacheResponseHandler? = nil, on performer: CacheHandlerPerformer? = nil
+    ) -> CacheExchange {
         CacheExchange(
-            storage, request, handler ?? (hasHandler.load(ordering: .acquiring) ? responseHandler : nil))
+            storage, request, handler ?? (hasHandler.load(ordering: .acquiring) ? responseHandler : nil),
+            on: performer)
     }
 }

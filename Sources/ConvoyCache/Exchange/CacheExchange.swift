@@ -14,9 +14,14 @@ package final class CacheExchange: ResponseCacheExchange {
     private let storage: CacheStorage
     private let request: RequestFacts
     private let handler: CacheResponseHandler?
+    private let performer: CacheHandlerPerformer?
     private let state: Locked<State>
 
-    init(_ storage: CacheStorage, _ request: CacheRequest, _ handler: CacheResponseHandler?) {
+    init(
+        _ storage: CacheStorage, _ request: CacheRequest, _ handler: CacheResponseHandler?,
+        on performer: CacheHandlerPerformer? = nil
+    ) {
+        self.performer = performer
         self.storage = storage
         self.request = RequestFacts(request)
         self.handler = handler
@@ -187,7 +192,7 @@ package final class CacheExchange: ResponseCacheExchange {
             if let entry = state.entry { storage.discard(entry.record) }
             return .pass
         }
-        return .store(CacheWriter(storage, draft, handler))
+        return .store(CacheWriter(storage, draft, handler, on: performer))
     }
 
     private func response(_ entry: CacheEntry, _ form: ServedForm, _ use: StoredUse) -> StoredResponse {

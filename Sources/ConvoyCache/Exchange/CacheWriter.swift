@@ -1,6 +1,9 @@
 import ConvoySupport
 import Foundation
 
+/// Runs a block on a thread that it may block, in place of the cache's queue for its handler.
+package typealias CacheHandlerPerformer = @Sendable (_ block: @escaping @Sendable () -> Void) -> Void
+
 /// Takes the body of a response that is being stored. Its methods never block; they may be called from any thread, one
 /// at a time.
 ///
@@ -18,10 +21,15 @@ package final class CacheWriter: ResponseCacheWriter {
     private let storage: CacheStorage
     private let draft: CacheDraft
     private let handler: CacheResponseHandler?
+    private let performer: CacheHandlerPerformer
     private let id = Int64.random(in: .min ... .max)
     private let state = Locked(State())
 
-    init(_ storage: CacheStorage, _ draft: CacheDraft, _ handler: CacheResponseHandler?) {
+    init(
+        _ storage: CacheStorage, _ draft: CacheDraft, _ handler: CacheResponseHandler?,
+        on performer: CacheHandlerPerformer? = nil
+    ) {
+        self.performer = performer ?? { [queue = storage.handlerQueue] block in queue.async(execute: block) }
         self.storage = storage
         self.draft = draft
         self.handler = handler
@@ -99,14 +107,14 @@ package final class CacheWriter: ResponseCacheWriter {
 
     // MARK: Handlers
 
-    /// Asks a user's handler what is to be stored, on the queue for that.
+    /// Asks a user's handler what is to be stored, where it may block.
     private func ask(
         _ handler: @escaping CacheResponseHandler, _ bytes: [UInt8], _ count: Int, _ spool: BodySpool?,
         _ then: @escaping @Sendable () -> Void
     ) {
-        let (storage, draft, id) = (storage, draft, id)
+        let (storage, draft, id, performer) = (storage, draft, id, performer)
         @Sendable func decide(_ body: CacheCandidate.Body) {
-            storage.handlerQueue.async {
+            performer {
                 let candidate = CacheCandidate(draft, body, count)
                 guard let answer = handler(candidate) else { return then() }
                 var draft = draft

@@ -60,7 +60,10 @@ final class HandledCache: ResponseCache {
         self.handler = handler
     }
 
-    func begin(_ request: CacheRequest) -> any ResponseCacheExchange { base.exchange(for: request, handler: handler) }
+    func begin(_ request: CacheRequest) -> any ResponseCacheExchange {
+        // One that blocks must not hold up those of other operations.
+        base.exchange(for: request, handler: handler) { BlockingWorkers.shared.perform($0) }
+    }
 
     var salt: String { base.salt }
 }
