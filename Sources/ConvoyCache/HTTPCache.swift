@@ -138,7 +138,6 @@ extension HTTPCache {
     ///
     /// - Parameter handler: decides what is stored; nil for the cache's own `responseHandler`.
     package func exchange(for request: CacheRequest, handler: CacheResponseHandler? = nil) -> CacheExchange {
-        CacheExchange(
-            storage, request, handler ?? (hasHandler.load(ordering: .acquiring) ? responseHandler : nil))
+        CacheExchange(storage, request, handler ?? (hasHandler.load(ordering: .acquiring) ? responseHandler : nil))
     }
 }

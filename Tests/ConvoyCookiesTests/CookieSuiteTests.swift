@@ -8,50 +8,6 @@ import Testing
 /// The collections of others that say what is to come back after which `Set-Cookie` fields.
 @Suite(.enabled(if: CookieSuite.isPresent, Comment(rawValue: CookieSuite.hint)))
 struct CookieSuiteTests {
-    /// What this library answers in place of the expectation of `http-state`, which follows RFC 6265, and why.
-    private struct Deviation {
-        var cookie: String?
-        var reason: String
-
-        init(_ cookie: String?, _ reason: String) {
-            (self.cookie, self.reason) = (cookie, reason)
-        }
-    }
-
-    private static let deviations: [String: Deviation] = {
-        let nameless = "section 5.6: without an equals sign or a name it is a cookie without a name, not an error"
-        let control = "section 5.6, step 1: a field with a control character is ignored as a whole, not cut off there"
-        return [
-            "0004": Deviation("foo", nameless),
-            "0021": Deviation("a=b; x; c=d", nameless),
-            "0023": Deviation("foo", nameless),
-            "0024": Deviation("foo", nameless),
-            "0025": Deviation("foo", nameless),
-            "0026": Deviation("foo", nameless),
-            "0027": Deviation("bar", nameless),
-            "0028": Deviation("foo", nameless),
-            "chromium0009": Deviation("BLAHHH", nameless),
-            "chromium0010": Deviation("\"BLA\\\"HHH\"", nameless),
-            "chromium0012": Deviation("ABC", nameless),
-            "mozilla0012": Deviation("test=\"fubar! = foo; five", nameless),
-            "mozilla0014": Deviation("six", nameless),
-            "mozilla0015": Deviation("seven", nameless),
-            "mozilla0016": Deviation("eight", nameless),
-            "mozilla0017": Deviation("eight; test=six", nameless),
-            "name0017": Deviation("a=bar", nameless),
-            "name0023": Deviation("foo", nameless),
-            "name0025": Deviation("==a=bar", nameless),
-            "name0028": Deviation("a", nameless),
-            "name0031": Deviation("\"foo", nameless),
-            "name0032": Deviation("\"foo\\\"bar", nameless),
-            "name0033": Deviation("aaa", nameless),
-            "disabled-chromium0022": Deviation(nil, control), "disabled-chromium0023": Deviation(nil, control),
-            "disabled-path0029": Deviation(nil, "section 5.1.4: paths are compared byte by byte, as in path0028"),
-            "optional-domain0042": Deviation(
-                "foo=bar", "section 5.6.3: the last Domain counts, and an empty one means the host only"),
-        ]
-    }()
-
     private func answer(_ one: CookieSuite.Case) throws -> String? {
         // A day on which the dates of 2019 are still to come.
         let store = CookieStore(
@@ -72,7 +28,7 @@ struct CookieSuiteTests {
         for one in cases {
             let name = try #require(one.test)
             let answer = try answer(one)
-            if let deviation = Self.deviations[name] {
+            if let deviation = CookieDeviation.ofHTTPState[name] {
                 #expect(answer == deviation.cookie, "\(name) \(deviation.reason)")
                 #expect(answer != one.cookie, "\(name) is no deviation any more")
                 different += 1
@@ -82,7 +38,7 @@ struct CookieSuiteTests {
             }
         }
         print("http-state: \(same) of \(cases.count) as expected, \(different) changed by RFC 6265bis")
-        #expect(different == Self.deviations.count)
+        #expect(different == CookieDeviation.ofHTTPState.count)
     }
 
     @Test("web-platform-tests: what is set comes back")

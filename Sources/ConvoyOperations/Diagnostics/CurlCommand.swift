@@ -104,6 +104,8 @@ struct CurlCommand {
         if request.cachePolicy.forbidsReuse, !has("Cache-Control"), !has("Pragma") {
             addField("Cache-Control: no-cache")
             addField("Pragma: no-cache")
+        } else if request.cachePolicy.demandsValidation, !has("Cache-Control") {
+            addField("Cache-Control: max-age=0")
         }
         // curl would add these to a request with a body.
         if body != nil, !has("Content-Type") { addField("Content-Type:") }

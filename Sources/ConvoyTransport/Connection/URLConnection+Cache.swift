@@ -17,9 +17,13 @@ extension URLConnection {
         }
         currentRequest = departure.request
         requestHeader = departure.header
+        var fields = departure.header.sentFields
+        if departure.header.addsCacheControl {
+            fields.removeAll { ASCII.equalIgnoringCase($0.name.utf8, "cache-control".utf8) }
+        }
         let exchange = cache.begin(
             CacheRequest(
-                method: departure.request.method, address: departure.address, fields: departure.header.sentFields,
+                method: departure.request.method, address: departure.address, fields: fields,
                 policy: revalidates ? .reloadRevalidating : departure.request.cachePolicy, partition: partition,
                 hasBody: departure.request.body?.isEmpty == false || departure.request.bodyStream != nil))
         self.exchange = exchange

@@ -137,8 +137,8 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
                 fields: request.allHTTPHeaderFields ?? [:],
                 hasBody: request.httpBodyStream != nil || !(request.httpBody?.isEmpty ?? true),
                 isStreamed: request.httpBodyStream != nil, forbidsReuse: request.cachePolicy.forbidsReuse,
-                addsUserAgent: addingUserAgent, authorization: authorization, proxyAuthorization: proxyAuthorization,
-                cookie: cookie)
+                demandsValidation: request.cachePolicy.demandsValidation, addsUserAgent: addingUserAgent,
+                authorization: authorization, proxyAuthorization: proxyAuthorization, cookie: cookie)
         }
         return try header(of: source, url: request.url)
     }

@@ -15,6 +15,8 @@ package final class RequestHeader: @unchecked Sendable {
         var isStreamed = false
         /// Whether caches must not answer with a stored response.
         var forbidsReuse = false
+        /// Whether caches must ask the server before they answer.
+        var demandsValidation = false
         /// Whether the standard `User-Agent` is sent, unless the fields have one.
         var addsUserAgent = false
         /// Sent as `Authorization`, in place of what the fields have.
@@ -43,6 +45,8 @@ package final class RequestHeader: @unchecked Sendable {
     private(set) var setsAcceptEncoding = false
     /// Whether the user set `Expect`, so that the server can refuse the body before it is sent.
     private(set) var setsExpect = false
+    /// Whether a `Cache-Control` was added for caches on the way. One of this process knows what it is to do.
+    private(set) var addsCacheControl = false
     /// Whether the user set `Cookie`, so that no others are sent.
     private var setsCookie = false
 
@@ -130,6 +134,9 @@ package final class RequestHeader: @unchecked Sendable {
         if source.forbidsReuse, !setsCacheControl {
             try Self.append("Cache-Control: no-cache", to: &lines)
             try Self.append("Pragma: no-cache", to: &lines)
+        } else if source.demandsValidation, !setsCacheControl {
+            addsCacheControl = true
+            try Self.append("Cache-Control: max-age=0", to: &lines)
         }
     }
 

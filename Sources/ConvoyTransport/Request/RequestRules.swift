@@ -65,8 +65,11 @@ extension URLRequest.CachePolicy {
     /// Whether no cache, local or on the way, may answer with a stored response.
     package var forbidsReuse: Bool {
         switch self {
-        case .reloadIgnoringLocalCacheData, .reloadIgnoringLocalAndRemoteCacheData, .reloadRevalidatingCacheData: true
+        case .reloadIgnoringLocalCacheData, .reloadIgnoringLocalAndRemoteCacheData: true
         default: false
         }
     }
+
+    /// Whether caches must ask the server before they answer.
+    package var demandsValidation: Bool { self == .reloadRevalidatingCacheData }
 }

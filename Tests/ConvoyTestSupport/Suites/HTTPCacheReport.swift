@@ -1,0 +1,58 @@
+/// The verdicts on the tests of `HTTPCacheSuite`, counted as the suite counts them.
+package struct HTTPCacheReport: Sendable {
+    /// How many tests of one kind had which end. One that needs a test that has not passed is void.
+    package struct Count: Sendable, Hashable {
+        package var passed = 0
+        package var failed = 0
+        package var void = 0
+        package var all: Int { passed + failed + void }
+    }
+
+    /// The required tests that are not passed, each with its reason.
+    package static let deviations: [String: String] = [
+        // Both need `stale-close`, which has no right answer: it wants a stale response for a broken connection without
+        // anybody's permission. Here that takes `stale-if-error`. What the two demand is done: they pass by themselves.
+        "stale-close-must-revalidate": "needs a test that asks for stale responses without permission",
+        "stale-close-no-cache": "needs a test that asks for stale responses without permission",
+    ]
+
+    package private(set) var counts: [HTTPCacheSuite.Kind: Count] = [:]
+    /// What each test that has not passed has come to.
+    package private(set) var lines: [String] = []
+    /// The required tests that have not passed.
+    package private(set) var unfulfilled: [String: String] = [:]
+
+    package init(_ tests: [HTTPCacheSuite.Test], _ verdicts: [String: HTTPCacheVerdict]) {
+        for test in tests {
+            let kind = test.effectiveKind
+            let verdict = verdicts[test.id] ?? .void("not made")
+            let lacksDependency = test.dependencies.contains { id in verdicts[id].map { $0 != .passed } ?? false }
+            var text: String?
+            if lacksDependency {
+                counts[kind, default: Count()].void += 1
+                text = "void, since a test that it needs has not passed"
+            } else {
+                switch verdict {
+                case .passed: counts[kind, default: Count()].passed += 1
+                case .failed(let reason):
+                    counts[kind, default: Count()].failed += 1
+                    text = "failed: \(reason)"
+                case .void(let reason):
+                    counts[kind, default: Count()].void += 1
+                    text = "void: \(reason)"
+                }
+            }
+            guard let text else { continue }
+            lines.append("\(kind.rawValue) \(test.id): \(text)")
+            if kind == .required { unfulfilled[test.id] = text }
+        }
+        lines.sort()
+    }
+
+    /// In which required tests the verdicts differ from ``deviations``.
+    package var surprises: [String] {
+        unfulfilled.filter { Self.deviations[$0.key] == nil }.map { "\($0.key): \($0.value)" }
+            + Self.deviations.keys.filter { unfulfilled[$0] == nil }
+            .map { "\($0) passes, although a reason why not is given" }
+    }
+}
