@@ -37,8 +37,8 @@ import Testing
         let (method, status, fields, left) = Self.cases[index]
         let setting = RuleSetting()
         for _ in Self.addresses { setting.reply(200, [("Cache-Control", "max-age=1000")]) }
-        for address in Self.addresses.values { _ = try await setting.get(address) }
         setting.reply(status, fields.map { ($0.0, $0.1) }, "")
+        for address in Self.addresses.values { _ = try await setting.get(address) }
         // A HEAD of what is fresh would not reach the origin.
         _ = try await setting.get(
             "http://a.test/", method == "HEAD" ? [("Cache-Control", "max-age=0")] : [], method: method)
