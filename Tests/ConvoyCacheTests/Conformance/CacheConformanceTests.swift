@@ -58,9 +58,11 @@ import Testing
         let origin = Locked(HTTPCacheOrigin(test, token: "token-\(test.id)"))
         let client = CacheClient(HTTPCache(memoryCapacity: 1 << 20, clock: clock.clock())) { method, address, fields in
             let target = String(address.dropFirst("http://origin.test".count))
-            guard let reply = origin.withLock({
-                $0.answer(method: method, target: target, fields: fields, now: clock.now.wall)
-            }) else { return nil }
+            guard
+                let reply = origin.withLock({
+                    $0.answer(method: method, target: target, fields: fields, now: clock.now.wall)
+                })
+            else { return nil }
             var body = Array(reply.body.utf8)
             let length = reply.fields.first { $0.name.lowercased() == "content-length" }.flatMap { Int($0.value) }
             // A client takes as many bytes as it was told of.

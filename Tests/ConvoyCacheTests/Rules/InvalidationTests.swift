@@ -32,7 +32,9 @@ import Testing
         "secure": "https://a.test/",
     ]
 
-    @Test("An unsafe request that succeeds ends what is stored for its URL and for those that its response names", arguments: 0..<cases.count)
+    @Test(
+        "An unsafe request that succeeds ends what is stored for its URL and for those that its response names",
+        arguments: 0..<cases.count)
     func invalidation(_ index: Int) async throws {
         let (method, status, fields, left) = Self.cases[index]
         let setting = RuleSetting()
