@@ -2,7 +2,7 @@ import ConvoySupport
 import Foundation
 
 #if canImport(FoundationNetworking)
-    import FoundationNetworking
+import FoundationNetworking
 #endif
 
 extension HTTPCache {

@@ -42,7 +42,8 @@ struct CacheChurn {
         let number = UInt64(key) << 32 | random.next() >> 32
         let body = SelfDescribingBody.make(number: number, length: length)
         let exchange = cache.exchange(for: Self.request(key, .reload))
-        let head = CachedHead(statusCode: 200, fields: [("Cache-Control", "max-age=1000"), ("Content-Length", "\(body.count)")])
+        let head = CachedHead(
+            statusCode: 200, fields: [("Cache-Control", "max-age=1000"), ("Content-Length", "\(body.count)")])
         guard case .store(let writer) = exchange.receive(head) else { return }
         body.withUnsafeBytes { writer.write($0) }
         let done = DispatchSemaphore(value: 0)

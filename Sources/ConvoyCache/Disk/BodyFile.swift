@@ -61,10 +61,11 @@ final class BodyFile: Sendable {
         if let failure { throw failure }
         for block in blocks {
             let offset = block * Self.blockSize - start
-            let isSound = bytes.withUnsafeBytes { bytes in
-                let block = bytes[offset..<min(offset + Self.blockSize, bytes.count)]
-                return XXHash64.hash(UnsafeRawBufferPointer(rebasing: block))
-            } == checksums[block]
+            let isSound =
+                bytes.withUnsafeBytes { bytes in
+                    let block = bytes[offset..<min(offset + Self.blockSize, bytes.count)]
+                    return XXHash64.hash(UnsafeRawBufferPointer(rebasing: block))
+                } == checksums[block]
             guard isSound else { throw .damaged }
         }
         guard start != range.lowerBound || end != range.upperBound else { return bytes }

@@ -62,7 +62,8 @@ final class DiskIndex {
         self.capacity = max(0, capacity)
         self.database = database
         // A cache may lose its last moments with the power: what is damaged then is found by the checksums.
-        try database.execute("PRAGMA synchronous=OFF; PRAGMA cache_size=-4096")
+        // A longer log writes pages that change often into the database less often.
+        try database.execute("PRAGMA synchronous=OFF; PRAGMA cache_size=-8192; PRAGMA wal_autocheckpoint=4000")
         salt = try Self.salt(database)
         // Requests wait for this queue: rather than for another process, a change waits for its next turn.
         try database.execute("PRAGMA busy_timeout=50")
@@ -105,8 +106,13 @@ final class DiskIndex {
     func entries(of address: String) throws(DatabaseError) -> (entries: [CacheEntry], damaged: [Int64]) {
         var entries: [CacheEntry] = []
         var damaged: [Int64] = []
+        // A small body is on the same page as its head, and reading both at once takes half the time.
         try database.forEachRow(
-            "SELECT id, partition, meta, metaSum, isFile FROM entries WHERE hash = ? AND address = ?",
+            """
+            SELECT id, partition, meta, metaSum, isFile, used, bodySum,
+                CASE WHEN isFile = 0 AND size < \(Self.smallSize) THEN body END
+            FROM entries WHERE hash = ? AND address = ?
+            """,
             [.integer(Self.hash(address)), .text(address)]
         ) { row in
             let id = row.integer(0)
@@ -114,23 +120,36 @@ final class DiskIndex {
             let record = row.withBlob(2) { meta -> CacheRecord? in
                 let sum = RecordCoding.checksum(meta, id: id, address: address, partition: partition)
                 guard sum == row.integer(3) else { return nil }
-                return RecordCoding.decode(meta, id: id, address: address, partition: partition)
+                return RecordCoding.decode(meta, id: id, address: address, partition: partition, used: row.integer(5))
             }
-            if let record {
-                entries.append(CacheEntry(record: record, body: row.integer(4) == 0 ? .row : .file))
-            } else {
+            guard let record else {
                 damaged.append(id)
+                return
             }
+            var body = row.integer(4) == 0 ? StoredBody.row : .file
+            if !row.isNull(7) {
+                let bytes = row.blob(7)
+                guard bytes.count == record.length, XXHash64.hash(bytes) == UInt64(bitPattern: row.integer(6)) else {
+                    damaged.append(id)
+                    return
+                }
+                body = .memory(bytes)
+            }
+            entries.append(CacheEntry(record: record, body: body))
         }
         return (entries, damaged)
     }
+
+    /// Of head and body together.
+    private static let smallSize = 6000
 
     /// The body of a stored response, from its row or as an open file; nil if it is gone or damaged.
     ///
     /// - Throws: `SystemError` for a file that cannot be opened now; `DatabaseError`.
     func body(of record: CacheRecord) throws -> StoredBody? {
-        let sql = "SELECT isFile, bodySum, body FROM entries WHERE id = ?"
-        let row = try database.withStatement(sql, [.integer(record.id)]) {
+        // The address as well: numbers are unique only almost for sure.
+        let sql = "SELECT isFile, bodySum, body FROM entries WHERE id = ? AND hash = ?"
+        let row = try database.withStatement(sql, [.integer(record.id), .integer(Self.hash(record.address))]) {
             row throws(DatabaseError) -> (isFile: Bool, bytes: [UInt8])? in
             guard try row.step() else { return nil }
             let bytes = row.blob(2)
@@ -176,11 +195,10 @@ final class DiskIndex {
     /// - Parameters:
     ///   - operations: in their order.
     ///   - used: when responses were last used, in milliseconds since 1970, by their numbers.
-    ///   - now: in milliseconds since 1970.
-    func apply(_ operations: [DiskOperation], used: [Int64: Int64], now: Int64) throws(DatabaseError) {
+    func apply(_ operations: [DiskOperation], used: [Int64: Int64]) throws(DatabaseError) {
         var files: [Int64] = []
         try database.transaction { () throws(DatabaseError) in
-            for operation in operations { try apply(operation, now, &files) }
+            for operation in operations { try apply(operation, &files) }
             for (id, time) in used {
                 try database.run(
                     "UPDATE entries SET used = max(used, ?) WHERE id = ?", [.integer(time), .integer(id)])
@@ -190,21 +208,21 @@ final class DiskIndex {
         directory.remove(files)
     }
 
-    private func apply(_ operation: DiskOperation, _ now: Int64, _ files: inout [Int64]) throws(DatabaseError) {
+    private func apply(_ operation: DiskOperation, _ files: inout [Int64]) throws(DatabaseError) {
         switch operation {
         case .put(let record, let body):
-            try insert(record, body, sum: XXHash64.hash(body), isFile: false, size: body.count, now, &files)
+            try insert(record, body, sum: XXHash64.hash(body), isFile: false, size: body.count, &files)
         case .putFile(let record, let checksums):
             var bytes: [UInt8] = []
             for checksum in checksums { withUnsafeBytes(of: checksum.littleEndian) { bytes += $0 } }
-            try insert(record, bytes, sum: XXHash64.hash(bytes), isFile: true, size: record.length, now, &files)
+            try insert(record, bytes, sum: XXHash64.hash(bytes), isFile: true, size: record.length, &files)
         case .update(let record):
             let meta = RecordCoding.encode(record)
             try database.run(
                 "UPDATE entries SET meta = ?, metaSum = ?, received = ?, used = ? WHERE id = ?",
                 [
-                    .blob(meta), .integer(Self.checksum(meta, record)), .integer(record.received.wall), .integer(now),
-                    .integer(record.id),
+                    .blob(meta), .integer(Self.checksum(meta, record)), .integer(record.received.wall),
+                    .integer(record.received.wall), .integer(record.id),
                 ])
         case .remove(let id, _): try delete("id = ?", [.integer(id)], &files)
         case .removeAddress(let address):
@@ -215,7 +233,7 @@ final class DiskIndex {
     }
 
     private func insert(
-        _ record: CacheRecord, _ body: [UInt8], sum: UInt64, isFile: Bool, size: Int, _ now: Int64,
+        _ record: CacheRecord, _ body: [UInt8], sum: UInt64, isFile: Bool, size: Int,
         _ files: inout [Int64]
     ) throws(DatabaseError) {
         let present = try entries(of: record.address)
@@ -241,7 +259,7 @@ final class DiskIndex {
             VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
-                .integer(record.id), .integer(Self.hash(record.address)), .integer(now),
+                .integer(record.id), .integer(Self.hash(record.address)), .integer(record.received.wall),
                 .integer(record.received.wall), .integer(Int64(size + meta.count + record.address.utf8.count + 128)),
                 .integer(isFile ? 1 : 0), .text(record.address), .text(record.partition), .blob(meta),
                 .integer(Self.checksum(meta, record)), .integer(Int64(bitPattern: sum)), .blob(body),

@@ -127,7 +127,7 @@ final class DiskStore: @unchecked Sendable {
 
     private func attempt(_ operations: [DiskOperation], _ used: [Int64: Int64]) -> DatabaseError? {
         perform { index throws(DatabaseError) in
-            try index.apply(operations, used: used, now: Int64(Date().timeIntervalSince1970 * 1000))
+            try index.apply(operations, used: used)
         }.error
     }
 

@@ -35,7 +35,9 @@ enum RecordCoding {
     }
 
     /// - Returns: nil for bytes that are no record of this version.
-    static func decode(_ bytes: UnsafeRawBufferPointer, id: Int64, address: String, partition: String) -> CacheRecord? {
+    static func decode(
+        _ bytes: UnsafeRawBufferPointer, id: Int64, address: String, partition: String, used: Int64
+    ) -> CacheRecord? {
         var reader = ByteReader(bytes)
         guard reader.byte() == version, let status = reader.integer(), (200...599).contains(status),
             let requested = reader.time(), let received = reader.time(), let boot = reader.integer(),
@@ -57,7 +59,8 @@ enum RecordCoding {
         return CacheRecord(
             id: id, address: address, partition: partition, vary: VaryKey(fields: vary),
             head: CachedHead(statusCode: Int(status), fields: fields), requested: requested, received: received,
-            boot: boot, length: Int(length), userInfo: Dictionary(userInfo) { first, _ in first })
+            boot: boot, length: Int(length), userInfo: Dictionary(userInfo) { first, _ in first },
+            used: used)
     }
 
     /// What is kept with a record to find damage: of all that it is made of.

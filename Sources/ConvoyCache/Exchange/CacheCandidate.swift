@@ -17,6 +17,7 @@ public struct CacheCandidate: Sendable {
 
     /// The normalised URL of the request.
     public let url: URL?
+    /// The status of the response.
     public let statusCode: Int
     /// The fields that are stored, in their order. Changes to them are stored, too; they decide how long the response is
     /// fresh, but not which requests it answers.

@@ -7,7 +7,8 @@ package final class CacheExchange: ResponseCacheExchange {
         /// What is stored: to be confirmed, or to stand in for a failure. Its body cannot be taken away meanwhile.
         var entry: CacheEntry?
         var isValidating = false
-        var sent: CacheTime
+        /// nil as long as nothing is sent.
+        var sent: CacheTime?
         var generation: UInt64
     }
 
@@ -20,7 +21,7 @@ package final class CacheExchange: ResponseCacheExchange {
         self.storage = storage
         self.request = RequestFacts(request)
         self.handler = handler
-        state = Locked(State(sent: storage.clock.now(), generation: storage.generation))
+        state = Locked(State(generation: storage.generation))
     }
 
     // MARK: Before the request
@@ -39,7 +40,7 @@ package final class CacheExchange: ResponseCacheExchange {
         request.isLenient = true
         storage.find(request) { finding in
             guard case .serve(let form, let use, _) = finding.decision, let entry = finding.entry else { return then(nil) }
-            then(self.response(entry, form, use))
+            then(self.response(entry, form, use, finding.now))
         }
     }
 
@@ -48,26 +49,26 @@ package final class CacheExchange: ResponseCacheExchange {
         case .serve(let form, let use, let revalidates):
             guard let entry = finding.entry else { return .miss }
             storage.counts.hits.add(1, ordering: .relaxed)
-            return .hit(response(entry, form, use), revalidates: revalidates)
+            return .hit(response(entry, form, use, finding.now), revalidates: revalidates)
         case .unavailable(let reason):
             storage.counts.misses.add(1, ordering: .relaxed)
             return .unavailable(reason)
         case .miss:
             storage.counts.misses.add(1, ordering: .relaxed)
-            begin(finding.entry, isValidating: false)
+            begin(finding, isValidating: false)
             return .miss
         case .validate:
             guard let record = finding.entry?.record else { return .miss }
-            begin(finding.entry, isValidating: true)
+            begin(finding, isValidating: true)
             return .validate(fields: ServedHead.validation(of: record, for: request))
         }
     }
 
-    private func begin(_ entry: CacheEntry?, isValidating: Bool) {
-        let (now, generation) = (storage.clock.now(), storage.generation)
+    private func begin(_ finding: CacheStorage.Finding, isValidating: Bool) {
+        let generation = storage.generation
         state.withLock { state in
-            (state.entry, state.isValidating) = (entry, isValidating)
-            (state.sent, state.generation) = (now, generation)
+            (state.entry, state.isValidating) = (finding.entry, isValidating)
+            (state.sent, state.generation) = (finding.now, generation)
         }
     }
 
@@ -128,8 +129,10 @@ package final class CacheExchange: ResponseCacheExchange {
         storage.counts.validations.add(1, ordering: .relaxed)
         // A 304 with another strong validator must not change what is stored (RFC 9111, section 4.3.4), but the answer
         // to the condition stands: the origin has nothing else to send.
-        guard StorageRules.confirms(head, entry.record) else { return .serveStored(response(entry, .whole, .validated)) }
-        return .serveStored(response(update(entry, head, state, now), .whole, .validated))
+        guard StorageRules.confirms(head, entry.record) else {
+            return .serveStored(response(entry, .whole, .validated, now))
+        }
+        return .serveStored(response(update(entry, head, state, now), .whole, .validated, now))
     }
 
     /// Updates a stored response by the fields of another one.
@@ -143,7 +146,7 @@ package final class CacheExchange: ResponseCacheExchange {
         }
         let record = CacheRecord(
             id: old.id, address: old.address, partition: old.partition, vary: vary,
-            head: CachedHead(statusCode: old.head.statusCode, fields: fields), requested: state.sent, received: now,
+            head: CachedHead(statusCode: old.head.statusCode, fields: fields), requested: state.sent ?? now, received: now,
             boot: storage.clock.boot, length: old.length, userInfo: old.userInfo)
         if record.facts.directives.noStore, !record.facts.directives.mustUnderstand {
             storage.discard(old)
@@ -168,13 +171,13 @@ package final class CacheExchange: ResponseCacheExchange {
             CacheDecision.mayStandIn(entry.record, for: request, now: now, boot: storage.clock.boot),
             let form = ServedForm(request, entry.record)
         else { return nil }
-        return response(entry, form, .staleIfError)
+        return response(entry, form, .staleIfError, now)
     }
 
     private func store(_ head: CachedHead, _ state: State, _ now: CacheTime) -> CacheReaction {
         let stored = CachedHead(
             statusCode: head.statusCode, fields: StoredFields.stored(head.fields, arrival: now.wall / 1000))
-        let facts = ResponseFacts(stored, requested: state.sent, received: now)
+        let facts = ResponseFacts(stored, requested: state.sent ?? now, received: now)
         guard StorageRules.isStorable(request, head, facts),
             let vary = VaryKey(response: stored.fields, request: request.fields)
         else {
@@ -183,7 +186,7 @@ package final class CacheExchange: ResponseCacheExchange {
             return .pass
         }
         let draft = CacheDraft(
-            address: request.address, partition: request.partition, vary: vary, head: stored, requested: state.sent,
+            address: request.address, partition: request.partition, vary: vary, head: stored, requested: state.sent ?? now,
             received: now, generation: state.generation, expectedLength: CacheDraft.length(head.fields))
         guard draft.expectedLength ?? 0 <= storage.bodyLimit else {
             if let entry = state.entry { storage.discard(entry.record) }
@@ -192,8 +195,9 @@ package final class CacheExchange: ResponseCacheExchange {
         return .store(CacheWriter(storage, draft, handler))
     }
 
-    private func response(_ entry: CacheEntry, _ form: ServedForm, _ use: StoredUse) -> StoredResponse {
-        let now = storage.clock.now()
+    private func response(
+        _ entry: CacheEntry, _ form: ServedForm, _ use: StoredUse, _ now: CacheTime
+    ) -> StoredResponse {
         storage.noteUse(of: entry.record, at: now)
         let range =
             switch form {

@@ -18,7 +18,7 @@ package final class CacheWriter: ResponseCacheWriter {
     private let storage: CacheStorage
     private let draft: CacheDraft
     private let handler: CacheResponseHandler?
-    private let id = Int64.random(in: .min ... .max)
+    private let id = EntryNumber.next()
     private let state = Locked(State())
 
     init(_ storage: CacheStorage, _ draft: CacheDraft, _ handler: CacheResponseHandler?) {
@@ -130,7 +130,7 @@ package final class CacheWriter: ResponseCacheWriter {
 
     /// Stores a body that a handler has put in the place of the one that arrived.
     private func store(_ draft: CacheDraft, _ bytes: [UInt8], _ then: @escaping @Sendable (Bool) -> Void) {
-        let id = Int64.random(in: .min ... .max)
+        let id = EntryNumber.next()
         guard let disk = storage.disk, bytes.count > DiskIndex.inlineLimit else {
             let record = draft.record(id: id, length: bytes.count, boot: storage.clock.boot)
             return then(storage.store(record, bytes, generation: draft.generation))

@@ -7,11 +7,12 @@ import ConvoySupport
 /// escaped, as they are in every valid URL, so that addresses are compared by bytes wherever they are compared as texts.
 enum CacheAddress {
     static func normalized(_ address: String) -> String {
-        var address = address
-        return address.withUTF8 { bytes in
+        var text = address
+        let changed: String? = text.withUTF8 { bytes in
             guard let parts = Parts(bytes) else { return escaped(Array(bytes)) }
-            return parts.isNormal ? String(decoding: bytes, as: UTF8.self) : parts.text(bytes)
+            return parts.isNormal ? nil : parts.text(bytes)
         }
+        return changed ?? text
     }
 
     private static func escaped(_ bytes: [UInt8]) -> String {

@@ -131,7 +131,8 @@ extension ServedForm {
         }
         // A date is compared as it is, and counts only if it is a strong validator: a minute older than the response
         // (RFC 9110, section 8.8.2.2).
-        guard let changed = record.facts.lastModified, ExactText.equal(changed, condition), let time = HTTPDate.parse(changed)
+        guard let changed = record.facts.lastModified, ExactText.equal(changed, condition),
+            let time = HTTPDate.parse(changed)
         else { return false }
         return record.facts.date - time >= 60
     }

@@ -4,7 +4,7 @@ import Synchronization
 /// A stored response without its body: what decides whether, and how, it may be served. Immutable; a confirmed response
 /// is a new record.
 final class CacheRecord: Sendable {
-    /// Random; the name of its body's file.
+    /// See `EntryNumber`; the name of its body's file.
     let id: Int64
     /// Normalised.
     let address: String
@@ -25,13 +25,14 @@ final class CacheRecord: Sendable {
     let facts: ResponseFacts
     /// When one request has been told to revalidate it in the background, in milliseconds of `up`.
     private let revalidation = Atomic<Int64>(.min)
-    /// When its use was noted, in milliseconds of `up`.
-    private let noted = Atomic<Int64>(.min)
+    /// When its last use was noted, in milliseconds since 1970.
+    private let noted: Atomic<Int64>
 
     init(
         id: Int64, address: String, partition: String, vary: VaryKey, head: CachedHead, requested: CacheTime,
-        received: CacheTime, boot: Int64, length: Int, userInfo: [String: String] = [:]
+        received: CacheTime, boot: Int64, length: Int, userInfo: [String: String] = [:], used: Int64? = nil
     ) {
+        noted = Atomic(used ?? received.wall)
         self.id = id
         self.address = address
         self.partition = partition
@@ -73,11 +74,12 @@ final class CacheRecord: Sendable {
         }
     }
 
-    /// Whether a use is to be noted: once a minute is enough to know what has not been used for longest.
+    /// Whether a use is to be noted. Once in ten minutes is enough to know what has not been used for longest, and
+    /// writing it costs more than reading the response.
     func isUseDue(at now: CacheTime) -> Bool {
         let last = noted.load(ordering: .relaxed)
-        guard last == .min || now.up - last > 60_000 || now.up < last else { return false }
-        noted.store(now.up, ordering: .relaxed)
+        guard now.wall - last > 600_000 || now.wall < last else { return false }
+        noted.store(now.wall, ordering: .relaxed)
         return true
     }
 

@@ -21,7 +21,8 @@ enum StorageRules {
         let isExplicit =
             directives.maxAge != nil || directives.isPublic || directives.isPrivate || !facts.isHeuristic
         guard isExplicit || StatusRules.isHeuristicallyCacheable(status) else { return false }
-        let staysUseful = facts.lifetime > 0 || (directives.staleWhileRevalidate ?? 0) > 0 || (directives.staleIfError ?? 0) > 0
+        let staysUseful =
+            facts.lifetime > 0 || (directives.staleWhileRevalidate ?? 0) > 0 || (directives.staleIfError ?? 0) > 0
         return facts.hasValidator || (staysUseful && !directives.noCache)
     }
 

@@ -29,7 +29,9 @@ struct VaryKey: Sendable, Equatable {
     init?(response: Fields, request: Fields) {
         let names = response.members("vary")
         guard !names.isEmpty else { return }
-        guard names.count <= Self.nameLimit, names.allSatisfy({ HTTPSyntax.isToken($0.utf8) && $0 != "*" }) else { return nil }
+        guard names.count <= Self.nameLimit, names.allSatisfy({ HTTPSyntax.isToken($0.utf8) && $0 != "*" }) else {
+            return nil
+        }
         fields = Set(names.map { FieldNames.lowercased($0) }).sorted().map { name in
             Field(name: name, value: VaryKey.value(name, request))
         }

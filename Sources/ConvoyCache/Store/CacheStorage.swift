@@ -45,7 +45,12 @@ final class CacheStorage: Sendable {
 
     // MARK: Finding
 
-    typealias Finding = (entry: CacheEntry?, decision: CacheDecision)
+    struct Finding {
+        var entry: CacheEntry?
+        var decision: CacheDecision
+        /// When it was decided.
+        var now: CacheTime
+    }
 
     /// Finds what is stored for a request, and what to do with it. The body is ready if it is needed.
     ///
@@ -53,10 +58,10 @@ final class CacheStorage: Sendable {
     func find(_ request: RequestFacts, _ then: @escaping @Sendable (Finding) -> Void) {
         let now = clock.now()
         guard request.mayBeAnswered, request.policy != .reload, !request.directives.noStore else {
-            return then((nil, CacheDecision(request, nil, now: now, boot: clock.boot)))
+            return then(Finding(decision: CacheDecision(request, nil, now: now, boot: clock.boot), now: now))
         }
         if let finding = findInMemory(request, now) { return then(finding) }
-        guard let disk else { return then((nil, .miss)) }
+        guard let disk else { return then(Finding(decision: .miss, now: now)) }
         disk.queue.async { then(self.findOnDisk(request, disk)) }
     }
 
@@ -125,7 +130,8 @@ final class CacheStorage: Sendable {
             let record = entries.lazy.map(\.record).latest(answering: request)
             latest = entries.first { $0.record === record }
         }
-        return (latest, CacheDecision(request, latest?.record, now: now, boot: clock.boot))
+        return Finding(
+            entry: latest, decision: CacheDecision(request, latest?.record, now: now, boot: clock.boot), now: now)
     }
 
     private func needsBody(_ request: RequestFacts, _ finding: Finding, _ now: CacheTime) -> Bool {

@@ -20,10 +20,13 @@ import Testing
         // The origin's to answer.
         ("bytes=10-", nil), ("bytes=5-2", nil), ("bytes=-0", nil), ("bytes=0-1,3-4", nil), ("bytes=", nil),
         ("bytes=-", nil), ("items=0-1", nil), ("0-1", nil), ("bytes=9223372036854775807-", nil),
-        ("bytes=18446744073709551616-18446744073709551617", nil), ("bytes=a-b", nil), ("bytes=1-2x", nil), ("bytes=+1-2", nil),
+        ("bytes=18446744073709551616-18446744073709551617", nil), ("bytes=a-b", nil), ("bytes=1-2x", nil),
+        ("bytes=+1-2", nil),
     ]
 
-    @Test("A part of a stored response is served, and what is not a single range of it is the origin's", arguments: 0..<ranges.count)
+    @Test(
+        "A part of a stored response is served, and what is not a single range of it is the origin's",
+        arguments: 0..<ranges.count)
     func range(_ index: Int) async throws {
         let (field, body) = Self.ranges[index]
         let setting = try await setting()
@@ -52,7 +55,8 @@ import Testing
         let clock = RuleSetting()
         let (old, new) = (clock.date(-1000), clock.date(-10))
         for (fields, condition, status) in [
-            ([("ETag", "\"a\"")], "\"a\"", 206), ([("ETag", "\"a\"")], "\"b\"", 200), ([("ETag", "W/\"a\"")], "W/\"a\"", 200),
+            ([("ETag", "\"a\"")], "\"a\"", 206), ([("ETag", "\"a\"")], "\"b\"", 200),
+            ([("ETag", "W/\"a\"")], "W/\"a\"", 200),
             ([("ETag", "\"a\"")], "W/\"a\"", 200), ([], "\"a\"", 200), ([("Last-Modified", old)], old, 206),
             ([("Last-Modified", new)], new, 200), ([("Last-Modified", old)], new, 200),
             // The same text to Unicode.
@@ -89,8 +93,14 @@ import Testing
         ([("ETag", "\"\u{E9}\"")], [("If-None-Match", "\"e\u{301}\"")], 200),
         ([("ETag", "W/\"a\"")], [("If-None-Match", "W/\u{301}\"a\"")], 304),
         ([], [("If-None-Match", "\"a\"")], 200),
-        ([("Last-Modified", "Sun, 06 Nov 1994 08:49:37 GMT")], [("If-Modified-Since", "Sun, 06 Nov 1994 08:49:37 GMT")], 304),
-        ([("Last-Modified", "Sun, 06 Nov 1994 08:49:38 GMT")], [("If-Modified-Since", "Sun, 06 Nov 1994 08:49:37 GMT")], 200),
+        (
+            [("Last-Modified", "Sun, 06 Nov 1994 08:49:37 GMT")], [("If-Modified-Since", "Sun, 06 Nov 1994 08:49:37 GMT")],
+            304
+        ),
+        (
+            [("Last-Modified", "Sun, 06 Nov 1994 08:49:38 GMT")], [("If-Modified-Since", "Sun, 06 Nov 1994 08:49:37 GMT")],
+            200
+        ),
         ([], [("If-Modified-Since", "Fri, 31 Dec 2100 23:59:59 GMT")], 304),
         ([], [("If-Modified-Since", "x")], 200),
         (

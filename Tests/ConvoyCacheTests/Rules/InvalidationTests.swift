@@ -32,13 +32,15 @@ import Testing
         "secure": "https://a.test/",
     ]
 
-    @Test("An unsafe request that succeeds ends what is stored for its URL and for those that its response names", arguments: 0..<cases.count)
+    @Test(
+        "An unsafe request that succeeds ends what is stored for its URL and for those that its response names",
+        arguments: 0..<cases.count)
     func invalidation(_ index: Int) async throws {
         let (method, status, fields, left) = Self.cases[index]
         let setting = RuleSetting()
         for _ in Self.addresses { setting.reply(200, [("Cache-Control", "max-age=1000")]) }
-        for address in Self.addresses.values { _ = try await setting.get(address) }
         setting.reply(status, fields.map { ($0.0, $0.1) }, "")
+        for address in Self.addresses.values { _ = try await setting.get(address) }
         // A HEAD of what is fresh would not reach the origin.
         _ = try await setting.get(
             "http://a.test/", method == "HEAD" ? [("Cache-Control", "max-age=0")] : [], method: method)

@@ -20,7 +20,8 @@ import Testing
             304,
             [
                 ("ETag", "\"a\""), ("x-changed", "3"), ("X-New", "1"), ("Content-Length", "99"), ("Content-Encoding", "br"),
-                ("Content-Range", "bytes 0-1/2"), ("Connection", "X-Hop-2"), ("X-Hop-2", "1"), ("Cache-Control", "max-age=20"),
+                ("Content-Range", "bytes 0-1/2"), ("Connection", "X-Hop-2"), ("X-Hop-2", "1"),
+                ("Cache-Control", "max-age=20"),
             ])
         _ = try await setting.get()
         setting.clock.advance(seconds: 11)
@@ -36,7 +37,9 @@ import Testing
             for (name, value) in [
                 ("X-Changed", "3"), ("X-Kept", "1"), ("X-New", "1"), ("Content-Length", "4"), ("Content-Encoding", "gzip"),
                 ("Content-Type", "text/plain"), ("Set-Cookie", "a=1"),
-            ] { #expect(seen.fields.filter { $0.name.lowercased() == name.lowercased() }.map(\.value) == [value], "\(name)") }
+            ] {
+                #expect(seen.fields.filter { $0.name.lowercased() == name.lowercased() }.map(\.value) == [value], "\(name)")
+            }
             for name in ["X-Hop", "X-Hop-2", "Connection", "Keep-Alive", "Proxy-Authenticate", "Content-Range"] {
                 #expect(seen.value(name) == nil, "\(name)")
             }
@@ -164,7 +167,11 @@ import Testing
     func unconfirmed() async throws {
         let setting = RuleSetting()
         setting.reply(
-            200, [("Cache-Control", "max-age=10, no-cache=\"X-Secret, x-other\""), ("X-Secret", "1"), ("X-Other", "1"), ("ETag", "\"a\"")])
+            200,
+            [
+                ("Cache-Control", "max-age=10, no-cache=\"X-Secret, x-other\""), ("X-Secret", "1"), ("X-Other", "1"),
+                ("ETag", "\"a\""),
+            ])
         setting.reply(304)
         _ = try await setting.get()
         let seen = try await setting.get()

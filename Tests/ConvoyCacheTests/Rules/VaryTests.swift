@@ -39,7 +39,9 @@ import Testing
         (["Foo"], [("Foo", "1,\u{301}2")], [("Foo", "1, \u{301}2")], true),
     ]
 
-    @Test("A stored response answers the requests that are like its own in the fields that it names", arguments: 0..<cases.count)
+    @Test(
+        "A stored response answers the requests that are like its own in the fields that it names",
+        arguments: 0..<cases.count)
     func matching(_ index: Int) async throws {
         let (vary, first, second, isHit) = Self.cases[index]
         let setting = setting(vary)
@@ -53,7 +55,8 @@ import Testing
         let setting = RuleSetting()
         for text in ["de", "en", "any"] {
             setting.reply(
-                200, [("Cache-Control", "max-age=1000"), ("Date", setting.date())]
+                200,
+                [("Cache-Control", "max-age=1000"), ("Date", setting.date())]
                     + (text == "any" ? [] : [("Vary", "Accept-Language")]), text)
         }
         for language in ["de", "en"] { _ = try await setting.get("http://a.test/", [("Accept-Language", language)]) }

@@ -61,9 +61,14 @@ import Testing
                 case .emptied: bytes = []
                 case .cut: bytes.removeLast(5000)
                 case .halved: bytes.removeLast(bytes.count / 2)
-                case .middle: for index in bytes.count / 3..<bytes.count / 2 { bytes[index] = UInt8.random(in: 0...255, using: &random) }
+                case .middle:
+                    for index in bytes.count / 3..<bytes.count / 2 {
+                        bytes[index] = UInt8.random(in: 0...255, using: &random)
+                    }
                 case .oneByteInTen:
-                    for index in stride(from: 4096, to: bytes.count, by: 10) { bytes[index] = UInt8.random(in: 0...255, using: &random) }
+                    for index in stride(from: 4096, to: bytes.count, by: 10) {
+                        bytes[index] = UInt8.random(in: 0...255, using: &random)
+                    }
                 case .end: for index in bytes.count - 8192..<bytes.count { bytes[index] = 0 }
                 case .garbage: bytes = (0..<50_000).map { _ in UInt8.random(in: 0...255, using: &random) }
                 }
@@ -78,7 +83,9 @@ import Testing
         try await Self.expectRepair(disk, try disk.open())
     }
 
-    @Test("An index that is damaged while it is open never gives a wrong response, and is repaired", arguments: Attack.allCases)
+    @Test(
+        "An index that is damaged while it is open never gives a wrong response, and is repaired", arguments: Attack.allCases
+    )
     func damagedWhileOpen(_ attack: Attack) async throws {
         let disk = try await Self.filled()
         let cache = try disk.open(memoryCapacity: 0)

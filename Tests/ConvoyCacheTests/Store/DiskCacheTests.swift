@@ -56,7 +56,9 @@ import Testing
         let disk = try CacheDisk()
         let cache = try disk.open()
         let body = [UInt8](repeating: 7, count: 200_000)
-        for (length, cut) in [(200_000, 150_000), (200_000, 0), (300_000, nil), (100_000, nil), (nil, 100_000)] as [(Int?, Int?)] {
+        for (length, cut) in [(200_000, 150_000), (200_000, 0), (300_000, nil), (100_000, nil), (nil, 100_000)]
+            as [(Int?, Int?)]
+        {
             let fields = [("Cache-Control", "max-age=1000")] + (length.map { [("Content-Length", "\($0)")] } ?? [])
             let client = CacheClient(cache) { _, _, _ in CacheClient.Reply(fields: fields, body: body, cut: cut) }
             _ = try? await client.get(CacheDisk.address(1))

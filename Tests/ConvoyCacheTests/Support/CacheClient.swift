@@ -69,7 +69,26 @@ final class CacheClient: Sendable {
     }
 
     private func answer(_ exchange: CacheExchange) async -> CacheAnswer {
-        await withCheckedContinuation { continuation in exchange.lookup { continuation.resume(returning: $0) } }
+        await Self.handedOver { exchange.lookup($0) }
+    }
+
+    private final class Handover<Value: Sendable>: Sendable {
+        let value = Locked<Value?>(nil)
+    }
+
+    /// What a closure is called back with. It goes through a lock, since the thread sanitizer does not see what a
+    /// continuation hands over.
+    private static func handedOver<Value: Sendable>(_ body: (@escaping @Sendable (Value) -> Void) -> Void) async -> Value {
+        let handover = Handover<Value>()
+        while true {
+            await withCheckedContinuation { continuation in
+                body { value in
+                    handover.value.withLock { $0 = value }
+                    continuation.resume()
+                }
+            }
+            if let value = handover.value.withLock({ $0 }) { return value }
+        }
     }
 
     private func send(
@@ -105,8 +124,8 @@ final class CacheClient: Sendable {
         } else {
             while body.count < stored.length {
                 let offset = body.count
-                let result = await withCheckedContinuation { continuation in
-                    stored.read(at: offset, count: 50_000) { continuation.resume(returning: $0) }
+                let result: Result<[UInt8], any Error> = await Self.handedOver { done in
+                    stored.read(at: offset, count: 50_000) { done($0) }
                 }
                 switch result {
                 case .success(let bytes): body += bytes

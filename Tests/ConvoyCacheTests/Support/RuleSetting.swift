@@ -30,7 +30,9 @@ final class RuleSetting: Sendable {
 
     /// The origin's next reply; nil for a connection that fails. The last one is repeated.
     func reply(_ status: Int = 200, _ fields: Fields = [], _ body: String = "body", failing: Bool = false) {
-        replies.withLock { $0.append(failing ? nil : CacheClient.Reply(status: status, fields: fields, body: Array(body.utf8))) }
+        replies.withLock {
+            $0.append(failing ? nil : CacheClient.Reply(status: status, fields: fields, body: Array(body.utf8)))
+        }
     }
 
     func get(
