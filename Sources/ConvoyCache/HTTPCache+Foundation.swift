@@ -1,9 +1,6 @@
 import ConvoySupport
 import Foundation
-
-#if canImport(FoundationNetworking)
 import FoundationNetworking
-#endif
 
 extension HTTPCache {
     /// A body of more bytes is not given out as a `CachedURLResponse`, which holds it in memory.
@@ -26,9 +23,7 @@ extension HTTPCache {
             stored.read(at: 0, count: stored.length) { continuation.resume(returning: $0) }
         }
         guard case .success(let bytes) = result, let url = URL(string: request.address),
-            let response = HTTPURLResponse(
-                url: url, statusCode: stored.head.statusCode, httpVersion: "HTTP/1.1",
-                headerFields: Dictionary(stored.head.fields.map { ($0.name, $0.value) }) { "\($0), \($1)" })
+            let response = HTTPURLResponse(url, stored.head.statusCode, stored.head.fields)
         else { return nil }
         return CachedURLResponse(
             response: response, data: Data(bytes), userInfo: stored.userInfo.isEmpty ? nil : stored.userInfo,
@@ -66,6 +61,24 @@ extension HTTPCache {
     /// Removes what is stored for the URL of a request, whatever fields it varies by.
     public func remove(for request: URLRequest) {
         if let url = request.url { remove(for: url) }
+    }
+}
+
+extension CacheCandidate {
+    /// The response as Foundation's value, as AFNetworking's handlers get it; nil if the body has more than `dataLimit`
+    /// bytes. Reading the body may block. The bytes are as they came: with the content coding that the fields name.
+    public var cachedURLResponse: CachedURLResponse? {
+        guard let url, let data, let response = HTTPURLResponse(url, statusCode, fields) else { return nil }
+        return CachedURLResponse(
+            response: response, data: data, userInfo: userInfo.isEmpty ? nil : userInfo, storagePolicy: .allowed)
+    }
+}
+
+extension HTTPURLResponse {
+    fileprivate convenience init?(_ url: URL, _ statusCode: Int, _ fields: [(name: String, value: String)]) {
+        self.init(
+            url: url, statusCode: statusCode, httpVersion: "HTTP/1.1",
+            headerFields: Dictionary(fields.map { ($0.name, $0.value) }) { "\($0), \($1)" })
     }
 }
 

@@ -1,6 +1,7 @@
 import ConvoySupport
 import ConvoyTestSupport
 import Foundation
+import FoundationNetworking
 import Testing
 
 @testable import ConvoyCache
@@ -41,6 +42,10 @@ import Testing
             cache.responseHandler = { candidate in
                 #expect(candidate.length == length)
                 #expect(candidate.data == Data(body))
+                let made = candidate.cachedURLResponse
+                let head = made?.response as? HTTPURLResponse
+                #expect(made?.data == Data(body) && head?.statusCode == 200 && head?.url == candidate.url)
+                #expect(head?.value(forHTTPHeaderField: "Cache-Control") == candidate.fields.first?.value)
                 let stream = candidate.makeBodyStream()
                 stream?.open()
                 var buffer = [UInt8](repeating: 0, count: 10)
