@@ -18,11 +18,12 @@ enum StatusRules {
     }
 
     /// Whether a status may be stored at all. 206 would have to be combined with others; 304 says something about
-    /// another response. 412 and 416 are about a condition or a range that the next request may not have, and 407 is a
-    /// proxy's. Those of RFC 6585 must not be stored.
+    /// another response. 412 and 416 are about a condition or a range that the next request may not have, 401 about
+    /// credentials that may be good the next time, or have a nonce that was used, and 407 is a proxy's. Those of RFC 6585
+    /// must not be stored.
     static func isStorable(_ status: Int) -> Bool {
         switch status {
-        case 206, 304, 407, 412, 416, 428, 429, 431, 511: false
+        case 206, 304, 401, 407, 412, 416, 428, 429, 431, 511: false
         default: (200...599).contains(status)
         }
     }

@@ -27,7 +27,7 @@ struct VaryKey: Sendable, Equatable {
     /// What a response says with `Vary`, taken from its request; nil for `*`, which no other request matches, and
     /// for what names no fields.
     init?(response: Fields, request: Fields) {
-        let names = response.members("vary")
+        let names = VaryKey.names(response)
         guard !names.isEmpty else { return }
         guard names.count <= Self.nameLimit, names.allSatisfy({ HTTPSyntax.isToken($0.utf8) && $0 != "*" }) else {
             return nil
@@ -35,6 +35,13 @@ struct VaryKey: Sendable, Equatable {
         fields = Set(names.map { FieldNames.lowercased($0) }).sorted().map { name in
             Field(name: name, value: VaryKey.value(name, request))
         }
+    }
+
+    /// The names in `Vary`. What is encoded depends on what codings the client takes, also where the origin forgets to say
+    /// so, as many do: a part of it would be taken for one of the body.
+    private static func names(_ response: Fields) -> [Substring] {
+        let isEncoded = response.members("content-encoding").contains { !FieldNames.matches(String($0), "identity") }
+        return response.members("vary") + (isEncoded ? ["accept-encoding"] : [])
     }
 
     /// - Parameter isLenient: whether only the fields count that the request has.

@@ -9,6 +9,8 @@ final class RetryRecord: @unchecked Sendable {
     var began: UInt64?
     /// Why the last failure was not tried again.
     var refusal: RetryEvent.Refusal?
+    /// Whether the next try is made because of what the server has answered.
+    var followsAnswer = false
     /// When the next try is due, on the clock.
     var due: UInt64 = 0
     /// Keeps the operation alive while it waits, by the number of the try that failed.

@@ -105,6 +105,7 @@ extension URLConnectionOperation {
             core.retryRecord.count += 1
             core.retryRecord.counted += 1
             core.retryRecord.due = due
+            core.retryRecord.followsAnswer = error == nil
             // The redirects may lead elsewhere by then.
             core.authentication?.continuation = nil
         }

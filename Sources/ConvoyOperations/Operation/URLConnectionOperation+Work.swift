@@ -139,10 +139,13 @@ extension URLConnectionOperation {
             configuration.cookies = core.common.values.cookies
             configuration.cache = core.common.values.cache
             let cacheHandler = configuration.cache == nil ? nil : core.rareHandlers?.cache
+            var request = continuation.map { .foundation($0.request) } ?? core.requestWithTimeout
+            // The failure that it is about may be in the cache.
+            if configuration.cache != nil, core.retry?.followsAnswer == true { request = request.revalidating }
             let token = hasToken && continuation?.bearsToken ?? true ? core.authentication?.token?.token : nil
             return TryWork(
                 transfer: core.openTransfer(over: carrier), carrier: carrier,
-                request: continuation.map { .foundation($0.request) } ?? core.requestWithTimeout,
+                request: request,
                 configuration: configuration, memoryLimit: core.memoryLimit(whenParsed: parses), token: token,
                 record: core.authentication?.record, cacheHandler: cacheHandler)
         }

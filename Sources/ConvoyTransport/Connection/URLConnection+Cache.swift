@@ -299,3 +299,13 @@ extension TransferRequest {
         }
     }
 }
+
+extension TransferRequest {
+    /// The same request, which no cache answers without asking the server, unless it says itself what caches are to do.
+    package var revalidating: TransferRequest {
+        var request = urlRequest
+        guard request.cachePolicy == .useProtocolCachePolicy else { return self }
+        request.cachePolicy = .reloadRevalidatingCacheData
+        return .foundation(request)
+    }
+}

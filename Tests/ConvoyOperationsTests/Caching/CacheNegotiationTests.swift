@@ -1,0 +1,143 @@
+import ConvoyCache
+import ConvoySecurity
+import ConvoySerialization
+import ConvoySupport
+import ConvoyTestServer
+import ConvoyTestSupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyOperations
+
+/// What client and server agree upon is respected by what is stored: codings, and who the client is.
+@Suite struct CacheNegotiationTests {
+    let server: TestServer
+    let manager: HTTPRequestOperationManager
+    let cache = HTTPCache()
+
+    init() throws {
+        server = try TestServer()
+        manager = HTTPRequestOperationManager(baseURL: server.url, completionQueue: testQueue)
+        manager.responseSerializer = HTTPResponseSerializer()
+        manager.cache = cache
+    }
+
+    private func get(_ path: String, _ change: (inout URLRequest) -> Void = { _ in }) async throws -> HTTPRequestOperation {
+        var request = URLRequest(url: server.url(path))
+        change(&request)
+        let operation = manager.enqueue(manager.makeOperation(request: request))
+        try await operation.finished()
+        return operation
+    }
+
+    // MARK: Codings
+
+    /// A server that encodes for those who take it, and forgets to say so with `Vary`, as nginx does by default.
+    private func serveEncoded() throws -> Data {
+        let body = PatternBytes.data(count: 60_000)
+        let packed = try ProcessRunner.run("/bin/gzip", ["-c"], input: body).output
+        server.route("GET", "/x") { request in
+            let isTaken = request.headers["Accept-Encoding"]?.contains("gzip") == true
+            var response = TestServer.Response.bytes(isTaken ? packed : body).header("Cache-Control", "max-age=600")
+            if isTaken { response = response.header("Content-Encoding", "gzip") }
+            guard request.headers["Range"] == "bytes=100-199" else { return response }
+            let whole = isTaken ? packed : body
+            response.body = .data(whole[100..<200])
+            return response.status(206).header("Content-Range", "bytes 100-199/\(whole.count)")
+        }
+        return body
+    }
+
+    @Test func `a part of an encoded body is no part of the body`() async throws {
+        let body = try serveEncoded()
+        #expect(try await get("/x").responseData == body)
+        manager.responseSerializer.acceptableStatusCodes = nil
+        let part = try await get("/x") { $0.setValue("bytes=100-199", forHTTPHeaderField: "Range") }
+        #expect(part.responseData == body[100..<200])
+        #expect(part.response?.value(forHTTPHeaderField: "Content-Encoding") == nil)
+        #expect(try await get("/x").cacheUse == .fresh)
+    }
+
+    @Test func `who takes no coding gets none, and who is content with less gets it`() async throws {
+        let body = try serveEncoded()
+        #expect(try await get("/x").responseData == body)
+        let plain = try await get("/x") { $0.setValue("identity", forHTTPHeaderField: "Accept-Encoding") }
+        #expect(plain.responseData == body && plain.cacheUse == nil)
+        // What is not encoded is for everybody.
+        #expect(try await get("/x").responseData == body)
+    }
+
+    // MARK: Who the client is
+
+    @Test func `a stored 401 with a used nonce does not keep anybody out`() async throws {
+        let nonces = Locked<(made: Int, used: Set<String>)>((0, []))
+        server.route("GET", "/in") { request in
+            let sent = request.headers["Authorization"].flatMap { value in
+                value.components(separatedBy: "nonce=\"").dropFirst().first?.prefix { $0 != "\"" }
+            }.map(String.init)
+            return nonces.withLock { nonces in
+                // Each nonce is good for one request, as strict servers have it.
+                if let sent, sent == "n\(nonces.made)", nonces.used.insert(sent).inserted {
+                    return .text("in").header("Cache-Control", "max-age=600")
+                }
+                nonces.made += 1
+                let stale = sent == nil ? "" : ", stale=true"
+                return .status(
+                    401,
+                    headers: [
+                        "WWW-Authenticate":
+                            "Digest realm=\"r\", qop=\"auth\", algorithm=SHA-256, nonce=\"n\(nonces.made)\"\(stale)",
+                        "Cache-Control": "max-age=600",
+                    ])
+            }
+        }
+        var answers: [String?] = []
+        for user in ["ada", "eve", "ada", "eve"] {
+            let operation = AskingServer.operation(
+                server.url("/in"), credential: URLCredential(user: user, password: "pw", persistence: .none))
+            operation.cache = cache
+            operation.totalTimeout = 20
+            try? await operation.finished()
+            answers.append(operation.responseString)
+        }
+        #expect(answers == ["in", "in", "in", "in"])
+        #expect(server.requests.count < 20)
+    }
+
+    @Test func `a password that was wrong is not wrong forever`() async throws {
+        let isOpen = Locked(false)
+        server.route("GET", "/in") { request in
+            guard isOpen.withLock({ $0 }), request.headers["Authorization"] == AskingServer.basic else {
+                return .asking("Basic realm=\"r\"").header("Cache-Control", "max-age=600")
+            }
+            return .text("in")
+        }
+        for isIn in [false, true] {
+            isOpen.withLock { $0 = isIn }
+            let operation = AskingServer.operation(server.url("/in"))
+            operation.cache = cache
+            try? await operation.finished()
+            #expect(operation.statusCode == (isIn ? 200 : 401))
+        }
+    }
+
+    // MARK: Retries
+
+    @Test func `a retry asks the server, and not the cache for the failure that it is about`() async throws {
+        var policy = RetryPolicy(maximumRetryCount: 2)
+        policy.initialDelay = 0.001
+        manager.retryPolicy = policy
+        server.route(
+            "GET", "/x",
+            inTurn: [
+                .text("failed").status(503).header("Cache-Control", "max-age=600"),
+                .text("good").header("Cache-Control", "max-age=600"),
+            ])
+        let operation = try await get("/x")
+        #expect(operation.responseString == "good" && operation.retryCount == 1)
+        #expect(try await get("/x").cacheUse == .fresh)
+        #expect(server.requests.count == 2)
+    }
+}
