@@ -1,4 +1,5 @@
 import ConvoySecurity
+import ConvoySupport
 import Foundation
 import FoundationNetworking
 
