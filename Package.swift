@@ -162,7 +162,9 @@ let package = Package(
             swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoyOperationsTests",
-            dependencies: ["ConvoyOperations", "ConvoyCookies", "ConvoyCache", "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport"],
+            dependencies: [
+                "ConvoyOperations", "ConvoyCookies", "ConvoyCache", "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport",
+            ],
             swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoyRoundTripTests",

@@ -32,7 +32,8 @@ extension Database {
         return connection
     }
 
-    private static let isCreating = Locked(())
+    /// Held while a file is created, as two threads would write to the same new one.
+    private static let isCreating = Locked(false)
 
     /// Creates an empty file with the mode 0600 if there is none. SQLite gives its other files the same mode.
     ///

@@ -27,6 +27,8 @@ package final class CacheWriter: ResponseCacheWriter {
         self.handler = handler
     }
 
+    package var isStoring: Bool { state.withLock { !$0.isDone } }
+
     /// Takes the next bytes of the body, by copying them. Where they are too many, or the disk cannot keep up, the
     /// response is not stored.
     package func write(_ bytes: UnsafeRawBufferPointer) {

@@ -150,7 +150,10 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         if isQuestion { noteRedirection(connection) }
         // One that asks to be left alone closes the gate, too: it says for how long.
         // What the cache says, says nothing of the host.
-        if operation.reportsAnswer, response.cacheUse == nil || response.cacheUse == .validated, response.statusCode != 429, response.statusCode != 503 { operation.hostDidAnswer() }
+        let isOfHost = response.cacheUse == nil || response.cacheUse == .validated
+        if operation.reportsAnswer, isOfHost, response.statusCode != 429, response.statusCode != 503 {
+            operation.hostDidAnswer()
+        }
         defer {
             counts.bytesReceived.store(setAside?.count ?? offset, ordering: .relaxed)
             counts.bytesExpectedToReceive.store(expectedTotal ?? -1, ordering: .relaxed)

@@ -32,6 +32,9 @@ package protocol ResponseCacheExchange: AnyObject, Sendable {
 
 /// Takes the body of a response that is being stored. Its methods are called one at a time.
 package protocol ResponseCacheWriter: AnyObject, Sendable {
+    /// Whether it has not given up, as it does when the body is too large, or the disk too slow.
+    var isStoring: Bool { get }
+
     /// Takes bytes as they were received, before content decoding.
     func write(_ bytes: UnsafeRawBufferPointer)
 

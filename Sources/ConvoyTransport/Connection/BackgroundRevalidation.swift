@@ -3,7 +3,7 @@ import Foundation
 import FoundationNetworking
 
 /// Asks a server whether a stale response, which has been served meanwhile, is still good (RFC 5861, section 3). What comes
-/// goes into the cache, and nowhere else.
+/// goes into the cache, and nowhere else. Redirects are followed, as each has its own part in the cache.
 final class BackgroundRevalidation: URLConnectionDelegate {
     private init() {}
 
@@ -16,8 +16,18 @@ final class BackgroundRevalidation: URLConnectionDelegate {
         connection.thread.perform { revalidation.start() }
     }
 
-    func connection(_ connection: any Connection, didReceive response: ResponseHead) {}
-    func connection(_ connection: any Connection, didReceive data: UnsafeRawBufferPointer) {}
+    func connection(_ connection: any Connection, didReceive response: ResponseHead) { stopUnlessStoring(connection) }
+
+    func connection(_ connection: any Connection, didReceive data: UnsafeRawBufferPointer) {
+        stopUnlessStoring(connection)
+    }
+
+    /// Nobody wants a response that is not stored, and its body may have no end.
+    private func stopUnlessStoring(_ connection: any Connection) {
+        guard let connection = connection as? URLConnection, connection.cacheWriter?.isStoring != true else { return }
+        connection.cancel()
+    }
+
     func connectionDidFinish(_ connection: any Connection) {}
     func connection(_ connection: any Connection, didFailWith error: URLError) {}
     func connectionDidCancel(_ connection: any Connection) {}

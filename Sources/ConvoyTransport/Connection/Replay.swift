@@ -7,6 +7,8 @@ final class Replay: @unchecked Sendable {
     private static let portion = 256 << 10
 
     let stored: any ServableResponse
+    /// The body, if it is in memory. A part of a body is copied out of it, once.
+    private let memory: [UInt8]?
     private(set) var position = 0
     /// What was read and is to be delivered next.
     private var chunk: [UInt8]?
@@ -14,12 +16,15 @@ final class Replay: @unchecked Sendable {
     /// Whether the delegate has been told of the response.
     var hasBegun = false
 
-    init(_ stored: any ServableResponse) { self.stored = stored }
+    init(_ stored: any ServableResponse) {
+        self.stored = stored
+        memory = stored.bytes
+    }
 
     var isAtEnd: Bool { position >= stored.length }
 
     /// Whether bytes can be delivered without reading a file.
-    var hasBytes: Bool { chunk != nil || stored.bytes != nil }
+    var hasBytes: Bool { chunk != nil || memory != nil }
 
     /// Passes on the next bytes, which must be there.
     func deliver(to receiver: (UnsafeRawBufferPointer) -> Void) {
@@ -27,7 +32,7 @@ final class Replay: @unchecked Sendable {
             self.chunk = nil
             position += chunk.count
             chunk.withUnsafeBytes(receiver)
-        } else if let bytes = stored.bytes {
+        } else if let bytes = memory {
             let start = min(position, bytes.count)
             let end = min(stored.length, bytes.count, start + Self.portion)
             position = end > start ? end : stored.length

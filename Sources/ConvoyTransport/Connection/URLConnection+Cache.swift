@@ -75,9 +75,8 @@ extension URLConnection {
         if let identity = authorization.identity {
             secrets += ["credential", identity.user, identity.password]
         } else if departure.header.setsAuthorization {
-            guard
-                let own = departure.header.sentFields.first(where: { ASCII.equalIgnoringCase($0.name.utf8, "authorization".utf8) })
-            else { return nil }
+            let own = departure.header.sentFields.first { ASCII.equalIgnoringCase($0.name.utf8, "authorization".utf8) }
+            guard let own else { return nil }
             secrets += ["authorization", own.value]
         }
         if departure.isSecure {
@@ -256,10 +255,11 @@ extension URLConnection {
             return fail(failure(.networkConnectionLost, "The stored body cannot be read.", underlying: error))
         }
         endExchange()
-        guard !hasLostReplay else {
-            return fail(failure(.cannotLoadFromNetwork, "The stored body cannot be read.", underlying: error))
+        // After the second time, without asking the cache.
+        lostReplays += 1
+        guard lostReplays < 2 || currentRequest.cachePolicy != .storedOnly else {
+            return fail(failure(.resourceUnavailable, "The stored body cannot be read.", underlying: error))
         }
-        hasLostReplay = true
         load(currentRequest)
     }
 

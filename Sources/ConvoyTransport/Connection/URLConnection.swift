@@ -91,8 +91,8 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     @exclusivity(unchecked) var exchange: (any ResponseCacheExchange)?
     /// The stored response that is being delivered.
     @exclusivity(unchecked) var replay: Replay?
-    /// Whether a stored body could not be read, so that the network was asked.
-    @exclusivity(unchecked) var hasLostReplay = false
+    /// How often a stored body could not be read, so that the request was begun anew.
+    @exclusivity(unchecked) var lostReplays = 0
     /// Whether a stored response is to be validated, however fresh it is.
     @exclusivity(unchecked) var revalidates = false
     /// Stores the body of the current response.
@@ -198,7 +198,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         let departure = Departure(
             request: request, address: address, header: header, route: ownRoute ?? route, tls: tls, isSecure: isSecure,
             speaksTLS: speaksTLS, negotiation: authorization.negotiation)
-        if let cache = configuration.cache?.cache, exchange == nil {
+        if let cache = configuration.cache?.cache, exchange == nil, lostReplays < 2 {
             return try consult(cache, departure, authorization)
         }
         try send(departure)

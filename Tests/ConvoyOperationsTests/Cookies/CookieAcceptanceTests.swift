@@ -59,7 +59,9 @@ import Testing
         #expect(store.cookies.map(\.name) == ["good"])
     }
 
-    @Test(arguments: ["large", "login"]) func `an operation that is cancelled meanwhile ends at once`(path: String) async throws {
+    @Test(arguments: ["large", "login"]) func `an operation that is cancelled meanwhile ends at once`(
+        path: String
+    ) async throws {
         server.route("/large", .pattern(count: 3_000_000).header("Set-Cookie", "good=1"))
         let gate = DispatchSemaphore(value: 0)
         let asked = Locked(false)
@@ -85,7 +87,9 @@ import Testing
             if asked.withLock({ count in
                 count += 1
                 return count == 1
-            }) { gate.wait() }
+            }) {
+                gate.wait()
+            }
             return true
         }
         let operation = manager.enqueue(try manager.makeOperation(.get, "large"))

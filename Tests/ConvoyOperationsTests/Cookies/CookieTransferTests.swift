@@ -125,7 +125,9 @@ import Testing
     }
 
     @Test func `bytes that are no text come back as they were`() async throws {
-        let head = Array("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nSet-Cookie: n=".utf8) + [0xE9, 0xFF] + Array("; Path=/\r\n\r\n".utf8)
+        let head =
+            Array("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nSet-Cookie: n=".utf8) + [0xE9, 0xFF]
+            + Array("; Path=/\r\n\r\n".utf8)
         server.route("/latin", .raw(Data(head)))
         try await get("/latin")
         let raw = try await get("/echo")
@@ -143,9 +145,11 @@ import Testing
     }
 
     @Test func `a later try brings what an earlier one was given`() async throws {
-        server.route("GET", "/shaky", inTurn: [
-            .text("").status(503).header("Set-Cookie", "t=1; Path=/"), .text("done"),
-        ])
+        server.route(
+            "GET", "/shaky",
+            inTurn: [
+                .text("").status(503).header("Set-Cookie", "t=1; Path=/"), .text("done"),
+            ])
         var policy = RetryPolicy(maximumRetryCount: 2)
         policy.initialDelay = 0.001
         manager.retryPolicy = policy

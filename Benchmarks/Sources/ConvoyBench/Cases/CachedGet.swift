@@ -42,12 +42,14 @@ struct CachedGet {
         self.plan = plan
         self.context = context
         requests = ConvoyRequests(plan, context) { "stored/\(Int.random(in: 0..<count))" }
-        cache = if let memoryCapacity {
-            HTTPCache(memoryCapacity: memoryCapacity)
-        } else {
-            try HTTPCache(
-                directory: context.scratch.appendingPathComponent("cache"), diskCapacity: 1 << 30, memoryCapacity: 64 << 10)
-        }
+        cache =
+            if let memoryCapacity {
+                HTTPCache(memoryCapacity: memoryCapacity)
+            } else {
+                try HTTPCache(
+                    directory: context.scratch.appendingPathComponent("cache"), diskCapacity: 1 << 30,
+                    memoryCapacity: 64 << 10)
+            }
         let cache = cache, base = plan.base(context)
         try blocking {
             if cache.currentDiskUsage < count * 1024 { try await Self.fill(cache, base, count: count) }
