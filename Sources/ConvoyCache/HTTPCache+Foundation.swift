@@ -46,11 +46,12 @@ extension HTTPCache {
         let userInfo = (response.userInfo ?? [:]).reduce(into: [String: String]()) { texts, pair in
             if let key = pair.key as? String, let value = pair.value as? String { texts[key] = value }
         }
-        let exchange = CacheExchange(storage, request) { candidate in
+        let handler: CacheResponseHandler = { candidate in
             var candidate = candidate
             candidate.userInfo = userInfo
             return candidate
         }
+        let exchange = CacheExchange(storage, request, userInfo.isEmpty ? nil : handler)
         guard case .store(let writer) = exchange.receive(CachedHead(statusCode: head.statusCode, fields: fields))
         else { return false }
         response.data.withUnsafeBytes { writer.write($0) }

@@ -136,6 +136,8 @@ import Testing
             for number in 0..<100 { store.setCookie(cookie("n\(number)", String(repeating: "v", count: 200))) }
             try store.flush()
         }
+        // The store closes the file on a queue of its own, and only then everything is in it.
+        try eventually("the file to be closed") { FileIdentity(directory.file("cookies.db-wal").path) == nil }
         let bytes = try Data(contentsOf: file)
         var random = SplitMix64.printingSeed()
         var opened = 0

@@ -43,6 +43,22 @@ import Testing
         #expect(server.requests.count == 2)
     }
 
+    @Test func `nobody waits behind an operation's back for what is not stored`() async throws {
+        let gate = TestServer.Gate()
+        server.route(
+            "GET", "/swr",
+            inTurn: [
+                .text("first").header("Cache-Control", "max-age=0, stale-while-revalidate=600"),
+                .pattern(count: 100_000).header("Cache-Control", "no-store").heldBody(by: gate, afterBytes: 50_000),
+            ])
+        _ = try await get("swr")
+        #expect(try await get("swr").cacheUse == .staleWhileRevalidate)
+        try await server.waitForRequests(count: 2)
+        // The rest of the second response never comes, and the connection ends all the same.
+        try await waitUntil("the end of the transfer") { server.openConnectionCount == 0 }
+        gate.open()
+    }
+
     @Test func `many that find it stale at once have it asked for once`() async throws {
         let gate = TestServer.Gate()
         server.route(
