@@ -23,7 +23,7 @@ extension HTTPCache {
             stored.read(at: 0, count: stored.length) { continuation.resume(returning: $0) }
         }
         guard case .success(let bytes) = result, let url = URL(string: request.address),
-            let response = HTTPURLResponse(url, stored.head.statusCode, stored.head.fields)
+            let response = HTTPURLResponse(url, stored.head.statusCode, stored.head.allFields)
         else { return nil }
         return CachedURLResponse(
             response: response, data: Data(bytes), userInfo: stored.userInfo.isEmpty ? nil : stored.userInfo,

@@ -255,7 +255,7 @@ final class DiskIndex {
         let meta = RecordCoding.encode(record)
         try database.run(
             """
-            INSERT INTO entries(id, hash, used, received, size, isFile, address, partition, meta, metaSum, bodySum, body)
+            INSERT OR IGNORE INTO entries(id, hash, used, received, size, isFile, address, partition, meta, metaSum, bodySum, body)
             VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [

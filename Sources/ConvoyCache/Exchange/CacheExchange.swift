@@ -26,6 +26,8 @@ package final class CacheExchange: ResponseCacheExchange {
 
     // MARK: Before the request
 
+    package func lookupAtOnce() -> CacheAnswer? { storage.findAtOnce(request).map(answer) }
+
     /// Asks what is stored.
     ///
     /// - Parameter then: is called exactly once: on the calling thread if no file must be read, else later on the

@@ -7,24 +7,23 @@ enum ServedHead {
     ) -> CachedHead {
         let stored = record.head.fields
         let hidden = use == .validated ? [] : record.facts.directives.unconfirmedFields
-        var fields: Fields = []
-        fields.reserveCapacity(stored.count + 2)
-        for field in stored where !FieldNames.matches(field.name, "age") {
-            if !hidden.isEmpty, hidden.contains(where: { HTTPSyntax.isSameField($0, field.name) }) { continue }
-            if isReplaced(field.name, form) { continue }
-            fields.append(field)
-        }
+        let statesAge = stored.contains("age")
         // A response that the origin has just confirmed has no age but the one that it states (RFC 9111, section 5.1).
-        if use != .validated || stored.contains("age") {
-            fields.append(("Age", String(record.freshness(at: now, boot: boot).age / 1000)))
+        let age = use != .validated || statesAge ? record.freshness(at: now, boot: boot).age / 1000 : nil
+        if case .whole = form, !statesAge, hidden.isEmpty {
+            return CachedHead(statusCode: record.head.statusCode, fields: stored, age: age)
+        }
+        var fields = stored.filter { field in
+            !FieldNames.matches(field.name, "age") && !isReplaced(field.name, form)
+                && !hidden.contains { HTTPSyntax.isSameField($0, field.name) }
         }
         switch form {
-        case .whole, .head: return CachedHead(statusCode: record.head.statusCode, fields: fields)
-        case .notModified: return CachedHead(statusCode: 304, fields: fields)
+        case .whole, .head: return CachedHead(statusCode: record.head.statusCode, fields: fields, age: age)
+        case .notModified: return CachedHead(statusCode: 304, fields: fields, age: age)
         case .part(let range):
             fields.append(("Content-Range", "bytes \(range.lowerBound)-\(range.upperBound - 1)/\(record.length)"))
             fields.append(("Content-Length", String(range.count)))
-            return CachedHead(statusCode: 206, fields: fields)
+            return CachedHead(statusCode: 206, fields: fields, age: age)
         }
     }
 

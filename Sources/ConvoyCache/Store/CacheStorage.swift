@@ -56,13 +56,20 @@ final class CacheStorage: Sendable {
     ///
     /// - Parameter then: is called once, at once or on the disk's queue.
     func find(_ request: RequestFacts, _ then: @escaping @Sendable (Finding) -> Void) {
+        if let finding = findAtOnce(request) { return then(finding) }
+        guard let disk else { return then(Finding(decision: .miss, now: clock.now())) }
+        disk.queue.async { then(self.findOnDisk(request, disk)) }
+    }
+
+    /// The same, without the disk.
+    ///
+    /// - Returns: nil if the disk must be asked.
+    func findAtOnce(_ request: RequestFacts) -> Finding? {
         let now = clock.now()
         guard request.mayBeAnswered, request.policy != .reload, !request.directives.noStore else {
-            return then(Finding(decision: CacheDecision(request, nil, now: now, boot: clock.boot), now: now))
+            return Finding(decision: CacheDecision(request, nil, now: now, boot: clock.boot), now: now)
         }
-        if let finding = findInMemory(request, now) { return then(finding) }
-        guard let disk else { return then(Finding(decision: .miss, now: now)) }
-        disk.queue.async { then(self.findOnDisk(request, disk)) }
+        return findInMemory(request, now) ?? (disk == nil ? Finding(decision: .miss, now: now) : nil)
     }
 
     /// - Returns: nil if the disk must be asked.

@@ -46,11 +46,18 @@ package enum CachePolicy: Sendable, Hashable {
 package struct CachedHead: Sendable {
     package let statusCode: Int
     package let fields: [(name: String, value: String)]
+    /// Of a stored response, in seconds: what is served as `Age`, which is not among the fields then. Apart from them, so
+    /// that they need not be copied for each request.
+    package let age: Int64?
 
-    package init(statusCode: Int, fields: [(name: String, value: String)]) {
+    package init(statusCode: Int, fields: [(name: String, value: String)], age: Int64? = nil) {
         self.statusCode = statusCode
         self.fields = fields
+        self.age = age
     }
+
+    /// The fields with `Age`.
+    package var allFields: [(name: String, value: String)] { age.map { fields + [("Age", String($0))] } ?? fields }
 }
 
 /// Whether a cache has a response.

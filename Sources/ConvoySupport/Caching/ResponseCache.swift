@@ -9,6 +9,9 @@ package protocol ResponseCache: AnyObject, Sendable {
 
 /// A request and its response, between a transfer and the cache.
 package protocol ResponseCacheExchange: AnyObject, Sendable {
+    /// Whether there is a stored response, if no file is needed for the answer; nil if ``lookup(_:)`` must be called.
+    func lookupAtOnce() -> CacheAnswer?
+
     /// Whether there is a stored response. Calls back once: at once on the calling thread where no file is needed for the
     /// answer, or else later on a queue of the cache.
     func lookup(_ then: @escaping @Sendable (CacheAnswer) -> Void)

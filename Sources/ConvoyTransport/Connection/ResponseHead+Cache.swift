@@ -17,21 +17,25 @@ extension ResponseHead {
     ///
     /// - Parameter length: how many bytes the stored body has.
     convenience init(_ stored: CachedHead, of request: TransferRequest, length: Int, use: CacheUse) {
-        var bytes = Array("HTTP/1.1 \(stored.statusCode) \r\n".utf8)
-        bytes.reserveCapacity(512)
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(stored.fields.reduce(64) { $0 + $1.name.utf8.count + $1.value.utf8.count + 4 })
+        bytes += "HTTP/1.1 \(stored.statusCode) \r\n".utf8
         var announced: String?
         var isEncoded = false
         for (name, value) in stored.fields {
             Self.append(name, to: &bytes)
-            bytes += [UInt8(ascii: ":"), UInt8(ascii: " ")]
+            bytes += ": ".utf8
             Self.append(value, to: &bytes)
-            bytes += [UInt8(ascii: "\r"), UInt8(ascii: "\n")]
-            if ASCII.equalIgnoringCase(name.utf8, "content-length".utf8) { announced = value }
-            if ASCII.equalIgnoringCase(name.utf8, "content-encoding".utf8) {
+            bytes += "\r\n".utf8
+            switch name.utf8.count {
+            case 14 where ASCII.equalIgnoringCase(name.utf8, "content-length".utf8): announced = value
+            case 16 where ASCII.equalIgnoringCase(name.utf8, "content-encoding".utf8):
                 isEncoded = isEncoded || !ContentCoding.codings(in: [value]).isEmpty
+            default: break
             }
         }
-        bytes += [UInt8(ascii: "\r"), UInt8(ascii: "\n")]
+        if let age = stored.age { bytes += "Age: \(age)\r\n".utf8 }
+        bytes += "\r\n".utf8
         self.init(
             place: Place(request), statusCode: stored.statusCode,
             contentLength: request.method == "HEAD" ? announced.flatMap { Int64($0) } : Int64(length),
@@ -39,7 +43,7 @@ extension ResponseHead {
     }
 
     /// How the body is encoded.
-    var codings: [ContentCoding] { ContentCoding.codings(in: values(of: "Content-Encoding")) }
+    var codings: [ContentCoding] { isEncoded ? ContentCoding.codings(in: values(of: "Content-Encoding")) : [] }
 
     private static func transparent(_ bytes: ArraySlice<UInt8>) -> String {
         if bytes.allSatisfy({ $0 < 0x80 }) { return String(decoding: bytes, as: UTF8.self) }
@@ -47,10 +51,11 @@ extension ResponseHead {
     }
 
     private static func append(_ text: String, to bytes: inout [UInt8]) {
-        if text.utf8.allSatisfy({ $0 < 0x80 }) {
-            bytes += text.utf8
-        } else {
-            bytes += text.unicodeScalars.map { UInt8(truncatingIfNeeded: $0.value) }
-        }
+        let isPlain: Void? = text.utf8.withContiguousStorageIfAvailable { units -> Void? in
+            guard units.allSatisfy({ $0 < 0x80 }) else { return nil }
+            bytes += units
+            return ()
+        } ?? nil
+        if isPlain == nil { bytes += text.unicodeScalars.map { UInt8(truncatingIfNeeded: $0.value) } }
     }
 }

@@ -27,6 +27,7 @@ extension URLConnection {
                 policy: revalidates ? .reloadRevalidating : departure.request.cachePolicy, partition: partition,
                 hasBody: departure.request.body?.isEmpty == false || departure.request.bodyStream != nil))
         self.exchange = exchange
+        if let answer = exchange.lookupAtOnce() { return try proceed(departure, answer) }
         phase = .consulting(departure)
         let answer = LaterAnswer<CacheAnswer>()
         exchange.lookup { value in

@@ -91,13 +91,11 @@ extension CookieTarget {
     private static func plain(_ address: String) -> CookieTarget? {
         var address = address
         return address.withUTF8 { bytes in
-            var rest = bytes[...]
-            guard rest.starts(with: "http".utf8) else { return nil }
-            rest = rest.dropFirst(4)
-            let isSecure = rest.first == UInt8(ascii: "s")
-            if isSecure { rest = rest.dropFirst() }
-            guard rest.starts(with: "://".utf8) else { return nil }
-            rest = rest.dropFirst(3)
+            guard let start = bytes.baseAddress, bytes.count > 8, memcmp(start, "http", 4) == 0 else { return nil }
+            let isSecure = bytes[4] == UInt8(ascii: "s")
+            let colon = isSecure ? 5 : 4
+            guard memcmp(start + colon, "://", 3) == 0 else { return nil }
+            var rest = bytes[(colon + 3)...]
             let host = rest.prefix { byte in
                 switch byte {
                 case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."),
@@ -108,7 +106,7 @@ extension CookieTarget {
             }
             // What ends in a number may be an address in one of many spellings.
             let last = host.lastIndex(of: UInt8(ascii: ".")).map { host[($0 + 1)...] } ?? host
-            guard let first = last.first, first >= UInt8(ascii: "a") else { return nil }
+            guard let first = last.first, first >= UInt8(ascii: "a") || isCommonAddress(host) else { return nil }
             rest = rest[host.endIndex...]
             if rest.first == UInt8(ascii: ":") { rest = rest.dropFirst().drop { ASCII.isDigit($0) } }
             guard rest.isEmpty || rest.first == UInt8(ascii: "/") else { return nil }
@@ -123,5 +121,22 @@ extension CookieTarget {
             return CookieTarget(
                 host: String(decoding: host, as: UTF8.self), path: String(decoding: path, as: UTF8.self), isSecure: isSecure)
         }
+    }
+
+    /// Whether it is an IPv4 address as it is commonly written: four decimal numbers.
+    private static func isCommonAddress(_ host: Slice<UnsafeBufferPointer<UInt8>>) -> Bool {
+        var (numbers, value, digits) = (1, 0, 0)
+        for byte in host {
+            if byte == UInt8(ascii: ".") {
+                guard digits > 0 else { return false }
+                (numbers, value, digits) = (numbers + 1, 0, 0)
+            } else {
+                // One that begins with a zero is octal.
+                guard ASCII.isDigit(byte), digits == 0 || value > 0 else { return false }
+                (value, digits) = (value * 10 + Int(byte - UInt8(ascii: "0")), digits + 1)
+                guard value <= 255 else { return false }
+            }
+        }
+        return numbers == 4 && digits > 0
     }
 }

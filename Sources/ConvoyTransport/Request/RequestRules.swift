@@ -58,7 +58,12 @@ package enum RequestRules {
     }
 
     /// Whether a request with this method only reads (RFC 9110, section 9.2.1).
-    package static func isSafe(_ method: String) -> Bool { ["GET", "HEAD", "OPTIONS", "TRACE"].contains(method) }
+    package static func isSafe(_ method: String) -> Bool {
+        switch method {
+        case "GET", "HEAD", "OPTIONS", "TRACE": true
+        default: false
+        }
+    }
 }
 
 extension URLRequest.CachePolicy {

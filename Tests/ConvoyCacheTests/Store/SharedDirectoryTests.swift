@@ -39,7 +39,8 @@ import Testing
         for number in UInt64(100)..<140 {
             _ = try await CacheDisk.client(cache, length: number % 2 == 0 ? 5000 : 60_000).get(CacheDisk.address(number))
         }
-        _ = try await other
+        let result = try await other
+        #expect(result.status == 0, "\(result.errorText)")
         try cache.flush()
         disk.clock.advance(seconds: 1)
         for cache in [cache, try disk.open()] {
@@ -101,5 +102,15 @@ import Testing
         try await withCheckedThrowingContinuation { continuation in
             Thread.detachNewThread { continuation.resume(with: Result { try body() }) }
         }
+    }
+
+    @Test("The numbers of several processes are apart by their microseconds, and by chance within one")
+    func numbers() {
+        let before = Int64((Date().timeIntervalSince1970 - 1_577_836_800) * 1e6)
+        let numbers = (0..<2000).map { _ in EntryNumber.next() }
+        #expect(zip(numbers, numbers.dropFirst()).allSatisfy(<))
+        let times = numbers.map { $0 >> 12 }
+        #expect(times.allSatisfy { (before - 1_000_000...before + 60_000_000).contains($0) })
+        #expect(Set(times).count > 20 && Set(numbers.map { $0 & 4095 }).count > 20)
     }
 }

@@ -134,6 +134,6 @@ final class CacheClient: Sendable {
             }
         }
         return Seen(
-            status: stored.head.statusCode, fields: stored.head.fields, body: body, source: .cache(stored.use))
+            status: stored.head.statusCode, fields: stored.head.allFields, body: body, source: .cache(stored.use))
     }
 }

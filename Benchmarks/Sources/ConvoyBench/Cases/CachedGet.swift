@@ -1,6 +1,8 @@
 import Convoy
+import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
+import Synchronization
 
 extension Case {
     /// Stored responses beside those of a server on the same machine.
@@ -41,7 +43,11 @@ struct CachedGet {
         let count = context.count(100_000)
         self.plan = plan
         self.context = context
-        requests = ConvoyRequests(plan, context) { "stored/\(Int.random(in: 0..<count))" }
+        // Without a system call for each.
+        let random = Mutex(SplitMix64(seed: 1))
+        requests = ConvoyRequests(plan, context) {
+            "stored/\(random.withLock { Int.random(in: 0..<count, using: &$0) })"
+        }
         cache =
             if let memoryCapacity {
                 HTTPCache(memoryCapacity: memoryCapacity)
