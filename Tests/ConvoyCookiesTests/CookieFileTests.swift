@@ -136,8 +136,11 @@ import Testing
             for number in 0..<100 { store.setCookie(cookie("n\(number)", String(repeating: "v", count: 200))) }
             try store.flush()
         }
-        // The store closes the file on a queue of its own, and only then everything is in it.
-        try eventually("the file to be closed") { FileIdentity(directory.file("cookies.db-wal").path) == nil }
+        // The store closes the file on a queue of its own, and only then everything is in it, and nothing in its log.
+        let log = directory.file("cookies.db-wal").path
+        try eventually("the file to be closed") {
+            try FileManager.default.attributesOfItem(atPath: log)[.size] as? Int == 0
+        }
         let bytes = try Data(contentsOf: file)
         var random = SplitMix64.printingSeed()
         var opened = 0

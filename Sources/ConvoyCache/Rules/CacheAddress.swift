@@ -1,4 +1,5 @@
 import ConvoySupport
+import Foundation
 
 /// The address by which responses are found: a URL without fragment and user information, with the scheme and the host
 /// in lower case, without the default port, and with a path (RFC 9110, section 4.2.3).
@@ -8,11 +9,44 @@ import ConvoySupport
 enum CacheAddress {
     static func normalized(_ address: String) -> String {
         var text = address
+        if text.withUTF8(isPlain) { return text }
         let changed: String? = text.withUTF8 { bytes in
             guard let parts = Parts(bytes) else { return escaped(Array(bytes)) }
             return parts.isNormal ? nil : parts.text(bytes)
         }
         return changed ?? text
+    }
+
+    /// Whether an address is normal beyond doubt, as most are: found out in one pass.
+    private static func isPlain(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
+        guard let start = bytes.baseAddress, bytes.count > 8, memcmp(start, "http", 4) == 0 else { return false }
+        var index = bytes[4] == UInt8(ascii: "s") ? 5 : 4
+        let defaultPort = index == 5 ? 443 : 80
+        guard memcmp(start + index, "://", 3) == 0 else { return false }
+        index += 3
+        var port: Int?
+        authority: while index < bytes.count {
+            let byte = bytes[index]
+            switch byte {
+            case UInt8(ascii: "/"): break authority
+            case UInt8(ascii: ":") where port == nil: port = 0
+            case UInt8(ascii: "0")...UInt8(ascii: "9"):
+                if let digits = port {
+                    guard digits < 100_000 else { return false }
+                    port = digits * 10 + Int(byte - UInt8(ascii: "0"))
+                }
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "."), UInt8(ascii: "-"):
+                guard port == nil else { return false }
+            default: return false
+            }
+            index += 1
+        }
+        guard index < bytes.count, port != defaultPort, port != 0 else { return false }
+        while index < bytes.count {
+            guard bytes[index] < 0x80, bytes[index] != UInt8(ascii: "#") else { return false }
+            index += 1
+        }
+        return true
     }
 
     private static func escaped(_ bytes: [UInt8]) -> String {

@@ -34,7 +34,8 @@ extension URLConnection {
             guard answer.give(value) else { return }
             self.thread.perform { self.didConsult(value) }
         }
-        if case .given(let value) = answer.awaitLater() { try proceed(departure, value) }
+        if case .given(let value) = answer.awaitLater() { return try proceed(departure, value) }
+        thread.runLoop?.expectAnswer()
     }
 
     private func didConsult(_ answer: CacheAnswer) {

@@ -31,6 +31,8 @@ package final class NetworkRunLoop: @unchecked Sendable {
     @exclusivity(unchecked) private var timers = TimerHeap()
     @exclusivity(unchecked) private var timeOfTurn: MonotonicTime = 0
     @exclusivity(unchecked) private var lingering = Lingering()
+    /// Whether another thread was asked something in this turn, which it will answer soon.
+    @exclusivity(unchecked) private var expectsAnswer = false
     @exclusivity(unchecked) private var handlers: [(any FileEventHandler)?] = []
     @exclusivity(unchecked) private var spare: [HandedOver] = []
     private let outbox = OutboxTurn()
@@ -144,9 +146,14 @@ package final class NetworkRunLoop: @unchecked Sendable {
         runInbox()
         fireTimers()
         let isBusy = endOfTurn?() ?? false
-        if outbox.flush(), !isBusy { lingering.begin(at: Self.now) }
+        let isExpecting = outbox.flush() || expectsAnswer
+        expectsAnswer = false
+        if isExpecting, !isBusy { lingering.begin(at: Self.now) }
         return true
     }
+
+    /// Another thread has been asked something, and will answer by `perform(_:)` within some ten microseconds.
+    package func expectAnswer() { expectsAnswer = true }
 
     private var isLingering: Bool {
         guard lingering.goesOn(at: Self.now) else { return false }

@@ -30,7 +30,9 @@ import Testing
         ("http://a.test:/x", "http://a.test/x"), ("http://u:p@A.test/X", "http://a.test/X"),
         ("http://a.test?x=/@y", "http://a.test/?x=/@y"), ("http://[::1]:80/", "http://[::1]/"),
         ("http://[FE80::1]", "http://[fe80::1]/"), ("http://a.test#f", "http://a.test/"),
-        ("http://a.test/#", "http://a.test/"),
+        ("http://a.test/#", "http://a.test/"), ("http://a.test:443/", "http://a.test:443/"),
+        ("http://a.test:8080/x?y#z", "http://a.test:8080/x?y"), ("http://a.test:080/", "http://a.test:080/"),
+        ("https://a.test:99999999999999999999/", "https://a.test:99999999999999999999/"),
         ("http://a@b@c.test/", "http://c.test/"), ("", ""), (":", ":"), ("://", ":///"), ("x", "x"), ("http:/", "http:/"),
         ("http://", "http:///"), ("http://a.test/a%2fb/../c", "http://a.test/a%2fb/../c"),
     ]
