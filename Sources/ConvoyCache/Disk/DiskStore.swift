@@ -30,9 +30,9 @@ final class DiskStore: @unchecked Sendable {
     }
 
     let directory: CacheDirectory
-    let queue = DispatchQueue(label: "Convoy.HTTPCache.index", qos: .userInitiated)
+    let queue = DispatchQueue(label: "Convoy.Cache.index", qos: .userInitiated)
     /// Writes the files of bodies, apart from the index, so that nobody who asks waits for a large one.
-    let bodies = DispatchQueue(label: "Convoy.HTTPCache.writing", qos: .utility)
+    let bodies = DispatchQueue(label: "Convoy.Cache.writing", qos: .utility)
     private let capacity: Int64
     private let pending = Locked(Pending())
 

@@ -3,7 +3,7 @@ import Foundation
 
 /// A cookie as a store keeps it (RFC 6265bis, section 5.7).
 ///
-/// A value without behavior: whether a store accepts it is decided by ``CookieStore/setCookie(_:for:)``.
+/// A value without behavior: whether a store accepts it is decided by ``CookieStore/setCookie(_:for:)-(Cookie,_)``.
 public struct Cookie: Sendable, Hashable {
     /// When a cookie is sent with requests that another site has caused.
     public enum SameSite: Int, Sendable, Hashable, CaseIterable {

@@ -41,15 +41,6 @@ extension URLConnectionOperation {
     public final var cacheUse: CacheUse? { core.withLock { $0.head?.cacheUse } }
 }
 
-extension HTTPRequestOperationManager {
-    /// The cache of the operations; nil, the default, for none. Several managers may share one. See
-    /// `URLConnectionOperation.cache`.
-    public final var cache: HTTPCache? {
-        get { settings.withLock { $0.common.cache?.cache as? HTTPCache } }
-        set { change { $0.cache = newValue.map { ResponseCacheReference($0) } } }
-    }
-}
-
 /// A cache of which one operation wants to see what is stored.
 final class HandledCache: ResponseCache {
     private let base: HTTPCache

@@ -51,11 +51,12 @@ extension ResponseHead {
     }
 
     private static func append(_ text: String, to bytes: inout [UInt8]) {
-        let isPlain: Void? = text.utf8.withContiguousStorageIfAvailable { units -> Void? in
-            guard units.allSatisfy({ $0 < 0x80 }) else { return nil }
-            bytes += units
-            return ()
-        } ?? nil
+        let isPlain: Void? =
+            text.utf8.withContiguousStorageIfAvailable { units -> Void? in
+                guard units.allSatisfy({ $0 < 0x80 }) else { return nil }
+                bytes += units
+                return ()
+            } ?? nil
         if isPlain == nil { bytes += text.unicodeScalars.map { UInt8(truncatingIfNeeded: $0.value) } }
     }
 }

@@ -11,7 +11,7 @@ final class BodyFile: Sendable {
     let length: Int
     private let descriptor: Int32
     private let checksums: [UInt64]
-    private static let queue = DispatchQueue(label: "Convoy.HTTPCache.reading", qos: .userInitiated)
+    private static let queue = DispatchQueue(label: "Convoy.Cache.reading", qos: .userInitiated)
 
     /// Opens the file of a body.
     ///
