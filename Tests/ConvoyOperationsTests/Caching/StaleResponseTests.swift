@@ -2,6 +2,7 @@ import ConvoyCache
 import ConvoySerialization
 import ConvoySupport
 import ConvoyTestServer
+import ConvoyTestSupport
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
