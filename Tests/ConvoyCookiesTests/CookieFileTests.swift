@@ -137,7 +137,9 @@ import Testing
             try store.flush()
         }
         // The store closes the file on a queue of its own, and only then everything is in it.
-        try eventually("the file to be closed") { FileIdentity(directory.file("cookies.db-wal").path) == nil }
+        // Whether SQLite removes or only empties the log depends on how it was built.
+        let log = directory.file("cookies.db-wal")
+        try eventually("the file to be closed") { ((try? Data(contentsOf: log))?.count ?? 0) == 0 }
         let bytes = try Data(contentsOf: file)
         var random = SplitMix64.printingSeed()
         var opened = 0
