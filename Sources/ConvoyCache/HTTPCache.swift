@@ -108,7 +108,8 @@ public final class HTTPCache: Sendable {
     /// Removes the responses that are stored for a URL, whatever request fields they vary by.
     public func remove(for url: URL) { storage.invalidate([CacheAddress.normalized(url.absoluteString)]) }
 
-    /// Removes the responses that arrived, or were last confirmed, at a time or after it.
+    /// Removes the responses that arrived, or were last confirmed, at a time or after it. Unless that is yet to come,
+    /// those that are being received meanwhile are not stored.
     public func removeStored(since date: Date) {
         let milliseconds = date.timeIntervalSince1970 * 1000
         storage.removeStored(since: Int64(exactly: max(-1e15, min(milliseconds, 1e15)).rounded(.down)) ?? 0)

@@ -211,18 +211,22 @@ final class DiskIndex {
     private func apply(_ operation: DiskOperation, _ files: inout [Int64]) throws(DatabaseError) {
         switch operation {
         case .put(let record, let body):
-            try insert(record, body, sum: XXHash64.hash(body), isFile: false, size: body.count, &files)
+            try insert(record, body, sum: XXHash64.hash(body), isFile: false, &files)
         case .putFile(let record, let checksums):
             var bytes: [UInt8] = []
             for checksum in checksums { withUnsafeBytes(of: checksum.littleEndian) { bytes += $0 } }
-            try insert(record, bytes, sum: XXHash64.hash(bytes), isFile: true, size: record.length, &files)
+            try insert(record, bytes, sum: XXHash64.hash(bytes), isFile: true, &files)
         case .update(let record):
             let meta = RecordCoding.encode(record)
+            let size = Self.size(record, meta)
             try database.run(
-                "UPDATE entries SET meta = ?, metaSum = ?, received = ?, used = ? WHERE id = ?",
+                "UPDATE totals SET bytes = bytes + coalesce((SELECT ? - size FROM entries WHERE id = ?), 0)",
+                [.integer(size), .integer(record.id)])
+            try database.run(
+                "UPDATE entries SET meta = ?, metaSum = ?, received = ?, used = ?, size = ? WHERE id = ?",
                 [
                     .blob(meta), .integer(Self.checksum(meta, record)), .integer(record.received.wall),
-                    .integer(record.received.wall), .integer(record.id),
+                    .integer(record.received.wall), .integer(size), .integer(record.id),
                 ])
         case .remove(let id, _): try delete("id = ?", [.integer(id)], &files)
         case .removeAddress(let address):
@@ -233,8 +237,7 @@ final class DiskIndex {
     }
 
     private func insert(
-        _ record: CacheRecord, _ body: [UInt8], sum: UInt64, isFile: Bool, size: Int,
-        _ files: inout [Int64]
+        _ record: CacheRecord, _ body: [UInt8], sum: UInt64, isFile: Bool, _ files: inout [Int64]
     ) throws(DatabaseError) {
         let present = try entries(of: record.address)
         var removed = present.damaged
@@ -260,7 +263,7 @@ final class DiskIndex {
             """,
             [
                 .integer(record.id), .integer(Self.hash(record.address)), .integer(record.received.wall),
-                .integer(record.received.wall), .integer(Int64(size + meta.count + record.address.utf8.count + 128)),
+                .integer(record.received.wall), .integer(Self.size(record, meta)),
                 .integer(isFile ? 1 : 0), .text(record.address), .text(record.partition), .blob(meta),
                 .integer(Self.checksum(meta, record)), .integer(Int64(bitPattern: sum)), .blob(body),
             ])
@@ -293,6 +296,11 @@ final class DiskIndex {
                 usage -= size
             }
         }
+    }
+
+    /// What counts of an entry, with its body.
+    private static func size(_ record: CacheRecord, _ meta: [UInt8]) -> Int64 {
+        Int64(record.length + meta.count + record.address.utf8.count + 128)
     }
 
     private static func hash(_ address: String) -> Int64 {

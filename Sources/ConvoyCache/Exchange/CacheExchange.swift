@@ -152,6 +152,10 @@ package final class CacheExchange: ResponseCacheExchange {
             boot: storage.clock.boot, length: old.length, userInfo: old.userInfo)
         if record.facts.directives.noStore, !record.facts.directives.mustUnderstand {
             storage.discard(old)
+        } else if record.headSize > CacheRecord.headLimit {
+            // A server that names other fields each time does not make the head longer and longer.
+            storage.discard(old)
+            return entry
         } else {
             storage.update(record)
         }

@@ -67,6 +67,12 @@ final class CacheRecord: Sendable {
         return (facts.date, received.up) > (other.facts.date, other.received.up)
     }
 
+    /// A confirmed response whose fields have more bytes is not kept. As much as libcurl takes of one head.
+    static let headLimit = 300 << 10
+
+    /// How many bytes the names and values of its fields have.
+    var headSize: Int { head.fields.reduce(0) { $0 + $1.name.utf8.count + $1.value.utf8.count } }
+
     /// The bytes that it takes, without its body. An estimate.
     var cost: Int {
         head.fields.reduce(256 + address.utf8.count + partition.utf8.count) {

@@ -248,7 +248,9 @@ final class CacheStorage: Sendable {
 
     /// - Parameter time: in milliseconds since 1970.
     func removeStored(since time: Int64) {
+        let generation = invalidations.add(1, ordering: .acquiringAndReleasing).newValue
         memory.withLock { memory in
+            if time <= clock.now().wall { memory.allInvalidated = generation }
             memory.index.removeAll { $0.received.wall >= time }
             _ = disk?.add(.removeSince(time))
         }

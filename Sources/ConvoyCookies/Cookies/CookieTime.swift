@@ -5,6 +5,8 @@ enum CookieTime {
     static let second: Int64 = 1_000_000
     /// The latest time that is kept: in the year 9999. All earlier ones can be added to without overflow.
     static let latest: Int64 = 253_402_300_799 * second
+    /// The latest time of a change. Later ones are damage: they would come after whatever is changed from then on.
+    static let latestChange = latest - longestAge
     /// No cookie is kept for longer (RFC 6265bis, section 5.5).
     static let longestAge: Int64 = 400 * 86_400 * second
 

@@ -32,8 +32,14 @@ extension CookieStore {
     public func read(netscapeFile file: URL) throws(CookieStoreError) -> NetscapeCookieReport {
         let bytes = try Self.contents(of: file.path)
         var report = NetscapeCookieReport()
-        for (index, line) in bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).enumerated() {
-            switch NetscapeCookies.parse(line, at: now()) {
+        // Line by line: a list of all would take many times as much memory as the file.
+        var rest: ArraySlice<UInt8>? = bytes[...]
+        var index = -1
+        while let text = rest {
+            let end = text.firstIndex(of: UInt8(ascii: "\n"))
+            rest = end.map { text[($0 + 1)...] }
+            index += 1
+            switch NetscapeCookies.parse(text[..<(end ?? text.endIndex)], at: now()) {
             case .blank: break
             case .bad: report.badLines.append(index + 1)
             case .cookie(var cookie):

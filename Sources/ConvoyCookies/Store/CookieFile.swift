@@ -31,6 +31,7 @@ final class CookieFile {
 
     /// How long rows of removed cookies are kept, in microseconds.
     private static let tombstoneAge: Int64 = 30 * 86_400 * CookieTime.second
+    private static let largestRevision: Int64 = 1 << 62
 
     init(path: String) { self.path = path }
 
@@ -82,24 +83,27 @@ final class CookieFile {
         guard version != dataVersion else { return nil }
         let news = try read(database)
         dataVersion = version
-        revision = max(revision, news.revision)
+        revision = news.revision
         return news
     }
 
     private func read(_ database: Database) throws(DatabaseError) -> News {
         var news = News()
-        news.revision = revision
-        news.cleared = try database.integer("SELECT cleared FROM state") ?? 0
+        // A smaller number says that somebody has begun to count anew.
+        let isRestarted = (try database.integer("SELECT revision FROM state") ?? revision) < revision
+        news.revision = isRestarted ? 0 : revision
+        let cleared = try database.integer("SELECT cleared FROM state") ?? 0
+        news.cleared = (0...CookieTime.latestChange).contains(cleared) ? cleared : 0
         try database.forEachRow(
             """
             SELECT domain, host_only, path, name, value, flags, same_site, expires, created, accessed, changed, revision
             FROM cookie WHERE revision > ?
-            """, [.integer(revision)]
+            """, [.integer(news.revision)]
         ) { row throws(DatabaseError) in
             let changed = row.integer(10)
             news.revision = max(news.revision, row.integer(11))
             // What another program may have written must not do harm here.
-            guard (0...CookieTime.latest).contains(changed) else { return }
+            guard (0...CookieTime.latestChange).contains(changed) else { return }
             let key = CookieKey(
                 name: row.blob(3), domain: row.text(0), path: row.text(2), isHostOnly: row.integer(1) != 0)
             guard !row.isNull(4) else { return news.rows.append(Row(key: key, entry: nil, changed: changed)) }
@@ -136,7 +140,13 @@ final class CookieFile {
         var last = revision
         let news = try database.transaction { () throws(DatabaseError) in
             let news = try read(database)
-            let number = max(try database.integer("SELECT revision FROM state") ?? 0, news.revision) + 1
+            var number = max(try database.integer("SELECT revision FROM state") ?? 0, news.revision)
+            if number >= Self.largestRevision {
+                // No transactions were that many: it is damage.
+                try database.run("UPDATE cookie SET revision = 1")
+                number = 1
+            }
+            number += 1
             for sweep in batch.sweeps { try apply(sweep, number, database) }
             for row in batch.rows where row.changed > news.cleared { try write(row, number, database) }
             try database.run(
@@ -173,7 +183,7 @@ final class CookieFile {
                 value = excluded.value, flags = excluded.flags, same_site = excluded.same_site,
                 expires = excluded.expires, created = excluded.created, accessed = excluded.accessed,
                 changed = excluded.changed, revision = excluded.revision
-            WHERE excluded.changed > cookie.changed
+            WHERE excluded.changed > cookie.changed OR cookie.changed > \(CookieTime.latestChange)
             """,
             [
                 .text(row.key.domain), .integer(row.key.isHostOnly ? 1 : 0), .text(row.key.path), .blob(row.key.name),

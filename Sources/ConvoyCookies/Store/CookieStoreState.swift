@@ -23,9 +23,10 @@ struct CookieStoreState {
         self.keepsSessionCookies = keepsSessionCookies
     }
 
-    /// A time for a change that is later than all earlier ones, even if the clock was set back.
+    /// A time for a change that is later than all earlier ones that are known, also those of other processes, even if the
+    /// clock was set back.
     mutating func stamp(_ now: Int64) -> Int64 {
-        lastStamp = min(max(now, lastStamp + 1), CookieTime.latest)
+        lastStamp = min(max(now, lastStamp + 1), CookieTime.latestChange)
         return lastStamp
     }
 
@@ -45,8 +46,9 @@ struct CookieStoreState {
     ) throws(CookieRefusal) -> Bool {
         var cookie = cookie
         let key = CookieKey(cookie)
-        let stamp = max(stamp(now), min(known(key), CookieTime.latest - 1) + 1)
-        if !keepsCreation { cookie.creationTime = stamp }
+        let stamp = max(stamp(now), min(known(key), CookieTime.latestChange - 1) + 1)
+        // The number of the change gives those that come at once an order, unless it is ahead of the time.
+        if !keepsCreation { cookie.creationTime = stamp - now < CookieTime.second ? stamp : now }
         let change = try jar.insert(cookie, isOverTLS: isOverTLS, changed: stamp, at: now)
         guard change.isStored || change.hasReplaced || !change.evicted.isEmpty else { return false }
         note([key] + change.evicted, stamp)
@@ -54,7 +56,7 @@ struct CookieStoreState {
     }
 
     mutating func remove(_ key: CookieKey, at now: Int64) -> Bool {
-        let stamp = max(stamp(now), min(known(key), CookieTime.latest - 1) + 1)
+        let stamp = max(stamp(now), min(known(key), CookieTime.latestChange - 1) + 1)
         guard jar.remove(key) != nil else { return false }
         note([key], stamp)
         return true
@@ -138,6 +140,7 @@ struct CookieStoreState {
     ///
     /// - Returns: whether the cookies are others than before.
     mutating func merge(_ row: CookieFile.Row, at now: Int64) -> Bool {
+        lastStamp = max(lastStamp, row.changed)
         guard row.changed > known(row.key), row.changed > cleared else { return false }
         guard let entry = row.entry else { return jar.remove(row.key) != nil }
         guard let cookie = try? CookieRules.cookie(entry.cookie, for: nil, at: now), CookieKey(cookie) == row.key
@@ -149,6 +152,7 @@ struct CookieStoreState {
 
     /// Takes over that another process has removed all cookies.
     mutating func merge(cleared time: Int64) -> Bool {
+        lastStamp = max(lastStamp, time)
         guard time > cleared else { return false }
         cleared = time
         let keepsSessionCookies = keepsSessionCookies

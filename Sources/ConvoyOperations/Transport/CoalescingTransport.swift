@@ -20,6 +20,9 @@ final class CoalescingTransport: Transport {
         let configuration: ConnectionConfiguration
         /// Another cookie may bring another response.
         let cookieRevision: UInt64
+        let handlesCookies: Bool
+        /// On whose behalf it is made, which some cookies depend on.
+        let site: URL?
     }
 
     private let base: any Transport
@@ -41,7 +44,8 @@ final class CoalescingTransport: Transport {
         let key = Key(
             url: url, headers: request.allHTTPHeaderFields ?? [:], timeout: request.timeoutInterval,
             cachePolicy: request.cachePolicy.rawValue, configuration: configuration,
-            cookieRevision: configuration.cookies?.keeper.revision ?? 0)
+            cookieRevision: configuration.cookies?.keeper.revision ?? 0,
+            handlesCookies: request.httpShouldHandleCookies, site: request.mainDocumentURL)
         // A key that contains a NaN does not equal itself: its flight could be neither found nor removed.
         guard key == key else {
             return base.connection(for: request, configuration: configuration, delegate: delegate)

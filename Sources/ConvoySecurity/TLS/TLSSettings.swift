@@ -1,4 +1,5 @@
 import ConvoySupport
+import Foundation
 import Synchronization
 
 /// What decides with whom and how TLS is spoken. Connections are used only by requests with equal settings.
@@ -36,8 +37,28 @@ package struct TLSConfiguration: Sendable, Hashable {
 
         private let anonymous = Locked<Storage?>(nil)
 
+        let trustsDefault: Bool
+        /// Of hosts, while they are few.
+        private let digests = Locked<[String: String]>([:])
+
+        func policyDigest(forHost host: String) -> String {
+            if let known = digests.withLock({ $0[host] }) { return known }
+            let policy = settings.policy.policy(forHost: host)
+            let encoder = JSONEncoder()
+            encoder.outputFormatting = .sortedKeys
+            // What cannot be encoded, such as a date that is no number, is told from others for as long as the process runs.
+            let text = (try? encoder.encode(policy)) ?? Data("\(policy.hashValue)".utf8)
+            let digest = MessageDigest.sha256(text)?.hexadecimalString ?? text.base64EncodedString()
+            digests.withLock { digests in
+                if digests.count >= 256 { digests = [:] }
+                digests[host] = digest
+            }
+            return digest
+        }
+
         init(_ settings: TLSSettings) {
             self.settings = settings
+            trustsDefault = settings.policy == .default
             isPinning = settings.policy.isPinning || settings.policy.hostPolicies.values.contains(where: \.isPinning)
         }
 
@@ -91,6 +112,14 @@ package struct TLSConfiguration: Sendable, Hashable {
         var copy = self
         copy.storage = storage.withoutIdentity
         return copy
+    }
+
+    /// What tells the policy that counts for a host from others; nil for the default one.
+    ///
+    /// - Parameter host: is asked for only if there are policies for some hosts.
+    package func policyDigest(_ host: () -> String) -> String? {
+        if storage.trustsDefault { return nil }
+        return storage.policyDigest(forHost: storage.settings.policy.hostPolicies.isEmpty ? "" : host())
     }
 
     /// Whether there is any host that may be trusted over TLS only.

@@ -8,9 +8,13 @@ final class BackgroundRevalidation: URLConnectionDelegate {
     private init() {}
 
     static func begin(like connection: URLConnection, _ request: TransferRequest) {
+        var configuration = connection.configuration
+        if connection.followedRedirects > 0, let first = configuration.continuation?.first ?? connection.firstRequest.url {
+            // Another origin must not be shown the certificate that is for the first one's server.
+            configuration.continuation = RedirectContinuation(first: first, followed: connection.followedRedirects)
+        }
         let revalidation = URLConnection(
-            request, configuration: connection.configuration, delegate: BackgroundRevalidation(),
-            thread: connection.thread)
+            request, configuration: configuration, delegate: BackgroundRevalidation(), thread: connection.thread)
         revalidation.revalidates = true
         // Not within the call that serves the response.
         connection.thread.perform { revalidation.start() }

@@ -69,7 +69,8 @@ extension URLConnection {
     }
 
     /// The partition of the cache in which the responses to a request are: what somebody was given for his credentials, or
-    /// by an unverified server, or by a server in place of another, is for nobody else. nil where that cannot be told.
+    /// by a server that another policy trusts, or by a server in place of another, or in the name of another host, is for
+    /// nobody else. nil where that cannot be told.
     private func partition(
         of cache: any ResponseCache, _ departure: Departure, _ authorization: Authorizations
     ) -> String? {
@@ -88,11 +89,13 @@ extension URLConnection {
                 else { return nil }
                 secrets += ["identity", digest.hexadecimalString]
             }
-            var policy = configuration.securityPolicy
-            if !policy.hostPolicies.isEmpty {
-                policy = policy.policy(forHost: RequestTarget(departure.address)?.host ?? "")
+            if let policy = configuration.tls.policyDigest({ RequestTarget(departure.address)?.host ?? "" }) {
+                secrets += ["policy", policy]
             }
-            if policy.allowInvalidCertificates || !policy.validatesDomainName { secrets.append("unverified") }
+        }
+        if departure.header.setsHost {
+            let host = departure.header.sentFields.first { ASCII.equalIgnoringCase($0.name.utf8, "host".utf8) }
+            secrets += ["host", (host?.value ?? "").lowercased()]
         }
         if let socket = configuration.unixSocket {
             secrets += ["socket", socket]

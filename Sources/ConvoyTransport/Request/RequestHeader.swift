@@ -39,6 +39,8 @@ package final class RequestHeader: @unchecked Sendable {
     private(set) var asksForRange = false
     /// Whether there is an `Authorization`.
     private(set) var setsAuthorization = false
+    /// Whether the user set `Host`, and so may get what is another host's.
+    private(set) var setsHost = false
     /// The `Proxy-Authorization` that the user has set.
     private(set) var ownProxyAuthorization: String?
     /// Whether the user set `Accept-Encoding`, and so wants the body undecoded.
@@ -112,6 +114,7 @@ package final class RequestHeader: @unchecked Sendable {
             case .cacheControl: setsCacheControl = true
             case .userAgent: setsUserAgent = true
             case .cookie: setsCookie = true
+            case .host: setsHost = true
             case nil: break
             }
             try Self.append(Self.line(name, value), to: &lines)
@@ -190,7 +193,7 @@ package final class RequestHeader: @unchecked Sendable {
     /// The fields that matter here. Most names can be told apart by length alone.
     private enum KnownField {
         case contentLength, transferEncoding, proxyAuthorization, range, acceptEncoding, expect, cacheControl
-        case userAgent, authorization, cookie
+        case userAgent, authorization, cookie, host
 
         init?(_ name: String) {
             func isName(_ other: String) -> Bool { ASCII.equalIgnoringCase(name.utf8, other.utf8) }
@@ -203,6 +206,7 @@ package final class RequestHeader: @unchecked Sendable {
             case 15 where isName("accept-encoding"): self = .acceptEncoding
             case 6 where isName("expect"): self = .expect
             case 6 where isName("cookie"): self = .cookie
+            case 4 where isName("host"): self = .host
             case 10 where isName("user-agent"): self = .userAgent
             case 6 where isName("pragma"), 13 where isName("cache-control"): self = .cacheControl
             default: return nil

@@ -1,4 +1,5 @@
 import ConvoySupport
+import Foundation
 import Testing
 
 @testable import ConvoyCache
@@ -192,5 +193,59 @@ import Testing
         let seen = try await setting.get()
         #expect(seen.value("Date") == date)
         #expect(seen.fields.filter { $0.name == "Age" }.map(\.value) == ["12"])
+    }
+
+    @Test("A head does not grow without end, whatever the 304s of a server add to it")
+    func growth() async throws {
+        let setting = RuleSetting()
+        setting.reply(200, [("Cache-Control", "max-age=0"), ("ETag", "\"a\"")])
+        let value = String(repeating: "v", count: 1000)
+        for round in 0..<40 {
+            setting.reply(304, (0..<20).map { ("X-\(round)-\($0)", value) } + [("ETag", "\"a\"")])
+        }
+        var largest = 0
+        for _ in 0..<41 {
+            let seen = try await setting.get()
+            largest = max(largest, seen.fields.reduce(0) { $0 + $1.name.utf8.count + $1.value.utf8.count })
+        }
+        #expect(largest < 320 << 10)
+    }
+
+    @Test("What a 304 adds counts on the disk")
+    func usage() async throws {
+        let disk = try CacheDisk()
+        let cache = try disk.open()
+        let answers = Locked(0)
+        let client = CacheClient(cache) { _, _, _ in
+            let isFirst = answers.withLock { count in
+                count += 1
+                return count == 1
+            }
+            let long = String(repeating: "v", count: 50_000)
+            return CacheClient.Reply(
+                status: isFirst ? 200 : 304,
+                fields: [("Cache-Control", "max-age=0"), ("ETag", "\"a\"")] + (isFirst ? [] : [("X", long)]), body: [1])
+        }
+        _ = try await client.get("http://a.test/")
+        let before = cache.currentDiskUsage
+        _ = try await client.get("http://a.test/")
+        let after = cache.currentDiskUsage
+        #expect(before > 0 && after > before + 50_000)
+        cache.removeAll()
+        #expect(cache.currentDiskUsage == 0)
+    }
+
+    @Test("What is being received while the last hour is removed is not stored; removing what is yet to come has no effect")
+    func removedMeanwhile() async throws {
+        for (offset, isStored) in [(-3600.0, false), (3600, true)] {
+            let cache = HTTPCache()
+            let client = CacheClient(cache) { _, _, _ in
+                cache.removeStored(since: Date(timeIntervalSinceNow: offset))
+                return CacheClient.Reply(fields: [("Cache-Control", "max-age=600")], body: [1])
+            }
+            _ = try await client.get("http://a.test/")
+            let again = try await client.get("http://a.test/")
+            #expect((again.source != .network) == isStored)
+        }
     }
 }
