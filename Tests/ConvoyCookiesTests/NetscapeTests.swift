@@ -1,3 +1,4 @@
+import ConvoySupport
 import ConvoyTestSupport
 import Foundation
 import Testing
@@ -83,5 +84,24 @@ import Testing
         let report = try other.read(netscapeFile: copy)
         #expect(report.badLines == [])
         #expect(kept(other) == kept(store))
+    }
+
+    @Test("Those who write a file at the same time wait for each other")
+    func writers() throws {
+        let store = CookieStore()
+        for cookie in cookies { #expect(store.setCookie(cookie)) }
+        let failures = Locked<[CookieStoreError]>([])
+        let file = file
+        DispatchQueue.concurrentPerform(iterations: 8) { _ in
+            for _ in 0..<20 {
+                do throws(CookieStoreError) {
+                    try store.writeNetscape(to: file)
+                } catch {
+                    failures.withLock { $0.append(error) }
+                }
+            }
+        }
+        #expect(failures.withLock { $0 } == [])
+        #expect(try kept(CookieStore(netscapeFile: file)) == kept(store))
     }
 }

@@ -53,8 +53,9 @@ extension CookieStore {
 
     /// Writes all cookies to a file in Netscape's format, session cookies too, with the mode 0600. Blocks.
     ///
-    /// A file that is there is replaced as a whole, also where a link leads to it. The format has no place for `SameSite`, for the times of creation and
-    /// last use, and for fractions of seconds.
+    /// A file that is there is replaced as a whole, also where a link leads to it. If another process is writing it, too,
+    /// this waits for two seconds at most. The format has no place for `SameSite`, for the times of creation and last use,
+    /// and for fractions of seconds.
     ///
     /// - Returns: the cookies that the format cannot hold: without a name, or with a tab in the value.
     /// - Throws: `CookieStoreError.cannotWrite`. Then the file is as it was.
@@ -66,13 +67,20 @@ extension CookieStore {
             if let line = NetscapeCookies.line(cookie) { bytes += line } else { left.append(cookie) }
         }
         let path = try Self.target(of: file.path)
-        do throws(FileWritingError) {
-            let writer = FileWriter(path: path, partialPath: "\(path).new", replaces: true, mode: 0o600)
-            try writer.open()
-            try writer.writeAll(bytes)
-            try writer.commit()
-        } catch {
-            throw .cannotWrite(file.path, reason: error.cause.text)
+        // Another process may be writing it at the same moment; whoever comes last wins.
+        for attempt in 1...100 {
+            do throws(FileWritingError) {
+                let writer = FileWriter(path: path, partialPath: "\(path).new", replaces: true, mode: 0o600)
+                try writer.open()
+                try writer.writeAll(bytes)
+                try writer.commit()
+                return left
+            } catch {
+                guard error.reason == .partialIsShared, attempt < 100 else {
+                    throw .cannotWrite(file.path, reason: error.cause.text)
+                }
+                usleep(20_000)
+            }
         }
         return left
     }

@@ -25,6 +25,8 @@ struct CookieJar {
     private var sites: [String: Site] = [:]
     private(set) var count = 0
     private var bytes = 0
+    /// No cookie expires before this time, so that a full jar need not look for expired ones each time.
+    private var nextExpiry = Int64.max
 
     init(limits: CookieLimits = CookieLimits()) { self.limits = limits }
 
@@ -135,6 +137,7 @@ struct CookieJar {
         entries[domain, default: []].append(entry)
         count += 1
         bytes += entry.size
+        nextExpiry = min(nextExpiry, entry.cookie.expiryTime ?? .max)
         let name = PublicSuffixes.site(of: domain)
         var site = sites.removeValue(forKey: name) ?? Site()
         site.count += 1
@@ -179,8 +182,9 @@ struct CookieJar {
         while let site = sites[name], site.count > limits.cookiesPerSite, let key = evictOne(of: site, at: now) {
             evicted.append(key)
         }
-        if count > limits.cookies || bytes > limits.bytes {
+        if count > limits.cookies || bytes > limits.bytes, nextExpiry <= now {
             evicted += removeAll { $0.cookie.isExpired(at: now) }
+            nextExpiry = all.compactMap(\.cookie.expiryTime).min() ?? .max
         }
         while count > limits.cookies || bytes > limits.bytes {
             // The site that takes the most of what there is too much of.
