@@ -16,7 +16,8 @@ package protocol ResponseCacheExchange: AnyObject, Sendable {
     /// answer, or else later on a queue of the cache.
     func lookup(_ then: @escaping @Sendable (CacheAnswer) -> Void)
 
-    /// The request is being sent: the age of the response counts from now (RFC 9111, section 4.2.3).
+    /// The request is being sent: the age of the response counts from now (RFC 9111, section 4.2.3). Without this call, it
+    /// counts from the answer.
     func willSend()
 
     /// Whether ``receive(_:)`` must be called even for a head that says nothing of caching, as stored responses may be

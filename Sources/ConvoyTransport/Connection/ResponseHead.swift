@@ -132,7 +132,10 @@ public final class ResponseHead: Sendable {
             var position = 0
             while let end = memchr(start + position, 0x0A, bytes.count - position) {
                 position = end - UnsafeMutableRawPointer(mutating: start) + 1
-                for name in names where position + name.utf8CodeUnitCount < bytes.count {
+                guard position < bytes.count else { return false }
+                let first = ASCII.lowercased(bytes[position])
+                for name in names
+                where first == name.utf8Start.pointee && position + name.utf8CodeUnitCount < bytes.count {
                     let length = name.utf8CodeUnitCount
                     if bytes[position + length] == UInt8(ascii: ":"),
                         strncasecmp(

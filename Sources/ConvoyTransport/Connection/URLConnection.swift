@@ -261,8 +261,9 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         if waitsSince != 0 { options.idleConnectionAge = 1 }
         let code = handle.prepare(url: departure.address, options: options, header: header, trace: makeTraceRecorder())
         guard code == CURLE_OK else { throw URLError(curl: code, systemError: 0, text: "", url: request.url) }
+        // An exchange knows when it answered, which mostly was just now.
+        if waitsSince != 0 { exchange?.willSend() } else if case .consulting = phase { exchange?.willSend() }
         phase = .loading
-        exchange?.willSend()
         earlierShortages = multi.descriptorShortages
         startTimer()
         guard multi.start(handle) == CURLM_OK else {
