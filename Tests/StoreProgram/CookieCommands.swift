@@ -47,6 +47,15 @@ enum CookieCommands {
             store.setCookie(Cookie(name: "c", value: "1", domain: "full.example", expires: .distantFuture))
             try store.flush()
             say(store.failure == nil ? "written" : "failed")
+        case ("churn", let prefix?):
+            guard arguments.count == 5, let seconds = Double(arguments[3]), let threads = Int(arguments[4])
+            else { throw Usage() }
+            let churns = CookieChurn.run(store, prefix: prefix, seconds: seconds, threads: threads)
+            try store.flush()
+            say("\(churns.reduce(0) { $0 + $1.wrongReads }) of \(churns.reduce(0) { $0 + $1.reads }) wrong")
+            for churn in churns {
+                for (name, value) in churn.left { say("\(churn.host) \(name)=\(value)") }
+            }
         case ("list", nil):
             for cookie in store.cookies { say("\(cookie.name)=\(cookie.value)") }
         default: throw Usage()

@@ -5,6 +5,9 @@
 //     StoreProgram cookies FILE remove NAME          removes the cookies of that name
 //     StoreProgram cookies FILE full                 sets cookies while the disk is full for it, and after that; prints
 //                                                    the failures and how many there are in memory
+//     StoreProgram cookies FILE churn PREFIX SECONDS THREADS
+//                                                    sets, removes and reads cookies at random; prints how many reads
+//                                                    were wrong, and then what each thread has left: host name=value
 //     StoreProgram cookies FILE list                 prints name=value of all
 //     StoreProgram cache DIRECTORY churn SEED SECONDS [THREADS]
 //                                                    stores and reads responses at random until the time is over, or it

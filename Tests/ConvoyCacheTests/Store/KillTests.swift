@@ -9,7 +9,7 @@ import Testing
 @Suite struct KillTests {
     @Test("Whenever a process is killed, the next one finds a sound cache, and only what was stored whole")
     func kills() async throws {
-        let rounds = ProcessInfo.processInfo.environment["CONVOY_CACHE_KILLS"].flatMap { Int($0) } ?? 40
+        let rounds = ProcessInfo.processInfo.environment["CONVOY_STORE_KILLS"].flatMap { Int($0) } ?? 40
         let disk = try CacheDisk()
         var random = SplitMix64(seed: 7)
         var found = 0

@@ -82,7 +82,7 @@ import Testing
 
     @Test("Eight threads look up, store, confirm, remove and evict: what is served is always whole and the right one")
     func threads() async throws {
-        let seconds = ProcessInfo.processInfo.environment["CONVOY_CACHE_SECONDS"].flatMap { Double($0) } ?? 2
+        let seconds = ProcessInfo.processInfo.environment["CONVOY_STORE_SECONDS"].flatMap { Double($0) } ?? 2
         let disk = try CacheDisk()
         // On a disk and without one, with little memory.
         for cache in [HTTPCache(memoryCapacity: 200_000), try disk.open(memoryCapacity: 200_000, diskCapacity: 2 << 20)] {
