@@ -16,7 +16,7 @@ extension HTTPCache {
     public func cachedResponse(for request: URLRequest) async -> CachedURLResponse? {
         guard let request = CacheRequest(request, policy: .storedOnly) else { return nil }
         let stored = await withCheckedContinuation { continuation in
-            CacheExchange(storage, request, nil).lookupLeniently { continuation.resume(returning: $0) }
+            CacheExchange(storage, request, nil).lookUpLeniently { continuation.resume(returning: $0) }
         }
         guard let stored, stored.length <= Self.cachedResponseLimit else { return nil }
         let result = await withCheckedContinuation { continuation in

@@ -26,24 +26,21 @@ package final class CacheExchange: ResponseCacheExchange {
 
     // MARK: Before the request
 
-    package func lookupAtOnce() -> CacheAnswer? { storage.findAtOnce(request).map(answer) }
+    package func lookUp() -> CacheAnswer? { storage.find(request).map(answer) }
 
-    /// Asks what is stored.
-    ///
-    /// - Parameter then: is called exactly once: on the calling thread if no file must be read, else later on the
-    ///   cache's queue.
-    package func lookup(_ then: @escaping @Sendable (CacheAnswer) -> Void) {
-        storage.find(request) { finding in then(self.answer(finding)) }
+    package func lookUpInFiles(_ then: @escaping @Sendable (CacheAnswer) -> Void) {
+        storage.findOnDisk(request) { finding in then(self.answer(finding)) }
     }
 
     /// Asks what is stored for a request of which not all fields are known. It is not counted.
-    func lookupLeniently(_ then: @escaping @Sendable (StoredResponse?) -> Void) {
+    func lookUpLeniently(_ then: @escaping @Sendable (StoredResponse?) -> Void) {
         var request = request
         request.isLenient = true
-        storage.find(request) { finding in
+        @Sendable func take(_ finding: CacheStorage.Finding) {
             guard case .serve(let form, let use, _) = finding.decision, let entry = finding.entry else { return then(nil) }
             then(self.response(entry, form, use, finding.now))
         }
+        if let finding = storage.find(request) { take(finding) } else { storage.findOnDisk(request, take) }
     }
 
     private func answer(_ finding: CacheStorage.Finding) -> CacheAnswer {
@@ -75,7 +72,7 @@ package final class CacheExchange: ResponseCacheExchange {
     }
 
     /// The request is being sent: the age of the response counts from now (RFC 9111, section 4.2.3). Without this call,
-    /// it counts from the answer of `lookup`.
+    /// it counts from the answer of the lookup.
     package func willSend() {
         let (now, generation) = (storage.clock.now(), storage.generation)
         state.withLock { ($0.sent, $0.generation) = (now, generation) }
@@ -85,7 +82,7 @@ package final class CacheExchange: ResponseCacheExchange {
 
     package var needsHead: Bool { request.method == .unsafe || state.withLock { $0.entry != nil } }
 
-    /// Takes the head of the network's response, after `lookup` has answered `miss` or `validate`.
+    /// Takes the head of the network's response, after a lookup has answered `miss` or `validate`.
     package func receive(_ head: CachedHead) -> CacheReaction {
         let now = storage.clock.now()
         let state = state.withLock { state in

@@ -54,22 +54,21 @@ final class CacheStorage: Sendable {
 
     /// Finds what is stored for a request, and what to do with it. The body is ready if it is needed.
     ///
-    /// - Parameter then: is called once, at once or on the disk's queue.
-    func find(_ request: RequestFacts, _ then: @escaping @Sendable (Finding) -> Void) {
-        if let finding = findAtOnce(request) { return then(finding) }
-        guard let disk else { return then(Finding(decision: .miss, now: clock.now())) }
-        disk.queue.async { then(self.findOnDisk(request, disk)) }
-    }
-
-    /// The same, without the disk.
-    ///
     /// - Returns: nil if the disk must be asked.
-    func findAtOnce(_ request: RequestFacts) -> Finding? {
+    func find(_ request: RequestFacts) -> Finding? {
         let now = clock.now()
         guard request.mayBeAnswered, request.policy != .reload, !request.directives.noStore else {
             return Finding(decision: CacheDecision(request, nil, now: now, boot: clock.boot), now: now)
         }
         return findInMemory(request, now) ?? (disk == nil ? Finding(decision: .miss, now: now) : nil)
+    }
+
+    /// The same with the disk, after `find(_:)` has said that it must be asked.
+    ///
+    /// - Parameter then: is called once, on the disk's queue.
+    func findOnDisk(_ request: RequestFacts, _ then: @escaping @Sendable (Finding) -> Void) {
+        guard let disk else { return then(Finding(decision: .miss, now: clock.now())) }
+        disk.queue.async { then(self.findOnDisk(request, disk)) }
     }
 
     /// - Returns: nil if the disk must be asked.

@@ -68,13 +68,13 @@ extension CookieStore {
         }
         let path = try Self.target(of: file.path)
         // Another process may be writing it at the same moment; whoever comes last wins.
-        for attempt in 1...100 {
+        for attempt in 1... {
             do throws(FileWritingError) {
                 let writer = FileWriter(path: path, partialPath: "\(path).new", replaces: true, mode: 0o600)
                 try writer.open()
-                try writer.writeAll(bytes)
+                try writer.write(bytes)
                 try writer.commit()
-                return left
+                break
             } catch {
                 guard error.reason == .partialIsShared, attempt < 100 else {
                     throw .cannotWrite(file.path, reason: error.cause.text)
@@ -106,28 +106,10 @@ extension CookieStore {
         guard fstat(descriptor, &facts) == 0, facts.st_mode & S_IFMT == S_IFREG else {
             throw .cannotRead(path, reason: "It is no regular file.")
         }
-        var bytes: [UInt8] = []
-        var buffer = [UInt8](repeating: 0, count: 64 << 10)
-        while true {
-            let count = Glibc.read(descriptor, &buffer, buffer.count)
-            if count == 0 { return bytes }
-            if count < 0 {
-                if errno == EINTR { continue }
-                throw .cannotRead(path, reason: SystemError().text)
-            }
-            bytes += buffer[..<count]
-            guard bytes.count <= 64 << 20 else { throw .cannotRead(path, reason: "It is larger than 64 MiB.") }
+        do throws(FileContents.Failure) {
+            return try FileContents.read(descriptor, limit: 64 << 20)
+        } catch {
+            throw .cannotRead(path, reason: error.reason)
         }
-    }
-}
-
-extension FileWriter {
-    /// Writes an array; the closure of `withUnsafeBytes` cannot throw typed errors.
-    fileprivate func writeAll(_ bytes: [UInt8]) throws(FileWritingError) {
-        var failure: FileWritingError?
-        bytes.withUnsafeBytes { block in
-            do throws(FileWritingError) { try write(block) } catch { failure = error }
-        }
-        if let failure { throw failure }
     }
 }

@@ -14,17 +14,10 @@ enum FileReading {
         let descriptor = open(file.path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw Failure(reason: SystemError(code: errno).text) }
         defer { close(descriptor) }
-        var data = Data()
-        var buffer = [UInt8](repeating: 0, count: 64 << 10)
-        while true {
-            let count = read(descriptor, &buffer, buffer.count)
-            if count == 0 { return data }
-            if count < 0 {
-                if errno == EINTR { continue }
-                throw Failure(reason: SystemError(code: errno).text)
-            }
-            data.append(contentsOf: buffer[..<count])
-            guard data.count <= limit else { throw Failure(reason: "It is larger than \(limit >> 20) MiB.") }
+        do throws(FileContents.Failure) {
+            return Data(try FileContents.read(descriptor, limit: limit))
+        } catch {
+            throw Failure(reason: error.reason)
         }
     }
 

@@ -89,18 +89,13 @@ public struct Netrc: Sendable {
         guard allowingOthersToRead || facts.st_mode & (S_IRGRP | S_IROTH) == 0 else {
             throw .readableByOthers(file: file.path)
         }
-        var data = Data()
-        var buffer = [UInt8](repeating: 0, count: 16 << 10)
-        while true {
-            let count = read(descriptor, &buffer, buffer.count)
-            if count == 0 { return data }
-            if count < 0 {
-                let error = SystemError()
-                if error.code == EINTR { continue }
-                throw .unreadable(file: file.path, reason: error.text)
+        do throws(FileContents.Failure) {
+            return Data(try FileContents.read(descriptor, limit: limit))
+        } catch {
+            switch error {
+            case .tooLarge: throw .tooLarge(file: file.path)
+            case .system(let error): throw .unreadable(file: file.path, reason: error.text)
             }
-            data.append(contentsOf: buffer[..<count])
-            guard data.count <= limit else { throw .tooLarge(file: file.path) }
         }
     }
 }

@@ -25,19 +25,11 @@ struct HSTSFile: Sendable {
     }
 
     private func read(_ descriptor: Int32) throws(HSTSStoreError) -> HSTSRecords {
-        var bytes: [UInt8] = []
-        var buffer = [UInt8](repeating: 0, count: 64 << 10)
-        while true {
-            let count = Glibc.read(descriptor, &buffer, buffer.count)
-            if count == 0 { break }
-            if count < 0 {
-                if errno == EINTR { continue }
-                throw .cannotRead(path, reason: SystemError().text)
-            }
-            bytes += buffer[..<count]
-            guard bytes.count <= Self.limit else {
-                throw .cannotRead(path, reason: "It is larger than \(Self.limit >> 20) MiB.")
-            }
+        let bytes: [UInt8]
+        do throws(FileContents.Failure) {
+            bytes = try FileContents.read(descriptor, limit: Self.limit)
+        } catch {
+            throw .cannotRead(path, reason: error.reason)
         }
         return try records(in: bytes)
     }
@@ -114,15 +106,5 @@ struct HSTSFile: Sendable {
             close(descriptor)
             if isLink { throw .cannotWrite(path, reason: "It is a link.") }
         }
-    }
-}
-
-extension FileWriter {
-    fileprivate func write(_ bytes: [UInt8]) throws(FileWritingError) {
-        var failure: FileWritingError?
-        bytes.withUnsafeBytes { block in
-            do throws(FileWritingError) { try write(block) } catch { failure = error }
-        }
-        if let failure { throw failure }
     }
 }

@@ -9,12 +9,12 @@ package protocol ResponseCache: AnyObject, Sendable {
 
 /// A request and its response, between a transfer and the cache.
 package protocol ResponseCacheExchange: AnyObject, Sendable {
-    /// Whether there is a stored response, if no file is needed for the answer; nil if ``lookup(_:)`` must be called.
-    func lookupAtOnce() -> CacheAnswer?
+    /// Whether there is a stored response, if no file is needed for the answer; nil if ``lookUpInFiles(_:)`` must be called.
+    func lookUp() -> CacheAnswer?
 
-    /// Whether there is a stored response. Calls back once: at once on the calling thread where no file is needed for the
-    /// answer, or else later on a queue of the cache.
-    func lookup(_ then: @escaping @Sendable (CacheAnswer) -> Void)
+    /// The same with files, after ``lookUp()`` has said that they are needed. Calls back once, later on a queue of the
+    /// cache.
+    func lookUpInFiles(_ then: @escaping @Sendable (CacheAnswer) -> Void)
 
     /// The request is being sent: the age of the response counts from now (RFC 9111, section 4.2.3). Without this call, it
     /// counts from the answer.
@@ -24,7 +24,7 @@ package protocol ResponseCacheExchange: AnyObject, Sendable {
     /// concerned.
     var needsHead: Bool { get }
 
-    /// What to do with the head of a response from the network, after ``lookup(_:)`` has said that one is needed.
+    /// What to do with the head of a response from the network, after a lookup has said that one is needed.
     func receive(_ head: CachedHead) -> CacheReaction
 
     /// The transfer has failed. Returns a stale response that may be served in such a case.

@@ -139,6 +139,14 @@ package final class FileWriter {
         }
     }
 
+    /// The same with an array, as the closure of its `withUnsafeBytes` cannot throw typed errors.
+    package func write(_ bytes: [UInt8]) throws(FileWritingError) {
+        let result = bytes.withUnsafeBytes { bytes in
+            Result { () throws(FileWritingError) in try write(bytes) }
+        }
+        try result.get()
+    }
+
     /// Truncates the file, and continues writing at its start.
     package func rewind() throws(FileWritingError) {
         guard calls.empty(descriptor) == 0 else { throw failure(.cannotWrite, writtenPath) }

@@ -27,14 +27,9 @@ extension URLConnection {
                 policy: revalidates ? .reloadRevalidating : departure.request.cachePolicy, partition: partition,
                 hasBody: departure.request.body?.isEmpty == false || departure.request.bodyStream != nil))
         self.exchange = exchange
-        if let answer = exchange.lookupAtOnce() { return try proceed(departure, answer) }
+        if let answer = exchange.lookUp() { return try proceed(departure, answer) }
         phase = .consulting(departure)
-        let answer = LaterAnswer<CacheAnswer>()
-        exchange.lookup { value in
-            guard answer.give(value) else { return }
-            self.thread.perform { self.didConsult(value) }
-        }
-        if case .given(let value) = answer.awaitLater() { return try proceed(departure, value) }
+        exchange.lookUpInFiles { answer in self.thread.perform { self.didConsult(answer) } }
         thread.runLoop?.expectAnswer()
     }
 
@@ -66,48 +61,6 @@ extension URLConnection {
                     ? "The stored response is too old, and loading is forbidden."
                     : "There is no cached response, and loading is forbidden.")
         }
-    }
-
-    /// The partition of the cache in which the responses to a request are: what somebody was given for his credentials, or
-    /// by a server that another policy trusts, or by a server in place of another, or in the name of another host, is for
-    /// nobody else. nil where that cannot be told.
-    private func partition(
-        of cache: any ResponseCache, _ departure: Departure, _ authorization: Authorizations
-    ) -> String? {
-        var secrets: [String] = []
-        if let identity = authorization.identity {
-            secrets += ["credential", identity.user, identity.password]
-        } else if departure.header.setsAuthorization {
-            let own = departure.header.sentFields.first { ASCII.equalIgnoringCase($0.name.utf8, "authorization".utf8) }
-            guard let own else { return nil }
-            secrets += ["authorization", own.value]
-        }
-        if departure.isSecure {
-            if let identity = configuration.clientIdentity, departure.tls === configuration.tls.context {
-                guard let certificate = try? identity.certificates().first,
-                    let digest = MessageDigest.sha256(certificate.derData)
-                else { return nil }
-                secrets += ["identity", digest.hexadecimalString]
-            }
-            if let policy = configuration.tls.policyDigest({ RequestTarget(departure.address)?.host ?? "" }) {
-                secrets += ["policy", policy]
-            }
-        }
-        if departure.header.setsHost {
-            let host = departure.header.sentFields.first { ASCII.equalIgnoringCase($0.name.utf8, "host".utf8) }
-            secrets += ["host", (host?.value ?? "").lowercased()]
-        }
-        if let socket = configuration.unixSocket {
-            secrets += ["socket", socket]
-        } else if !configuration.addressOverrides.isEmpty,
-            let place = departure.request.url.flatMap({ configuration.fixedAddress(for: $0) })
-        {
-            secrets += ["address", place]
-        }
-        if secrets.isEmpty { return "" }
-        // With their lengths, so that no two lists make the same text.
-        let text = ([cache.salt] + secrets).map { "\($0.utf8.count):\($0)" }.joined()
-        return MessageDigest.sha256(Data(text.utf8))?.hexadecimalString
     }
 
     // MARK: The network's response
@@ -155,140 +108,6 @@ extension URLConnection {
         exchange?.cancel()
         exchange = nil
     }
-
-    // MARK: Stored responses
-
-    /// Delivers a stored response in place of an error, if the cache has one that may be used so (RFC 5861, section 4).
-    func servesStale(insteadOf error: URLError) -> Bool {
-        guard let exchange, replay == nil, !head.isWhole, !isCancelled, error.isOfNetwork else { return false }
-        switch phase {
-        case .loading, .waitingForDescriptor: break
-        default: return false
-        }
-        guard let stored = exchange.failed() else { return false }
-        traceFailure(error)
-        replay(stored)
-        return true
-    }
-
-    /// Delivers a stored response.
-    func replay(_ stored: any ServableResponse) {
-        handle?.trace?.note("served from the cache: \(stored.use.rawValue)")
-        body?.stop()
-        body = nil
-        if let handle { thread.multi?.giveBack(handle) }
-        handle = nil
-        forgetResponse()
-        heldResult = nil
-        isHeldBack = false
-        isStarved = false
-        phase = .loading
-        replay = Replay(stored)
-        pump()
-    }
-
-    /// Goes on with the delivery of a stored response, until the delegate holds it back, or a file must be read.
-    func pump() {
-        while let replay {
-            if isCancelled { return }
-            switch phase {
-            case .following(let request):
-                self.replay = nil
-                return follow(request)
-            case .loading: break
-            default: return
-            }
-            if let failure = pendingFailure { return fail(failure) }
-            if isReceivingSuspended { return }
-            if let decoder, decoder.hasPending {
-                deliver(with: decoder) { try $0.resume(into: $1) }
-            } else if replay.isAtEnd || currentRequest.method == "HEAD" {
-                if !replay.hasBegun { begin(replay) } else { return finishReplay() }
-            } else if !replay.hasBytes {
-                return read(replay)
-            } else if !replay.hasBegun {
-                begin(replay)
-            } else {
-                replay.deliver { bytes in
-                    if let decoder {
-                        deliver(with: decoder) { try $0.decode(bytes, into: $1) }
-                    } else {
-                        delegate?.connection(self, didReceive: bytes)
-                    }
-                }
-            }
-        }
-    }
-
-    /// Judges the stored head, as if it came from the network.
-    private func begin(_ replay: Replay) {
-        replay.hasBegun = true
-        let response = ResponseHead(
-            replay.stored.head, of: currentRequest, length: replay.stored.length, use: CacheUse(replay.stored.use))
-        do throws(URLError) {
-            if let redirect = try redirect(of: response) {
-                _ = ask(about: redirect)
-                return
-            }
-            try prepareToDecode(response.codings, of: response)
-            delegate?.connection(self, didReceive: response)
-        } catch {
-            pendingFailure = error
-        }
-    }
-
-    private func read(_ replay: Replay) {
-        guard !replay.isReading else { return }
-        replay.read { result in
-            self.thread.perform {
-                guard let current = self.replay, current === replay else { return }
-                switch result {
-                case .success(let bytes) where !bytes.isEmpty:
-                    replay.take(bytes)
-                    self.pump()
-                case .success: self.lose(replay, nil)
-                case .failure(let error): self.lose(replay, error)
-                }
-            }
-        }
-    }
-
-    /// A stored body cannot be read. The network has it, if nothing has been delivered.
-    private func lose(_ replay: Replay, _ error: (any Error)?) {
-        self.replay = nil
-        guard !replay.hasBegun, !isCancelled else {
-            return fail(failure(.networkConnectionLost, "The stored body cannot be read.", underlying: error))
-        }
-        endExchange()
-        // After the second time, without asking the cache.
-        lostReplays += 1
-        guard lostReplays < 2 || currentRequest.cachePolicy != .storedOnly else {
-            return fail(failure(.resourceUnavailable, "The stored body cannot be read.", underlying: error))
-        }
-        load(currentRequest)
-    }
-
-    private func finishReplay() {
-        replay = nil
-        do {
-            try decoder?.finish()
-        } catch {
-            return fail(decodingFailure(error))
-        }
-        end { $0.connectionDidFinish(self) }
-    }
-}
-
-extension URLError {
-    /// Whether the server could not be reached, as opposed to one that must not be talked to.
-    fileprivate var isOfNetwork: Bool {
-        switch code {
-        case .timedOut, .cannotFindHost, .cannotConnectToHost, .networkConnectionLost, .dnsLookupFailed,
-            .notConnectedToInternet, .badServerResponse:
-            true
-        default: false
-        }
-    }
 }
 
 extension TransferRequest {
@@ -303,9 +122,7 @@ extension TransferRequest {
         default: .protocolPolicy
         }
     }
-}
 
-extension TransferRequest {
     /// The same request, which no cache answers without asking the server, unless it says itself what caches are to do.
     package var revalidating: TransferRequest {
         var request = urlRequest

@@ -1,4 +1,5 @@
 import ConvoySupport
+import ConvoyTestSupport
 import Foundation
 import Testing
 

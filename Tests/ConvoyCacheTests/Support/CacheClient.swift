@@ -1,5 +1,6 @@
 @testable import ConvoyCache
 import ConvoySupport
+import ConvoyTestSupport
 import Foundation
 
 /// Does with a cache what an engine does, without a network: the origin is a closure.
