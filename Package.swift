@@ -16,6 +16,7 @@ let package = Package(
         .library(name: "ConvoyCookies", targets: ["ConvoyCookies"]),
         .library(name: "ConvoyCache", targets: ["ConvoyCache"]),
         .library(name: "ConvoyOperations", targets: ["ConvoyOperations"]),
+        .library(name: "ConvoyDownloads", targets: ["ConvoyDownloads"]),
         .library(name: "ConvoyTestServer", targets: ["ConvoyTestServer"]),
         // For the benchmarks, which are a package of their own.
         .library(name: "ConvoyTestSupport", targets: ["ConvoyTestSupport"]),
@@ -82,10 +83,17 @@ let package = Package(
             ],
             swiftSettings: swiftSettings),
         .target(
+            name: "ConvoyDownloads",
+            dependencies: [
+                "CEpoll", "COpenSSL", "CXML2", "ConvoyDatabase", "ConvoyOperations", "ConvoySecurity",
+                "ConvoySerialization", "ConvoySupport", "ConvoyTransport",
+            ],
+            swiftSettings: swiftSettings),
+        .target(
             name: "Convoy",
             dependencies: [
                 "ConvoyTransport", "ConvoySecurity", "ConvoySerialization", "ConvoyCookies", "ConvoyCache",
-                "ConvoyOperations",
+                "ConvoyOperations", "ConvoyDownloads",
             ],
             swiftSettings: swiftSettings),
         // Not part of the umbrella: nobody who does not ask for images needs gdk-pixbuf.
@@ -164,6 +172,13 @@ let package = Package(
             name: "ConvoyOperationsTests",
             dependencies: [
                 "ConvoyOperations", "ConvoyCookies", "ConvoyCache", "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport",
+            ],
+            swiftSettings: swiftSettings),
+        .testTarget(
+            name: "ConvoyDownloadsTests",
+            dependencies: [
+                "ConvoyDownloads", "ConvoyDatabase", "ConvoyOperations", "ConvoySecurity", "ConvoySupport",
+                "ConvoyTestServer", "ConvoyTestSupport",
             ],
             swiftSettings: swiftSettings),
         .testTarget(
