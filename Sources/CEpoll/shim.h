@@ -17,6 +17,7 @@
 
 /* glibc declares these under _GNU_SOURCE only, which the importer does not define. */
 extern int accept4(int fd, struct sockaddr *address, socklen_t *length, int flags);
+extern int fallocate(int fd, int mode, off_t offset, off_t length);
 extern int pipe2(int descriptors[2], int flags);
 extern int posix_spawn_file_actions_addchdir_np(posix_spawn_file_actions_t *actions, const char *path);
 extern long syscall(long number, ...);
@@ -42,6 +43,11 @@ static inline int cepoll_rename_without_replacing(const char *from, const char *
 static inline unsigned long cepoll_file_system_type(int fd) {
     struct statfs information;
     return fstatfs(fd, &information) == 0 ? (unsigned long)information.f_type : 0;
+}
+
+/* Reserves space for a file, without changing its length. */
+static inline int cepoll_allocate(int fd, long long length) {
+    return fallocate(fd, 1 /* FALLOC_FL_KEEP_SIZE */, 0, (off_t)length);
 }
 
 /* The number of allocated bytes in all arenas. Memory in per-thread caches counts as allocated. */

@@ -56,6 +56,13 @@ package struct ByteRanges: Sendable, Equatable {
         ranges = rest
     }
 
+    /// The positions that are in both.
+    package func intersection(_ other: ByteRanges) -> ByteRanges {
+        var common = self
+        for gap in other.gaps(upTo: end) { common.remove(gap) }
+        return common
+    }
+
     package func contains(_ range: Range<Int64>) -> Bool {
         guard !range.isEmpty else { return true }
         let index = firstIndex(endingAtOrAfter: range.lowerBound)

@@ -1,13 +1,13 @@
 import Foundation
 
 /// The `Content-Range` header field (RFC 9110, section 14.4).
-struct ContentRange: Equatable {
-    let first: Int64
-    let last: Int64
+package struct ContentRange: Equatable {
+    package let first: Int64
+    package let last: Int64
     /// nil for `*`.
-    let total: Int64?
+    package let total: Int64?
 
-    init?(_ text: String?) {
+    package init?(_ text: String?) {
         guard let rest = Self.afterUnit(text), let slash = rest.firstIndex(of: "/"),
             let dash = rest[..<slash].firstIndex(of: "-"),
             let first = Self.number(rest[..<dash]), let last = Self.number(rest[rest.index(after: dash)..<slash]),

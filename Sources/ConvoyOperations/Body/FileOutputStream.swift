@@ -5,7 +5,7 @@ import Foundation
 ///
 /// Opening the stream creates the file, or truncates an existing one. An operation delays the truncation until the
 /// first response whose body goes into the file has arrived.
-public final class FileOutputStream: OutputStream, RewindableOutputStream, FileStream {
+public final class FileOutputStream: OutputStream, RewindableOutputStream, DirectOutputStream, FileStream {
     /// The file that is written.
     public let fileURL: URL
     private let file: FileWriter
@@ -14,8 +14,7 @@ public final class FileOutputStream: OutputStream, RewindableOutputStream, FileS
     public private(set) var failure: POSIXError?
     /// Whether `open()` keeps the file's contents; `rewind()` then truncates them.
     package var keepsContentsAtOpening = false
-    /// Whether this is a regular file on a local disk or in memory, so that writing does not wait for another program
-    /// or another machine. Known once the stream is open.
+    /// Known once the stream is open.
     package private(set) var isOnLocalDisk = false
     /// Whether the file had contents when it was opened that have not been truncated since.
     package private(set) var hasOldContents = false

@@ -16,9 +16,13 @@ package struct Resumption: Sendable, Equatable {
         package var entityTag: String?
         package var lastModified: String?
 
+        package init(entityTag: String?, lastModified: String?) {
+            (self.entityTag, self.lastModified) = (entityTag, lastModified)
+        }
+
         /// Whether a response with this head is for the same representation. A tag must be repeated. A date must not
         /// differ, and must be repeated if there is no tag.
-        func match(_ head: ResponseHead) -> Bool {
+        package func match(_ head: ResponseHead) -> Bool {
             if let entityTag, !Self.areSame(head["ETag"], entityTag) { return false }
             guard let lastModified else { return true }
             guard let other = head["Last-Modified"] else { return entityTag != nil }
@@ -114,7 +118,7 @@ package struct Resumption: Sendable, Equatable {
 
     /// A strong tag, or a date at least a minute older than the response: two representations may share a more recent
     /// one.
-    private static func validators(of head: ResponseHead) -> Validators? {
+    package static func validators(of head: ResponseHead) -> Validators? {
         let modified = head["Last-Modified"]
         if let tag = head["ETag"] {
             guard tag.utf8.count >= 2, tag.hasPrefix("\""), tag.hasSuffix("\"") else { return nil }

@@ -3,6 +3,13 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
+/// An output stream to a file.
+package protocol DirectOutputStream: OutputStream {
+    /// Whether the next write goes to a regular file on a local disk or in memory, so that it does not wait for another
+    /// program or another machine. Asked on the network thread, before each write.
+    var isOnLocalDisk: Bool { get }
+}
+
 /// Writes the body to an `OutputStream`.
 ///
 /// A stream may be a user's code, a pipe that nobody reads, or a file on an unreachable server. So it is opened,
@@ -30,9 +37,11 @@ final class StreamSink {
     private var closesWhenIdle = false
     /// The furthest position ever written: bytes beyond the end of the final body must not remain.
     private var furthest: Int64 = 0
-    private var isOpen = false
-    /// Whether the stream is a file that is written on the network thread.
-    private var isDirect = false
+    private(set) var isOpen = false
+    /// The stream, if it can say that it does not block.
+    private var direct: (any DirectOutputStream)?
+    /// Whether the stream is written on the network thread.
+    private var isDirect: Bool { direct?.isOnLocalDisk ?? false }
 
     /// - Parameter perform: runs a block on the network thread.
     init(
@@ -43,6 +52,7 @@ final class StreamSink {
         commits = stream is any CommittingOutputStream
         self.url = url
         self.perform = perform
+        if let open = stream as? any DirectOutputStream, stream.streamStatus == .open { (direct, isOpen) = (open, true) }
     }
 
     /// Opens the stream without truncating it. Called before each try, on any thread.
@@ -52,12 +62,11 @@ final class StreamSink {
         let owner = Owner(sink: self)
         BlockingWorkers.shared.perform { [box, url] in
             let stream = box.stream
-            let file = stream as? FileOutputStream
             if stream.streamStatus == .notOpen {
-                file?.keepsContentsAtOpening = true
+                (stream as? FileOutputStream)?.keepsContentsAtOpening = true
                 stream.open()
             }
-            owner.sink.isDirect = file?.isOnLocalDisk ?? false
+            owner.sink.direct = stream as? any DirectOutputStream
             switch stream.streamStatus {
             case .error: then(Self.failure(of: stream, url: url))
             case .closed: then(URLError(.cannotWriteToFile, url: url, "The output stream is closed."))

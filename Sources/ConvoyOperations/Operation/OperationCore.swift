@@ -150,10 +150,15 @@ struct OperationCore {
     var observationCenter: ObservationCenter?
     var progressReport: ProgressReport?
     var keptProgress: KeptProgress?
+    /// How far an operation is that has no transfer of its own.
+    var reportedProgress: ReportedProgress?
 
     /// The operation has finished. Returns the transfer, whose progress is kept where the body does not tell it.
     mutating func takeTransfer() -> OperationTransfer? {
-        guard let transfer = transfer.take() else { return nil }
+        guard let transfer = transfer.take() else {
+            if let reported = reportedProgress.take() { keptProgress = KeptProgress(reported.counts.progress) }
+            return nil
+        }
         var progress = transfer.progress
         if progress.bytesSent > 0 || progress.bytesReceived != Int64(data?.count ?? 0) {
             if error == nil { progress.bytesExpectedToReceive = progress.bytesReceived }

@@ -64,7 +64,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     // MARK: Beginning a try
 
     /// Whether a try can begin without blocking: there is no stream to open, and no body to replay.
-    var beginsAtOnce: Bool { stream == nil && (request == nil || request?.bodyStream == nil) }
+    var beginsAtOnce: Bool { stream?.isOpen != false && (request == nil || request?.bodyStream == nil) }
 
     /// Prepares for a try. Returns the request to send.
     func begin(
@@ -175,7 +175,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
             operation.note(response)
             // What comes with a question is kept, until it is clear that there is no answer, out of a stream that may not
             // be able to start over.
-            if isInMemory || !isQuestion && operation.belongsIntoOutput(response) {
+            if isInMemory || !isQuestion && operation.acceptsBody(of: response) {
                 startOver(with: response, connection)
             } else {
                 setAside = MemoryBody()
@@ -314,7 +314,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         guard let stream else {
             return current.conclude(data: setAside?.data ?? memory.data, head: head, error: nil)
         }
-        guard let setAside, let head, current.operation.belongsIntoOutput(head) else {
+        guard let setAside, let head, current.operation.acceptsBody(of: head) else {
             return close(stream, current, head, data: self.setAside?.data)
         }
         // The operation accepts any status, so this body is its response, and replaces the partial body in the stream.

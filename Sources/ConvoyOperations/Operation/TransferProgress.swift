@@ -32,6 +32,7 @@ extension URLConnectionOperation {
     public final var transferProgress: TransferProgress {
         core.withLock { core in
             if let transfer = core.transfer { return transfer.progress }
+            if let reported = core.reportedProgress { return reported.counts.progress }
             if let kept = core.keptProgress { return kept.progress }
             var progress = TransferProgress()
             if core.isFinished, let count = core.data?.count {

@@ -75,7 +75,7 @@ extension URLConnectionOperation {
             if policy == .cancel, let cause = failureOfDependency() { cancel(because: cause) }
         }
         if isSettled, endsBySettlement(number) { return }
-        guard prepare != nil || preset != nil else { return connect(number) }
+        guard prepare != nil || preset != nil else { return transfer(number) }
         if core.withLock({ $0.workSlot.endIfStopped(number) }) {
             if let prepare { self.prepare = prepare }
             return handle(.workStopped(number))
@@ -88,11 +88,15 @@ extension URLConnectionOperation {
                 try prepare(&request)
                 let prepared = request
                 core.withLock { $0.request = .foundation(prepared) }
-                connect(number)
+                transfer(number)
             } catch {
                 conclude(number, data: nil, head: nil, error: error)
             }
         }
+    }
+
+    private func transfer(_ number: Lifecycle.TryNumber) {
+        if hasOwnWork { beginOwnWork(number) } else { connect(number) }
     }
 
     private func failureOfDependency() -> (any Error)? {

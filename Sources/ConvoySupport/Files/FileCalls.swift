@@ -1,7 +1,7 @@
 import CEpoll
 import Foundation
 
-/// The system calls that a ``FileWriter`` makes, which tests replace to make each of them fail. They set `errno`.
+/// The system calls of those who write files, which tests replace to make each of them fail. They set `errno`.
 package struct FileCalls: Sendable {
     package var open: @Sendable (_ path: String, _ flags: Int32, _ mode: mode_t) -> Int32 = { path, flags, mode in
         Glibc.open(path, flags, mode)
@@ -23,6 +23,24 @@ package struct FileCalls: Sendable {
         cepoll_rename_without_replacing($0, $1)
     }
     package var link: @Sendable (_ path: String, _ newPath: String) -> Int32 = { Glibc.link($0, $1) }
+    package var writeAt: @Sendable (_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer, _ offset: Int64) -> Int = {
+        pwrite($0, $1.baseAddress, $1.count, off_t($2))
+    }
+    package var readAt: @Sendable (_ descriptor: Int32, _ bytes: UnsafeMutableRawBufferPointer, _ offset: Int64) -> Int = {
+        pread($0, $1.baseAddress, $1.count, off_t($2))
+    }
+    package var truncate: @Sendable (_ descriptor: Int32, _ length: Int64) -> Int32 = { ftruncate($0, off_t($1)) }
+    /// Reserves space for a file, without changing its length.
+    package var allocate: @Sendable (_ descriptor: Int32, _ length: Int64) -> Int32 = { cepoll_allocate($0, $1) }
+    /// Waits until the bytes of a file are on the disk, and what is needed to read them.
+    package var synchronizeData: @Sendable (_ descriptor: Int32) -> Int32 = { fdatasync($0) }
+    /// Waits until a file or a directory is on the disk.
+    package var synchronize: @Sendable (_ descriptor: Int32) -> Int32 = { fsync($0) }
+    /// Sets when the file was last modified, in seconds since 1970.
+    package var setModificationTime: @Sendable (_ descriptor: Int32, _ seconds: Int64) -> Int32 = { descriptor, seconds in
+        let time = timespec(tv_sec: Int(seconds), tv_nsec: 0)
+        return futimens(descriptor, [time, time])
+    }
     package var unlink: @Sendable (_ path: String) -> Int32 = { Glibc.unlink($0) }
 
     /// The real system calls.

@@ -1,4 +1,3 @@
-import CEpoll
 import Foundation
 
 /// Writes a file: in place, or under the name of a partial file until it is complete.
@@ -170,11 +169,7 @@ package final class FileWriter {
         let held = calls.duplicate(descriptor)
         defer { if held >= 0 { _ = calls.close(held) } }
         try checkedClose(partialPath)
-        if replaces {
-            guard calls.rename(partialPath, path) == 0 else { throw failure(.cannotCreate, path) }
-        } else {
-            try nameWithoutReplacing(partialPath)
-        }
+        try FileRenaming(calls: calls).rename(partialPath, to: path, replaces: replaces)
         partial = nil
     }
 
@@ -185,25 +180,6 @@ package final class FileWriter {
         partial = nil
         isOver = true
         try? checkedClose(writtenPath)
-    }
-
-    private func nameWithoutReplacing(_ partialPath: String) throws(FileWritingError) {
-        if calls.renameWithoutReplacing(partialPath, path) == 0 { return }
-        guard [EINVAL, ENOSYS, ENOTSUP].contains(errno) else { throw failure(.cannotCreate, path) }
-        // The file system does not support that: a hard link, then removing the first name.
-        if calls.link(partialPath, path) == 0 {
-            _ = calls.unlink(partialPath)
-            return
-        }
-        guard [EPERM, ENOTSUP, ENOSYS, EMLINK].contains(errno) else { throw failure(.cannotCreate, path) }
-        // It has no hard links either: an empty file reserves the name, and is then replaced.
-        let reserved = try opened(path, O_EXCL | O_NOFOLLOW)
-        _ = calls.close(reserved)
-        guard calls.rename(partialPath, path) == 0 else {
-            let failure = failure(.cannotCreate, path)
-            _ = calls.unlink(path)
-            throw failure
-        }
     }
 
     private func checkedClose(_ path: String) throws(FileWritingError) {
@@ -230,12 +206,5 @@ package final class FileWriter {
 
     /// Whether an open file is a regular file on a local disk or in memory, so that writing does not wait for another
     /// program or another machine.
-    package var isOnLocalDisk: Bool {
-        plainSize != nil && Self.localFileSystems.contains(UInt64(cepoll_file_system_type(descriptor)))
-    }
-
-    /// The magic numbers of `statfs(2)`: ext2 to ext4, XFS, Btrfs, tmpfs, ramfs, overlayfs, F2FS, ZFS, bcachefs.
-    private static let localFileSystems: Set<UInt64> = [
-        0xEF53, 0x5846_5342, 0x9123_683E, 0x0102_1994, 0x8584_58F6, 0x794C_7630, 0xF2F5_2010, 0x2FC1_2FC1, 0xCA45_1A4E,
-    ]
+    package var isOnLocalDisk: Bool { plainSize != nil && FileSystem.isLocal(descriptor) }
 }

@@ -9,6 +9,8 @@ package struct FileWritingError: Error, Equatable {
         case partialIsShared
         case cannotCreate
         case cannotWrite
+        /// What was written cannot be read.
+        case cannotRead
     }
 
     package let reason: Reason
@@ -17,7 +19,8 @@ package struct FileWritingError: Error, Equatable {
     /// The system's error.
     package let cause: SystemError
 
-    init(_ reason: Reason, _ path: String, _ code: Int32) {
+    /// - Parameter code: the `errno`; a name that is taken is its own reason.
+    package init(_ reason: Reason, _ path: String, _ code: Int32) {
         self.reason = reason
         self.path = path
         cause = SystemError(code: code)

@@ -1,0 +1,38 @@
+import ConvoySecurity
+import ConvoySupport
+import Foundation
+
+/// Where a resource is: its URL, without what only says who may fetch it, and until when.
+///
+/// Validators mean nothing at another URL. But what stands behind a redirect to a store in a cloud has a new signature in
+/// its URL each time, and is the same all the same.
+package enum ResourcePlace {
+    /// The SHA-256 digest of the place as hexadecimal digits, as its query may hold a secret.
+    package static func digest(of url: URL) -> String {
+        let digest = MessageDigest()
+        digest.update(Data(text(of: url).utf8))
+        return digest.value()?.hexadecimalString ?? ""
+    }
+
+    /// The URL without its fragment and the query items of a signature.
+    package static func text(of url: URL) -> String {
+        let whole = url.absoluteString.utf8.prefix { $0 != UInt8(ascii: "#") }
+        guard let mark = whole.firstIndex(of: UInt8(ascii: "?")) else { return String(decoding: whole, as: UTF8.self) }
+        let items = whole[whole.index(after: mark)...].split(separator: UInt8(ascii: "&"), omittingEmptySubsequences: false)
+        let kept = items.filter { !isOfSignature($0.prefix { $0 != UInt8(ascii: "=") }) }
+        return String(decoding: whole[...mark], as: UTF8.self)
+            + kept.map { String(decoding: $0, as: UTF8.self) }.joined(separator: "&")
+    }
+
+    private static func isOfSignature(_ name: some Sequence<UInt8>) -> Bool {
+        let name = name.map(ASCII.lowercased)
+        return prefixes.contains { name.starts(with: $0.utf8) } || names.contains { name.elementsEqual($0.utf8) }
+    }
+
+    private static let prefixes = ["x-amz-", "x-goog-"]
+    /// Of CloudFront, of S3 (version 2), of Azure, and of GitHub's releases.
+    private static let names = [
+        "awsaccesskeyid", "expires", "jwt", "key-pair-id", "policy", "se", "sig", "signature", "ske", "skoid", "sks", "skt",
+        "sktid", "skv", "sp", "spr", "sr", "st", "sv",
+    ]
+}

@@ -1,0 +1,215 @@
+import ConvoyOperations
+import ConvoyTransport
+import Foundation
+
+/// What the answers to a plan's requests mean (RFC 9110, sections 13.1.5, 14 and 15.3.7).
+extension DownloadPlan {
+    /// What the head of an answer means.
+    package enum Verdict: Equatable, Sendable {
+        /// Bytes of what is there already follow.
+        case goesOn
+        /// The whole file follows from its first byte.
+        case startsOver
+        /// The answer is no use for this part, which is to be stopped.
+        case useless
+        /// The file is another one than what is there: all parts are to be stopped, and the whole is asked for.
+        case changed
+        /// The source has another file than the others have, or than was expected: it is not asked again.
+        case disagrees
+        /// The answer is not about the file, such as a server's error.
+        case unrelated
+    }
+
+    /// How often a try begins the file from its start, before it fails.
+    private static let mostRestarts = 3
+
+    package mutating func evaluate(_ head: ResponseHead, for id: Int) -> Verdict {
+        guard let part = parts[id] else { return .useless }
+        switch head.statusCode {
+        case 206: return part.asksForRange ? evaluatePart(head, part, id) : .useless
+        case 200..<300: return part.asksForRange ? evaluateRefusal(head, part, id) : evaluateWhole(head, part, id)
+        case 416 where part.asksForRange: return .changed
+        default: return .unrelated
+        }
+    }
+
+    private mutating func evaluatePart(_ head: ResponseHead, _ part: DownloadPart, _ id: Int) -> Verdict {
+        let place = ResourcePlace.digest(of: head.url)
+        let source = sources[part.source]
+        let isNew = source.place == nil
+        guard !head.isEncoded, let range = ContentRange(head["Content-Range"]), range.first == part.position,
+            let whole = range.total, let end = part.end,
+            head.contentLength == nil || head.contentLength == range.last - range.first + 1
+        else { return isNew && isVerified ? .disagrees : .changed }
+        guard whole == total else { return isNew || part.source != mainSource ? .disagrees : .changed }
+        if isNew {
+            // Only a checksum can tell whether its bytes are those of the others.
+            guard isVerified else { return .changed }
+            sources[part.source].place = place
+            sources[part.source].validators = Resumption.validators(of: head)
+        } else if !isVerified || source.validators != nil {
+            guard isVerified || source.place == place, let validators = source.validators, validators.match(head) else {
+                return part.source == mainSource ? .changed : .disagrees
+            }
+        }
+        sources[part.source].sendsParts = true
+        // A server may send less than it was asked for. What lacks is asked for later.
+        let responseEnd = min(range.last + 1, whole)
+        parts[id]?.responseEnd = responseEnd
+        parts[id]?.end = min(end, responseEnd)
+        parts[id]?.isReceiving = true
+        return .goesOn
+    }
+
+    /// The source of the parts that are under way, or of what is there.
+    private var mainSource: Int { sources.firstIndex { $0.place != nil && $0.place == representation?.place } ?? 0 }
+
+    /// A part was asked for, and the whole is the answer.
+    private mutating func evaluateRefusal(_ head: ResponseHead, _ part: DownloadPart, _ id: Int) -> Verdict {
+        let others = parts.contains { $0.key != id && $0.value.isReceiving }
+        // The first answer of a try: the file has changed, or the server sends no parts. It has begun to send the whole.
+        if !others, parts.count == 1 {
+            parts[id]?.position = 0
+            parts[id]?.end = nil
+            return evaluateWhole(head, part, id)
+        }
+        // It sends no parts, or no longer those of this file. The others go on with what they have.
+        sources[part.source].sendsParts = false
+        allowedParts = max(1, parts.count - 1)
+        return .useless
+    }
+
+    private mutating func evaluateWhole(_ head: ResponseHead, _ part: DownloadPart, _ id: Int) -> Verdict {
+        let hasBody = head.statusCode != 204 && head.statusCode != 205
+        let length = !hasBody ? 0 : head.isEncoded ? nil : head.contentLength
+        if let expectedLength, let length, expectedLength != length { return .disagrees }
+        let validators = head.isEncoded ? nil : Resumption.validators(of: head)
+        replaced = Replaced(
+            done: done, total: total, representation: representation, source: sources[part.source], index: part.source)
+        done = ByteRanges()
+        (total, hasEnded, asksForWhole) = (length, false, false)
+        representation = nil
+        if let validators, let length, length > 0 {
+            representation = Representation(url: head.url, validators: validators, total: length)
+        }
+        sources[part.source].place = ResourcePlace.digest(of: head.url)
+        sources[part.source].validators = validators
+        let units = head["Accept-Ranges"].map { $0.lowercased().utf8.elementsEqual("bytes".utf8) } ?? false
+        sources[part.source].sendsParts = units && validators != nil && length != nil ? nil : false
+        if units, isVerified, length != nil { sources[part.source].sendsParts = nil }
+        parts[id]?.end = length
+        parts[id]?.responseEnd = length
+        parts[id]?.isReceiving = true
+        return .startsOver
+    }
+
+    // MARK: Ends
+
+    /// How a part has ended.
+    package enum End: Sendable {
+        /// Its response is complete, or it has brought all that it was to and was stopped.
+        case complete
+        /// The connection failed.
+        case failed
+        /// The server has answered with an error, or with something that is not the file.
+        case refused
+        /// Its answer was no use.
+        case useless
+        /// What it has brought, or what others have, is of another file than the rest.
+        case changed
+        /// Its source has another file.
+        case disagrees
+    }
+
+    /// What follows the end of a part.
+    package enum Next: Equatable, Sendable {
+        /// Parts may be asked for by `more(at:)`; others are under way.
+        case more
+        /// All is there.
+        case finished
+        /// This part is asked for, alone.
+        case ask(PartRequest)
+        /// All parts are to be stopped; then the try goes on with `restart()`.
+        case stopAll
+        /// The try has failed, with the error of the part that has ended.
+        case failed
+    }
+
+    package mutating func didEnd(_ id: Int, _ end: End, at now: UInt64) -> Next {
+        guard let part = parts.removeValue(forKey: id) else { return parts.isEmpty ? .failed : .more }
+        if let rate = part.rate(at: now) {
+            sources[part.source].rate = sources[part.source].rate.map { ($0 + rate) / 2 } ?? rate
+        }
+        var end = end
+        // Fewer bytes have come than the response has announced.
+        if end.isGood, let remaining = part.remaining, remaining > 0, part.responseEnd == part.end { end = .failed }
+        if !end.isGood, let replaced, part.received == 0 { restore(replaced) }
+        var isTemporary = false
+        switch end {
+        case .complete:
+            if part.isReceiving, total == nil, part.end == nil {
+                (hasEnded, total) = (true, part.position)
+                if let expectedLength, expectedLength != part.position { return fail(from: part.source) }
+            }
+        case .failed:
+            isTemporary = true
+            note(failureOf: part)
+        case .useless: note(failureOf: part)
+        case .refused: sources[part.source].isDropped = true
+        case .disagrees: sources[part.source].isBad = true
+        case .changed:
+            asksForWhole = true
+            return .stopAll
+        }
+        if isComplete { return .finished }
+        if !parts.isEmpty { return .more }
+        if end.isGood || isTemporary && part.received > 0 && sources.filter(\.isUsable).count > 1 { return next() }
+        return isTemporary && sources.filter(\.isUsable).isEmpty ? .failed : fail(from: part.source)
+    }
+
+    /// Nothing has come of what was to replace what is in the file.
+    private mutating func restore(_ old: Replaced) {
+        (done, total, representation) = (old.done, old.total, old.representation)
+        sources[old.index].place = old.source.place
+        sources[old.index].validators = old.source.validators
+        replaced = nil
+    }
+
+    private mutating func note(failureOf part: DownloadPart) {
+        sources[part.source].failures += 1
+        if parts.isEmpty || sources[part.source].failures >= 3 { sources[part.source].isDropped = true }
+        allowedParts = max(1, min(allowedParts, parts.count))
+    }
+
+    /// The source of the part that has ended cannot go on. Another does, if there is one.
+    private mutating func fail(from source: Int) -> Next {
+        sources[source].isDropped = true
+        return next()
+    }
+
+    private mutating func next() -> Next { first().map { .ask($0) } ?? .failed }
+
+    /// All parts have been stopped because the file is another one: the whole is asked for.
+    package mutating func restart() -> Next {
+        parts = [:]
+        restarts += 1
+        guard restarts <= Self.mostRestarts else { return .failed }
+        return next()
+    }
+
+    /// The bytes that are there are not those of the checksum. Nothing is kept, and sources that could have sent the wrong
+    /// bytes are asked one after the other. Returns what follows.
+    ///
+    /// - Parameter contributors: the sources of the bytes.
+    package mutating func distrust(_ contributors: Set<Int>) -> Next {
+        (done, total, hasEnded, representation, asksForWhole) = (ByteRanges(), nil, false, nil, true)
+        replaced = nil
+        allowedParts = 1
+        if contributors.count <= 1 { for source in contributors { sources[source].isBad = true } }
+        return next()
+    }
+}
+
+extension DownloadPlan.End {
+    var isGood: Bool { if case .complete = self { true } else { false } }
+}

@@ -1,0 +1,165 @@
+import ConvoySerialization
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// One try of an operation that does its work with other operations, in place of one transfer. It reports what becomes
+/// of the try; all members can be used from any thread.
+package struct OwnWork: Sendable {
+    private let current: OperationTry
+    private let progress: ReportedProgress
+
+    init(_ current: OperationTry, _ progress: ReportedProgress) {
+        self.current = current
+        self.progress = progress
+    }
+
+    /// Says how the try is stopped: `stop` is called at most once, on any thread, and is to be answered by `didStop()`
+    /// unless the try has ended by then. False if the try was asked to stop already: it has ended then, and nothing is
+    /// to be reported.
+    package func begin(stop: @escaping @Sendable () -> Void) -> Bool {
+        let operation = current.operation
+        let handle = WorkHandle(request: operation.request, stop: stop)
+        if operation.core.withLock({ $0.workSlot.connect(current.number, handle) }) { return true }
+        current.transferDidStop()
+        return false
+    }
+
+    /// The work was stopped, and can go on in another try.
+    package func didStop() { current.transferDidStop() }
+
+    /// Makes a head the response of the operation, and redirects those of its latest try.
+    package func note(_ head: ResponseHead, redirects: [RedirectEvent]) {
+        current.operation.core.withLock { core in
+            core.head = head
+            core.redirects = redirects
+        }
+    }
+
+    /// Ends the try with an error of the transport, unless the operation is to be retried.
+    package func fail(with error: any Error, head: ResponseHead?) {
+        current.conclude(data: nil, head: head, error: error)
+    }
+
+    /// Ends the try with an error that is final.
+    package func fail(finally error: any Error) { current.operation.conclude(current.number, settledBy: error) }
+
+    /// Ends the try with a response that is not acceptable, unless the operation is to be retried.
+    package func fail(with error: any Error, response head: ResponseHead, data: Data?, object: Any?) {
+        let operation = current.operation
+        operation.core.withLock { $0.head = head }
+        operation.conclude(current.number, response: head, data: data, object: object, error: error)
+    }
+
+    /// Ends the try with success.
+    package func succeed(with object: Any?) {
+        current.operation.conclude(current.number, object: object)
+    }
+
+    /// Tells how many bytes are there, and how many there will be.
+    package func report(bytes: Int64, total: Int64, expected: Int64?) {
+        progress.counts.bytesReceived.store(total, ordering: .relaxed)
+        progress.counts.bytesExpectedToReceive.store(expected ?? -1, ordering: .relaxed)
+        let operation = current.operation
+        guard bytes > 0, operation.onlookers.contains(.progress) else { return }
+        operation.progressReport.noteDownload(bytes, total: total, expected: expected, of: operation)
+    }
+
+    /// The host has answered: its gate need not stay closed.
+    package func hostDidAnswer() {
+        if current.operation.reportsAnswer { current.operation.hostDidAnswer() }
+    }
+
+    /// Runs a block on the thread on which the operation's connections are called back.
+    package func perform(_ block: @escaping @Sendable () -> Void) {
+        current.operation.core.withLock { $0.openCarrier() }.perform(block)
+    }
+}
+
+/// How far an operation is that has no transfer of its own.
+final class ReportedProgress: Sendable {
+    let counts = TransferCounts()
+}
+
+/// What is cancelled to stop work that is not a connection.
+private final class WorkHandle: Connection {
+    let originalRequest: URLRequest
+    private let stop: Locked<(@Sendable () -> Void)?>
+
+    init(request: URLRequest, stop: @escaping @Sendable () -> Void) {
+        originalRequest = request
+        self.stop = Locked(stop)
+    }
+
+    func start() {}
+    func cancel() { stop.withLock { $0.take() }?() }
+    func suspendReceiving() {}
+    func resumeReceiving() {}
+}
+
+extension URLConnectionOperation {
+    /// Lets an operation that does its work with others begin a try.
+    func beginOwnWork(_ number: Lifecycle.TryNumber) {
+        let progress = core.withLock { $0.reportedProgress.made(by: ReportedProgress()) }
+        begin(OwnWork(OperationTry(operation: self, number: number), progress))
+    }
+
+    /// Ends a try with a response that is not acceptable, unless it is to be retried.
+    fileprivate func conclude(
+        _ number: Lifecycle.TryNumber, response head: ResponseHead, data: Data?, object: Any?, error: any Error
+    ) {
+        guard core.withLock({ $0.workSlot.conclude(number) }) else { return }
+        if let next = retry(after: nil, head: head) { return proceed(to: next, after: number) }
+        let (box, explained) = (object.map { ObjectBox(object: $0) }, explained(error))
+        core.withLock { core in
+            core.data = data
+            core.object = box
+            core.error = explained
+        }
+        handle(.workCompleted(number))
+    }
+
+    fileprivate func conclude(_ number: Lifecycle.TryNumber, object: Any?) {
+        let box = object.map { ObjectBox(object: $0) }
+        let isCurrent = core.withLock { core in
+            guard core.workSlot.conclude(number) else { return false }
+            core.object = box
+            return true
+        }
+        if isCurrent { handle(.workCompleted(number)) }
+    }
+
+    /// Makes the operation do a part of another's work: it gets the settings of that one, whose handlers decide about
+    /// redirects and challenges. It is not retried, except where nothing was sent, uses no cache, shares nothing, and
+    /// tells nobody else of its end.
+    package final func adoptSettings(of parent: URLConnectionOperation) {
+        let (common, redirect, challenge) = parent.core.withLock {
+            ($0.common.values, $0.rareHandlers?.redirect, $0.rareHandlers?.challenge)
+        }
+        var serializer = HTTPResponseSerializer()
+        serializer.acceptableStatusCodes = common.serializer.acceptableStatusCodes
+        let facts = SerializerFacts(serializer)
+        change { values in
+            values = common
+            values.serializer = facts
+            (values.retryPolicy, values.totalTimeout, values.completionGroup, values.cache) = (nil, nil, nil, nil)
+            (values.postsNotifications, values.coalesces, values.awaitedValue) = (false, false, nil)
+        }
+        if let redirect {
+            redirectHandler = { [weak parent] _, request, response in
+                guard let parent else { return request }
+                return redirect(parent, request, response)
+            }
+        }
+        if let challenge {
+            authenticationChallengeHandler = { [weak parent] _, asked, answer in
+                guard let parent else { return answer(.cancel) }
+                challenge(parent, asked, answer)
+            }
+        }
+    }
+
+    /// The head of the response; nil until it has arrived.
+    package final var responseHead: ResponseHead? { core.withLock { $0.head } }
+}
