@@ -1,17 +1,28 @@
 import COpenSSL
 import Foundation
 
-/// An incremental SHA-256 digest (FIPS 180-4), computed by OpenSSL.
+/// An incremental digest, SHA-256 (FIPS 180-4) unless another algorithm is asked for, computed by OpenSSL.
 ///
 /// Not thread-safe.
 public final class MessageDigest {
+    /// The hash function.
+    public let algorithm: ChecksumAlgorithm
+
     private let context: OpaquePointer?
     private var isUsable: Bool
 
     /// A digest of no bytes yet.
-    public init() {
+    public init(_ algorithm: ChecksumAlgorithm = .sha256) {
+        let function =
+            switch algorithm {
+            case .md5: EVP_md5()
+            case .sha1: EVP_sha1()
+            case .sha256: EVP_sha256()
+            case .sha512: EVP_sha512()
+            }
+        self.algorithm = algorithm
         context = EVP_MD_CTX_new()
-        isUsable = context.map { EVP_DigestInit_ex($0, EVP_sha256(), nil) == 1 } ?? false
+        isUsable = context.map { EVP_DigestInit_ex($0, function, nil) == 1 } ?? false
     }
 
     deinit { EVP_MD_CTX_free(context) }
@@ -27,13 +38,13 @@ public final class MessageDigest {
         data.withUnsafeBytes { update($0) }
     }
 
-    /// The 32-byte digest of all bytes so far, or nil if OpenSSL failed (no memory, or a policy that forbids SHA-256).
-    /// The digest can be updated further afterwards.
+    /// The digest of all bytes so far, ``ChecksumAlgorithm/digestLength`` bytes long, or nil if OpenSSL failed (no memory,
+    /// or a policy that forbids the algorithm, as FIPS 140 forbids MD5). The digest can be updated further afterwards.
     public func value() -> Data? {
         guard isUsable, let copy = EVP_MD_CTX_new() else { return nil }
         defer { EVP_MD_CTX_free(copy) }
         guard EVP_MD_CTX_copy_ex(copy, context) == 1 else { return nil }
-        var digest = [UInt8](repeating: 0, count: 32)
+        var digest = [UInt8](repeating: 0, count: Int(EVP_MAX_MD_SIZE))
         var length: UInt32 = 0
         guard EVP_DigestFinal_ex(copy, &digest, &length) == 1 else { return nil }
         return Data(digest[..<Int(length)])

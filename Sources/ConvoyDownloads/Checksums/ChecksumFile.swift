@@ -1,0 +1,88 @@
+import ConvoySecurity
+import ConvoySupport
+import Foundation
+
+/// A file with the checksums of other files, such as `SHA256SUMS`.
+///
+/// It is read in the forms of GNU coreutils (`9f86…  name`, `9f86… *name`), of the BSDs (`SHA256 (name) = 9f86…`), of
+/// OpenSSL (`SHA256(name)= 9f86…`), and as a single digest without a name, which then is that of any file. The number of
+/// digits tells the algorithm if nothing else does, so that digests of other functions of the same length, such as
+/// BLAKE2, are taken for SHA-2 and do not match. Line endings of Windows, blank lines, comments (`#`), and the wrapping
+/// of a PGP signature are skipped, and so is everything else that is no checksum.
+///
+/// A signature is not verified.
+public struct ChecksumFile: Sendable {
+    /// A line of the file.
+    public struct Entry: Sendable, Hashable {
+        /// The name or path as it is written there; empty in a file that consists of a digest only.
+        public var name: String { ASCII.text(path[...]) }
+        /// The expected digest.
+        public let checksum: Checksum
+
+        let path: [UInt8]
+    }
+
+    /// The longest file that is read, in bytes: 10 MiB.
+    public static let maximumLength = 10 << 20
+
+    /// The lines with a checksum, in their order.
+    public let entries: [Entry]
+    /// The numbers of the entries whose paths have the same last component.
+    private let numbers: [[UInt8]: [Int]]
+
+    /// Parses the contents of a file, in UTF-8 or any other superset of ASCII.
+    ///
+    /// - Throws: ``ChecksumFileError``.
+    public init(parsing data: Data) throws(ChecksumFileError) {
+        guard data.count <= Self.maximumLength else { throw .tooLarge(limit: Self.maximumLength) }
+        var entries: [Entry] = []
+        var bare: [Checksum] = []
+        var bytes = Array(data)[...]
+        if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { bytes = bytes.dropFirst(3) }
+        for line in bytes.split(separator: UInt8(ascii: "\n")) {
+            switch ChecksumLine(line) {
+            case .entry(let path, let checksum): entries.append(Entry(checksum: checksum, path: path))
+            case .digest(let checksum): bare.append(checksum)
+            case nil: break
+            }
+        }
+        // A digest without a name is only clear if there is nothing else.
+        if entries.isEmpty, let only = bare.first, bare.count == 1 { entries = [Entry(checksum: only, path: [])] }
+        guard !entries.isEmpty else { throw .noChecksums }
+        self.entries = entries
+        numbers = Dictionary(grouping: entries.indices) { Self.lastComponent(of: entries[$0].path) }
+    }
+
+    /// Parses the text of a file.
+    ///
+    /// - Throws: ``ChecksumFileError``.
+    public init(parsing text: String) throws(ChecksumFileError) {
+        try self.init(parsing: Data(text.utf8))
+    }
+
+    /// The strongest checksum of a file; nil if the file has none for it, or contradictory ones.
+    ///
+    /// An entry with the whole path counts first (where `./name` and `name` are the same), then entries with the same
+    /// last component, if they all have the same digest. Names are compared byte by byte.
+    public func checksum(forFileNamed name: String) -> Checksum? {
+        let path = Self.withoutCurrentDirectory(Array(name.utf8)[...])
+        guard let candidates = numbers[Self.lastComponent(of: Array(path))] else {
+            return entries.count == 1 && entries[0].path.isEmpty ? entries[0].checksum : nil
+        }
+        let exact = candidates.filter { Self.withoutCurrentDirectory(entries[$0].path[...]) == path }
+        let checksums = (exact.isEmpty ? candidates : exact).map { entries[$0].checksum }
+        guard let algorithm = checksums.map(\.algorithm).max() else { return nil }
+        let strongest = Set(checksums.filter { $0.algorithm == algorithm })
+        return strongest.count == 1 ? strongest.first : nil
+    }
+
+    private static func lastComponent(of path: [UInt8]) -> [UInt8] {
+        Array(path.suffix(from: path.lastIndex(of: UInt8(ascii: "/")).map { $0 + 1 } ?? path.startIndex))
+    }
+
+    private static func withoutCurrentDirectory(_ path: ArraySlice<UInt8>) -> ArraySlice<UInt8> {
+        var path = path
+        while path.starts(with: [UInt8(ascii: "."), UInt8(ascii: "/")]) { path = path.dropFirst(2) }
+        return path
+    }
+}

@@ -1,0 +1,99 @@
+import ConvoySecurity
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+
+/// The digests that a server announces for a file: `Repr-Digest` and `Content-Digest` (RFC 9530), `Digest` (RFC 3230)
+/// and `Content-MD5` (RFC 2616, section 14.15).
+package enum ServerDigests {
+    /// The checksums of the whole file that the response to a GET request announces, strongest first, and at most one of
+    /// each algorithm. Where fields contradict each other, the newest standard's counts.
+    ///
+    /// What is not known or malformed is skipped: it is no reason to refuse a download. There are none for
+    /// - an encoded response, as the digests are those of the encoded bytes (RFC 9530, section 3.1),
+    /// - another status than 200 and 206, as the body is not the file.
+    ///
+    /// `Content-Digest` and `Content-MD5` are digests of the bytes in this message, and so only count for a 200.
+    package static func checksums(in head: ResponseHead) -> [Checksum] {
+        guard head.statusCode == 200 || head.statusCode == 206, !head.isEncoded else { return [] }
+        var found: [ChecksumAlgorithm: Checksum] = [:]
+        func add(_ checksums: [ChecksumAlgorithm: Checksum]) { found.merge(checksums) { first, _ in first } }
+        add(structured(head.values(of: "Repr-Digest")))
+        if head.statusCode == 200 { add(structured(head.values(of: "Content-Digest"))) }
+        add(instanceDigests(head.values(of: "Digest")))
+        if head.statusCode == 200, let value = head.values(of: "Content-MD5").first {
+            add(checksum(.md5, base64: Array(value.utf8)[...]).map { [.md5: $0] } ?? [:])
+        }
+        return found.values.sorted { $0.algorithm > $1.algorithm }
+    }
+
+    /// The byte sequences in a dictionary (RFC 8941, section 3.2), such as `sha-256=:47DEQp…:`. The last one of a
+    /// repeated key counts.
+    private static func structured(_ lines: [String]) -> [ChecksumAlgorithm: Checksum] {
+        var found: [ChecksumAlgorithm: Checksum] = [:]
+        for member in lines.flatMap({ members(of: $0) }) {
+            guard let (algorithm, value) = algorithm(of: member), value.first == UInt8(ascii: ":") else { continue }
+            let content = value.dropFirst()
+            guard let end = content.firstIndex(of: UInt8(ascii: ":")) else { continue }
+            // Only parameters may follow. They mean nothing here.
+            guard content[(end + 1)...].first(where: { !HTTPSyntax.isOptionalWhitespace($0) }) ?? semicolon == semicolon,
+                let checksum = checksum(algorithm, base64: content[..<end])
+            else { continue }
+            found[algorithm] = checksum
+        }
+        return found
+    }
+
+    /// The elements of `Digest`, such as `SHA-256=47DEQp…`. The first one of an algorithm counts.
+    private static func instanceDigests(_ lines: [String]) -> [ChecksumAlgorithm: Checksum] {
+        var found: [ChecksumAlgorithm: Checksum] = [:]
+        for member in lines.flatMap({ members(of: $0) }) {
+            guard let (algorithm, value) = algorithm(of: member), found[algorithm] == nil else { continue }
+            found[algorithm] = checksum(algorithm, base64: value)
+        }
+        return found
+    }
+
+    // MARK: Parts
+
+    private static let semicolon = UInt8(ascii: ";")
+
+    /// The elements of a list, without the whitespace around them. A comma in quotes is none of its separators.
+    private static func members(of line: String) -> [ArraySlice<UInt8>] {
+        let bytes = Array(line.utf8)
+        var members: [ArraySlice<UInt8>] = []
+        var (start, isQuoted, isEscaped) = (0, false, false)
+        for (index, byte) in bytes.enumerated() {
+            if isEscaped {
+                isEscaped = false
+            } else if byte == UInt8(ascii: "\"") {
+                isQuoted.toggle()
+            } else if byte == UInt8(ascii: "\\"), isQuoted {
+                isEscaped = true
+            } else if byte == UInt8(ascii: ","), !isQuoted {
+                members.append(bytes[start..<index])
+                start = index + 1
+            }
+        }
+        members.append(bytes[start...])
+        return members.map { ASCII.trimmed($0) }
+    }
+
+    private static func algorithm(of member: ArraySlice<UInt8>) -> (ChecksumAlgorithm, value: ArraySlice<UInt8>)? {
+        guard let equals = member.firstIndex(of: UInt8(ascii: "=")),
+            let algorithm = ChecksumAlgorithm(name: String(decoding: member[..<equals], as: UTF8.self))
+        else { return nil }
+        return (algorithm, member[(equals + 1)...])
+    }
+
+    /// The checksum; nil unless the text is the base64 of exactly as many bytes as the algorithm has. The padding may be
+    /// missing (RFC 8941, section 4.2.7).
+    private static func checksum(_ algorithm: ChecksumAlgorithm, base64: ArraySlice<UInt8>) -> Checksum? {
+        guard base64.count <= 2 * algorithm.digestLength else { return nil }
+        var digits = base64
+        while digits.last == UInt8(ascii: "=") { digits.removeLast() }
+        while digits.count % 4 != 0 { digits.append(UInt8(ascii: "=")) }
+        guard let digest = Data(base64Encoded: Data(digits)) else { return nil }
+        return try? Checksum(algorithm, digest: digest)
+    }
+}

@@ -1,0 +1,60 @@
+import ConvoySecurity
+import Foundation
+import Testing
+
+struct MessageDigestTests {
+    /// The digests of "abc" in RFC 1321, appendix A.5, and FIPS 180, with its examples.
+    private static let abc: [(ChecksumAlgorithm, String)] = [
+        (.md5, "900150983cd24fb0d6963f7d28e17f72"),
+        (.sha1, "a9993e364706816aba3e25717850c26c9cd0d89d"),
+        (.sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
+        (
+            .sha512,
+            "ddaf35a193617abacc417349ae20413112e6fa4e89a97ea20a9eeee64b55d39a"
+                + "2192992a274fc1a836ba3c23a3feebbd454d4423643ce80e2a9ac94fa54ca49f"
+        ),
+    ]
+
+    @Test(arguments: abc)
+    func everyAlgorithmGivesTheDigestOfItsStandardHoweverTheBytesArrive(
+        _ algorithm: ChecksumAlgorithm, _ expected: String
+    ) throws {
+        let digest = MessageDigest(algorithm)
+        #expect(digest.algorithm == algorithm)
+        #expect(try #require(digest.value()).count == algorithm.digestLength)
+        digest.update(Data("a".utf8))
+        digest.update(Data())
+        _ = digest.value()
+        digest.update(Data("bc".utf8))
+        #expect(digest.value()?.hexadecimalString == expected)
+    }
+
+    @Test func aDigestIsSHA256UnlessAskedOtherwise() {
+        #expect(MessageDigest().algorithm == .sha256)
+        #expect(MessageDigest.sha256(Data("abc".utf8))?.hexadecimalString == Self.abc[2].1)
+    }
+
+    @Test(arguments: [
+        ("sha-256", ChecksumAlgorithm.sha256), ("SHA-256", .sha256), ("sha256", .sha256), ("Sha_256", .sha256),
+        ("SHA2-256", .sha256), ("sha-512", .sha512), ("SHA512", .sha512), ("SHA2-512", .sha512), ("sha", .sha1),
+        ("SHA", .sha1), ("sha-1", .sha1), ("SHA1", .sha1), ("md5", .md5), ("MD-5", .md5),
+    ])
+    func anAlgorithmIsKnownByAllSpellingsOfItsName(_ name: String, _ algorithm: ChecksumAlgorithm) {
+        #expect(ChecksumAlgorithm(name: name) == algorithm)
+    }
+
+    @Test(arguments: [
+        "", "-", "sha-2", "sha-224", "sha-384", "sha3-256", "sha-512/256", "SHA-256 ", "md4", "crc32",
+        "sha-256\u{301}", "ſha-256", "ｓｈａ-256", "----------------sha-256",
+    ])
+    func otherNamesAreNone(_ name: String) {
+        #expect(ChecksumAlgorithm(name: name) == nil)
+    }
+
+    @Test func algorithmsAreOrderedByStrengthAndKnownByTheLengthOfTheirDigests() {
+        #expect(ChecksumAlgorithm.allCases.sorted() == [.md5, .sha1, .sha256, .sha512])
+        #expect([16, 20, 32, 64].map { ChecksumAlgorithm(digestLength: $0) } == [.md5, .sha1, .sha256, .sha512])
+        #expect([0, -1, 28, 48].allSatisfy { ChecksumAlgorithm(digestLength: $0) == nil })
+        for algorithm in ChecksumAlgorithm.allCases { #expect(ChecksumAlgorithm(name: "\(algorithm)") == algorithm) }
+    }
+}
