@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 #include <wchar.h>
 
@@ -48,6 +49,16 @@ static inline unsigned long cepoll_file_system_type(int fd) {
 /* Reserves space for a file, without changing its length. */
 static inline int cepoll_allocate(int fd, long long length) {
     return fallocate(fd, 1 /* FALLOC_FL_KEEP_SIZE */, 0, (off_t)length);
+}
+
+/* Sets an extended attribute of an open file. */
+static inline int cepoll_set_attribute(int fd, const char *name, const void *value, size_t size) {
+    return fsetxattr(fd, name, value, size, 0);
+}
+
+/* Reads an extended attribute of a file; returns its length, or -1. */
+static inline long cepoll_get_attribute(const char *path, const char *name, void *value, size_t size) {
+    return getxattr(path, name, value, size);
 }
 
 /* The number of allocated bytes in all arenas. Memory in per-thread caches counts as allocated. */

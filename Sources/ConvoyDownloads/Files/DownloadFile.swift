@@ -1,3 +1,4 @@
+import CEpoll
 import ConvoySupport
 import Foundation
 
@@ -392,15 +393,13 @@ package final class DownloadFile: @unchecked Sendable {
     /// - Parameters:
     ///   - replaces: whether a file with that name is replaced; otherwise that is an error.
     ///   - synchronizes: whether the file and its directory are on the disk when this returns.
-    ///   - modified: when the file was last modified, in seconds since 1970.
     ///   - total: the length that it must have.
     package func commit(
-        as name: String, replaces: Bool, synchronizes: Bool, modified: Int64?, total: Int64
+        as name: String, replaces: Bool, synchronizes: Bool, total: Int64
     ) throws(FileWritingError) {
         guard descriptor >= 0 else { throw FileWritingError(.cannotWrite, path, EBADF) }
         if !state.withLock({ $0.isPrepared }) { try prepare() }
         guard try size() == total else { throw FileWritingError(.partialIsShared, path, EBUSY) }
-        if let modified { _ = calls.setModificationTime(descriptor, modified) }
         if synchronizes {
             guard calls.synchronize(descriptor) == 0 else { throw failure(.cannotWrite, path) }
         }
@@ -464,6 +463,24 @@ package final class DownloadFile: @unchecked Sendable {
         FileWritingError(reason, path, errno)
     }
 
-    /// How many bytes are free where the file is, for users that are not root; nil if the system does not tell.
-    package var freeSpace: Int64? { FileSystem.freeSpace(descriptor) }
+    /// Says when the file was last modified, in seconds since 1970. Where that cannot be set, it is when it was written.
+    package func setModificationTime(_ time: Int64) { _ = calls.setModificationTime(descriptor, time) }
+
+    /// Stores an extended attribute, made of the length of the file and of the time when it was last modified, in seconds
+    /// since 1970. Where there are no attributes, nothing happens.
+    package func storeAttribute(_ name: String, _ value: (_ length: Int64, _ time: Int64) -> [UInt8]) {
+        let descriptor = descriptor
+        var information = stat()
+        guard fstat(descriptor, &information) == 0 else { return }
+        let bytes = value(Int64(information.st_size), Int64(information.st_mtim.tv_sec))
+        _ = cepoll_set_attribute(descriptor, name, bytes, bytes.count)
+    }
+
+    /// How many bytes there is room for, with those that the partial file has; nil if the system does not tell.
+    package var availableSpace: Int64? {
+        let descriptor = descriptor
+        var information = stat()
+        guard let free = FileSystem.freeSpace(descriptor), fstat(descriptor, &information) == 0 else { return nil }
+        return free.addingReportingOverflow(Int64(information.st_blocks) * 512).partialValue
+    }
 }

@@ -210,6 +210,19 @@ extension DownloadPlan {
     }
 }
 
+/// Pieces with wrong bytes.
+extension DownloadPlan {
+    /// The bytes of a piece are wrong. Returns the parts of the sources that have sent them, which are not asked again.
+    mutating func reject(_ range: Range<Int64>, from guilty: Set<Int>) -> [Int] {
+        done.remove(range)
+        for source in guilty where sources.indices.contains(source) { sources[source].isBad = true }
+        return parts.filter { guilty.contains($0.value.source) }.map(\.key)
+    }
+
+    /// No part is under way, and what was rejected lacks.
+    mutating func continueAfterRejection() -> Next { isComplete ? .finished : next() }
+}
+
 extension DownloadPlan.End {
     var isGood: Bool { if case .complete = self { true } else { false } }
 }

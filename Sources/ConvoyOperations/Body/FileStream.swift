@@ -4,7 +4,7 @@ import Foundation
 import FoundationNetworking
 
 /// An output stream into a file whose name and failure are known, for errors that name them.
-protocol FileStream: OutputStream {
+package protocol FileStream: OutputStream {
     /// The file that is written, or that is to be.
     var fileURL: URL { get }
     /// What the system said when opening, writing or closing failed.
@@ -13,14 +13,14 @@ protocol FileStream: OutputStream {
 
 extension FileWritingError {
     /// What the system said.
-    var posixError: POSIXError { POSIXError(POSIXErrorCode(rawValue: cause.code) ?? .EIO) }
+    package var posixError: POSIXError { POSIXError(POSIXErrorCode(rawValue: cause.code) ?? .EIO) }
 }
 
 extension URLError {
     /// The error of a file that cannot be written, which it names.
     ///
     /// - Parameter url: where the bytes come from.
-    init(_ code: Code = .cannotWriteToFile, writing file: URL, url: URL?, underlying: any Error) {
+    package init(_ code: Code = .cannotWriteToFile, writing file: URL, url: URL?, underlying: any Error) {
         self.init(
             code, url: url, "The file \(file.path) could not be written: \(underlying.localizedDescription)",
             underlying: underlying)

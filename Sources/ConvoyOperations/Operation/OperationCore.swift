@@ -61,6 +61,8 @@ struct OperationCore {
         var prepare: URLConnectionOperation.Preparation?
         var challenge: URLConnectionOperation.AuthenticationChallengeHandler?
         var cache: URLConnectionOperation.CacheResponseHandler?
+        /// Decides, on the network thread, whether the body of a response goes into the output stream.
+        var acceptsBody: (@Sendable (ResponseHead) -> Bool)?
 
         var copy: RareHandlers {
             let copy = RareHandlers()
@@ -88,6 +90,8 @@ struct OperationCore {
 
     // MARK: The work
 
+    /// What does the work, if it is not one transfer.
+    var worker: (any OperationWorker)?
     var workSlot = WorkSlot()
     var transfer: OperationTransfer?
     /// The transport of all tries.

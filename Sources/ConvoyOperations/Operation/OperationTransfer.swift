@@ -175,7 +175,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
             operation.note(response)
             // What comes with a question is kept, until it is clear that there is no answer, out of a stream that may not
             // be able to start over.
-            if isInMemory || !isQuestion && operation.acceptsBody(of: response) {
+            if isInMemory || !isQuestion && operation.belongsIntoOutput(response) {
                 startOver(with: response, connection)
             } else {
                 setAside = MemoryBody()
@@ -314,7 +314,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         guard let stream else {
             return current.conclude(data: setAside?.data ?? memory.data, head: head, error: nil)
         }
-        guard let setAside, let head, current.operation.acceptsBody(of: head) else {
+        guard let setAside, let head, current.operation.belongsIntoOutput(head) else {
             return close(stream, current, head, data: self.setAside?.data)
         }
         // The operation accepts any status, so this body is its response, and replaces the partial body in the stream.

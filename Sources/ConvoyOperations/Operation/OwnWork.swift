@@ -4,6 +4,16 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
+/// Does the work of operations that are not one transfer.
+package protocol OperationWorker: Sendable {
+    /// Does the work of a try. Called on any thread; must not block.
+    func begin(_ work: OwnWork, of operation: URLConnectionOperation)
+
+    /// Lets go of what the work of all tries has kept. Called once, when the operation ends, before anybody is told, on any
+    /// thread.
+    func end(_ operation: URLConnectionOperation)
+}
+
 /// One try of an operation that does its work with other operations, in place of one transfer. It reports what becomes
 /// of the try; all members can be used from any thread.
 package struct OwnWork: Sendable {
@@ -99,10 +109,22 @@ private final class WorkHandle: Connection {
 }
 
 extension URLConnectionOperation {
-    /// Lets an operation that does its work with others begin a try.
-    func beginOwnWork(_ number: Lifecycle.TryNumber) {
+    /// Lets another do the work of a try.
+    func begin(_ number: Lifecycle.TryNumber, with worker: any OperationWorker) {
         let progress = core.withLock { $0.reportedProgress.made(by: ReportedProgress()) }
-        begin(OwnWork(OperationTry(operation: self, number: number), progress))
+        worker.begin(OwnWork(OperationTry(operation: self, number: number), progress), of: self)
+    }
+
+    /// What does the work of the operation; nil, the default, for one transfer. To be set before it starts.
+    package final var worker: (any OperationWorker)? {
+        get { core.withLock { $0.worker } }
+        set { core.withLock { $0.worker = newValue } }
+    }
+
+    /// Decides, on the network thread, whether the body of a response goes into the output stream; otherwise it is kept as
+    /// `responseData`. To be set before it starts.
+    package final func setBodyAcceptance(_ accepts: @escaping @Sendable (ResponseHead) -> Bool) {
+        core.withLock { $0.handlers.acceptsBody = accepts }
     }
 
     /// Ends a try with a response that is not acceptable, unless it is to be retried.

@@ -29,16 +29,17 @@ extension URLConnectionOperation: HandoverTask {
     /// They may run at once, while the caller continues with ``executionDidFinish()``, and after that with
     /// `deliveryDidPostEnd()`.
     func deliver() {
-        let (transfer, queue, hasHandlers, postsNotifications) = core.withLock { core in
+        let (transfer, worker, queue, hasHandlers, postsNotifications) = core.withLock { core in
             core.enterCompletionGroup()
             core.isFinished = true
             return (
-                core.takeTransfer(), core.common.values.completionQueue, core.beginHandover(),
+                core.takeTransfer(), core.worker, core.common.values.completionQueue, core.beginHandover(),
                 core.common.values.postsNotifications
             )
         }
         // Its sink holds an open file.
         transfer?.discard()
+        worker?.end(self)
         if onlookers.contains(.progress) { progressReport.finish(of: self) }
         if postsNotifications { OperationNotifications.post(true, of: self) }
         guard hasHandlers else { return handlersAreDone() }

@@ -96,7 +96,7 @@ extension URLConnectionOperation {
     }
 
     private func transfer(_ number: Lifecycle.TryNumber) {
-        if hasOwnWork { beginOwnWork(number) } else { connect(number) }
+        if let worker = core.withLock({ $0.worker }) { begin(number, with: worker) } else { connect(number) }
     }
 
     private func failureOfDependency() -> (any Error)? {
@@ -243,6 +243,7 @@ extension URLConnectionOperation {
 
     /// Whether the body of a response goes into the output stream; otherwise it is kept as `responseData`.
     func belongsIntoOutput(_ head: ResponseHead) -> Bool {
+        if let accepts = core.withLock({ $0.rareHandlers?.acceptsBody }) { return accepts(head) }
         guard serializesResponse else { return true }
         return core.withLock { $0.common.values.serializer.acceptableStatusCodes }?.contains(head.statusCode) ?? true
     }

@@ -267,18 +267,6 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// Called between a change of the lifecycle and its action. Tests override it, to let other threads run in between.
     package func proceed(after transition: AtomicLifecycle.Transition) { carryOut(transition) }
 
-    // MARK: For operations that are made of others
-
-    /// Whether the operation does its work with other operations, and not by a transfer of its own.
-    package var hasOwnWork: Bool { false }
-
-    /// Does the work of a try with other operations. Called on any thread.
-    package func begin(_ work: OwnWork) {}
-
-    /// Whether the body of a response goes into the output stream; otherwise it is kept as `responseData`. Called on the
-    /// network thread.
-    package func acceptsBody(of head: ResponseHead) -> Bool { belongsIntoOutput(head) }
-
     // MARK: For HTTPRequestOperation
 
     /// Whether a response serializer validates and parses the response.

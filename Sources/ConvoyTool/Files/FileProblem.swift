@@ -17,7 +17,7 @@ enum FileProblem {
         case .partialExists: partialExists(error.path)
         case .partialIsShared: .failure("\(path) is used by another download, or is not a regular file")
         case .cannotCreate: .failure("cannot create \(path): \(error.cause.text)")
-        case .cannotWrite: .failure("cannot write \(path): \(error.cause.text)")
+        case .cannotWrite, .cannotRead: .failure("cannot write \(path): \(error.cause.text)")
         }
     }
 }

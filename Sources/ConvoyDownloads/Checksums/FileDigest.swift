@@ -1,0 +1,145 @@
+import ConvoySecurity
+import ConvoySupport
+import Foundation
+
+/// Computes the digests of a file while it is being written: of its contiguous beginning as that grows.
+///
+/// It reads what was written, so that it makes no difference in which order the bytes have come, and that what an earlier
+/// process has left is checked with the rest. It works on a thread of its own.
+final class FileDigest: @unchecked Sendable {
+    private struct State {
+        var algorithms: [ChecksumAlgorithm] = []
+        /// Up to where the file may be read.
+        var limit: Int64 = 0
+        var isRunning = false
+        var isStopped = false
+        /// Changes when what was hashed is void.
+        var generation = 0
+        var completion: (@Sendable (Result<[Checksum], FileWritingError>) -> Void)?
+    }
+
+    private let file: DownloadFile
+    private let state = Locked(State())
+    // Used by the one thread that runs.
+    private var digests: [MessageDigest] = []
+    private var position: Int64 = 0
+    private var generation = -1
+    private static let blockSize = 256 << 10
+    /// How many bytes are worth waking a thread.
+    private static let leastWork: Int64 = 4 << 20
+
+    init(file: DownloadFile) { self.file = file }
+
+    /// Which digests are computed, from the beginning.
+    func begin(_ algorithms: [ChecksumAlgorithm]) {
+        state.withLock { state in
+            state.algorithms = algorithms
+            state.limit = 0
+            state.generation += 1
+            state.isStopped = false
+        }
+    }
+
+    /// The beginning of the file is there up to a position.
+    func advance(to limit: Int64) {
+        let starts = state.withLock { state -> Bool in
+            state.limit = limit
+            guard !state.algorithms.isEmpty, !state.isRunning, !state.isStopped, limit - position >= Self.leastWork
+            else { return false }
+            state.isRunning = true
+            return true
+        }
+        if starts { BlockingWorkers.shared.perform { self.run() } }
+    }
+
+    /// Computes the digests of the whole file, and calls `then` on a thread that may block.
+    func finish(_ total: Int64, then: @escaping @Sendable (Result<[Checksum], FileWritingError>) -> Void) {
+        let starts = state.withLock { state in
+            state.limit = total
+            state.isStopped = false
+            state.completion = then
+            defer { state.isRunning = true }
+            return !state.isRunning
+        }
+        if starts { BlockingWorkers.shared.perform { self.run() } }
+    }
+
+    /// Stops computing, for now. `finish` calls back early then, without digests.
+    func stop() { state.withLock { $0.isStopped = true } }
+
+    /// Goes on after `stop()`.
+    func goOn() { state.withLock { $0.isStopped = false } }
+
+    private func run() {
+        var buffer = [UInt8](repeating: 0, count: Self.blockSize)
+        while true {
+            let (wanted, algorithms, limit, isStopped) = state.withLock {
+                ($0.generation, $0.algorithms, $0.limit, $0.isStopped)
+            }
+            if wanted != generation {
+                digests = algorithms.map { MessageDigest($0) }
+                position = 0
+                generation = wanted
+            }
+            if position < limit, !isStopped, !digests.isEmpty {
+                let count = Int(min(Int64(Self.blockSize), limit - position))
+                do throws(FileWritingError) {
+                    let result = buffer.withUnsafeMutableBytes { bytes in
+                        Result { () throws(FileWritingError) -> Int in
+                            try file.read(into: UnsafeMutableRawBufferPointer(rebasing: bytes[..<count]), at: position)
+                        }
+                    }
+                    let found = try result.get()
+                    guard found > 0 else { throw FileWritingError(.cannotRead, file.path, EIO) }
+                    buffer.withUnsafeBytes { bytes in
+                        for digest in digests { digest.update(UnsafeRawBufferPointer(rebasing: bytes[..<found])) }
+                    }
+                    position += Int64(found)
+                } catch {
+                    return end(.failure(error))
+                }
+                continue
+            }
+            let isOver = state.withLock { state -> Bool in
+                // Something has changed since.
+                guard state.generation == generation, state.limit == limit, state.isStopped == isStopped else { return false }
+                if state.completion == nil { state.isRunning = false }
+                return true
+            }
+            if isOver { return end(.success(isStopped ? [] : digests.compactMap { Checksum(of: $0) })) }
+        }
+    }
+
+    private func end(_ result: Result<[Checksum], FileWritingError>) {
+        let completion = state.withLock { state in
+            state.isRunning = false
+            return state.completion.take()
+        }
+        completion?(result)
+    }
+}
+
+extension FileDigest {
+    /// The digest of a range of a file that is there; nil if OpenSSL failed. Blocks.
+    static func checksum(
+        _ algorithm: ChecksumAlgorithm, of range: Range<Int64>, in file: DownloadFile
+    ) throws(FileWritingError) -> Checksum? {
+        let digest = MessageDigest(algorithm)
+        var buffer = [UInt8](repeating: 0, count: blockSize)
+        var position = range.lowerBound
+        while position < range.upperBound {
+            let count = Int(min(Int64(blockSize), range.upperBound - position))
+            let start = position
+            let result = buffer.withUnsafeMutableBytes { bytes in
+                Result { () throws(FileWritingError) -> Int in
+                    try file.read(into: UnsafeMutableRawBufferPointer(rebasing: bytes[..<count]), at: start)
+                }
+            }
+            let found = try result.get()
+            guard found > 0 else { throw FileWritingError(.cannotRead, file.path, EIO) }
+            buffer.withUnsafeBytes { digest.update(UnsafeRawBufferPointer(rebasing: $0[..<found])) }
+            position += Int64(found)
+        }
+        return Checksum(of: digest)
+    }
+}

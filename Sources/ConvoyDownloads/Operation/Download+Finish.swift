@@ -1,0 +1,178 @@
+import ConvoyOperations
+import ConvoySerialization
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// The end of a download: checking the bytes, and putting the file in its place.
+extension Download {
+    // MARK: Checking
+
+    /// Lets the file be checked against what the server says of it.
+    func expectServerDigests(of head: ResponseHead) {
+        expect(settings.checksums.isEmpty ? ServerDigests.checksums(in: head) : [])
+    }
+
+    /// All bytes are there. Any thread.
+    func finish() {
+        state.withLock { $0.phase = .finishing }
+        guard let digest = digest.withLock({ $0 }), let total = state.withLock({ $0.plan.total }) else {
+            return BlockingWorkers.shared.perform { self.fail(DownloadError.noDestination) }
+        }
+        guard state.withLock({ !$0.expected.isEmpty }) else {
+            return BlockingWorkers.shared.perform { self.verify([], total) }
+        }
+        digest.finish(total) { [self] result in
+            if endsIfStopped() { return }
+            switch result {
+            case .success(let checksums): verify(checksums, total)
+            case .failure(let error): fail(self.error(error))
+            }
+        }
+    }
+
+    private func verify(_ checksums: [Checksum], _ total: Int64) {
+        if endsIfStopped() { return }
+        guard verifyAllPieces(total) else { return }
+        for expected in state.withLock({ $0.expected }) {
+            guard let actual = checksums.first(where: { $0.algorithm == expected.algorithm }) else {
+                return fail(URLError(.cannotDecodeRawData, url: request.url, "The checksum could not be computed."))
+            }
+            if actual != expected { return distrust(expected, actual) }
+        }
+        validateAndCommit(total)
+    }
+
+    /// The bytes are wrong: nothing of them is kept. Other sources are tried, one at a time.
+    private func distrust(_ expected: Checksum, _ actual: Checksum) {
+        let next = state.withLock { state -> DownloadPlan.Next in
+            state.distrusts += 1
+            guard state.distrusts <= state.plan.sources.count + 1 else { return .failed }
+            // What an earlier process has left may have been damaged: once more, from the start.
+            let contributors = Set(state.contributions.keys)
+            let isWhole = state.contributions.values.reduce(0) { $0 + $1.count } >= state.plan.total ?? 0
+            let next = state.plan.distrust(isWhole ? contributors : [])
+            (state.contributions, state.verifiedPieces) = ([:], ByteRanges())
+            return next
+        }
+        guard case .ask(let request) = next else {
+            state.withLock { $0.file.take() }?.discard()
+            return fail(DownloadError.checksumMismatch(expected: expected, actual: actual))
+        }
+        expect([])
+        start([request])
+    }
+
+    // MARK: Pieces
+
+    /// Checks the pieces that have become whole, on a worker.
+    func checkPieces(touching range: Range<Int64>) {
+        guard let pieces = settings.pieces else { return }
+        let whole = state.withLock { state -> [Int] in
+            guard let total = state.plan.total, pieces.fit(total) else { return [] }
+            let first = Int(range.lowerBound / pieces.length), last = Int((range.upperBound - 1) / pieces.length)
+            let whole = (first...max(first, last)).filter { index in
+                guard let piece = pieces.range(of: index, total: total) else { return false }
+                return state.plan.done.contains(piece) && !state.verifiedPieces.contains(Int64(index)..<Int64(index) + 1)
+            }
+            for index in whole { state.verifiedPieces.insert(Int64(index)..<Int64(index) + 1) }
+            return whole
+        }
+        guard !whole.isEmpty else { return }
+        BlockingWorkers.shared.perform { [self] in for index in whole { _ = check(pieces, index) } }
+    }
+
+    /// Whether a piece is right. If not, it is fetched again, and its sources are not asked any more.
+    private func check(_ pieces: PieceChecksums, _ index: Int) -> Bool {
+        let (file, total) = state.withLock { ($0.file, $0.plan.total) }
+        guard let file, let total, let range = pieces.range(of: index, total: total) else { return true }
+        let expected = pieces.checksums[index]
+        guard let actual = try? FileDigest.checksum(expected.algorithm, of: range, in: file) else { return false }
+        if actual == expected { return true }
+        let stopped = state.withLock { state -> [HTTPRequestOperation] in
+            let wanted = ByteRanges([range])
+            let guilty = Set(state.contributions.filter { !$0.value.intersection(wanted).isEmpty }.keys)
+            state.verifiedPieces.remove(Int64(index)..<Int64(index) + 1)
+            for source in state.contributions.keys { state.contributions[source]?.remove(range) }
+            let parts = state.plan.reject(range, from: guilty)
+            for id in parts where state.ends[id] == nil { state.ends[id] = .disagrees }
+            return parts.compactMap { state.operations[$0] }
+        }
+        for operation in stopped { operation.cancel() }
+        return false
+    }
+
+    /// Whether all pieces are right; if not, those that are wrong are fetched again.
+    private func verifyAllPieces(_ total: Int64) -> Bool {
+        guard let pieces = settings.pieces, pieces.fit(total) else { return true }
+        var areAllRight = true
+        for index in pieces.checksums.indices {
+            if state.withLock({ $0.isStopping }) { break }
+            if !check(pieces, index) { areAllRight = false }
+        }
+        if endsIfStopped() { return false }
+        guard !areAllRight else { return true }
+        let next = state.withLock { $0.plan.continueAfterRejection() }
+        if case .ask(let request) = next {
+            expect([])
+            start([request])
+        } else {
+            state.withLock { $0.file.take() }?.discard()
+            let error = URLError(.cannotDecodeRawData, url: request.url, "Pieces of the file have other checksums than they should.")
+            fail(lastFailure ?? Failure(error: error, isFinal: true))
+        }
+        return false
+    }
+
+    // MARK: The place
+
+    private func validateAndCommit(_ total: Int64) {
+        let (head, file) = state.withLock { ($0.head, $0.file) }
+        guard let operation, let file else { return }
+        do {
+            if let head, serializer.acceptableStatusCodes?.contains(head.statusCode) ?? true {
+                _ = try operation.responseObject(for: head.urlResponse, data: nil)
+            }
+            if endsIfStopped() { return }
+            guard let place = finalURL?.standardizedFileURL else { throw DownloadError.noDestination }
+            if settings.keepsModificationDate, let modified = head?["Last-Modified"].flatMap({ HTTPDate.parse($0) }) {
+                file.setModificationTime(modified)
+            }
+            if settings.existing == .revalidate, let head { StoredValidators(head).store(in: file) }
+            do throws(FileWritingError) {
+                try file.commit(
+                    as: place.path, replaces: settings.existing == .replace || settings.existing == .revalidate,
+                    synchronizes: settings.synchronizes, total: total)
+            } catch {
+                if error.reason == .exists, settings.existing == .skip {
+                    file.discard()
+                    state.withLock { $0.outcome = .skipped }
+                    return succeed()
+                }
+                throw self.error(error)
+            }
+            state.withLock { $0.outcome = .downloaded }
+            succeed()
+        } catch {
+            fail(error)
+        }
+    }
+
+    /// Where a file is to be whose name the response says, or else the URL; nil where the name is known already.
+    func place(for head: ResponseHead) -> URL? {
+        guard case .directory(let directory) = settings.place else { return nil }
+        return directory.standardizedFileURL.appendingPathComponent(SuggestedName.name(of: head))
+    }
+
+    /// Ends the try with success. On a thread that may block.
+    func succeed() {
+        let (work, file, url, outcome) = state.withLock { state in
+            state.phase = .idle
+            return (state.work.take(), state.file, state.finalURL, state.outcome)
+        }
+        // What an earlier download has left of the file is older than it.
+        if outcome != .downloaded { file?.discard() }
+        work?.succeed(with: url)
+    }
+}

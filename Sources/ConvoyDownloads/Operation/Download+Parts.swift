@@ -1,0 +1,328 @@
+import ConvoyOperations
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// The parts of a download: their requests, answers, bytes and ends.
+extension Download {
+    // MARK: Starting
+
+    /// Starts requests for parts. Any thread.
+    func start(_ requests: [PartRequest]) {
+        guard let parent = operation else { return }
+        for request in requests {
+            let part = HTTPRequestOperation(request: urlRequest(request))
+            part.adoptSettings(of: parent)
+            part.outputStream = PartStream(download: self, id: request.id)
+            part.setBodyAcceptance { [weak self, weak part] head in
+                guard let self, let part else { return false }
+                return self.accepts(head, for: request.id, of: part)
+            }
+            let isStopping = state.withLock { state in
+                state.phase = .fetching
+                state.operations[request.id] = part
+                return state.isStopping || state.isRestarting || state.fatal != nil || state.outcome != nil
+            }
+            part.whenDelivered { [weak self, weak part] in
+                guard let self, let part else { return }
+                self.didEnd(request.id, part)
+            }
+            if isStopping { part.cancel() }
+            part.start()
+        }
+    }
+
+    private func urlRequest(_ part: PartRequest) -> URLRequest {
+        var request = self.request
+        let isOwn = part.url == request.url
+        if !isOwn {
+            request.url = part.url
+            // What was meant for one server is nobody else's business.
+            if let own = self.request.url, Origin(own) != Origin(part.url) {
+                for name in ["Authorization", "Cookie", "Host", "Proxy-Authorization", "Referer"] {
+                    request.setValue(nil, forHTTPHeaderField: name)
+                }
+            }
+        }
+        if let range = part.range {
+            request.setValue("bytes=\(range.first)-\(range.last.map { "\($0)" } ?? "")", forHTTPHeaderField: "Range")
+            request.setValue(part.condition, forHTTPHeaderField: "If-Range")
+        } else if isOwn, let condition = state.withLock({ $0.condition }) {
+            request.setValue(condition.entityTag, forHTTPHeaderField: "If-None-Match")
+            request.setValue(condition.modified, forHTTPHeaderField: "If-Modified-Since")
+        }
+        return request
+    }
+
+    /// Starts as many further parts as are useful now.
+    func startMore() {
+        while true {
+            let (request, stopped) = state.withLock { state -> (PartRequest?, HTTPRequestOperation?) in
+                guard state.phase == .fetching, !state.isStopping, !state.isRestarting, state.fatal == nil,
+                    let more = state.plan.more(at: MonotonicClock.now)
+                else { return (nil, nil) }
+                let stopped = more.stops.flatMap { id in
+                    state.ends[id] = .complete
+                    return state.operations[id]
+                }
+                return (more.request, stopped)
+            }
+            stopped?.cancel()
+            guard let request else { return }
+            start([request])
+        }
+    }
+
+    // MARK: Heads
+
+    /// Whether the body of a response belongs into the file. On the network thread.
+    func accepts(_ head: ResponseHead, for id: Int, of part: HTTPRequestOperation) -> Bool {
+        let verdict = state.withLock { state -> DownloadPlan.Verdict? in
+            guard !state.isStopping, !state.isRestarting, state.fatal == nil, state.operations[id] === part else { return nil }
+            return evaluate(head, id, &state)
+        }
+        switch verdict {
+        case nil: return false
+        case .unrelated:
+            if state.withLock({ $0.outcome }) == .notModified {
+                state.withLock { $0.work }?.note(head, redirects: part.redirects)
+            }
+            return false
+        case .useless, .changed, .disagrees:
+            part.cancel()
+            return false
+        case .goesOn, .startsOver: break
+        }
+        let (work, isFirst) = state.withLock { state in
+            let isFirst = state.head == nil || verdict == .startsOver
+            if isFirst { state.head = head }
+            return (state.work, isFirst)
+        }
+        work?.hostDidAnswer()
+        if isFirst {
+            work?.note(head, redirects: part.redirects)
+            expectServerDigests(of: head)
+            if isUnwanted(head) {
+                part.cancel()
+                return false
+            }
+        }
+        report(0)
+        startMore()
+        return true
+    }
+
+    private func evaluate(_ head: ResponseHead, _ id: Int, _ state: inout State) -> DownloadPlan.Verdict {
+        if head.statusCode == 304, state.condition != nil, state.plan.parts[id]?.asksForRange == false {
+            (state.outcome, state.head) = (.notModified, head)
+            return .unrelated
+        }
+        let isPart = state.plan.parts[id]?.asksForRange == true
+        let accepted = serializer.acceptableStatusCodes?.contains(head.statusCode) ?? true
+        guard accepted && (200..<300).contains(head.statusCode) || isPart && [206, 416].contains(head.statusCode) else {
+            return .unrelated
+        }
+        // HTML in place of the file, for instance.
+        if (200..<300).contains(head.statusCode), let error = typeError(of: head) {
+            state.failures[id] = Failure(error: error, head: head, isFinal: true)
+            state.ends[id] = .refused
+            return .useless
+        }
+        let verdict = state.plan.evaluate(head, for: id)
+        switch verdict {
+        case .startsOver:
+            state.file?.begin(state.plan.representation)
+            (state.contributions, state.verifiedPieces) = ([:], ByteRanges())
+            state.expected = settings.checksums
+            let fits = settings.pieces.map { pieces in state.plan.total.map { pieces.fit($0) } ?? false } ?? false
+            state.plan.isVerified = fits || !state.expected.isEmpty
+        case .useless: state.ends[id] = .useless
+        case .changed: state.ends[id] = .changed
+        case .disagrees:
+            state.ends[id] = .disagrees
+            if let expected = settings.expectedLength {
+                state.failures[id] = Failure(
+                    error: DownloadError.unexpectedLength(expected: expected, actual: head.contentLength), head: head,
+                    isFinal: true)
+            }
+        case .goesOn, .unrelated: break
+        }
+        return verdict
+    }
+
+    private func typeError(of head: ResponseHead) -> (any Error)? {
+        guard serializer.acceptableContentTypes != nil else { return nil }
+        do {
+            try serializer.validate(head.urlResponse, data: Data([0]))
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    /// Whether a file that has been accepted is not to be written after all: there is no room, or one with its name.
+    private func isUnwanted(_ head: ResponseHead) -> Bool {
+        let (file, total) = state.withLock { ($0.file, $0.plan.total) }
+        if let total, let file, let available = file.availableSpace, total > available {
+            let place = finalURL ?? URL(fileURLWithPath: file.path)
+            failFatally(
+                Failure(
+                    error: DownloadError.notEnoughSpace(needed: total, available: available, place), head: head,
+                    isFinal: true))
+            return true
+        }
+        guard finalURL == nil, let place = place(for: head) else { return false }
+        state.withLock { $0.finalURL = place }
+        guard FileIdentity(place.path) != nil else { return false }
+        switch settings.existing {
+        case .fail: failFatally(Failure(error: DownloadError.fileExists(place), head: head, isFinal: true))
+        case .skip: state.withLock { $0.outcome = .skipped }
+        case .revalidate, .replace: return false
+        }
+        return true
+    }
+
+    /// Ends the try for a reason that concerns all parts.
+    func failFatally(_ failure: Failure) {
+        let operations = state.withLock { state in
+            if state.fatal == nil { state.fatal = failure }
+            return Array(state.operations.values)
+        }
+        for operation in operations { operation.cancel() }
+    }
+
+    // MARK: Bytes
+
+    /// Whether a write does not wait.
+    var writesAtOnce: Bool { state.withLock { $0.file }?.writesAtOnce ?? false }
+
+    /// Writes bytes of a part. What its part does not need any more is dropped. On the network thread, or on a worker.
+    func write(_ bytes: UnsafeRawBufferPointer, for id: Int) throws(FileWritingError) {
+        let (file, part, exceeds) = state.withLock { state -> (DownloadFile?, DownloadPart?, Bool) in
+            guard state.ends[id] == nil, let part = state.plan.parts[id] else { return (nil, nil, false) }
+            let exceeds = state.plan.exceeds(Int64(bytes.count), for: id)
+            if exceeds { state.ends[id] = .changed }
+            return (state.file, part, exceeds)
+        }
+        if exceeds { return cancelPart(id) }
+        guard let file, let part else { return }
+        let count = min(Int64(bytes.count), part.remaining ?? .max)
+        do throws(FileWritingError) {
+            try file.write(UnsafeRawBufferPointer(rebasing: bytes.prefix(Int(count))), at: part.position)
+        } catch {
+            let failure = Failure(error: self.error(error), isFinal: true)
+            state.withLock { if $0.fatal == nil { $0.fatal = failure } }
+            throw error
+        }
+        let now = MonotonicClock.now
+        let (flow, prefix, touched) = state.withLock { state -> (DownloadPlan.Flow, Int64, Range<Int64>) in
+            // It may have lost some of its work meanwhile: those bytes are written twice, with the same contents.
+            let flow = state.plan.didWrite(count, for: id, at: now)
+            let range = part.position..<part.position + count
+            state.contributions[part.source, default: ByteRanges()].insert(range)
+            state.meter.note(count, at: now)
+            if flow == .stop { state.ends[id] = .complete }
+            return (flow, state.plan.done.prefix, range)
+        }
+        report(count)
+        digest.withLock { $0 }?.advance(to: prefix)
+        checkPieces(touching: touched)
+        if flow == .stop { cancelPart(id) }
+    }
+
+    private func cancelPart(_ id: Int) { state.withLock { $0.operations[id] }?.cancel() }
+
+    /// Tells how far the file is.
+    func report(_ bytes: Int64) {
+        let (work, total, expected) = state.withLock { ($0.work, $0.plan.done.count, $0.plan.total) }
+        work?.report(bytes: bytes, total: total, expected: expected)
+    }
+
+    // MARK: Ends
+
+    /// The failure to report: that of the part that has failed last.
+    var lastFailure: Failure? { state.withLock { $0.failures.max { $0.key < $1.key }?.value } }
+
+    /// What follows the end of a part.
+    private enum Following {
+        case nothing
+        case stopped
+        case failed(Failure)
+        case succeeded
+        case finish
+        case start(PartRequest)
+        case more
+        case stopAll([HTTPRequestOperation])
+    }
+
+    /// A part has ended. On the network thread, or on a worker.
+    private func didEnd(_ id: Int, _ part: HTTPRequestOperation) {
+        let error = part.error
+        let head = part.responseHead
+        let data = part.responseData
+        let object = error == nil ? nil : part.responseObject
+        let following = state.withLock { state -> Following in
+            guard state.operations.removeValue(forKey: id) != nil else { return .nothing }
+            let end = end(of: id, error, head, &state)
+            if end != .complete, state.failures[id] == nil, let error {
+                let isOfStatus = end == .refused
+                state.failures[id] = Failure(
+                    error: error, head: head, data: isOfStatus ? data : nil, object: isOfStatus ? object : nil,
+                    isOfStatus: isOfStatus)
+            }
+            var next = state.plan.didEnd(id, end, at: MonotonicClock.now)
+            // A part that the plan knows and that has no operation yet is about to begin, and looks before.
+            let isLast = state.operations.isEmpty && state.plan.parts.isEmpty
+            let others = Array(state.operations.values)
+            if state.outcome != nil { return isLast ? .succeeded : .stopAll(others) }
+            if let fatal = state.fatal { return isLast ? .failed(fatal) : .stopAll(others) }
+            if state.isStopping { return isLast ? .stopped : .nothing }
+            if next == .stopAll { state.isRestarting = true }
+            if state.isRestarting {
+                guard isLast else { return .stopAll(others) }
+                state.isRestarting = false
+                next = state.plan.restart()
+            }
+            switch next {
+            case .more: return .more
+            case .finished:
+                // All is there, and what still comes is not needed.
+                return isLast ? .finish : .stopAll(others)
+            case .ask(let request): return .start(request)
+            case .stopAll: return .nothing
+            case .failed:
+                let last = state.failures.max { $0.key < $1.key }?.value
+                return .failed(
+                    state.plan.restarts > 0
+                        ? Failure(error: DownloadError.keepsChanging, isFinal: true)
+                        : last ?? Failure(error: URLError(.networkConnectionLost), head: head))
+            }
+        }
+        carryOut(following)
+    }
+
+    private func carryOut(_ following: Following) {
+        switch following {
+        case .nothing: break
+        case .stopped: BlockingWorkers.shared.perform { _ = self.endsIfStopped() }
+        case .failed(let failure): BlockingWorkers.shared.perform { [self] in if !endsIfStopped() { fail(failure) } }
+        case .succeeded: BlockingWorkers.shared.perform { self.succeed() }
+        case .finish:
+            state.withLock { $0.phase = .finishing }
+            finish()
+        case .start(let request): start([request])
+        case .more: startMore()
+        case .stopAll(let operations): for operation in operations { operation.cancel() }
+        }
+    }
+
+    private func end(
+        of id: Int, _ error: (any Error)?, _ head: ResponseHead?, _ state: inout State
+    ) -> DownloadPlan.End {
+        if let end = state.ends.removeValue(forKey: id) { return end }
+        guard error != nil else { return .complete }
+        if let head, (error as? URLError) == nil, !(200..<300).contains(head.statusCode) { return .refused }
+        return .failed
+    }
+}

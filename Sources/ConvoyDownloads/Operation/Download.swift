@@ -1,0 +1,276 @@
+import ConvoyOperations
+import ConvoySerialization
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// The work of a `DownloadOperation`, across its pauses and retries: the files, the plan, and the requests for the parts.
+///
+/// What is decided is decided under one lock, by the plan; it is carried out when the lock has been released. Files are
+/// opened, checked and renamed on threads that may block.
+final class Download: @unchecked Sendable {
+    /// What a try is doing.
+    enum Phase {
+        /// There is no try, or it has ended.
+        case idle
+        /// The files are being opened.
+        case opening
+        /// There is at least one part.
+        case fetching
+        /// All bytes are there, and are being checked.
+        case finishing
+    }
+
+    /// Why a part has failed.
+    struct Failure: @unchecked Sendable {
+        let error: any Error
+        var head: ResponseHead?
+        var data: Data?
+        var object: Any?
+        /// Whether the server has answered with a status that is not acceptable.
+        var isOfStatus = false
+        /// Whether no retry would help.
+        var isFinal = false
+    }
+
+    struct State: @unchecked Sendable {
+        var phase = Phase.idle
+        var work: OwnWork?
+        /// Whether the operation has asked the try to stop.
+        var isStopping = false
+        /// Whether all parts are being stopped, because the file is another one.
+        var isRestarting = false
+        var plan: DownloadPlan
+        var operations: [Int: HTTPRequestOperation] = [:]
+        /// How parts end that were stopped from here.
+        var ends: [Int: DownloadPlan.End] = [:]
+        var failures: [Int: Failure] = [:]
+        /// Why the try ends, whatever else happens.
+        var fatal: Failure?
+        var file: DownloadFile?
+        /// Where the file is to be; nil as long as the name is not known.
+        var finalURL: URL?
+        /// The head by which the file is accepted.
+        var head: ResponseHead?
+        var outcome: DownloadOutcome?
+        var meter = RateMeter()
+        /// The bytes that each source has sent.
+        var contributions: [Int: ByteRanges] = [:]
+        var expected: [Checksum] = []
+        var verifiedPieces = ByteRanges()
+        var distrusts = 0
+        /// What a file that is there was stored with, if the server is asked whether it has changed.
+        var condition: StoredValidators?
+        var isOpen = false
+    }
+
+    let settings: DownloadSettings
+    let request: URLRequest
+    private(set) weak var operation: DownloadOperation?
+    /// Which statuses are acceptable, and which types.
+    let serializer: HTTPResponseSerializer
+    let state: Locked<State>
+    let digest: Locked<FileDigest?> = Locked(nil)
+
+    init(_ operation: DownloadOperation) {
+        self.operation = operation
+        settings = operation.settings.withLock { $0 }
+        var request = operation.request
+        if request.value(forHTTPHeaderField: "Accept-Encoding") == nil {
+            request.setValue("identity", forHTTPHeaderField: "Accept-Encoding")
+        }
+        self.request = request
+        serializer = operation.responseSerializer.http
+        var plan = DownloadPlan(
+            sources: request.url.map { [$0] } ?? [], maximumParts: settings.segments, minimumPart: settings.minimumSegment,
+            isVerified: !settings.checksums.isEmpty || settings.pieces != nil, expectedLength: settings.expectedLength)
+        plan.add(settings.mirrors)
+        state = Locked(State(plan: plan))
+    }
+
+    var outcome: DownloadOutcome? { state.withLock { $0.outcome } }
+    var finalURL: URL? { state.withLock { $0.finalURL } }
+
+    func progress(_ progress: TransferProgress) -> DownloadProgress {
+        var snapshot = DownloadProgress(progress)
+        snapshot.bytesPerSecond = state.withLock { $0.meter.rate(at: MonotonicClock.now) }
+        return snapshot
+    }
+
+    // MARK: Beginning and stopping
+
+    /// Begins a try. Any thread.
+    func begin(_ work: OwnWork) {
+        state.withLock { state in
+            (state.work, state.phase, state.isStopping, state.isRestarting) = (work, .opening, false, false)
+            (state.fatal, state.failures, state.ends) = (nil, [:], [:])
+        }
+        guard work.begin(stop: { [weak self] in self?.stop() }) else {
+            return state.withLock { ($0.work, $0.phase) = (nil, .idle) }
+        }
+        BlockingWorkers.shared.perform { self.open() }
+    }
+
+    /// The operation was paused, or cancelled. Any thread.
+    private func stop() {
+        let operations = state.withLock { state in
+            state.isStopping = true
+            return state.phase == .fetching ? Array(state.operations.values) : []
+        }
+        // While the files are opened or checked, those who do it look now and then.
+        digest.withLock { $0 }?.stop()
+        for operation in operations { operation.cancel() }
+    }
+
+    /// Ends the try if it was asked to stop. On a thread that may block, with no part under way.
+    func endsIfStopped() -> Bool {
+        let (work, file) = state.withLock { state -> (OwnWork?, DownloadFile?) in
+            guard state.isStopping else { return (nil, nil) }
+            state.phase = .idle
+            return (state.work.take(), state.file)
+        }
+        guard let work else { return false }
+        try? file?.claim()
+        work.didStop()
+        return true
+    }
+
+    /// Ends the try with a failure, after which the operation may begin another. On a thread that may block.
+    func fail(_ failure: Failure) {
+        let (work, file) = state.withLock { state in
+            state.phase = .idle
+            return (state.work.take(), state.file)
+        }
+        try? file?.claim()
+        if failure.isFinal {
+            work?.fail(finally: failure.error)
+        } else if failure.isOfStatus, let head = failure.head {
+            work?.fail(with: failure.error, response: head, data: failure.data, object: failure.object)
+        } else {
+            work?.fail(with: failure.error, head: failure.head)
+        }
+    }
+
+    func fail(_ error: any Error) { fail(Failure(error: error, isFinal: true)) }
+
+    /// The operation has ended, or is gone: lets go of the files. What is there stays for a later download.
+    func close() {
+        guard let file = state.withLock({ $0.file.take() }) else { return }
+        digest.withLock { $0.take() }?.stop()
+        if file.writesAtOnce { file.close() } else { BlockingWorkers.shared.perform { file.close() } }
+    }
+
+    // MARK: Opening
+
+    private func open() {
+        do {
+            try openFiles()
+        } catch {
+            return fail(error)
+        }
+        if endsIfStopped() { return }
+        digest.withLock { $0 }?.goOn()
+        if state.withLock({ $0.outcome }) == .skipped { return succeed() }
+        let request = state.withLock { state -> PartRequest? in
+            state.meter.begin(at: MonotonicClock.now)
+            state.head = nil
+            let request = state.plan.begin()
+            if !state.plan.done.isEmpty { state.file?.begin(state.plan.representation, keeping: state.plan.done) }
+            return request
+        }
+        report(0)
+        if let request {
+            start([request])
+        } else if state.withLock({ $0.plan.isComplete }) {
+            finish()
+        } else {
+            fail(lastFailure ?? Failure(error: DownloadError.keepsChanging, isFinal: true))
+        }
+    }
+
+    private func openFiles() throws {
+        if state.withLock({ $0.isOpen }) { return }
+        let method = request.httpMethod ?? "GET"
+        guard method == "GET", request.httpBody == nil, request.httpBodyStream == nil,
+            request.value(forHTTPHeaderField: "Range") == nil
+        else { throw DownloadError.unsuitableRequest }
+        guard let place = settings.place else { throw DownloadError.noDestination }
+        let paths: PartialPaths
+        switch place {
+        case .file(let url):
+            guard url.isFileURL, !url.hasDirectoryPath, !url.lastPathComponent.isEmpty, url.path.utf8.count < 4096
+            else { throw DownloadError.unusableDestination(url) }
+            let path = url.standardizedFileURL.path
+            state.withLock { $0.finalURL = url }
+            if try dealsWithExisting(URL(fileURLWithPath: path)) { return state.withLock { $0.outcome = .skipped } }
+            paths = PartialPaths(destination: path)
+        case .directory(let url):
+            guard url.isFileURL, let source = request.url else { throw DownloadError.unusableDestination(url) }
+            if !settings.usesServerFileName {
+                let place = url.standardizedFileURL.appendingPathComponent(SuggestedName.name(of: source))
+                state.withLock { $0.finalURL = place }
+                if try dealsWithExisting(place) { return state.withLock { $0.outcome = .skipped } }
+                paths = PartialPaths(destination: place.path)
+                break
+            }
+            paths = PartialPaths(directory: url.standardizedFileURL.path, url: source)
+        }
+        let file = DownloadFile(
+            path: paths.partial, journalPath: paths.journal, calls: settings.calls, boot: settings.boot)
+        do throws(FileWritingError) {
+            let found = try file.open()
+            state.withLock { state in
+                (state.file, state.isOpen) = (file, true)
+                if let found { state.plan.resume(found.representation, found.written) }
+                if !state.plan.done.isEmpty { state.condition = nil }
+            }
+            digest.withLock { $0 = FileDigest(file: file) }
+            expect(settings.checksums)
+        } catch {
+            throw self.error(error)
+        }
+    }
+
+    /// Whether a file that is there is left alone, without asking the server.
+    private func dealsWithExisting(_ url: URL) throws -> Bool {
+        var information = stat()
+        guard lstat(url.path, &information) == 0 else { return false }
+        guard information.st_mode & S_IFMT != S_IFDIR else { throw DownloadError.unusableDestination(url) }
+        switch settings.existing {
+        case .fail: throw DownloadError.fileExists(url)
+        case .skip: return true
+        case .revalidate: state.withLock { $0.condition = StoredValidators(of: url.path) }
+        case .replace: break
+        }
+        return false
+    }
+
+    /// The error for the operation of one of the file layer's.
+    func error(_ error: FileWritingError) -> any Error {
+        let file = finalURL ?? URL(fileURLWithPath: error.path)
+        switch error.reason {
+        case .partialIsShared where error.cause.code == EBUSY: return DownloadError.inUse(file)
+        case .exists: return DownloadError.fileExists(file)
+        default: return error.urlError(request.url, file)
+        }
+    }
+
+    /// Lets the file be checked against further checksums.
+    func expect(_ checksums: [Checksum]) {
+        let algorithms = state.withLock { state -> [Checksum] in
+            for checksum in checksums where !state.expected.contains(checksum) { state.expected.append(checksum) }
+            if !state.expected.isEmpty { state.plan.isVerified = true }
+            return state.expected
+        }
+        let distinct = Array(Set(algorithms.map(\.algorithm)))
+        digest.withLock { $0 }?.begin(distinct)
+    }
+}
+
+extension FileWritingError {
+    /// The error for a user, which names the file.
+    func urlError(_ url: URL?, _ file: URL) -> URLError {
+        URLError(writing: file, url: url, underlying: posixError)
+    }
+}

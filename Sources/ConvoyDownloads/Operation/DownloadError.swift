@@ -1,0 +1,50 @@
+import ConvoySupport
+import Foundation
+
+/// Why a download has failed for a reason of its own. Failures of the network are `URLError`s; a file that cannot be
+/// written is `URLError.cannotWriteToFile`, with the system's error underlying.
+public enum DownloadError: Error, Equatable, Sendable {
+    /// The operation was not told where the file is to be.
+    case noDestination
+    /// The place of the file is no path of a file, or the name of a directory.
+    case unusableDestination(URL)
+    /// There is a file already, and ``ExistingFilePolicy/fail`` keeps it. Nothing was sent.
+    case fileExists(URL)
+    /// Another download, in this process or another one, is writing the file.
+    case inUse(URL)
+    /// The bytes are not those of the checksum. The file was not put in its place, and nothing of it was kept.
+    case checksumMismatch(expected: Checksum, actual: Checksum)
+    /// The file does not fit where it is to be: its length and the free space, in bytes.
+    case notEnoughSpace(needed: Int64, available: Int64, URL)
+    /// The file has another length than was said, in bytes; nil where the server did not tell.
+    case unexpectedLength(expected: Int64, actual: Int64?)
+    /// The server has begun to send another file again and again.
+    case keepsChanging
+    /// The request is none that downloads: it has another method than GET, a body, or a range of its own.
+    case unsuitableRequest
+}
+
+extension DownloadError: LocalizedError, CustomStringConvertible {
+    /// What has happened, in a sentence.
+    public var errorDescription: String? { description }
+
+    /// What has happened, in a sentence.
+    public var description: String {
+        switch self {
+        case .noDestination: "The download was not told where the file is to be."
+        case .unusableDestination(let url): "No file can be written at \(Self.shown(url))."
+        case .fileExists(let url): "The file \(Self.shown(url)) exists already."
+        case .inUse(let url): "Another download is writing the file \(Self.shown(url))."
+        case .checksumMismatch(let expected, let actual):
+            "The file has the checksum \(actual), and should have \(expected)."
+        case .notEnoughSpace(let needed, let available, let url):
+            "The file \(Self.shown(url)) needs \(needed) bytes, and \(available) are free."
+        case .unexpectedLength(let expected, let actual):
+            "The file should have \(expected) bytes, and has \(actual.map { "\($0)" } ?? "another number")."
+        case .keepsChanging: "The file has changed on the server again and again while it was fetched."
+        case .unsuitableRequest: "A download is a GET without a body and without a range of its own."
+        }
+    }
+
+    private static func shown(_ url: URL) -> String { url.isFileURL ? url.path : Redaction.url(url.absoluteString) }
+}

@@ -1,0 +1,218 @@
+import ConvoyOperations
+import ConvoySerialization
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// A download that ends with a file in its place, or with the old file untouched. The counterpart of
+/// `AFDownloadRequestOperation`.
+///
+/// The bytes go into a partial file beside the destination, which a small journal describes. At every moment, also after
+/// the process was killed, there is the old file, the new file, or a partial file that a later download of the same URL to
+/// the same destination continues, if the server still has the same file; otherwise it starts over. Two downloads never
+/// write one file: the second fails with ``DownloadError/inUse(_:)``.
+///
+/// ```swift
+/// let download = DownloadOperation(request: request, destination: file)
+/// download.checksum = try Checksum(parsing: "sha-256=…")
+/// download.segmentCount = 4
+/// manager.enqueue(download)
+/// ```
+///
+/// `responseObject` is the URL of the file. A response that is not acceptable to `responseSerializer` does not get into
+/// the file: its body is `responseData`. The request is a GET; it asks for the body without a content encoding, unless it
+/// has an `Accept-Encoding` of its own. A download uses no cache, and does not share its transfer.
+open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
+    let settings = Locked(DownloadSettings())
+    let download = Locked<Download?>(nil)
+
+    /// A download whose place is set later, as ``destination`` or ``directory``.
+    public required init(request: URLRequest) {
+        super.init(request: request)
+        worker = Worker()
+    }
+
+    /// A download into a file. A file that has its name is dealt with by ``existingFilePolicy``.
+    public convenience init(request: URLRequest, destination: URL) {
+        self.init(request: request)
+        settings.withLock { $0.place = .file(destination) }
+    }
+
+    /// A download into a directory, under the name that the server says, or else that of the URL; see
+    /// ``usesServerFileName``.
+    public convenience init(request: URLRequest, directory: URL) {
+        self.init(request: request)
+        settings.withLock { $0.place = .directory(directory) }
+    }
+
+    deinit { download.withLock { $0 }?.close() }
+
+    // MARK: Settings, read when the operation starts
+
+    /// Where the file is to be; nil if only its directory is known.
+    public final var destination: URL? {
+        get { settings.withLock { if case .file(let url) = $0.place { url } else { nil } } }
+        set { settings.withLock { $0.place = newValue.map { .file($0) } } }
+    }
+
+    /// The directory in which the file is to be under the name that the server says; nil if the name is known.
+    public final var directory: URL? {
+        get { settings.withLock { if case .directory(let url) = $0.place { url } else { nil } } }
+        set { settings.withLock { $0.place = newValue.map { .directory($0) } } }
+    }
+
+    /// What happens where a file has the name already. `.fail` by default.
+    public final var existingFilePolicy: ExistingFilePolicy {
+        get { settings.withLock { $0.existing } }
+        set { settings.withLock { $0.existing = newValue } }
+    }
+
+    /// Whether a file in a ``directory`` has the name of the response's `Content-Disposition`, made safe (RFC 6266, section
+    /// 4.3), if there is one. True by default. Otherwise it has the last part of the URL's path.
+    public final var usesServerFileName: Bool {
+        get { settings.withLock { $0.usesServerFileName } }
+        set { settings.withLock { $0.usesServerFileName = newValue } }
+    }
+
+    /// The digest that the file must have; nil, the default, for any. It is computed while the bytes come. Without
+    /// one, the file is checked against what the server says of it in `Repr-Digest`, `Digest` or `Content-MD5`.
+    public final var checksum: Checksum? {
+        get { settings.withLock { $0.checksums.first } }
+        set { settings.withLock { $0.checksums = newValue.map { [$0] } ?? [] } }
+    }
+
+    /// All digests that the file must have.
+    public final var checksums: [Checksum] {
+        get { settings.withLock { $0.checksums } }
+        set { settings.withLock { $0.checksums = newValue } }
+    }
+
+    /// The digests of the file's pieces, by which a mirror with wrong bytes is found. nil by default.
+    public final var pieceChecksums: PieceChecksums? {
+        get { settings.withLock { $0.pieces } }
+        set { settings.withLock { $0.pieces = newValue } }
+    }
+
+    /// The length that the file must have, in bytes; nil, the default, for any.
+    public final var expectedLength: Int64? {
+        get { settings.withLock { $0.expectedLength } }
+        set { settings.withLock { $0.expectedLength = newValue } }
+    }
+
+    /// Over how many connections one file is fetched, where the server allows ranges and says what identifies the file; 1
+    /// by default. They count as one operation in a queue.
+    public final var segmentCount: Int {
+        get { settings.withLock { $0.segments } }
+        set { settings.withLock { $0.segments = max(1, newValue) } }
+    }
+
+    /// A segment is divided into parts no shorter than this, in bytes; 1 MiB by default.
+    public final var minimumSegmentLength: Int64 {
+        get { settings.withLock { $0.minimumSegment } }
+        set { settings.withLock { $0.minimumSegment = max(1, newValue) } }
+    }
+
+    /// Other URLs of the same file, the best first, which are asked when the request's fails. If ``checksum`` is known, the
+    /// segments come from all of them, and mostly from the fastest; otherwise bytes of two mirrors are never combined.
+    public final var mirrors: [URL] {
+        get { settings.withLock { $0.mirrors } }
+        set { settings.withLock { $0.mirrors = newValue } }
+    }
+
+    /// Whether the duplicates that the server names in `Link` are mirrors too (RFC 6249). False by default.
+    public final var usesServerMirrors: Bool {
+        get { settings.withLock { $0.usesServerMirrors } }
+        set { settings.withLock { $0.usesServerMirrors = newValue } }
+    }
+
+    /// Whether the operation finishes only when the file and its name are on the disk (`fsync`). False by default: after a
+    /// power cut soon after its end, the file may have holes, as with other programs.
+    public final var synchronizesFile: Bool {
+        get { settings.withLock { $0.synchronizes } }
+        set { settings.withLock { $0.synchronizes = newValue } }
+    }
+
+    /// Whether the file gets the time of `Last-Modified`. True by default.
+    public final var keepsModificationDate: Bool {
+        get { settings.withLock { $0.keepsModificationDate } }
+        set { settings.withLock { $0.keepsModificationDate = newValue } }
+    }
+
+    // MARK: Results
+
+    /// What a finished download has done; nil if it has failed, or not finished.
+    public final var outcome: DownloadOutcome? { isFinished && error == nil ? download.withLock { $0 }?.outcome : nil }
+
+    /// The file; nil as long as its name is not known.
+    public final var fileURL: URL? { download.withLock { $0 }?.finalURL ?? destination }
+
+    /// How far the download is, and how fast. Any thread.
+    public final var downloadProgress: DownloadProgress {
+        guard let download = download.withLock({ $0 }) else { return DownloadProgress(transferProgress) }
+        return download.progress(transferProgress)
+    }
+
+    /// The same as it moves: first as it is now, last as it was when the operation finished; then the sequence ends.
+    public final var downloadProgressUpdates: AsyncMapSequence<AsyncStream<TransferProgress>, DownloadProgress> {
+        transferProgressUpdates.map { [weak self] progress in
+            guard let download = self?.download.withLock({ $0 }) else { return DownloadProgress(progress) }
+            return download.progress(progress)
+        }
+    }
+
+    /// Removes what an unfinished download has left beside a destination.
+    ///
+    /// - Throws: ``DownloadError/inUse(_:)`` while another download is writing, or `URLError.cannotWriteToFile`.
+    public static func removePartialFile(of destination: URL) throws {
+        let paths = PartialPaths(destination: destination.path)
+        guard FileManager.default.fileExists(atPath: paths.partial) || FileManager.default.fileExists(atPath: paths.journal)
+        else { return }
+        let file = DownloadFile(path: paths.partial, journalPath: paths.journal)
+        do throws(FileWritingError) {
+            _ = try file.open()
+        } catch {
+            throw error.reason == .partialIsShared ? DownloadError.inUse(destination) : error.urlError(nil, destination)
+        }
+        file.discard()
+    }
+
+    // MARK: For tests
+
+    /// The system calls for files.
+    package final var fileCalls: FileCalls {
+        get { settings.withLock { $0.calls } }
+        set { settings.withLock { $0.calls = newValue } }
+    }
+
+    /// When the system was started, as its journals say.
+    package final var systemBoot: String {
+        get { settings.withLock { $0.boot } }
+        set { settings.withLock { $0.boot = newValue } }
+    }
+
+    // MARK: The work
+
+    /// Copies the settings.
+    open override func copySettings(to copy: URLConnectionOperation) {
+        super.copySettings(to: copy)
+        let own = settings.withLock { $0 }
+        (copy as? DownloadOperation)?.settings.withLock { $0 = own }
+    }
+
+    private struct Worker: OperationWorker {
+        func begin(_ work: OwnWork, of operation: URLConnectionOperation) {
+            guard let operation = operation as? DownloadOperation else { return }
+            let current = operation.download.withLock { download in
+                let current = download ?? Download(operation)
+                download = current
+                return current
+            }
+            current.begin(work)
+        }
+
+        func end(_ operation: URLConnectionOperation) {
+            (operation as? DownloadOperation)?.download.withLock { $0 }?.close()
+        }
+    }
+}

@@ -1,0 +1,54 @@
+import ConvoySupport
+import Foundation
+
+/// What a download is told by its user. Read when it starts.
+struct DownloadSettings: Sendable {
+    enum Place: Sendable {
+        case file(URL)
+        /// The name is that of the response, or of the URL.
+        case directory(URL)
+    }
+
+    var place: Place?
+    var existing = ExistingFilePolicy.fail
+    var usesServerFileName = true
+    var checksums: [Checksum] = []
+    var pieces: PieceChecksums?
+    var expectedLength: Int64?
+    var segments = 1
+    var minimumSegment: Int64 = 1 << 20
+    var mirrors: [URL] = []
+    var usesServerMirrors = false
+    var synchronizes = false
+    var keepsModificationDate = true
+    /// The system calls, and when the system was started; tests replace them.
+    var calls = FileCalls()
+    var boot = SystemBoot.identifier
+}
+
+/// The checksums of a file's pieces of equal length, as Metalink has them (RFC 5854, section 4.1.1).
+public struct PieceChecksums: Sendable, Hashable {
+    /// The length of each piece but the last, in bytes.
+    public let length: Int64
+    /// The checksums in order.
+    public let checksums: [Checksum]
+
+    /// The checksums of pieces; nil if the length is not positive, or there are none.
+    public init?(length: Int64, checksums: [Checksum]) {
+        guard length > 0, !checksums.isEmpty else { return nil }
+        (self.length, self.checksums) = (length, checksums)
+    }
+
+    /// The positions of a piece in a file of a length; nil if the file has no such piece.
+    func range(of index: Int, total: Int64) -> Range<Int64>? {
+        let (start, isTooLarge) = length.multipliedReportingOverflow(by: Int64(index))
+        guard !isTooLarge, start < total else { return nil }
+        return start..<(total - start < length ? total : start + length)
+    }
+
+    /// Whether they are those of a file of this length.
+    func fit(_ total: Int64) -> Bool {
+        let count = total / length + (total % length == 0 ? 0 : 1)
+        return count == Int64(checksums.count)
+    }
+}

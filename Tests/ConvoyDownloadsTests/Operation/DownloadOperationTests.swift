@@ -1,0 +1,233 @@
+import ConvoyDownloads
+import ConvoyOperations
+import ConvoySecurity
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Testing
+
+struct DownloadOperationTests {
+    private let fixture: DownloadFixture
+    private let bytes = PatternBytes.data(count: 3_000_000)
+
+    init() throws { fixture = try DownloadFixture() }
+
+    private func serve(_ data: Data, etag: String? = "\"1\"") {
+        fixture.server.serve(data, at: "/file", etag: etag, lastModified: Date(timeIntervalSince1970: 1_000_000_000))
+    }
+
+    @Test func aDownloadEndsWithTheFileInItsPlaceAndNothingBesideIt() async throws {
+        serve(bytes)
+        let download = await fixture.run(fixture.download())
+        #expect(download.error == nil)
+        #expect(fixture.contents() == bytes)
+        #expect(fixture.names == ["file.bin"])
+        #expect(download.outcome == .downloaded)
+        #expect((download.responseObject as? URL)?.lastPathComponent == "file.bin")
+        #expect(download.statusCode == 200)
+        #expect(download.transferProgress.bytesReceived == Int64(bytes.count))
+        let attributes = try FileManager.default.attributesOfItem(atPath: fixture.file().path)
+        #expect(attributes[.modificationDate] as? Date == Date(timeIntervalSince1970: 1_000_000_000))
+    }
+
+    @Test func anEmptyFileIsAFile() async {
+        serve(Data())
+        let download = await fixture.run(fixture.download())
+        #expect(download.error == nil)
+        #expect(fixture.contents() == Data())
+        #expect(fixture.names == ["file.bin"])
+    }
+
+    @Test(arguments: [1, 2, 4, 7]) func segmentsMakeTheSameFile(count: Int) async {
+        serve(bytes)
+        let download = await fixture.run(
+            fixture.download {
+                $0.segmentCount = count
+                $0.minimumSegmentLength = 100_000
+            })
+        #expect(download.error == nil)
+        #expect(fixture.contents() == bytes)
+        #expect(fixture.names == ["file.bin"])
+        #expect(fixture.server.requests("/file").count >= count)
+    }
+
+    @Test func aBrokenDownloadIsContinuedByALaterOne() async {
+        fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { request, response in
+            request.headers["Range"] == nil ? response.truncated(afterBytes: 2_000_000) : response
+        }
+        let first = await fixture.run(fixture.download())
+        #expect((first.error as? URLError)?.code == .networkConnectionLost)
+        #expect(fixture.names == ["file.bin.convoyjournal", "file.bin.convoypart"])
+        let second = await fixture.run(fixture.download())
+        #expect(second.error == nil)
+        #expect(fixture.contents() == bytes)
+        #expect(fixture.names == ["file.bin"])
+        #expect(fixture.server.requests("/file").last?.headers["Range"] == "bytes=2000000-")
+    }
+
+    @Test func aChangedFileStartsOver() async {
+        fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { _, response in response.truncated(afterBytes: 2_000_000) }
+        await fixture.run(fixture.download())
+        let other = Data(bytes.reversed())
+        serve(other, etag: "\"2\"")
+        let second = await fixture.run(fixture.download())
+        #expect(second.error == nil)
+        #expect(fixture.contents() == other)
+        #expect(fixture.names == ["file.bin"])
+    }
+
+    @Test func anAnswerThatStartsOverDestroysNothingBeforeItsFirstByte() async {
+        fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { _, response in response.truncated(afterBytes: 2_000_000) }
+        await fixture.run(fixture.download())
+        fixture.server.serve(bytes, at: "/file", etag: "\"2\"") { _, response in response.truncated(afterBytes: 0) }
+        let second = await fixture.run(fixture.download())
+        #expect(second.error != nil)
+        serve(bytes)
+        let third = await fixture.run(fixture.download())
+        #expect(third.error == nil)
+        #expect(fixture.contents() == bytes)
+        #expect(fixture.server.requests("/file").last?.headers["Range"] == "bytes=2000000-")
+    }
+
+    @Test func aPausedDownloadGoesOn() async throws {
+        let gate = TestServer.Gate()
+        fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { request, response in
+            request.headers["Range"] == nil ? response.heldBody(by: gate, afterBytes: 1_500_000) : response
+        }
+        let download = fixture.download()
+        fixture.queue.addOperation(download)
+        for await progress in download.transferProgressUpdates where progress.bytesReceived >= 1_500_000 { break }
+        download.pause()
+        #expect(download.isPaused)
+        download.resume()
+        try await download.finished()
+        gate.open()
+        #expect(fixture.contents() == bytes)
+        #expect(fixture.names == ["file.bin"])
+    }
+
+    @Test func aCancelledDownloadLeavesWhatALaterOneContinues() async throws {
+        let gate = TestServer.Gate()
+        fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { request, response in
+            request.headers["Range"] == nil ? response.heldBody(by: gate, afterBytes: 1_500_000) : response
+        }
+        let download = fixture.download()
+        fixture.queue.addOperation(download)
+        for await progress in download.transferProgressUpdates where progress.bytesReceived >= 1_500_000 { break }
+        download.cancel()
+        try? await download.finished()
+        gate.open()
+        #expect((download.error as? URLError)?.code == .cancelled)
+        #expect(fixture.names == ["file.bin.convoyjournal", "file.bin.convoypart"])
+        let second = await fixture.run(fixture.download())
+        #expect(second.error == nil)
+        #expect(fixture.contents() == bytes)
+    }
+
+    @Test func anErrorOfTheServerLeavesNothing() async {
+        fixture.server.route("/file", .text("not here", status: 404))
+        let download = await fixture.run(fixture.download())
+        #expect(download.statusCode == 404)
+        #expect(download.error != nil)
+        #expect(download.responseString == "not here")
+        #expect(fixture.names == [])
+    }
+
+    @Test func whatIsNotTheFileDoesNotGetIntoItsPlace() async {
+        fixture.server.route("/file", .bytes(Data("<html>".utf8), type: "text/html"))
+        let download = await fixture.run(
+            fixture.download { $0.responseSerializer.http.acceptableContentTypes = ["application/zip"] })
+        #expect(download.error != nil)
+        #expect(fixture.names == [])
+    }
+
+    @Test func aSecondDownloadOfTheSameFileIsRefused() async throws {
+        let gate = TestServer.Gate()
+        fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { _, response in
+            response.heldBody(by: gate, afterBytes: 1_000_000)
+        }
+        let first = fixture.download()
+        fixture.queue.addOperation(first)
+        for await progress in first.transferProgressUpdates where progress.bytesReceived >= 1_000_000 { break }
+        let second = await fixture.run(fixture.download())
+        #expect(second.error as? DownloadError == .inUse(fixture.file()))
+        gate.open()
+        try await first.finished()
+        #expect(fixture.contents() == bytes)
+    }
+
+    @Test func aFileThatIsThereIsAnErrorBeforeAnythingIsSent() async throws {
+        serve(bytes)
+        try Data("old".utf8).write(to: fixture.file())
+        let download = await fixture.run(fixture.download())
+        #expect(download.error as? DownloadError == .fileExists(fixture.file()))
+        #expect(fixture.server.requests.isEmpty)
+        #expect(fixture.contents() == Data("old".utf8))
+    }
+
+    @Test func aFileThatIsThereIsSkipped() async throws {
+        serve(bytes)
+        try Data("old".utf8).write(to: fixture.file())
+        let download = await fixture.run(fixture.download { $0.existingFilePolicy = .skip })
+        #expect(download.error == nil)
+        #expect(download.outcome == .skipped)
+        #expect(fixture.server.requests.isEmpty)
+    }
+
+    @Test func aFileThatIsThereIsReplacedWhenTheNewOneIsWhole() async throws {
+        try Data("old".utf8).write(to: fixture.file())
+        fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { _, response in response.truncated(afterBytes: 2_000_000) }
+        await fixture.run(fixture.download { $0.existingFilePolicy = .replace })
+        #expect(fixture.contents() == Data("old".utf8))
+        serve(bytes)
+        let second = await fixture.run(fixture.download { $0.existingFilePolicy = .replace })
+        #expect(second.error == nil)
+        #expect(fixture.contents() == bytes)
+    }
+
+    @Test func aFileThatHasNotChangedIsNotFetchedAgain() async {
+        serve(bytes)
+        let first = await fixture.run(fixture.download { $0.existingFilePolicy = .revalidate })
+        #expect(first.outcome == .downloaded)
+        let second = await fixture.run(fixture.download { $0.existingFilePolicy = .revalidate })
+        #expect(second.error == nil)
+        #expect(second.outcome == .notModified)
+        let request = fixture.server.requests("/file").last
+        #expect(request?.headers["If-Modified-Since"] != nil)
+        serve(Data(bytes.reversed()), etag: "\"2\"")
+        #expect(fixture.names == ["file.bin"])
+    }
+
+    @Test func aWrongChecksumLeavesTheOldFile() async throws {
+        serve(bytes)
+        try Data("old".utf8).write(to: fixture.file())
+        let expected = try Checksum(.sha256, hexadecimal: String(repeating: "0", count: 64))
+        let download = await fixture.run(
+            fixture.download {
+                $0.existingFilePolicy = .replace
+                $0.checksum = expected
+            })
+        guard case .checksumMismatch(expected, _) = download.error as? DownloadError else {
+            Issue.record("\(String(describing: download.error))")
+            return
+        }
+        #expect(fixture.contents() == Data("old".utf8))
+        #expect(fixture.names == ["file.bin"])
+    }
+
+    @Test func aRightChecksumPassesOverSegmentsToo() async throws {
+        serve(bytes)
+        let digest = MessageDigest(.sha512)
+        digest.update(bytes)
+        let expected = try #require(Checksum(of: digest))
+        let download = await fixture.run(
+            fixture.download {
+                $0.segmentCount = 3
+                $0.minimumSegmentLength = 100_000
+                $0.checksum = expected
+            })
+        #expect(download.error == nil)
+        #expect(fixture.contents() == bytes)
+    }
+}
