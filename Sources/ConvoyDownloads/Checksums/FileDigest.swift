@@ -102,7 +102,9 @@ final class FileDigest: @unchecked Sendable {
             }
             let isOver = state.withLock { state -> Bool in
                 // Something has changed since.
-                guard state.generation == generation, state.limit == limit, state.isStopped == isStopped else { return false }
+                guard state.generation == generation, state.limit == limit, state.isStopped == isStopped else {
+                    return false
+                }
                 if state.completion == nil { state.isRunning = false }
                 return true
             }

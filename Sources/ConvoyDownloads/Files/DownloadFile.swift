@@ -230,7 +230,9 @@ package final class DownloadFile: @unchecked Sendable {
         while !rest.isEmpty {
             let count = calls.writeAt(descriptor, rest, position)
             if count < 0, errno == EINTR { continue }
-            guard count > 0 else { throw count < 0 ? failure(.cannotWrite, path) : FileWritingError(.cannotWrite, path, EIO) }
+            guard count > 0 else {
+                throw count < 0 ? failure(.cannotWrite, path) : FileWritingError(.cannotWrite, path, EIO)
+            }
             rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(count))
             note(position..<position + Int64(count))
             position += Int64(count)
@@ -299,7 +301,8 @@ package final class DownloadFile: @unchecked Sendable {
         let (isDue, synchronizes) = state.withLock { state -> (Bool, Bool) in
             guard hasLock, state.representation != nil else { return (false, false) }
             let pause = now &- state.lastEntry
-            let isDue = state.unclaimed >= Self.bytesBetweenEntries ? pause >= Self.shortestPause : pause >= Self.longestPause
+            let isDue =
+                state.unclaimed >= Self.bytesBetweenEntries ? pause >= Self.shortestPause : pause >= Self.longestPause
             let synchronizes = !state.isSynchronizing && now &- state.lastSynchronization >= Self.pauseOfSynchronization
             if isDue { (state.lastEntry, state.unclaimed) = (now, 0) }
             if synchronizes { state.isSynchronizing = true }

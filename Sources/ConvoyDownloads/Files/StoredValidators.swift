@@ -34,7 +34,9 @@ struct StoredValidators: Sendable, Equatable {
 
     /// Stores them with a file that is about to get its name. Where that is not possible, its time remains.
     func store(in file: DownloadFile) {
-        guard entityTag != nil || modified != nil, (entityTag ?? "").utf8.count + (modified ?? "").utf8.count < 3000 else { return }
+        guard entityTag != nil || modified != nil, (entityTag ?? "").utf8.count + (modified ?? "").utf8.count < 3000 else {
+            return
+        }
         file.storeAttribute(Self.name) { length, time in
             Array("\(length)\n\(time)\n\(entityTag ?? "")\n\(modified ?? "")".utf8)
         }

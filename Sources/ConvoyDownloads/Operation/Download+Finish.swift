@@ -119,8 +119,9 @@ extension Download {
             start([request])
         } else {
             state.withLock { $0.file.take() }?.discard()
-            let error = URLError(.cannotDecodeRawData, url: request.url, "Pieces of the file have other checksums than they should.")
-            fail(lastFailure ?? Failure(error: error, isFinal: true))
+            let error = URLError(
+                .cannotDecodeRawData, url: request.url, "Pieces of the file have other checksums than they should.")
+            fail(lastFailure ?? DownloadState.Failure(error: error, isFinal: true))
         }
         return false
     }

@@ -79,7 +79,9 @@ extension Download {
     /// Whether the body of a response belongs into the file. On the network thread.
     func accepts(_ head: ResponseHead, for id: Int, of part: HTTPRequestOperation) -> Bool {
         let verdict = state.withLock { state -> DownloadPlan.Verdict? in
-            guard !state.isStopping, !state.isRestarting, state.fatal == nil, state.operations[id] === part else { return nil }
+            guard !state.isStopping, !state.isRestarting, state.fatal == nil, state.operations[id] === part else {
+                return nil
+            }
             return evaluate(head, id, &state)
         }
         switch verdict {
@@ -113,7 +115,7 @@ extension Download {
         return true
     }
 
-    private func evaluate(_ head: ResponseHead, _ id: Int, _ state: inout State) -> DownloadPlan.Verdict {
+    private func evaluate(_ head: ResponseHead, _ id: Int, _ state: inout DownloadState) -> DownloadPlan.Verdict {
         if head.statusCode == 304, state.condition != nil, state.plan.parts[id]?.asksForRange == false {
             (state.outcome, state.head) = (.notModified, head)
             return .unrelated
@@ -125,7 +127,7 @@ extension Download {
         }
         // HTML in place of the file, for instance.
         if (200..<300).contains(head.statusCode), let error = typeError(of: head) {
-            state.failures[id] = Failure(error: error, head: head, isFinal: true)
+            state.failures[id] = DownloadState.Failure(error: error, head: head, isFinal: true)
             state.ends[id] = .refused
             return .useless
         }
@@ -142,7 +144,7 @@ extension Download {
         case .disagrees:
             state.ends[id] = .disagrees
             if let expected = settings.expectedLength {
-                state.failures[id] = Failure(
+                state.failures[id] = DownloadState.Failure(
                     error: DownloadError.unexpectedLength(expected: expected, actual: head.contentLength), head: head,
                     isFinal: true)
             }
@@ -167,7 +169,7 @@ extension Download {
         if let total, let file, let available = file.availableSpace, total > available {
             let place = finalURL ?? URL(fileURLWithPath: file.path)
             failFatally(
-                Failure(
+                DownloadState.Failure(
                     error: DownloadError.notEnoughSpace(needed: total, available: available, place), head: head,
                     isFinal: true))
             return true
@@ -176,7 +178,7 @@ extension Download {
         state.withLock { $0.finalURL = place }
         guard FileIdentity(place.path) != nil else { return false }
         switch settings.existing {
-        case .fail: failFatally(Failure(error: DownloadError.fileExists(place), head: head, isFinal: true))
+        case .fail: failFatally(DownloadState.Failure(error: DownloadError.fileExists(place), head: head, isFinal: true))
         case .skip: state.withLock { $0.outcome = .skipped }
         case .revalidate, .replace: return false
         }
@@ -184,7 +186,7 @@ extension Download {
     }
 
     /// Ends the try for a reason that concerns all parts.
-    func failFatally(_ failure: Failure) {
+    func failFatally(_ failure: DownloadState.Failure) {
         let operations = state.withLock { state in
             if state.fatal == nil { state.fatal = failure }
             return Array(state.operations.values)
@@ -211,7 +213,7 @@ extension Download {
         do throws(FileWritingError) {
             try file.write(UnsafeRawBufferPointer(rebasing: bytes.prefix(Int(count))), at: part.position)
         } catch {
-            let failure = Failure(error: self.error(error), isFinal: true)
+            let failure = DownloadState.Failure(error: self.error(error), isFinal: true)
             state.withLock { if $0.fatal == nil { $0.fatal = failure } }
             throw error
         }
@@ -242,13 +244,13 @@ extension Download {
     // MARK: Ends
 
     /// The failure to report: that of the part that has failed last.
-    var lastFailure: Failure? { state.withLock { $0.failures.max { $0.key < $1.key }?.value } }
+    var lastFailure: DownloadState.Failure? { state.withLock { $0.failures.max { $0.key < $1.key }?.value } }
 
     /// What follows the end of a part.
     private enum Following {
         case nothing
         case stopped
-        case failed(Failure)
+        case failed(DownloadState.Failure)
         case succeeded
         case finish
         case start(PartRequest)
@@ -267,7 +269,7 @@ extension Download {
             let end = end(of: id, error, head, &state)
             if end != .complete, state.failures[id] == nil, let error {
                 let isOfStatus = end == .refused
-                state.failures[id] = Failure(
+                state.failures[id] = DownloadState.Failure(
                     error: error, head: head, data: isOfStatus ? data : nil, object: isOfStatus ? object : nil,
                     isOfStatus: isOfStatus)
             }
@@ -295,8 +297,8 @@ extension Download {
                 let last = state.failures.max { $0.key < $1.key }?.value
                 return .failed(
                     state.plan.restarts > 0
-                        ? Failure(error: DownloadError.keepsChanging, isFinal: true)
-                        : last ?? Failure(error: URLError(.networkConnectionLost), head: head))
+                        ? DownloadState.Failure(error: DownloadError.keepsChanging, isFinal: true)
+                        : last ?? DownloadState.Failure(error: URLError(.networkConnectionLost), head: head))
             }
         }
         carryOut(following)
@@ -318,7 +320,7 @@ extension Download {
     }
 
     private func end(
-        of id: Int, _ error: (any Error)?, _ head: ResponseHead?, _ state: inout State
+        of id: Int, _ error: (any Error)?, _ head: ResponseHead?, _ state: inout DownloadState
     ) -> DownloadPlan.End {
         if let end = state.ends.removeValue(forKey: id) { return end }
         guard error != nil else { return .complete }

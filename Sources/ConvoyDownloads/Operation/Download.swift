@@ -10,67 +10,12 @@ import FoundationNetworking
 /// What is decided is decided under one lock, by the plan; it is carried out when the lock has been released. Files are
 /// opened, checked and renamed on threads that may block.
 final class Download: @unchecked Sendable {
-    /// What a try is doing.
-    enum Phase {
-        /// There is no try, or it has ended.
-        case idle
-        /// The files are being opened.
-        case opening
-        /// There is at least one part.
-        case fetching
-        /// All bytes are there, and are being checked.
-        case finishing
-    }
-
-    /// Why a part has failed.
-    struct Failure: @unchecked Sendable {
-        let error: any Error
-        var head: ResponseHead?
-        var data: Data?
-        var object: Any?
-        /// Whether the server has answered with a status that is not acceptable.
-        var isOfStatus = false
-        /// Whether no retry would help.
-        var isFinal = false
-    }
-
-    struct State: @unchecked Sendable {
-        var phase = Phase.idle
-        var work: OwnWork?
-        /// Whether the operation has asked the try to stop.
-        var isStopping = false
-        /// Whether all parts are being stopped, because the file is another one.
-        var isRestarting = false
-        var plan: DownloadPlan
-        var operations: [Int: HTTPRequestOperation] = [:]
-        /// How parts end that were stopped from here.
-        var ends: [Int: DownloadPlan.End] = [:]
-        var failures: [Int: Failure] = [:]
-        /// Why the try ends, whatever else happens.
-        var fatal: Failure?
-        var file: DownloadFile?
-        /// Where the file is to be; nil as long as the name is not known.
-        var finalURL: URL?
-        /// The head by which the file is accepted.
-        var head: ResponseHead?
-        var outcome: DownloadOutcome?
-        var meter = RateMeter()
-        /// The bytes that each source has sent.
-        var contributions: [Int: ByteRanges] = [:]
-        var expected: [Checksum] = []
-        var verifiedPieces = ByteRanges()
-        var distrusts = 0
-        /// What a file that is there was stored with, if the server is asked whether it has changed.
-        var condition: StoredValidators?
-        var isOpen = false
-    }
-
     let settings: DownloadSettings
     let request: URLRequest
     private(set) weak var operation: DownloadOperation?
     /// Which statuses are acceptable, and which types.
     let serializer: HTTPResponseSerializer
-    let state: Locked<State>
+    let state: Locked<DownloadState>
     let digest: Locked<FileDigest?> = Locked(nil)
 
     init(_ operation: DownloadOperation) {
@@ -86,7 +31,7 @@ final class Download: @unchecked Sendable {
             sources: request.url.map { [$0] } ?? [], maximumParts: settings.segments, minimumPart: settings.minimumSegment,
             isVerified: !settings.checksums.isEmpty || settings.pieces != nil, expectedLength: settings.expectedLength)
         plan.add(settings.mirrors)
-        state = Locked(State(plan: plan))
+        state = Locked(DownloadState(plan: plan))
     }
 
     var outcome: DownloadOutcome? { state.withLock { $0.outcome } }
@@ -137,7 +82,7 @@ final class Download: @unchecked Sendable {
     }
 
     /// Ends the try with a failure, after which the operation may begin another. On a thread that may block.
-    func fail(_ failure: Failure) {
+    func fail(_ failure: DownloadState.Failure) {
         let (work, file) = state.withLock { state in
             state.phase = .idle
             return (state.work.take(), state.file)
@@ -152,7 +97,7 @@ final class Download: @unchecked Sendable {
         }
     }
 
-    func fail(_ error: any Error) { fail(Failure(error: error, isFinal: true)) }
+    func fail(_ error: any Error) { fail(DownloadState.Failure(error: error, isFinal: true)) }
 
     /// The operation has ended, or is gone: lets go of the files. What is there stays for a later download.
     func close() {
@@ -185,7 +130,7 @@ final class Download: @unchecked Sendable {
         } else if state.withLock({ $0.plan.isComplete }) {
             finish()
         } else {
-            fail(lastFailure ?? Failure(error: DownloadError.keepsChanging, isFinal: true))
+            fail(lastFailure ?? DownloadState.Failure(error: DownloadError.keepsChanging, isFinal: true))
         }
     }
 
