@@ -13,7 +13,7 @@ extension Download {
         guard let parent = operation else { return }
         for request in requests {
             let part = HTTPRequestOperation(request: urlRequest(request))
-            part.adoptSettings(of: parent)
+            part.adoptSettings(of: parent, decoding: decodes)
             part.outputStream = PartStream(download: self, id: request.id)
             part.setBodyAcceptance { [weak self, weak part] head in
                 guard let self, let part else { return false }
@@ -204,11 +204,12 @@ extension Download {
         let (file, part, exceeds) = state.withLock { state -> (DownloadFile?, DownloadPart?, Bool) in
             guard state.ends[id] == nil, let part = state.plan.parts[id] else { return (nil, nil, false) }
             let exceeds = state.plan.exceeds(Int64(bytes.count), for: id)
-            if exceeds { state.ends[id] = .changed }
+            if exceeds { state.ends[id] = .changed } else { state.writing.insert(id) }
             return (state.file, part, exceeds)
         }
         if exceeds { return cancelPart(id) }
         guard let file, let part else { return }
+        defer { didFinishWriting(id) }
         let count = min(Int64(bytes.count), part.remaining ?? .max)
         do throws(FileWritingError) {
             try file.write(UnsafeRawBufferPointer(rebasing: bytes.prefix(Int(count))), at: part.position)
@@ -231,6 +232,15 @@ extension Download {
         digest.withLock { $0 }?.advance(to: prefix)
         checkPieces(touching: touched)
         if flow == .stop { cancelPart(id) }
+    }
+
+    /// A cancelled part does not wait for its write, but nothing may follow its end before the write is over.
+    private func didFinishWriting(_ id: Int) {
+        let ended = state.withLock { state in
+            state.writing.remove(id)
+            return state.endedWhileWriting.removeValue(forKey: id)
+        }
+        if let ended { didEnd(id, ended) }
     }
 
     private func cancelPart(_ id: Int) { state.withLock { $0.operations[id] }?.cancel() }
@@ -265,6 +275,10 @@ extension Download {
         let data = part.responseData
         let object = error == nil ? nil : part.responseObject
         let following = state.withLock { state -> Following in
+            guard !state.writing.contains(id) else {
+                state.endedWhileWriting[id] = part
+                return .nothing
+            }
             guard state.operations.removeValue(forKey: id) != nil else { return .nothing }
             let end = end(of: id, error, head, &state)
             if end != .complete, state.failures[id] == nil, let error {
@@ -273,7 +287,10 @@ extension Download {
                     error: error, head: head, data: isOfStatus ? data : nil, object: isOfStatus ? object : nil,
                     isOfStatus: isOfStatus)
             }
-            var next = state.plan.didEnd(id, end, at: MonotonicClock.now)
+            let now = MonotonicClock.now
+            let goesOn = !state.isStopping && !state.isRestarting && state.fatal == nil && state.outcome == nil
+            if !goesOn { state.plan.drop(id, at: now) }
+            var next = goesOn ? state.plan.didEnd(id, end, at: now) : .more
             // A part that the plan knows and that has no operation yet is about to begin, and looks before.
             let isLast = state.operations.isEmpty && state.plan.parts.isEmpty
             let others = Array(state.operations.values)

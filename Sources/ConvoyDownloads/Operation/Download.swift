@@ -16,15 +16,18 @@ final class Download: @unchecked Sendable {
     /// Which statuses are acceptable, and which types.
     let serializer: HTTPResponseSerializer
     let state: Locked<DownloadState>
+    /// Whether a body that came encoded is decoded. Not where the user has asked for an encoding, and not the archive that
+    /// many servers send as its encoded contents.
+    let decodes: Bool
     let digest: Locked<FileDigest?> = Locked(nil)
 
     init(_ operation: DownloadOperation) {
         self.operation = operation
         settings = operation.settings.withLock { $0 }
         var request = operation.request
-        if request.value(forHTTPHeaderField: "Accept-Encoding") == nil {
-            request.setValue("identity", forHTTPHeaderField: "Accept-Encoding")
-        }
+        let asksForEncoding = request.value(forHTTPHeaderField: "Accept-Encoding") != nil
+        if !asksForEncoding { request.setValue("identity", forHTTPHeaderField: "Accept-Encoding") }
+        decodes = !asksForEncoding && !Self.isCompressed(request.url)
         self.request = request
         serializer = operation.responseSerializer.http
         var plan = DownloadPlan(
@@ -32,6 +35,10 @@ final class Download: @unchecked Sendable {
             isVerified: !settings.checksums.isEmpty || settings.pieces != nil, expectedLength: settings.expectedLength)
         plan.add(settings.mirrors)
         state = Locked(DownloadState(plan: plan))
+    }
+
+    private static func isCompressed(_ url: URL?) -> Bool {
+        ["gz", "tgz", "taz", "svgz", "z", "br", "zst", "tzst", "deb"].contains(url?.pathExtension.lowercased() ?? "")
     }
 
     var outcome: DownloadOutcome? { state.withLock { $0.outcome } }

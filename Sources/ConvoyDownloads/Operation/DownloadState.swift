@@ -36,6 +36,9 @@ struct DownloadState: @unchecked Sendable {
     var isRestarting = false
     var plan: DownloadPlan
     var operations: [Int: HTTPRequestOperation] = [:]
+    /// The parts whose bytes are being written, and those of them that have ended meanwhile.
+    var writing: Set<Int> = []
+    var endedWhileWriting: [Int: HTTPRequestOperation] = [:]
     /// How parts end that were stopped from here.
     var ends: [Int: DownloadPlan.End] = [:]
     var failures: [Int: Failure] = [:]

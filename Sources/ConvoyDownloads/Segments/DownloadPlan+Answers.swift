@@ -71,6 +71,9 @@ extension DownloadPlan {
         if !others, parts.count == 1 {
             parts[id]?.position = 0
             parts[id]?.end = nil
+            // Whatever has led to this, does not lead to it again and again.
+            refusals += 1
+            if refusals > Self.mostRestarts { allowedParts = 1 }
             return evaluateWhole(head, part, id)
         }
         // It sends no parts, or no longer those of this file. The others go on with what they have.
@@ -135,15 +138,28 @@ extension DownloadPlan {
         case failed
     }
 
+    /// A part has ended in a try that is being stopped, so that nothing follows.
+    package mutating func drop(_ id: Int, at now: UInt64) {
+        guard let part = parts.removeValue(forKey: id) else { return }
+        note(rateOf: part, at: now)
+        if let replaced, part.received == 0 { restore(replaced) }
+    }
+
+    private mutating func note(rateOf part: DownloadPart, at now: UInt64) {
+        guard let rate = part.rate(at: now) else { return }
+        sources[part.source].rate = sources[part.source].rate.map { ($0 + rate) / 2 } ?? rate
+    }
+
     package mutating func didEnd(_ id: Int, _ end: End, at now: UInt64) -> Next {
         guard let part = parts.removeValue(forKey: id) else { return parts.isEmpty ? .failed : .more }
-        if let rate = part.rate(at: now) {
-            sources[part.source].rate = sources[part.source].rate.map { ($0 + rate) / 2 } ?? rate
-        }
+        note(rateOf: part, at: now)
         var end = end
         // Fewer bytes have come than the response has announced.
         if end.isGood, let remaining = part.remaining, remaining > 0, part.responseEnd == part.end { end = .failed }
-        if !end.isGood, let replaced, part.received == 0 { restore(replaced) }
+        if !end.isGood {
+            if let replaced, part.received == 0 { restore(replaced) }
+            giveBack(part)
+        }
         var isTemporary = false
         switch end {
         case .complete:
@@ -165,6 +181,15 @@ extension DownloadPlan {
         if !parts.isEmpty { return .more }
         if end.isGood || isTemporary && part.received > 0 && sources.filter(\.isUsable).count > 1 { return next() }
         return isTemporary && sources.filter(\.isUsable).isEmpty ? .failed : fail(from: part.source)
+    }
+
+    /// The part before one that has failed, whose response brings those bytes too, brings them after all.
+    private mutating func giveBack(_ lost: DownloadPart) {
+        guard let end = lost.end,
+            let (id, before) = parts.first(where: { $0.value.end == lost.position && $0.value.isReceiving }),
+            let responseEnd = before.responseEnd, responseEnd > lost.position
+        else { return }
+        parts[id]?.end = min(end, responseEnd)
     }
 
     /// Nothing has come of what was to replace what is in the file.

@@ -32,6 +32,8 @@ package struct DownloadPlan: Sendable {
     var asksForWhole = false
     /// How often in this try the file was begun from its start again.
     var restarts = 0
+    /// How often in this try the whole has come in place of a part.
+    var refusals = 0
     /// What is in the file until the first byte of what replaces it is written.
     struct Replaced: Sendable {
         let done: ByteRanges
@@ -90,7 +92,7 @@ package struct DownloadPlan: Sendable {
     /// Begins a try. Returns the first part to ask for; nil if there is nothing to fetch, or nobody to ask.
     package mutating func begin() -> PartRequest? {
         parts = [:]
-        (allowedParts, restarts) = (maximumParts, 0)
+        (allowedParts, restarts, refusals) = (maximumParts, 0, 0)
         for index in sources.indices { (sources[index].isDropped, sources[index].failures) = (false, 0) }
         return first()
     }
@@ -197,7 +199,10 @@ package struct DownloadPlan: Sendable {
             let rate = isStalled(part, at: now) ? 1 : part.rate(at: now) ?? sources[part.source].rate ?? 1e6
             return Double(part.remaining ?? 0) / max(1, rate)
         }
-        guard let (id, part) = parts.filter({ $0.value.isReceiving }).max(by: { need($0.value) < need($1.value) }),
+        guard
+            let (id, part) = parts.filter({ $0.value.isReceiving && sources[$0.value.source].sendsParts != false }).max(by: {
+                need($0.value) < need($1.value)
+            }),
             let remaining = part.remaining, let end = part.end, remaining > 0
         else { return nil }
         if isStalled(part, at: now) {

@@ -155,7 +155,9 @@ extension URLConnectionOperation {
     /// Makes the operation do a part of another's work: it gets the settings of that one, whose handlers decide about
     /// redirects and challenges. It is not retried, except where nothing was sent, uses no cache, shares nothing, and
     /// tells nobody else of its end.
-    package final func adoptSettings(of parent: URLConnectionOperation) {
+    ///
+    /// - Parameter decoding: whether a body that came encoded, though nobody has asked for that, is decoded.
+    package final func adoptSettings(of parent: URLConnectionOperation, decoding: Bool) {
         let (common, redirect, challenge) = parent.core.withLock {
             ($0.common.values, $0.rareHandlers?.redirect, $0.rareHandlers?.challenge)
         }
@@ -165,6 +167,7 @@ extension URLConnectionOperation {
         change { values in
             values = common
             values.serializer = facts
+            values.configuration.decodesUnaskedEncodings = decoding
             (values.retryPolicy, values.totalTimeout, values.completionGroup, values.cache) = (nil, nil, nil, nil)
             (values.postsNotifications, values.coalesces, values.awaitedValue) = (false, false, nil)
         }

@@ -59,6 +59,9 @@ public final class BehavingResource: Sendable {
         acceptableBodies(status: status).contains(body)
     }
 
+    /// The bytes of the first version.
+    public var firstVersion: Data { entity(0) }
+
     func response(to request: RecordedRequest, isElsewhere: Bool) -> TestServer.Response {
         // The number is taken now, and the answer is logged under it later, as two requests may be answered at the same
         // time.
@@ -70,7 +73,7 @@ public final class BehavingResource: Sendable {
         let version = script.version(number, isElsewhere)
         let exchange = BehaviourExchange(
             number: number, isElsewhere: isElsewhere, version: version, entity: entity(version),
-            asked: Self.offset(range), name: path.split(separator: "/").last.map(String.init) ?? "", seed: seed)
+            asked: Self.offset(range), askedLast: Self.last(range), name: path.split(separator: "/").last.map(String.init) ?? "", seed: seed)
         var response = script.answer(exchange, ifRange: request.headers["If-Range"])
         if script.sendsDate, response.headers["Date"] == nil {
             response.headers.add("Date", HTTPDate.string(Date()))
@@ -82,8 +85,13 @@ public final class BehavingResource: Sendable {
     }
 
     private static func offset(_ range: String?) -> Int? {
-        guard let range, case .from(let first, last: nil)? = ByteRange.single(range) else { return nil }
+        guard let range, case .from(let first, _)? = ByteRange.single(range) else { return nil }
         return first
+    }
+
+    private static func last(_ range: String?) -> Int? {
+        guard let range, case .from(_, let last)? = ByteRange.single(range) else { return nil }
+        return last
     }
 
     private func entity(_ version: Int) -> Data {

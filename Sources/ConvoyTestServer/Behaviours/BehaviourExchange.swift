@@ -11,8 +11,10 @@ struct BehaviourExchange: Sendable {
     let version: Int
     /// Its bytes.
     let entity: Data
-    /// The first byte of the requested range, if that reaches to the end; otherwise nil.
+    /// The first byte of the requested range; nil where none was requested.
     let asked: Int?
+    /// The last byte of the requested range, if the request says so.
+    let askedLast: Int?
     /// The path of the resource without its directories.
     let name: String
     /// The validators of the answer; a behaviour may have others for parts.
@@ -23,13 +25,14 @@ struct BehaviourExchange: Sendable {
     private let seed: UInt64
 
     init(
-        number: Int, isElsewhere: Bool, version: Int, entity: Data, asked: Int?, name: String, seed: UInt64
+        number: Int, isElsewhere: Bool, version: Int, entity: Data, asked: Int?, askedLast: Int? = nil, name: String, seed: UInt64
     ) {
         self.number = number
         self.isElsewhere = isElsewhere
         self.version = version
         self.entity = entity
         self.asked = asked
+        self.askedLast = askedLast
         self.name = name
         self.seed = seed
         var generator = SeededGenerator(seed, UInt64(truncatingIfNeeded: number), 0x5EED)
@@ -39,7 +42,7 @@ struct BehaviourExchange: Sendable {
 
     var size: Int { entity.count }
     var offset: Int { min(asked ?? 0, size) }
-    var last: Int { size - 1 }
+    var last: Int { min(askedLast ?? .max, size - 1) }
     /// The last byte of the first half of the requested range.
     var middle: Int { (offset + last) / 2 }
     /// The entity as gzip.

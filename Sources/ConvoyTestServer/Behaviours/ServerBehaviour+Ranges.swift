@@ -9,7 +9,7 @@ extension ServerBehaviour {
                 \.part, { $0.part(max(0, min($0.last, $0.offset + ($0.chance < 0.5 ? 1 : -1)))) })
         case .contentRangeOffByOne:
             return BehaviourScript(.startedOver).with(
-                \.part, { $0.part("bytes \($0.offset + 1)-\($0.size)/\($0.size + 1)") })
+                \.part, { $0.part("bytes \($0.offset + 1)-\($0.last + 1)/\($0.size + 1)") })
         case .bytesFromAnotherOffset:
             return BehaviourScript().with(\.isUndetectable, true)
                 .with(\.part, { $0.part(body: $0.bytes(0, $0.last - $0.offset)) })
@@ -72,7 +72,7 @@ extension ServerBehaviour {
                 \.part, { $0.part(body: $0.bytes($0.offset, $0.middle - 1)) })
         case .partWithLargerContentLength:
             return BehaviourScript(.startedOver, .failed).with(
-                \.part, { $0.part().contentLength($0.size - $0.offset + 5) })
+                \.part, { $0.part().contentLength($0.last - $0.offset + 6) })
         case .partWithExtraBytes:
             return BehaviourScript(.startedOver, .failed).with(
                 \.part, { $0.part(body: $0.bytes($0.offset, $0.last) + extra) })

@@ -94,6 +94,9 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     /// Whether a request that has no `User-Agent` gets the standard one.
     package var addsUserAgent = false
 
+    /// Whether an encoded body is decoded though the request has an `Accept-Encoding` of its own.
+    package var decodesUnaskedEncodings = false
+
     /// How many bytes libcurl receives at once. It allocates and frees them with each transfer, at little cost only
     /// where they are few; a large file comes faster through more.
     package var receiveBufferSize = 32 << 10

@@ -72,7 +72,8 @@ extension URLConnection: EasyHandleOwner {
     /// Makes a decoder for an encoded body. There is none for a part of a body, which cannot be decoded, nor if the
     /// user set `Accept-Encoding`, and so wants the encoded bytes.
     func prepareToDecode(_ codings: [ContentCoding], of response: ResponseHead) throws(URLError) {
-        guard !codings.isEmpty, requestHeader?.setsAcceptEncoding != true, response.statusCode != 206,
+        guard !codings.isEmpty, response.statusCode != 206,
+            requestHeader?.setsAcceptEncoding != true || configuration.decodesUnaskedEncodings,
             currentRequest.method != "HEAD", response.statusCode != 304
         else { return }
         if let unknown = codings.first(where: { !$0.isKnown }) {
