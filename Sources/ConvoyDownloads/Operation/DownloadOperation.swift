@@ -201,6 +201,8 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
     }
 
     private struct Worker: OperationWorker {
+        var workedClass: ObjectIdentifier { ObjectIdentifier(DownloadOperation.self) }
+
         func begin(_ work: OwnWork, of operation: URLConnectionOperation) {
             guard let operation = operation as? DownloadOperation else { return }
             let current = operation.download.withLock { download in

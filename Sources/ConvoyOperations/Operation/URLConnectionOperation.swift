@@ -95,6 +95,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// code.
     package override var isStartedDirectly: Bool {
         type(of: self) == HTTPRequestOperation.self || type(of: self) == URLConnectionOperation.self
+            || worker?.workedClass == ObjectIdentifier(type(of: self))
     }
     /// With the port, if the URL has one: two services on one machine are two hosts.
     package override var hostKey: HostKey? {
