@@ -1,11 +1,3 @@
-<<<<<<< HEAD
-import ConvoyTransport
-import Foundation
-
-enum SuggestedName {
-    static func name(of head: ResponseHead) -> String { name(of: head.url) }
-    static func name(of url: URL) -> String { url.lastPathComponent }
-=======
 import ConvoySupport
 import ConvoyTransport
 import Foundation
@@ -37,5 +29,4 @@ public enum SuggestedName {
         // An encoded slash is no separator in the URL, but it would be one in the file system.
         return FileName.safe(ASCII.text(PercentEncoding.decoded(component)[...]), maximumLength: maximumLength)
     }
->>>>>>> 24c78f6efa0e1d0eb2d2e4ec2d4874174b2e3d5d
 }

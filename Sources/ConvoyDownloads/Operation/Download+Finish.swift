@@ -166,7 +166,7 @@ extension Download {
     /// Where a file is to be whose name the response says, or else the URL; nil where the name is known already.
     func place(for head: ResponseHead) -> URL? {
         guard case .directory(let directory) = settings.place else { return nil }
-        return directory.appendingPathComponent(SuggestedName.name(of: head), isDirectory: false)
+        return directory.appendingPathComponent(SuggestedName.name(for: head), isDirectory: false)
     }
 
     /// Ends the try with success. On a thread that may block.

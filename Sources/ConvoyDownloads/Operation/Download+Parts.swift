@@ -105,6 +105,7 @@ extension Download {
         if isFirst {
             work?.note(head, redirects: part.redirects)
             expectServerDigests(of: head)
+            if settings.usesServerMirrors { state.withLock { $0.plan.add(MirrorLinks(head).mirrors.map(\.url)) } }
             if isUnwanted(head) {
                 part.cancel()
                 return false

@@ -160,7 +160,8 @@ final class Download: @unchecked Sendable {
         case .directory(let url):
             guard url.isFileURL, let source = request.url else { throw DownloadError.unusableDestination(url) }
             if !settings.usesServerFileName {
-                let place = url.appendingPathComponent(SuggestedName.name(of: source), isDirectory: false)
+                let place = url.appendingPathComponent(
+                    SuggestedName.name(for: source) ?? SuggestedName.fallback, isDirectory: false)
                 state.withLock { ($0.finalURL, $0.finalPath) = (place, place.path) }
                 if try dealsWithExisting(place.path) { return state.withLock { $0.outcome = .skipped } }
                 paths = PartialPaths(destination: place.path)
