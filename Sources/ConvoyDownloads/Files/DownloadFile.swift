@@ -75,7 +75,14 @@ package final class DownloadFile: @unchecked Sendable {
     package func open() throws(FileWritingError) -> (representation: Representation, written: ByteRanges)? {
         let isNew = try openPartial()
         isOnLocalFileSystem = FileSystem.isLocal(descriptor)
-        let entry = try openJournal(beside: isNew)
+        let entry: JournalEntry?
+        do throws(FileWritingError) {
+            entry = try openJournal(beside: isNew)
+        } catch {
+            // What is there stays: another time its journal may be readable.
+            if !isNew { identity = nil }
+            throw error
+        }
         let now = clock()
         state.withLock { ($0.lastEntry, $0.lastSynchronization) = (now, now) }
         guard let entry else { return nil }
@@ -136,10 +143,12 @@ package final class DownloadFile: @unchecked Sendable {
             return nil
         }
         let entry: JournalEntry?
-        if isNew || !hasLock || FileIdentity(journal)?.isPlain != true {
-            entry = nil
-        } else {
-            entry = JournalLayout.latest(in: try contents(of: journal))
+        do throws(FileWritingError) {
+            let isOfPartial = !isNew && hasLock && FileIdentity(journal)?.isPlain == true
+            entry = isOfPartial ? JournalLayout.latest(in: try contents(of: journal)) : nil
+        } catch {
+            _ = calls.close(journal)
+            throw error
         }
         guard let entry else {
             _ = calls.close(journal)

@@ -1,0 +1,108 @@
+import ConvoyDownloads
+import ConvoyOperations
+import ConvoySupport
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+/// The partial file and its journal, with system calls that fail or take their time.
+@Suite struct DownloadFileTests {
+    private let directory: TemporaryDirectory
+    private let bytes = [UInt8](repeating: 7, count: 1000)
+
+    init() throws { directory = try TemporaryDirectory(prefix: "convoy-file") }
+
+    private var paths: PartialPaths { PartialPaths(destination: directory.file("file").path) }
+    private var names: [String] {
+        ((try? FileManager.default.contentsOfDirectory(atPath: directory.url.path)) ?? []).sorted()
+    }
+    private static let both = ["file.convoyjournal", "file.convoypart"]
+
+    private func file(_ calls: FileCalls = FileCalls(), boot: String = "first") -> DownloadFile {
+        DownloadFile(path: paths.partial, journalPath: paths.journal, calls: calls, boot: boot)
+    }
+
+    private func representation() throws -> Representation {
+        Representation(
+            url: try #require(URL(string: "http://host/file")), validators: .init(entityTag: "\"1\"", lastModified: nil),
+            total: 2000)
+    }
+
+    private func write(_ file: DownloadFile) throws { try bytes.withUnsafeBytes { try file.write($0, at: 0) } }
+
+    /// A file with a thousand bytes, and an entry for them.
+    private func begun(_ calls: FileCalls = FileCalls()) throws -> DownloadFile {
+        let file = file(calls)
+        #expect(try file.open() == nil)
+        file.begin(try representation())
+        try write(file)
+        try file.claim()
+        return file
+    }
+
+    private func found(boot: String = "first") throws -> [Range<Int64>] {
+        let file = file(boot: boot)
+        defer { file.close() }
+        return try file.open()?.written.ranges ?? []
+    }
+
+    private func descriptors() -> [String] {
+        ProcessMeters.descriptorTargets.filter { $0.contains(directory.url.path) }
+    }
+
+    @Test func whatIsClaimedIsFoundByTheNext() throws {
+        try begun().close()
+        #expect(names == Self.both)
+        #expect(try found() == [0..<1000])
+        #expect(try found(boot: "second") == [])
+    }
+
+    @Test func whatWasSynchronizedIsFoundAfterAPowerCut() throws {
+        let first = try begun()
+        first.synchronize()
+        first.close()
+        #expect(try found(boot: "second") == [0..<1000])
+    }
+
+    // MARK: Opening
+
+    @Test(arguments: [EIO, EMFILE, EACCES])
+    func aJournalThatCannotBeOpenedIsNoReasonToGiveUpThePartialFile(code: Int32) throws {
+        try begun().close()
+        var calls = FileCalls()
+        let real = calls
+        calls.open = { path, flags, mode in
+            guard path.hasSuffix(PartialPaths.journalSuffix) else { return real.open(path, flags, mode) }
+            errno = code
+            return -1
+        }
+        let unlucky = file(calls)
+        #expect(throws: FileWritingError.self) { try unlucky.open() }
+        unlucky.close()
+        #expect(names == Self.both)
+        #expect(try found() == [0..<1000])
+    }
+
+    @Test func aJournalThatCannotBeReadIsNoReasonToGiveUpThePartialFile() throws {
+        try begun().close()
+        var calls = FileCalls()
+        calls.readAt = { _, _, _ in
+            errno = EIO
+            return -1
+        }
+        let unlucky = file(calls)
+        #expect(throws: FileWritingError.self) { try unlucky.open() }
+        unlucky.close()
+        #expect(descriptors() == [])
+        #expect(names == Self.both)
+        #expect(try found() == [0..<1000])
+    }
+
+    // MARK: Ending
+}
+
+private func exchange<Value>(_ value: inout Value, _ new: Value) -> Value {
+    let old = value
+    value = new
+    return old
+}
