@@ -109,11 +109,13 @@ package final class DownloadFile: @unchecked Sendable {
             guard descriptor >= 0 else { throw failure(.cannotCreate, path) }
             let opened = descriptor
             state.withLock { $0.descriptor = opened }
-            let found = FileIdentity(descriptor)
-            guard let found, found.isPlain else { throw FileWritingError(.partialIsShared, path, EEXIST) }
+            guard let found = FileIdentity(descriptor) else { throw FileWritingError(.partialIsShared, path, EEXIST) }
+            guard found.isPlain || found != FileIdentity(path) else {
+                throw FileWritingError(.partialIsShared, path, EEXIST)
+            }
             hasLock = calls.lock(descriptor) == 0
             if !hasLock, errno == EWOULDBLOCK { throw FileWritingError(.partialIsShared, path, EBUSY) }
-            if found == FileIdentity(path) {
+            if found.isPlain, found == FileIdentity(path) {
                 if hasLock || isNew {
                     identity = found
                     return isNew

@@ -98,6 +98,26 @@ import Testing
         #expect(try found() == [0..<1000])
     }
 
+    @Test func aPartialFileThatIsRemovedWhileItIsOpenedIsMadeAgain() throws {
+        try begun().close()
+        var calls = FileCalls()
+        let (real, path) = (calls, paths.partial)
+        let isFirst = Locked(true)
+        calls.open = { opened, flags, mode in
+            let descriptor = real.open(opened, flags, mode)
+            let isOurs = opened == path && descriptor >= 0 && isFirst.withLock { exchange(&$0, false) }
+            if isOurs { unlink(path) }
+            return descriptor
+        }
+        let second = file(calls)
+        #expect(try second.open() == nil)
+        second.begin(try representation())
+        try write(second)
+        try second.claim()
+        second.close()
+        #expect(try found() == [0..<1000])
+    }
+
     // MARK: Ending
 }
 
