@@ -50,6 +50,9 @@ package final class DownloadFile: @unchecked Sendable {
         /// How often it has been said what the bytes are bytes of.
         var generation = 0
         var isDirectorySynchronized = false
+        /// The error of a synchronization. What it was to secure may be lost, and the system says so only once: those
+        /// after it succeed.
+        var lossCode: Int32?
     }
 
     private let state = Locked(State())
@@ -217,7 +220,7 @@ package final class DownloadFile: @unchecked Sendable {
         state.withLock { state in
             if kept.isEmpty, !state.written.isEmpty { state.hasOldContents = true }
             state.isPrepared = !kept.isEmpty
-            if !kept.isEmpty { state.hasOldContents = false }
+            if !kept.isEmpty { state.hasOldContents = false } else { state.lossCode = nil }
             (state.representation, state.written) = (representation, kept)
             state.safe = state.safe.intersection(kept)
             state.unclaimed = 0
@@ -345,8 +348,8 @@ package final class DownloadFile: @unchecked Sendable {
             guard state.journal >= 0, state.isPrepared, let representation = state.representation else { return (-1, nil) }
             state.entryNumber += 1
             let entry = JournalEntry(
-                number: state.entryNumber, representation: representation, boot: boot, written: state.written,
-                safe: state.safe)
+                number: state.entryNumber, representation: representation, boot: boot,
+                written: state.lossCode == nil ? state.written : state.safe, safe: state.safe)
             return (state.journal, entry)
         }
         guard let entry, let text = entry.text, text.count <= JournalLayout.placeSize else { return }
@@ -363,8 +366,8 @@ package final class DownloadFile: @unchecked Sendable {
         }
     }
 
-    /// Makes what was written so far safe from power cuts, and claims it. Does nothing more if the disk fails: the bytes
-    /// are then not claimed as safe.
+    /// Makes what was written so far safe from power cuts, and claims it. If the disk fails, the bytes are not claimed any
+    /// more, and the file is never committed: the system may have dropped them.
     package func synchronize() {
         // A descriptor of its own: the download may end meanwhile.
         let (held, written, generation) = state.withLock { state in
@@ -376,7 +379,7 @@ package final class DownloadFile: @unchecked Sendable {
         }
         guard held >= 0 else { return }
         defer { _ = calls.close(held) }
-        guard calls.synchronizeData(held) == 0 else { return }
+        guard secures(held, calls.synchronizeData), state.withLock({ $0.lossCode }) == nil else { return }
         journalLock.withLock { _ in
             state.withLock { state in
                 if generation == state.generation { state.safe = written }
@@ -387,6 +390,20 @@ package final class DownloadFile: @unchecked Sendable {
             guard (try? synchronizeDirectory()) != nil else { return }
             state.withLock { $0.isDirectorySynchronized = true }
         }
+    }
+
+    /// Whether what was written is on the disk now. If not, only what was secured before is claimed from now on.
+    private func secures(_ descriptor: Int32, _ synchronize: (_ descriptor: Int32) -> Int32) -> Bool {
+        var result: Int32
+        repeat { result = synchronize(descriptor) } while result != 0 && errno == EINTR
+        guard result != 0 else { return true }
+        let code = errno
+        // These mean that there is nothing to wait for.
+        guard ![EINVAL, ENOSYS, ENOTSUP, EROFS].contains(code) else { return false }
+        state.withLock { $0.lossCode = code }
+        try? claim()
+        errno = code
+        return false
     }
 
     // MARK: Reading
@@ -414,9 +431,8 @@ package final class DownloadFile: @unchecked Sendable {
         guard descriptor >= 0 else { throw FileWritingError(.cannotWrite, path, EBADF) }
         if !state.withLock({ $0.isPrepared }) { try prepare() }
         guard try size() == total else { throw FileWritingError(.partialIsShared, path, EBUSY) }
-        if synchronizes {
-            guard calls.synchronize(descriptor) == 0 else { throw failure(.cannotWrite, path) }
-        }
+        if synchronizes, !secures(descriptor, calls.synchronize) { throw failure(.cannotWrite, path) }
+        if let code = state.withLock({ $0.lossCode }) { throw FileWritingError(.cannotWrite, path, code) }
         guard identity != nil, identity == FileIdentity(path) else { throw FileWritingError(.partialIsShared, path, EBUSY) }
         // The duplicate keeps the lock, so that no other download can take over the partial file before the rename, and
         // what is left of this one after a failure.

@@ -118,6 +118,43 @@ import Testing
         #expect(try found() == [0..<1000])
     }
 
+    // MARK: Synchronizing
+
+    @Test func whatCouldNotBeSynchronizedIsNeverReliedOn() throws {
+        var calls = FileCalls()
+        let real = calls
+        let isFirst = Locked(true)
+        calls.synchronizeData = { descriptor in
+            guard isFirst.withLock({ exchange(&$0, false) }) else { return real.synchronizeData(descriptor) }
+            errno = EIO
+            return -1
+        }
+        let file = try begun(calls)
+        file.synchronize()
+        file.synchronize()
+        #expect(throws: FileWritingError.self) {
+            try file.commit(as: directory.file("file").path, replaces: false, synchronizes: true, total: 1000)
+        }
+        file.close()
+        #expect(try found(boot: "second") == [])
+        #expect(try found() == [])
+    }
+
+    @Test func aCommitThatCouldNotSynchronizeLeavesNothingToRelyOn() throws {
+        var calls = FileCalls()
+        calls.synchronize = { _ in
+            errno = EIO
+            return -1
+        }
+        let file = try begun(calls)
+        #expect(throws: FileWritingError.self) {
+            try file.commit(as: directory.file("file").path, replaces: false, synchronizes: true, total: 1000)
+        }
+        file.close()
+        #expect(!names.contains("file"))
+        #expect(try found() == [])
+    }
+
     // MARK: Ending
 }
 
