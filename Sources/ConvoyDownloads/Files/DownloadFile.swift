@@ -486,7 +486,10 @@ package final class DownloadFile: @unchecked Sendable {
             defer { state.descriptor = -1 }
             return state.descriptor
         }
-        if closing >= 0 { _ = calls.close(closing) }
+        guard closing >= 0 else { return }
+        // A synchronization that is under way has a duplicate, which would keep the lock until it is over.
+        _ = calls.unlock(closing)
+        _ = calls.close(closing)
     }
 
     private func failure(_ reason: FileWritingError.Reason, _ path: String) -> FileWritingError {

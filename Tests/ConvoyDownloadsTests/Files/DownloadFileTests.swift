@@ -155,6 +155,29 @@ import Testing
         #expect(try found() == [])
     }
 
+    @Test func theNextDownloadDoesNotWaitForTheSynchronizationOfTheLast() throws {
+        let (began, goesOn) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        var calls = FileCalls()
+        let real = calls
+        calls.synchronizeData = { descriptor in
+            began.signal()
+            goesOn.wait()
+            return real.synchronizeData(descriptor)
+        }
+        let first = try begun(calls)
+        let ended = DispatchSemaphore(value: 0)
+        Thread.detachNewThread {
+            first.synchronize()
+            ended.signal()
+        }
+        try began.waitOrThrow()
+        first.close()
+        #expect(try found() == [0..<1000])
+        goesOn.signal()
+        try ended.waitOrThrow()
+        #expect(descriptors() == [])
+    }
+
     // MARK: Ending
 }
 
