@@ -477,7 +477,8 @@ package final class DownloadFile: @unchecked Sendable {
             return state.journal
         }
         guard journal >= 0 else { return }
-        if removing { _ = calls.unlink(journalPath) }
+        // By now its name may be that of another download's journal.
+        if removing, let own = FileIdentity(journal), own == FileIdentity(journalPath) { _ = calls.unlink(journalPath) }
         _ = calls.close(journal)
     }
 

@@ -179,6 +179,32 @@ import Testing
     }
 
     // MARK: Ending
+
+    @Test func theJournalOfTheNextDownloadIsNotRemovedByTheLast() throws {
+        let next = Locked<DownloadFile?>(nil)
+        var calls = FileCalls()
+        let real = calls
+        let (representation, bytes, paths) = (try representation(), bytes, paths)
+        calls.renameWithoutReplacing = { from, to in
+            let result = real.renameWithoutReplacing(from, to)
+            // The name is free, and another download takes it at once.
+            let other = DownloadFile(path: paths.partial, journalPath: paths.journal, boot: "first")
+            #expect(throws: Never.self) {
+                _ = try other.open()
+                other.begin(representation)
+                try bytes.withUnsafeBytes { try other.write($0, at: 0) }
+                try other.claim()
+            }
+            next.withLock { $0 = other }
+            errno = 0
+            return result
+        }
+        let file = try begun(calls)
+        try file.commit(as: directory.file("file").path, replaces: false, synchronizes: false, total: 1000)
+        #expect(names == ["file"] + Self.both)
+        next.withLock { $0.take() }?.close()
+        #expect(try found() == [0..<1000])
+    }
 }
 
 private func exchange<Value>(_ value: inout Value, _ new: Value) -> Value {
