@@ -38,6 +38,8 @@ package final class DownloadFile: @unchecked Sendable {
         /// Whether old contents must be given up before the first byte is written, which may take a while.
         var hasOldContents = false
         var journal: Int32 = -1
+        /// Whether the journal was closed for good.
+        var hasEnded = false
         var entryNumber: UInt64 = 0
         var representation: Representation?
         var written = ByteRanges()
@@ -333,7 +335,10 @@ package final class DownloadFile: @unchecked Sendable {
     }
 
     private func makeJournal() throws(FileWritingError) {
-        guard hasLock, state.withLock({ $0.descriptor >= 0 && $0.journal < 0 && $0.representation != nil }) else { return }
+        let lacks = state.withLock {
+            $0.descriptor >= 0 && $0.journal < 0 && $0.representation != nil && !$0.hasEnded
+        }
+        guard hasLock, lacks else { return }
         // What it says is nobody else's business.
         let journal = opened(journalPath, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode: 0o600)
         guard journal >= 0 else { throw failure(.cannotCreate, journalPath) }
@@ -472,14 +477,19 @@ package final class DownloadFile: @unchecked Sendable {
     }
 
     private func closeJournal(removing: Bool) {
-        let journal = state.withLock { state in
-            defer { state.journal = -1 }
-            return state.journal
+        // A synchronization may be about to write an entry, and to make a journal for it.
+        journalLock.withLock { _ in
+            let journal = state.withLock { state in
+                defer { (state.journal, state.hasEnded) = (-1, true) }
+                return state.journal
+            }
+            guard journal >= 0 else { return }
+            // By now its name may be that of another download's journal.
+            if removing, let own = FileIdentity(journal), own == FileIdentity(journalPath) {
+                _ = calls.unlink(journalPath)
+            }
+            _ = calls.close(journal)
         }
-        guard journal >= 0 else { return }
-        // By now its name may be that of another download's journal.
-        if removing, let own = FileIdentity(journal), own == FileIdentity(journalPath) { _ = calls.unlink(journalPath) }
-        _ = calls.close(journal)
     }
 
     private func closeDescriptor() {

@@ -205,6 +205,56 @@ import Testing
         next.withLock { $0.take() }?.close()
         #expect(try found() == [0..<1000])
     }
+
+    @Test func anEntryIsNeverWrittenIntoADescriptorThatWasClosed() throws {
+        let (path, journalPath) = (paths.partial, paths.journal)
+        let journal = Locked<Int32>(-1)
+        let isClosed = Locked(false)
+        let isSynchronizing = Locked(false)
+        let (writes, renamed) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        let closed = DispatchSemaphore(value: 0)
+        var calls = FileCalls()
+        let real = calls
+        calls.open = { opened, flags, mode in
+            let descriptor = real.open(opened, flags, mode)
+            if opened == journalPath { journal.withLock { $0 = descriptor } }
+            return descriptor
+        }
+        calls.synchronizeData = { descriptor in
+            isSynchronizing.withLock { $0 = true }
+            return real.synchronizeData(descriptor)
+        }
+        calls.writeAt = { descriptor, bytes, offset in
+            if isSynchronizing.withLock({ $0 }), journal.withLock({ $0 }) == descriptor {
+                writes.signal()
+                renamed.wait()
+                // Long enough for one that does not wait.
+                if closed.wait(timeout: .now() + 0.2) == .success { isClosed.withLock { $0 = true } }
+            }
+            return real.writeAt(descriptor, bytes, offset)
+        }
+        calls.renameWithoutReplacing = { from, to in
+            let result = real.renameWithoutReplacing(from, to)
+            renamed.signal()
+            return result
+        }
+        calls.close = { descriptor in
+            if journal.withLock({ $0 }) == descriptor { closed.signal() }
+            return real.close(descriptor)
+        }
+        let file = try begun(calls)
+        let ended = DispatchSemaphore(value: 0)
+        Thread.detachNewThread {
+            file.synchronize()
+            ended.signal()
+        }
+        try writes.waitOrThrow()
+        try file.commit(as: directory.file("file").path, replaces: false, synchronizes: false, total: 1000)
+        try ended.waitOrThrow()
+        #expect(!isClosed.withLock { $0 })
+        #expect(names == ["file"])
+        #expect(path.hasSuffix(PartialPaths.partialSuffix))
+    }
 }
 
 private func exchange<Value>(_ value: inout Value, _ new: Value) -> Value {
