@@ -290,7 +290,13 @@ extension Download {
             let now = MonotonicClock.now
             let goesOn = !state.isStopping && !state.isRestarting && state.fatal == nil && state.outcome == nil
             if !goesOn { state.plan.drop(id, at: now) }
+            let replaces = state.plan.replaced != nil
             var next = goesOn ? state.plan.didEnd(id, end, at: now) : .more
+            // The file has given up nothing yet, and other sources go on with what it has.
+            if replaces, state.plan.replaced == nil, case .ask = next {
+                state.file?.begin(state.plan.representation, keeping: state.plan.done)
+                (state.head, state.expected) = (nil, settings.checksums)
+            }
             // A part that the plan knows and that has no operation yet is about to begin, and looks before.
             let isLast = state.operations.isEmpty && state.plan.parts.isEmpty
             let others = Array(state.operations.values)
