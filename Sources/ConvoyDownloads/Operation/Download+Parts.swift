@@ -287,6 +287,13 @@ extension Download {
                     error: error, head: head, data: isOfStatus ? data : nil, object: isOfStatus ? object : nil,
                     isOfStatus: isOfStatus)
             }
+            // Of a body whose length nobody has told, it is known at its end.
+            if end == .complete, let expected = settings.expectedLength, state.plan.total == nil,
+                let length = state.plan.parts[id]?.position, length != expected
+            {
+                state.failures[id] = DownloadState.Failure(
+                    error: DownloadError.unexpectedLength(expected: expected, actual: length), head: head, isFinal: true)
+            }
             let now = MonotonicClock.now
             let goesOn = !state.isStopping && !state.isRestarting && state.fatal == nil && state.outcome == nil
             if !goesOn { state.plan.drop(id, at: now) }

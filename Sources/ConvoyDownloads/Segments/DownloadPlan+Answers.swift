@@ -165,8 +165,11 @@ extension DownloadPlan {
         switch end {
         case .complete:
             if part.isReceiving, total == nil, part.end == nil {
-                (hasEnded, total) = (true, part.position)
-                if let expectedLength, expectedLength != part.position { return fail(from: part.source) }
+                if let expectedLength, expectedLength != part.position {
+                    sources[part.source].isBad = true
+                } else {
+                    (hasEnded, total) = (true, part.position)
+                }
             }
         case .failed:
             isTemporary = true

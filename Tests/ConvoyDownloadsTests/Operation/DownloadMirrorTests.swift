@@ -60,4 +60,22 @@ struct DownloadMirrorTests {
         #expect(fixture.contents() == bytes)
         #expect(fixture.server.requests("/mirror").map { $0.headers["Range"] } == ["bytes=2000000-"])
     }
+
+    @Test func aFileOfAnotherLengthThanWasSaidIsRefusedThoughTheServerDoesNotTellIt() async {
+        let count = Locked(0)
+        fixture.server.route("/file") { _ in
+            count.withLock { $0 += 1 }
+            return .pattern(count: 90_000).framed(.chunked)
+        }
+        let download = await fixture.run(
+            fixture.download {
+                $0.expectedLength = 100_000
+                var policy = RetryPolicy(maximumRetryCount: 2)
+                policy.initialDelay = 0.005
+                policy.budget = nil
+                $0.retryPolicy = policy
+            })
+        #expect(download.error as? DownloadError == .unexpectedLength(expected: 100_000, actual: 90_000))
+        #expect(fixture.names == [])
+    }
 }
