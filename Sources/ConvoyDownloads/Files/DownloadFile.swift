@@ -40,6 +40,8 @@ package final class DownloadFile: @unchecked Sendable {
         /// Whether old contents must be given up before the first byte is written, which may take a while.
         var hasOldContents = false
         var journal: Int32 = -1
+        /// Whether the journal was closed for good.
+        var hasEnded = false
         var entryNumber: UInt64 = 0
         var representation: Representation?
         var written = ByteRanges()
@@ -52,6 +54,9 @@ package final class DownloadFile: @unchecked Sendable {
         /// How often it has been said what the bytes are bytes of.
         var generation = 0
         var isDirectorySynchronized = false
+        /// The error of a synchronization. What it was to secure may be lost, and the system says so only once: those
+        /// after it succeed.
+        var lossCode: Int32?
     }
 
     private let state = Locked(State())
@@ -77,7 +82,14 @@ package final class DownloadFile: @unchecked Sendable {
     package func open() throws(FileWritingError) -> (representation: Representation, written: ByteRanges)? {
         let isNew = try openPartial()
         isOnLocalFileSystem = FileSystem.isLocal(descriptor)
-        let entry = try openJournal(beside: isNew)
+        let entry: JournalEntry?
+        do throws(FileWritingError) {
+            entry = try openJournal(beside: isNew)
+        } catch {
+            // What is there stays: another time its journal may be readable.
+            if !isNew { identity = nil }
+            throw error
+        }
         let now = clock()
         state.withLock { ($0.lastEntry, $0.lastSynchronization, $0.isEmpty) = (now, now, isNew) }
         guard let entry else { return nil }
@@ -104,11 +116,13 @@ package final class DownloadFile: @unchecked Sendable {
             guard descriptor >= 0 else { throw failure(.cannotCreate, path) }
             let opened = descriptor
             state.withLock { $0.descriptor = opened }
-            let found = FileIdentity(descriptor)
-            guard let found, found.isPlain else { throw FileWritingError(.partialIsShared, path, EEXIST) }
+            guard let found = FileIdentity(descriptor) else { throw FileWritingError(.partialIsShared, path, EEXIST) }
+            guard found.isPlain || found != FileIdentity(path) else {
+                throw FileWritingError(.partialIsShared, path, EEXIST)
+            }
             hasLock = calls.lock(descriptor) == 0
             if !hasLock, errno == EWOULDBLOCK { throw FileWritingError(.partialIsShared, path, EBUSY) }
-            if found == FileIdentity(path) {
+            if found.isPlain, found == FileIdentity(path) {
                 if hasLock || isNew {
                     identity = found
                     return isNew
@@ -138,10 +152,12 @@ package final class DownloadFile: @unchecked Sendable {
             return nil
         }
         let entry: JournalEntry?
-        if isNew || !hasLock || FileIdentity(journal)?.isPlain != true {
-            entry = nil
-        } else {
-            entry = JournalLayout.latest(in: try contents(of: journal))
+        do throws(FileWritingError) {
+            let isOfPartial = !isNew && hasLock && FileIdentity(journal)?.isPlain == true
+            entry = isOfPartial ? JournalLayout.latest(in: try contents(of: journal)) : nil
+        } catch {
+            _ = calls.close(journal)
+            throw error
         }
         guard let entry else {
             _ = calls.close(journal)
@@ -208,7 +224,7 @@ package final class DownloadFile: @unchecked Sendable {
         state.withLock { state in
             if kept.isEmpty, !state.written.isEmpty { state.hasOldContents = true }
             state.isPrepared = !kept.isEmpty
-            if !kept.isEmpty { state.hasOldContents = false }
+            if !kept.isEmpty { state.hasOldContents = false } else { state.lossCode = nil }
             (state.representation, state.written) = (representation, kept)
             state.safe = state.safe.intersection(kept)
             state.unclaimed = 0
@@ -323,7 +339,10 @@ package final class DownloadFile: @unchecked Sendable {
     }
 
     private func makeJournal() throws(FileWritingError) {
-        guard hasLock, state.withLock({ $0.descriptor >= 0 && $0.journal < 0 && $0.representation != nil }) else { return }
+        let lacks = state.withLock {
+            $0.descriptor >= 0 && $0.journal < 0 && $0.representation != nil && !$0.hasEnded
+        }
+        guard hasLock, lacks else { return }
         // What it says is nobody else's business.
         let journal = opened(journalPath, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode: 0o600)
         guard journal >= 0 else { throw failure(.cannotCreate, journalPath) }
@@ -338,8 +357,8 @@ package final class DownloadFile: @unchecked Sendable {
             guard state.journal >= 0, state.isPrepared, let representation = state.representation else { return (-1, nil) }
             state.entryNumber += 1
             let entry = JournalEntry(
-                number: state.entryNumber, representation: representation, boot: boot, written: state.written,
-                safe: state.safe)
+                number: state.entryNumber, representation: representation, boot: boot,
+                written: state.lossCode == nil ? state.written : state.safe, safe: state.safe)
             return (state.journal, entry)
         }
         guard let entry, let text = entry.text, text.count <= JournalLayout.placeSize else { return }
@@ -356,8 +375,8 @@ package final class DownloadFile: @unchecked Sendable {
         }
     }
 
-    /// Makes what was written so far safe from power cuts, and claims it. Does nothing more if the disk fails: the bytes
-    /// are then not claimed as safe.
+    /// Makes what was written so far safe from power cuts, and claims it. If the disk fails, the bytes are not claimed any
+    /// more, and the file is never committed: the system may have dropped them.
     package func synchronize() {
         // A descriptor of its own: the download may end meanwhile.
         let (held, written, generation) = state.withLock { state in
@@ -369,7 +388,7 @@ package final class DownloadFile: @unchecked Sendable {
         }
         guard held >= 0 else { return }
         defer { _ = calls.close(held) }
-        guard calls.synchronizeData(held) == 0 else { return }
+        guard secures(held, calls.synchronizeData), state.withLock({ $0.lossCode }) == nil else { return }
         journalLock.withLock { _ in
             state.withLock { state in
                 if generation == state.generation { state.safe = written }
@@ -380,6 +399,20 @@ package final class DownloadFile: @unchecked Sendable {
             guard (try? synchronizeDirectory()) != nil else { return }
             state.withLock { $0.isDirectorySynchronized = true }
         }
+    }
+
+    /// Whether what was written is on the disk now. If not, only what was secured before is claimed from now on.
+    private func secures(_ descriptor: Int32, _ synchronize: (_ descriptor: Int32) -> Int32) -> Bool {
+        var result: Int32
+        repeat { result = synchronize(descriptor) } while result != 0 && errno == EINTR
+        guard result != 0 else { return true }
+        let code = errno
+        // These mean that there is nothing to wait for.
+        guard ![EINVAL, ENOSYS, ENOTSUP, EROFS].contains(code) else { return false }
+        state.withLock { $0.lossCode = code }
+        try? claim()
+        errno = code
+        return false
     }
 
     // MARK: Reading
@@ -407,9 +440,8 @@ package final class DownloadFile: @unchecked Sendable {
         guard descriptor >= 0 else { throw FileWritingError(.cannotWrite, path, EBADF) }
         if !state.withLock({ $0.isPrepared }) { try prepare() }
         guard try size() == total else { throw FileWritingError(.partialIsShared, path, EBUSY) }
-        if synchronizes {
-            guard calls.synchronize(descriptor) == 0 else { throw failure(.cannotWrite, path) }
-        }
+        if synchronizes, !secures(descriptor, calls.synchronize) { throw failure(.cannotWrite, path) }
+        if let code = state.withLock({ $0.lossCode }) { throw FileWritingError(.cannotWrite, path, code) }
         guard identity != nil, identity == FileIdentity(path) else { throw FileWritingError(.partialIsShared, path, EBUSY) }
         if !isOnLocalFileSystem { try closeEarly() }
         try FileRenaming(calls: calls).rename(path, to: name, replaces: replaces)
@@ -454,13 +486,19 @@ package final class DownloadFile: @unchecked Sendable {
     }
 
     private func closeJournal(removing: Bool) {
-        let journal = state.withLock { state in
-            defer { state.journal = -1 }
-            return state.journal
+        // A synchronization may be about to write an entry, and to make a journal for it.
+        journalLock.withLock { _ in
+            let journal = state.withLock { state in
+                defer { (state.journal, state.hasEnded) = (-1, true) }
+                return state.journal
+            }
+            guard journal >= 0 else { return }
+            // By now its name may be that of another download's journal.
+            if removing, let own = FileIdentity(journal), own == FileIdentity(journalPath) {
+                _ = calls.unlink(journalPath)
+            }
+            _ = calls.close(journal)
         }
-        guard journal >= 0 else { return }
-        if removing { _ = calls.unlink(journalPath) }
-        _ = calls.close(journal)
     }
 
     private func closeDescriptor() {
@@ -468,7 +506,10 @@ package final class DownloadFile: @unchecked Sendable {
             defer { state.descriptor = -1 }
             return state.descriptor
         }
-        if closing >= 0 { _ = calls.close(closing) }
+        guard closing >= 0 else { return }
+        // A synchronization that is under way has a duplicate, which would keep the lock until it is over.
+        _ = calls.unlock(closing)
+        _ = calls.close(closing)
     }
 
     private func failure(_ reason: FileWritingError.Reason, _ path: String) -> FileWritingError {

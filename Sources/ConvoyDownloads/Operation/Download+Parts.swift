@@ -291,10 +291,23 @@ extension Download {
                     error: error, head: head, data: isOfStatus ? data : nil, object: isOfStatus ? object : nil,
                     isOfStatus: isOfStatus)
             }
+            // Of a body whose length nobody has told, it is known at its end.
+            if end == .complete, let expected = settings.expectedLength, state.plan.total == nil,
+                let length = state.plan.parts[id]?.position, length != expected
+            {
+                state.failures[id] = DownloadState.Failure(
+                    error: DownloadError.unexpectedLength(expected: expected, actual: length), head: head, isFinal: true)
+            }
             let now = MonotonicClock.now
             let goesOn = !state.isStopping && !state.isRestarting && state.fatal == nil && state.outcome == nil
             if !goesOn { state.plan.drop(id, at: now) }
+            let replaces = state.plan.replaced != nil
             var next = goesOn ? state.plan.didEnd(id, end, at: now) : .more
+            // The file has given up nothing yet, and other sources go on with what it has.
+            if replaces, state.plan.replaced == nil, case .ask = next {
+                state.file?.begin(state.plan.representation, keeping: state.plan.done)
+                (state.head, state.expected) = (nil, settings.checksums)
+            }
             // A part that the plan knows and that has no operation yet is about to begin, and looks before.
             let isLast = state.operations.isEmpty && state.plan.parts.isEmpty
             let others = Array(state.operations.values)

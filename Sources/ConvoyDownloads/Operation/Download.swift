@@ -170,7 +170,8 @@ final class Download: @unchecked Sendable {
             paths = PartialPaths(directory: url.path, url: source)
         }
         let file = DownloadFile(
-            path: paths.partial, journalPath: paths.journal, calls: settings.calls, boot: settings.boot)
+            path: paths.partial, journalPath: paths.journal, calls: settings.calls, boot: settings.boot,
+            clock: settings.clock)
         do throws(FileWritingError) {
             let found = try file.open()
             state.withLock { state in

@@ -191,6 +191,12 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
         set { settings.withLock { $0.boot = newValue } }
     }
 
+    /// The clock by which the journal is written, and the bytes are synchronized: nanoseconds.
+    package final var fileClock: @Sendable () -> UInt64 {
+        get { settings.withLock { $0.clock } }
+        set { settings.withLock { $0.clock = newValue } }
+    }
+
     // MARK: The work
 
     /// Copies the settings.

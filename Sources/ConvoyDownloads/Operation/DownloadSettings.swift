@@ -21,9 +21,10 @@ struct DownloadSettings: Sendable {
     var usesServerMirrors = false
     var synchronizes = false
     var keepsModificationDate = true
-    /// The system calls, and when the system was started; tests replace them.
+    /// The system calls, when the system was started, and the clock of the journal; tests replace them.
     var calls = FileCalls()
     var boot = SystemBoot.identifier
+    var clock: @Sendable () -> UInt64 = { MonotonicClock.now }
 }
 
 /// The checksums of a file's pieces of equal length, as Metalink has them (RFC 5854, section 4.1.1).

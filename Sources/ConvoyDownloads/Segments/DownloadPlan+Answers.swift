@@ -142,7 +142,7 @@ extension DownloadPlan {
     package mutating func drop(_ id: Int, at now: UInt64) {
         guard let part = parts.removeValue(forKey: id) else { return }
         note(rateOf: part, at: now)
-        if let replaced, part.received == 0 { restore(replaced) }
+        if let replaced, parts.isEmpty { restore(replaced) }
     }
 
     private mutating func note(rateOf part: DownloadPart, at now: UInt64) {
@@ -157,15 +157,19 @@ extension DownloadPlan {
         // Fewer bytes have come than the response has announced.
         if end.isGood, let remaining = part.remaining, remaining > 0, part.responseEnd == part.end { end = .failed }
         if !end.isGood {
-            if let replaced, part.received == 0 { restore(replaced) }
+            // Others may still bring the first byte of what replaces it.
+            if let replaced, parts.isEmpty { restore(replaced) }
             giveBack(part)
         }
         var isTemporary = false
         switch end {
         case .complete:
             if part.isReceiving, total == nil, part.end == nil {
-                (hasEnded, total) = (true, part.position)
-                if let expectedLength, expectedLength != part.position { return fail(from: part.source) }
+                if let expectedLength, expectedLength != part.position {
+                    sources[part.source].isBad = true
+                } else {
+                    (hasEnded, total) = (true, part.position)
+                }
             }
         case .failed:
             isTemporary = true

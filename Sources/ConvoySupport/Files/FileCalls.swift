@@ -15,6 +15,8 @@ package struct FileCalls: Sendable {
     }
     /// Locks the file, if that is possible without waiting.
     package var lock: @Sendable (_ descriptor: Int32) -> Int32 = { flock($0, LOCK_EX | LOCK_NB) }
+    /// Releases the lock, whoever else has a duplicate of the descriptor.
+    package var unlock: @Sendable (_ descriptor: Int32) -> Int32 = { flock($0, LOCK_UN) }
     package var duplicate: @Sendable (_ descriptor: Int32) -> Int32 = { fcntl($0, F_DUPFD_CLOEXEC, 0) }
     package var close: @Sendable (_ descriptor: Int32) -> Int32 = { Glibc.close($0) }
     package var rename: @Sendable (_ path: String, _ newPath: String) -> Int32 = { Glibc.rename($0, $1) }

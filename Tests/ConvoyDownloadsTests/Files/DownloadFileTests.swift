@@ -1,0 +1,264 @@
+import ConvoyDownloads
+import ConvoyOperations
+import ConvoySupport
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+/// The partial file and its journal, with system calls that fail or take their time.
+@Suite struct DownloadFileTests {
+    private let directory: TemporaryDirectory
+    private let bytes = [UInt8](repeating: 7, count: 1000)
+
+    init() throws { directory = try TemporaryDirectory(prefix: "convoy-file") }
+
+    private var paths: PartialPaths { PartialPaths(destination: directory.file("file").path) }
+    private var names: [String] {
+        ((try? FileManager.default.contentsOfDirectory(atPath: directory.url.path)) ?? []).sorted()
+    }
+    private static let both = ["file.convoyjournal", "file.convoypart"]
+
+    private func file(_ calls: FileCalls = FileCalls(), boot: String = "first") -> DownloadFile {
+        DownloadFile(path: paths.partial, journalPath: paths.journal, calls: calls, boot: boot)
+    }
+
+    private func representation() throws -> Representation {
+        Representation(
+            url: try #require(URL(string: "http://host/file")), validators: .init(entityTag: "\"1\"", lastModified: nil),
+            total: 2000)
+    }
+
+    private func write(_ file: DownloadFile) throws { try bytes.withUnsafeBytes { try file.write($0, at: 0) } }
+
+    /// A file with a thousand bytes, and an entry for them.
+    private func begun(_ calls: FileCalls = FileCalls()) throws -> DownloadFile {
+        let file = file(calls)
+        #expect(try file.open() == nil)
+        file.begin(try representation())
+        try write(file)
+        try file.claim()
+        return file
+    }
+
+    private func found(boot: String = "first") throws -> [Range<Int64>] {
+        let file = file(boot: boot)
+        defer { file.close() }
+        return try file.open()?.written.ranges ?? []
+    }
+
+    private func descriptors() -> [String] {
+        ProcessMeters.descriptorTargets.filter { $0.contains(directory.url.path) }
+    }
+
+    @Test func whatIsClaimedIsFoundByTheNext() throws {
+        try begun().close()
+        #expect(names == Self.both)
+        #expect(try found() == [0..<1000])
+        #expect(try found(boot: "second") == [])
+    }
+
+    @Test func whatWasSynchronizedIsFoundAfterAPowerCut() throws {
+        let first = try begun()
+        first.synchronize()
+        first.close()
+        #expect(try found(boot: "second") == [0..<1000])
+    }
+
+    // MARK: Opening
+
+    @Test(arguments: [EIO, EMFILE, EACCES])
+    func aJournalThatCannotBeOpenedIsNoReasonToGiveUpThePartialFile(code: Int32) throws {
+        try begun().close()
+        var calls = FileCalls()
+        let real = calls
+        calls.open = { path, flags, mode in
+            guard path.hasSuffix(PartialPaths.journalSuffix) else { return real.open(path, flags, mode) }
+            errno = code
+            return -1
+        }
+        let unlucky = file(calls)
+        #expect(throws: FileWritingError.self) { try unlucky.open() }
+        unlucky.close()
+        #expect(names == Self.both)
+        #expect(try found() == [0..<1000])
+    }
+
+    @Test func aJournalThatCannotBeReadIsNoReasonToGiveUpThePartialFile() throws {
+        try begun().close()
+        var calls = FileCalls()
+        calls.readAt = { _, _, _ in
+            errno = EIO
+            return -1
+        }
+        let unlucky = file(calls)
+        #expect(throws: FileWritingError.self) { try unlucky.open() }
+        unlucky.close()
+        #expect(descriptors() == [])
+        #expect(names == Self.both)
+        #expect(try found() == [0..<1000])
+    }
+
+    @Test func aPartialFileThatIsRemovedWhileItIsOpenedIsMadeAgain() throws {
+        try begun().close()
+        var calls = FileCalls()
+        let (real, path) = (calls, paths.partial)
+        let isFirst = Locked(true)
+        calls.open = { opened, flags, mode in
+            let descriptor = real.open(opened, flags, mode)
+            let isOurs = opened == path && descriptor >= 0 && isFirst.withLock { exchange(&$0, false) }
+            if isOurs { unlink(path) }
+            return descriptor
+        }
+        let second = file(calls)
+        #expect(try second.open() == nil)
+        second.begin(try representation())
+        try write(second)
+        try second.claim()
+        second.close()
+        #expect(try found() == [0..<1000])
+    }
+
+    // MARK: Synchronizing
+
+    @Test func whatCouldNotBeSynchronizedIsNeverReliedOn() throws {
+        var calls = FileCalls()
+        let real = calls
+        let isFirst = Locked(true)
+        calls.synchronizeData = { descriptor in
+            guard isFirst.withLock({ exchange(&$0, false) }) else { return real.synchronizeData(descriptor) }
+            errno = EIO
+            return -1
+        }
+        let file = try begun(calls)
+        file.synchronize()
+        file.synchronize()
+        #expect(throws: FileWritingError.self) {
+            try file.commit(as: directory.file("file").path, replaces: false, synchronizes: true, total: 1000)
+        }
+        file.close()
+        #expect(try found(boot: "second") == [])
+        #expect(try found() == [])
+    }
+
+    @Test func aCommitThatCouldNotSynchronizeLeavesNothingToRelyOn() throws {
+        var calls = FileCalls()
+        calls.synchronize = { _ in
+            errno = EIO
+            return -1
+        }
+        let file = try begun(calls)
+        #expect(throws: FileWritingError.self) {
+            try file.commit(as: directory.file("file").path, replaces: false, synchronizes: true, total: 1000)
+        }
+        file.close()
+        #expect(!names.contains("file"))
+        #expect(try found() == [])
+    }
+
+    @Test func theNextDownloadDoesNotWaitForTheSynchronizationOfTheLast() throws {
+        let (began, goesOn) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        var calls = FileCalls()
+        let real = calls
+        calls.synchronizeData = { descriptor in
+            began.signal()
+            goesOn.wait()
+            return real.synchronizeData(descriptor)
+        }
+        let first = try begun(calls)
+        let ended = DispatchSemaphore(value: 0)
+        Thread.detachNewThread {
+            first.synchronize()
+            ended.signal()
+        }
+        try began.waitOrThrow()
+        first.close()
+        #expect(try found() == [0..<1000])
+        goesOn.signal()
+        try ended.waitOrThrow()
+        #expect(descriptors() == [])
+    }
+
+    // MARK: Ending
+
+    @Test func theJournalOfTheNextDownloadIsNotRemovedByTheLast() throws {
+        let next = Locked<DownloadFile?>(nil)
+        var calls = FileCalls()
+        let real = calls
+        let (representation, bytes, paths) = (try representation(), bytes, paths)
+        calls.renameWithoutReplacing = { from, to in
+            let result = real.renameWithoutReplacing(from, to)
+            // The name is free, and another download takes it at once.
+            let other = DownloadFile(path: paths.partial, journalPath: paths.journal, boot: "first")
+            #expect(throws: Never.self) {
+                _ = try other.open()
+                other.begin(representation)
+                try bytes.withUnsafeBytes { try other.write($0, at: 0) }
+                try other.claim()
+            }
+            next.withLock { $0 = other }
+            errno = 0
+            return result
+        }
+        let file = try begun(calls)
+        try file.commit(as: directory.file("file").path, replaces: false, synchronizes: false, total: 1000)
+        #expect(names == ["file"] + Self.both)
+        next.withLock { $0.take() }?.close()
+        #expect(try found() == [0..<1000])
+    }
+
+    @Test func anEntryIsNeverWrittenIntoADescriptorThatWasClosed() throws {
+        let (path, journalPath) = (paths.partial, paths.journal)
+        let journal = Locked<Int32>(-1)
+        let isClosed = Locked(false)
+        let isSynchronizing = Locked(false)
+        let (writes, renamed) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        let closed = DispatchSemaphore(value: 0)
+        var calls = FileCalls()
+        let real = calls
+        calls.open = { opened, flags, mode in
+            let descriptor = real.open(opened, flags, mode)
+            if opened == journalPath { journal.withLock { $0 = descriptor } }
+            return descriptor
+        }
+        calls.synchronizeData = { descriptor in
+            isSynchronizing.withLock { $0 = true }
+            return real.synchronizeData(descriptor)
+        }
+        calls.writeAt = { descriptor, bytes, offset in
+            if isSynchronizing.withLock({ $0 }), journal.withLock({ $0 }) == descriptor {
+                writes.signal()
+                renamed.wait()
+                // Long enough for one that does not wait.
+                if closed.wait(timeout: .now() + 0.2) == .success { isClosed.withLock { $0 = true } }
+            }
+            return real.writeAt(descriptor, bytes, offset)
+        }
+        calls.renameWithoutReplacing = { from, to in
+            let result = real.renameWithoutReplacing(from, to)
+            renamed.signal()
+            return result
+        }
+        calls.close = { descriptor in
+            if journal.withLock({ $0 }) == descriptor { closed.signal() }
+            return real.close(descriptor)
+        }
+        let file = try begun(calls)
+        let ended = DispatchSemaphore(value: 0)
+        Thread.detachNewThread {
+            file.synchronize()
+            ended.signal()
+        }
+        try writes.waitOrThrow()
+        try file.commit(as: directory.file("file").path, replaces: false, synchronizes: false, total: 1000)
+        try ended.waitOrThrow()
+        #expect(!isClosed.withLock { $0 })
+        #expect(names == ["file"])
+        #expect(path.hasSuffix(PartialPaths.partialSuffix))
+    }
+}
+
+private func exchange<Value>(_ value: inout Value, _ new: Value) -> Value {
+    let old = value
+    value = new
+    return old
+}

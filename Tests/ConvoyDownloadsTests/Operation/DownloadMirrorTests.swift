@@ -1,0 +1,81 @@
+import ConvoyDownloads
+import ConvoyOperations
+import ConvoySecurity
+import ConvoySupport
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Testing
+
+/// One source begins to send another file, and another source goes on with what is there.
+struct DownloadMirrorTests {
+    private let fixture: DownloadFixture
+    private let bytes = PatternBytes.data(count: 3_000_000)
+
+    init() throws { fixture = try DownloadFixture() }
+
+    @Test func whatHasNotBegunToReplaceTheFileLeavesItForAMirror() async {
+        // Twice: the server fails, then it begins to send another file, and sends nothing of it.
+        let answers = Locked(0)
+        fixture.server.serve(Data(bytes.reversed()), at: "/file", etag: "\"2\"") { _, response in
+            let isFirst = answers.withLock { count in
+                count += 1
+                return count == 1
+            }
+            return isFirst ? .status(503) : response.truncated(afterBytes: 0)
+        }
+        fixture.server.serve(bytes, at: "/mirror", etag: "\"1\"") { request, response in
+            request.headers["Range"] == nil ? response.truncated(afterBytes: 2_000_000) : response
+        }
+        let url = fixture.server.url("/mirror")
+        let download = await fixture.run(
+            fixture.download {
+                $0.mirrors = [url]
+                var policy = RetryPolicy(maximumRetryCount: 3)
+                policy.initialDelay = 0.005
+                policy.budget = nil
+                $0.retryPolicy = policy
+            })
+        #expect(download.error == nil)
+        #expect(fixture.contents() == bytes)
+        #expect(fixture.server.requests("/mirror").last?.headers["Range"] == "bytes=2000000-")
+    }
+
+    @Test func whatHasNotBegunToReplaceTheFileIsNotFetchedAgainFromAMirror() async throws {
+        fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { _, response in response.truncated(afterBytes: 2_000_000) }
+        await fixture.run(fixture.download())
+        fixture.server.serve(bytes, at: "/file", etag: "\"2\"") { _, response in response.truncated(afterBytes: 0) }
+        fixture.server.serve(bytes, at: "/mirror", etag: "\"1\"")
+        let digest = MessageDigest(.sha256)
+        digest.update(bytes)
+        let checksum = try #require(Checksum(of: digest))
+        let url = fixture.server.url("/mirror")
+        let download = await fixture.run(
+            fixture.download {
+                $0.mirrors = [url]
+                $0.checksum = checksum
+            })
+        #expect(download.error == nil)
+        #expect(fixture.contents() == bytes)
+        #expect(fixture.server.requests("/mirror").map { $0.headers["Range"] } == ["bytes=2000000-"])
+    }
+
+    @Test func aFileOfAnotherLengthThanWasSaidIsRefusedThoughTheServerDoesNotTellIt() async {
+        let count = Locked(0)
+        fixture.server.route("/file") { _ in
+            count.withLock { $0 += 1 }
+            return .pattern(count: 90_000).framed(.chunked)
+        }
+        let download = await fixture.run(
+            fixture.download {
+                $0.expectedLength = 100_000
+                var policy = RetryPolicy(maximumRetryCount: 2)
+                policy.initialDelay = 0.005
+                policy.budget = nil
+                $0.retryPolicy = policy
+            })
+        #expect(download.error as? DownloadError == .unexpectedLength(expected: 100_000, actual: 90_000))
+        #expect(fixture.names == [])
+    }
+}

@@ -1,0 +1,48 @@
+import ConvoyDownloads
+import ConvoyOperations
+import ConvoyTransport
+import Foundation
+import Testing
+
+/// Single answers, and what a plan makes of them.
+@Suite struct DownloadPlanTests {
+    private let url: URL
+
+    init() throws { url = try #require(URL(string: "http://host/file")) }
+
+    private func whole(_ tag: String, length: Int64?) -> ResponseHead {
+        let fields = [("ETag", tag), ("Accept-Ranges", "bytes")] + (length.map { [("Content-Length", "\($0)")] } ?? [])
+        return ResponseHead(url: url, statusCode: 200, headers: fields)
+    }
+
+    private func continued(parts: Int) -> DownloadPlan {
+        var plan = DownloadPlan(sources: [url], maximumParts: parts, minimumPart: 1)
+        let old = Representation(url: url, validators: .init(entityTag: "\"1\"", lastModified: nil), total: 100)
+        plan.resume(old, ByteRanges([0..<50]))
+        return plan
+    }
+
+    /// The whole begins to replace what is there, and before its first byte another part of it fails.
+    @Test func whatIsBeingReplacedDoesNotComeBackWhileOthersReplaceIt() throws {
+        var plan = continued(parts: 2)
+        let first = try #require(plan.begin())
+        #expect(plan.evaluate(whole("\"2\"", length: 100), for: first.id) == .startsOver)
+        let second = try #require(plan.more(at: 1)).request
+        #expect(plan.didEnd(second.id, .failed, at: 1) == .more)
+        #expect(plan.done.isEmpty)
+        _ = plan.didWrite(10, for: first.id, at: 1)
+        #expect(plan.done == ByteRanges([0..<10]))
+        #expect(plan.representation?.validators.entityTag == "\"2\"")
+    }
+
+    @Test func whatNothingHasBegunToReplaceComesBack() throws {
+        var plan = continued(parts: 2)
+        let first = try #require(plan.begin())
+        #expect(plan.evaluate(whole("\"2\"", length: 100), for: first.id) == .startsOver)
+        let second = try #require(plan.more(at: 1)).request
+        #expect(plan.didEnd(second.id, .failed, at: 1) == .more)
+        #expect(plan.didEnd(first.id, .failed, at: 1) == .failed)
+        #expect(plan.done == ByteRanges([0..<50]))
+        #expect(plan.representation?.validators.entityTag == "\"1\"")
+    }
+}
