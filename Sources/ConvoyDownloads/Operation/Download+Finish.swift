@@ -140,6 +140,7 @@ extension Download {
                 file.setModificationTime(modified)
             }
             if settings.existing == .revalidate, let head { StoredValidators(head).store(in: file) }
+            try operation.willCommit(partialFile: file.path, as: place)
             do throws(FileWritingError) {
                 try file.commit(
                     as: place.path, replaces: settings.existing == .replace || settings.existing == .revalidate,
