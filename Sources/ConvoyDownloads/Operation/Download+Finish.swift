@@ -144,6 +144,7 @@ extension Download {
                 file.setModificationTime(modified)
             }
             if settings.existing == .revalidate, let head { StoredValidators(head).store(in: file) }
+            try operation.willCommit(partialFile: file.path, as: place)
             do throws(FileWritingError) {
                 try file.commit(
                     as: path, replaces: settings.existing == .replace || settings.existing == .revalidate,

@@ -199,6 +199,10 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
 
     // MARK: The work
 
+    /// Called when the file is whole, and is about to get its name; on a thread that may block. An error that it throws ends
+    /// the download.
+    package func willCommit(partialFile: String, as place: URL) throws {}
+
     /// Copies the settings.
     open override func copySettings(to copy: URLConnectionOperation) {
         super.copySettings(to: copy)

@@ -266,7 +266,10 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     // MARK: For tests
 
     /// Called between a change of the lifecycle and its action. Tests override it, to let other threads run in between.
-    package func proceed(after transition: AtomicLifecycle.Transition) { carryOut(transition) }
+    package func proceed(after transition: AtomicLifecycle.Transition) {
+        guard let supervisor else { return carryOut(transition) }
+        supervisor.operation(self, changes: transition) { self.carryOut(transition) }
+    }
 
     // MARK: For HTTPRequestOperation
 
