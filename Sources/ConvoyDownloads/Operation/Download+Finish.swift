@@ -139,12 +139,13 @@ extension Download {
                 _ = try operation.responseObject(for: head.urlResponse, data: nil)
             }
             if endsIfStopped() { return }
-            guard let path = state.withLock({ $0.finalPath }) else { throw DownloadError.noDestination }
+            let (url, known) = state.withLock { ($0.finalURL, $0.finalPath) }
+            guard let url, let path = known else { throw DownloadError.noDestination }
             if settings.keepsModificationDate, let modified = head?["Last-Modified"].flatMap({ HTTPDate.parse($0) }) {
                 file.setModificationTime(modified)
             }
             if settings.existing == .revalidate, let head { StoredValidators(head).store(in: file) }
-            try operation.willCommit(partialFile: file.path, as: place)
+            try operation.willCommit(partialFile: file.path, as: url)
             do throws(FileWritingError) {
                 try file.commit(
                     as: path, replaces: settings.existing == .replace || settings.existing == .revalidate,
