@@ -47,6 +47,8 @@ extension HTTPRequestOperationManager {
         if let queue = queue as? RequestOperationQueue {
             let limited = RequestOperationQueue()
             limited.maxConcurrentOperationCountPerHost = queue.maxConcurrentOperationCountPerHost
+            limited.maximumStartRate = queue.maximumStartRate
+            limited.maximumStartRatePerHost = queue.maximumStartRatePerHost
             limited.maximumLength = queue.maximumLength
             limited.overflowPolicy = queue.overflowPolicy
             limited.priorityAgingInterval = queue.priorityAgingInterval

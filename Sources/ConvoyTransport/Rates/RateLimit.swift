@@ -99,7 +99,7 @@ public final class RateLimit: Sendable {
     var isLimiting: Bool { rate.load(ordering: .relaxed) != Self.unlimited }
 
     /// How many transfers wait for a turn.
-    var waiterCount: Int { state.withLock { $0.line.count } }
+    package var waiterCount: Int { state.withLock { $0.line.count } }
 
     /// Whether so many bytes may pass. If not, the waiter joins the line, and is woken when they may. If they may, they
     /// are reserved until `use`. On the waiter's thread.
