@@ -19,6 +19,10 @@
 //     StoreProgram cache DIRECTORY descriptors       stores and reads responses while it can open no file, and after that
 //     StoreProgram cache DIRECTORY locked            stores responses while it must not write to the directory, and opens
 //                                                    such a directory
+//     StoreProgram queue DIRECTORY hold              opens a queue, and keeps it until it is killed
+//     StoreProgram queue DIRECTORY work URL COUNT    enqueues requests until there are COUNT, and runs all of the queue;
+//                                                    prints what it does
+//     StoreProgram queue DIRECTORY full              enqueues requests while the disk is full for it, and after that
 import ConvoyCookies
 import Foundation
 
@@ -29,11 +33,12 @@ func fail(_ text: String) -> Never {
     exit(2)
 }
 
-guard let kind = arguments.first else { fail("usage: StoreProgram cookies FILE … | cache DIRECTORY …") }
+guard let kind = arguments.first else { fail("usage: StoreProgram cookies FILE … | cache DIRECTORY … | queue DIRECTORY …") }
 do {
     switch kind {
     case "cookies": try CookieCommands.run(Array(arguments.dropFirst()))
     case "cache": try CacheCommands.run(Array(arguments.dropFirst()))
+    case "queue": try await QueueCommands.run(Array(arguments.dropFirst()))
     default: fail("unknown store: \(kind)")
     }
 } catch {
