@@ -31,7 +31,7 @@ package final class DownloadFile: @unchecked Sendable {
     private var hasLock = false
     private var isOnLocalFileSystem = false
 
-    private struct State {
+    private struct Condition {
         var descriptor: Int32 = -1
         /// Whether the partial file was created here, and nothing has been written to it.
         var isEmpty = false
@@ -59,7 +59,7 @@ package final class DownloadFile: @unchecked Sendable {
         var lossCode: Int32?
     }
 
-    private let state = Locked(State())
+    private let state = Locked(Condition())
     private var descriptor: Int32 { state.withLock { $0.descriptor } }
     /// Held while the partial file is prepared, or an entry is written.
     private let journalLock = Locked(())
