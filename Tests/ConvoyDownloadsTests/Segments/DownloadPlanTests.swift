@@ -25,9 +25,11 @@ import Testing
     /// The whole begins to replace what is there, and before its first byte another part of it fails.
     @Test func whatIsBeingReplacedDoesNotComeBackWhileOthersReplaceIt() throws {
         var plan = continued(parts: 2)
-        let first = try #require(plan.begin())
+        let begun = plan.begin()
+        let first = try #require(begun)
         #expect(plan.evaluate(whole("\"2\"", length: 100), for: first.id) == .startsOver)
-        let second = try #require(plan.more(at: 1)).request
+        let more = plan.more(at: 1)
+        let second = try #require(more).request
         #expect(plan.didEnd(second.id, .failed, at: 1) == .more)
         #expect(plan.done.isEmpty)
         _ = plan.didWrite(10, for: first.id, at: 1)
@@ -37,9 +39,11 @@ import Testing
 
     @Test func whatNothingHasBegunToReplaceComesBack() throws {
         var plan = continued(parts: 2)
-        let first = try #require(plan.begin())
+        let begun = plan.begin()
+        let first = try #require(begun)
         #expect(plan.evaluate(whole("\"2\"", length: 100), for: first.id) == .startsOver)
-        let second = try #require(plan.more(at: 1)).request
+        let more = plan.more(at: 1)
+        let second = try #require(more).request
         #expect(plan.didEnd(second.id, .failed, at: 1) == .more)
         #expect(plan.didEnd(first.id, .failed, at: 1) == .failed)
         #expect(plan.done == ByteRanges([0..<50]))
