@@ -129,7 +129,9 @@ let package = Package(
         // A second process for the tests of stores.
         .executableTarget(
             name: "StoreProgram",
-            dependencies: ["ConvoyCookies", "ConvoyCache", "ConvoySupport", "ConvoyTestSupport"],
+            dependencies: [
+                "ConvoyCookies", "ConvoyCache", "ConvoyDownloads", "ConvoyOperations", "ConvoySupport", "ConvoyTestSupport",
+            ],
             path: "Tests/StoreProgram", swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoyTestServerTests", dependencies: ["ConvoyTestServer", "ConvoyTestSupport"],
@@ -178,7 +180,7 @@ let package = Package(
             name: "ConvoyDownloadsTests",
             dependencies: [
                 "ConvoyDownloads", "ConvoyDatabase", "ConvoyOperations", "ConvoySecurity", "ConvoySupport",
-                "ConvoyTestServer", "ConvoyTestSupport",
+                "ConvoyTestServer", "ConvoyTestSupport", "ConvoyTransport", "StoreProgram",
             ],
             swiftSettings: swiftSettings),
         .testTarget(
