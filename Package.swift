@@ -124,7 +124,7 @@ let package = Package(
             name: "CBrotliEncoder", path: "Tests/CBrotliEncoder", pkgConfig: "libbrotlienc",
             providers: [.apt(["libbrotli-dev"]), .yum(["brotli-devel"]), .brew(["brotli"])]),
         .target(
-            name: "ConvoyTestSupport", dependencies: ["CEpoll"], path: "Tests/ConvoyTestSupport",
+            name: "ConvoyTestSupport", dependencies: ["CEpoll", "ConvoySupport"], path: "Tests/ConvoyTestSupport",
             swiftSettings: swiftSettings),
         // A second process for the tests of stores.
         .executableTarget(

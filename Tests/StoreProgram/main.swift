@@ -23,6 +23,10 @@
 //                                                    downloads a file; prints "downloaded", or why not. Counts the bytes
 //                                                    that it has written in a file that outlives it. With a limit, its
 //                                                    files cannot become longer at first, and then it tries once more
+//     StoreProgram queue DIRECTORY hold              opens a queue, and keeps it until it is killed
+//     StoreProgram queue DIRECTORY work URL COUNT    enqueues requests until there are COUNT, and runs all of the queue;
+//                                                    prints what it does
+//     StoreProgram queue DIRECTORY full              enqueues requests while the disk is full for it, and after that
 import ConvoyCookies
 import Foundation
 
@@ -34,13 +38,14 @@ func fail(_ text: String) -> Never {
 }
 
 guard let kind = arguments.first else {
-    fail("usage: StoreProgram cookies FILE … | cache DIRECTORY … | download URL FILE …")
+    fail("usage: StoreProgram cookies FILE … | cache DIRECTORY … | download URL FILE … | queue DIRECTORY …")
 }
 do {
     switch kind {
     case "cookies": try CookieCommands.run(Array(arguments.dropFirst()))
     case "cache": try CacheCommands.run(Array(arguments.dropFirst()))
     case "download": try DownloadCommands.run(Array(arguments.dropFirst()))
+    case "queue": try await QueueCommands.run(Array(arguments.dropFirst()))
     default: fail("unknown store: \(kind)")
     }
 } catch {

@@ -33,6 +33,8 @@ package final class DownloadFile: @unchecked Sendable {
 
     private struct State {
         var descriptor: Int32 = -1
+        /// Whether the partial file was created here, and nothing has been written to it.
+        var isEmpty = false
         /// Whether the partial file has been prepared for what is written.
         var isPrepared = false
         /// Whether old contents must be given up before the first byte is written, which may take a while.
@@ -89,7 +91,7 @@ package final class DownloadFile: @unchecked Sendable {
             throw error
         }
         let now = clock()
-        state.withLock { ($0.lastEntry, $0.lastSynchronization) = (now, now) }
+        state.withLock { ($0.lastEntry, $0.lastSynchronization, $0.isEmpty) = (now, now, isNew) }
         guard let entry else { return nil }
         let length = try size()
         var written = entry.reliable(in: boot)
@@ -259,6 +261,7 @@ package final class DownloadFile: @unchecked Sendable {
     private func note(_ range: Range<Int64>) {
         state.withLock { state in
             state.written.insert(range)
+            state.isEmpty = false
             state.unclaimed += range.upperBound - range.lowerBound
         }
     }
@@ -275,7 +278,8 @@ package final class DownloadFile: @unchecked Sendable {
                     throw failure(.cannotWrite, journalPath)
                 }
             }
-            let length = try size()
+            let isEmpty = state.withLock { $0.isEmpty }
+            let length = isEmpty ? 0 : try size()
             if hasOldContents || length > 0 {
                 guard calls.truncate(descriptor, 0) == 0 else { throw failure(.cannotWrite, path) }
             }
@@ -439,6 +443,16 @@ package final class DownloadFile: @unchecked Sendable {
         if synchronizes, !secures(descriptor, calls.synchronize) { throw failure(.cannotWrite, path) }
         if let code = state.withLock({ $0.lossCode }) { throw FileWritingError(.cannotWrite, path, code) }
         guard identity != nil, identity == FileIdentity(path) else { throw FileWritingError(.partialIsShared, path, EBUSY) }
+        if !isOnLocalFileSystem { try closeEarly() }
+        try FileRenaming(calls: calls).rename(path, to: name, replaces: replaces)
+        identity = nil
+        defer { closeDescriptor() }
+        if synchronizes { try synchronizeDirectory() }
+        closeJournal(removing: true)
+    }
+
+    /// Closes the file under another descriptor. Some file systems report a lack of space only then.
+    private func closeEarly() throws(FileWritingError) {
         // The duplicate keeps the lock, so that no other download can take over the partial file before the rename, and
         // what is left of this one after a failure.
         let held = calls.duplicate(descriptor)
@@ -447,13 +461,8 @@ package final class DownloadFile: @unchecked Sendable {
             defer { state.descriptor = held }
             return state.descriptor
         }
-        // Some file systems report a lack of space only now. Even if interrupted, it is closed.
+        // Even if interrupted, it is closed.
         guard calls.close(closing) == 0 || errno == EINTR else { throw failure(.cannotWrite, path) }
-        try FileRenaming(calls: calls).rename(path, to: name, replaces: replaces)
-        identity = nil
-        defer { closeDescriptor() }
-        if synchronizes { try synchronizeDirectory() }
-        closeJournal(removing: true)
     }
 
     /// Ends the use of the files. What was written stays for a later download, if its journal can say what it is;

@@ -53,7 +53,7 @@ package struct JournalEntry: Sendable, Equatable {
     /// The entry as text; nil if it cannot be written.
     package var text: [UInt8]? {
         let content = Content(
-            url: representation.shownURL, place: representation.place,
+            url: representation.shownURL, place: representation.place.digest,
             etag: representation.validators.entityTag, modified: representation.validators.lastModified,
             length: representation.total, boot: boot, written: Self.numbers(written), safe: Self.numbers(safe))
         let encoder = JSONEncoder()
@@ -80,7 +80,7 @@ package struct JournalEntry: Sendable, Equatable {
         self.init(
             number: number,
             representation: Representation(
-                place: content.place, shownURL: content.url,
+                place: ResourcePlace(digest: content.place), shownURL: content.url,
                 validators: .init(entityTag: content.etag, lastModified: content.modified), total: content.length),
             boot: content.boot, written: written, safe: safe)
     }

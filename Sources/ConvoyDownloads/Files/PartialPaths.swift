@@ -20,7 +20,7 @@ package struct PartialPaths: Sendable, Equatable {
     /// Those of a file whose name the server will say, in a directory: named after its URL, so that a later download of
     /// the same finds them.
     package init(directory: String, url: URL) {
-        self.init(directory: directory, name: "convoy-\(ResourcePlace.digest(of: url).prefix(24))")
+        self.init(directory: directory, name: "convoy-\(ResourcePlace(url).digest.prefix(24))")
     }
 
     private init(directory: String, name: String) {

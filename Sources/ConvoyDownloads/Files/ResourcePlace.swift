@@ -6,15 +6,38 @@ import Foundation
 ///
 /// Validators mean nothing at another URL. But what stands behind a redirect to a store in a cloud has a new signature in
 /// its URL each time, and is the same all the same.
-package enum ResourcePlace {
-    /// The SHA-256 digest of the place as hexadecimal digits, as its query may hold a secret.
-    package static func digest(of url: URL) -> String {
-        let digest = MessageDigest()
-        digest.update(Data(text(of: url).utf8))
-        return digest.value()?.hexadecimalString ?? ""
+package struct ResourcePlace: Sendable, Equatable {
+    private enum Form {
+        case text(String)
+        /// As journals have it: a query may be a secret.
+        case digest(String)
     }
 
-    /// The URL without its fragment and the query items of a signature.
+    private let form: Form
+
+    /// The place of a URL.
+    package init(_ url: URL) { form = .text(Self.text(of: url)) }
+
+    /// A place whose digest is known.
+    package init(digest: String) { form = .digest(digest) }
+
+    /// The SHA-256 digest of the place as hexadecimal digits.
+    package var digest: String {
+        switch form {
+        case .digest(let digest): return digest
+        case .text(let text):
+            let digest = MessageDigest()
+            digest.update(Data(text.utf8))
+            return digest.value()?.hexadecimalString ?? ""
+        }
+    }
+
+    package static func == (one: Self, other: Self) -> Bool {
+        if case .text(let one) = one.form, case .text(let other) = other.form { return one.utf8.elementsEqual(other.utf8) }
+        return one.digest.utf8.elementsEqual(other.digest.utf8)
+    }
+
+    /// A URL without its fragment and the query items of a signature.
     package static func text(of url: URL) -> String {
         let whole = url.absoluteString.utf8.prefix { $0 != UInt8(ascii: "#") }
         guard let mark = whole.firstIndex(of: UInt8(ascii: "?")) else { return String(decoding: whole, as: UTF8.self) }

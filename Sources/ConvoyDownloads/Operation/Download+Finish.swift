@@ -18,10 +18,10 @@ extension Download {
     func finish() {
         state.withLock { $0.phase = .finishing }
         guard let digest = digest.withLock({ $0 }), let total = state.withLock({ $0.plan.total }) else {
-            return BlockingWorkers.shared.perform { self.fail(DownloadError.noDestination) }
+            return FileWorkers.shared.perform { self.fail(DownloadError.noDestination) }
         }
         guard state.withLock({ !$0.expected.isEmpty }) else {
-            return BlockingWorkers.shared.perform { self.verify([], total) }
+            return FileWorkers.shared.perform { self.verify([], total) }
         }
         digest.finish(total) { [self] result in
             if endsIfStopped() { return }
@@ -132,18 +132,23 @@ extension Download {
         let (head, file) = state.withLock { ($0.head, $0.file) }
         guard let operation, let file else { return }
         do {
-            if let head, serializer.acceptableStatusCodes?.contains(head.statusCode) ?? true {
+            // A plain serializer has seen the status and the type already.
+            let isPlain =
+                type(of: operation) == DownloadOperation.self && operation.responseSerializer is HTTPResponseSerializer
+            if let head, !isPlain, serializer.acceptableStatusCodes?.contains(head.statusCode) ?? true {
                 _ = try operation.responseObject(for: head.urlResponse, data: nil)
             }
             if endsIfStopped() { return }
-            guard let place = finalURL?.standardizedFileURL else { throw DownloadError.noDestination }
+            let (url, known) = state.withLock { ($0.finalURL, $0.finalPath) }
+            guard let url, let path = known else { throw DownloadError.noDestination }
             if settings.keepsModificationDate, let modified = head?["Last-Modified"].flatMap({ HTTPDate.parse($0) }) {
                 file.setModificationTime(modified)
             }
             if settings.existing == .revalidate, let head { StoredValidators(head).store(in: file) }
+            try operation.willCommit(partialFile: file.path, as: url)
             do throws(FileWritingError) {
                 try file.commit(
-                    as: place.path, replaces: settings.existing == .replace || settings.existing == .revalidate,
+                    as: path, replaces: settings.existing == .replace || settings.existing == .revalidate,
                     synchronizes: settings.synchronizes, total: total)
             } catch {
                 if error.reason == .exists, settings.existing == .skip {
@@ -163,7 +168,7 @@ extension Download {
     /// Where a file is to be whose name the response says, or else the URL; nil where the name is known already.
     func place(for head: ResponseHead) -> URL? {
         guard case .directory(let directory) = settings.place else { return nil }
-        return directory.standardizedFileURL.appendingPathComponent(SuggestedName.name(of: head))
+        return directory.appendingPathComponent(SuggestedName.name(for: head), isDirectory: false)
     }
 
     /// Ends the try with success. On a thread that may block.

@@ -105,6 +105,7 @@ extension Download {
         if isFirst {
             work?.note(head, redirects: part.redirects)
             expectServerDigests(of: head)
+            if settings.usesServerMirrors { state.withLock { $0.plan.add(MirrorLinks(head).mirrors.map(\.url)) } }
             if isUnwanted(head) {
                 part.cancel()
                 return false
@@ -163,10 +164,13 @@ extension Download {
         }
     }
 
+    /// In bytes: for less, it is not asked whether there is room.
+    private static let smallLength: Int64 = 256 << 10
+
     /// Whether a file that has been accepted is not to be written after all: there is no room, or one with its name.
     private func isUnwanted(_ head: ResponseHead) -> Bool {
         let (file, total) = state.withLock { ($0.file, $0.plan.total) }
-        if let total, let file, let available = file.availableSpace, total > available {
+        if let total, total > Self.smallLength, let file, let available = file.availableSpace, total > available {
             let place = finalURL ?? URL(fileURLWithPath: file.path)
             failFatally(
                 DownloadState.Failure(
@@ -175,7 +179,7 @@ extension Download {
             return true
         }
         guard finalURL == nil, let place = place(for: head) else { return false }
-        state.withLock { $0.finalURL = place }
+        state.withLock { ($0.finalURL, $0.finalPath) = (place, place.path) }
         guard FileIdentity(place.path) != nil else { return false }
         switch settings.existing {
         case .fail: failFatally(DownloadState.Failure(error: DownloadError.fileExists(place), head: head, isFinal: true))
@@ -337,9 +341,9 @@ extension Download {
     private func carryOut(_ following: Following) {
         switch following {
         case .nothing: break
-        case .stopped: BlockingWorkers.shared.perform { _ = self.endsIfStopped() }
-        case .failed(let failure): BlockingWorkers.shared.perform { [self] in if !endsIfStopped() { fail(failure) } }
-        case .succeeded: BlockingWorkers.shared.perform { self.succeed() }
+        case .stopped: FileWorkers.shared.perform { _ = self.endsIfStopped() }
+        case .failed(let failure): FileWorkers.shared.perform { [self] in if !endsIfStopped() { fail(failure) } }
+        case .succeeded: FileWorkers.shared.perform { self.succeed() }
         case .finish:
             state.withLock { $0.phase = .finishing }
             finish()

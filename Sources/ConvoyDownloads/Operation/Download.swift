@@ -61,7 +61,7 @@ final class Download: @unchecked Sendable {
         guard work.begin(stop: { [weak self] in self?.stop() }) else {
             return state.withLock { ($0.work, $0.phase) = (nil, .idle) }
         }
-        BlockingWorkers.shared.perform { self.open() }
+        FileWorkers.shared.perform { self.open() }
     }
 
     /// The operation was paused, or cancelled. Any thread.
@@ -110,7 +110,7 @@ final class Download: @unchecked Sendable {
     func close() {
         guard let file = state.withLock({ $0.file.take() }) else { return }
         digest.withLock { $0.take() }?.stop()
-        if file.writesAtOnce { file.close() } else { BlockingWorkers.shared.perform { file.close() } }
+        if file.writesAtOnce { file.close() } else { FileWorkers.shared.perform { file.close() } }
     }
 
     // MARK: Opening
@@ -151,22 +151,23 @@ final class Download: @unchecked Sendable {
         let paths: PartialPaths
         switch place {
         case .file(let url):
-            guard url.isFileURL, !url.hasDirectoryPath, !url.lastPathComponent.isEmpty, url.path.utf8.count < 4096
+            let path = url.path
+            guard url.isFileURL, !url.hasDirectoryPath, !path.isEmpty, path.utf8.count < 4096
             else { throw DownloadError.unusableDestination(url) }
-            let path = url.standardizedFileURL.path
-            state.withLock { $0.finalURL = url }
-            if try dealsWithExisting(URL(fileURLWithPath: path)) { return state.withLock { $0.outcome = .skipped } }
+            state.withLock { ($0.finalURL, $0.finalPath) = (url, path) }
+            if try dealsWithExisting(path) { return state.withLock { $0.outcome = .skipped } }
             paths = PartialPaths(destination: path)
         case .directory(let url):
             guard url.isFileURL, let source = request.url else { throw DownloadError.unusableDestination(url) }
             if !settings.usesServerFileName {
-                let place = url.standardizedFileURL.appendingPathComponent(SuggestedName.name(of: source))
-                state.withLock { $0.finalURL = place }
-                if try dealsWithExisting(place) { return state.withLock { $0.outcome = .skipped } }
+                let place = url.appendingPathComponent(
+                    SuggestedName.name(for: source) ?? SuggestedName.fallback, isDirectory: false)
+                state.withLock { ($0.finalURL, $0.finalPath) = (place, place.path) }
+                if try dealsWithExisting(place.path) { return state.withLock { $0.outcome = .skipped } }
                 paths = PartialPaths(destination: place.path)
                 break
             }
-            paths = PartialPaths(directory: url.standardizedFileURL.path, url: source)
+            paths = PartialPaths(directory: url.path, url: source)
         }
         let file = DownloadFile(
             path: paths.partial, journalPath: paths.journal, calls: settings.calls, boot: settings.boot,
@@ -186,14 +187,15 @@ final class Download: @unchecked Sendable {
     }
 
     /// Whether a file that is there is left alone, without asking the server.
-    private func dealsWithExisting(_ url: URL) throws -> Bool {
+    private func dealsWithExisting(_ path: String) throws -> Bool {
         var information = stat()
-        guard lstat(url.path, &information) == 0 else { return false }
-        guard information.st_mode & S_IFMT != S_IFDIR else { throw DownloadError.unusableDestination(url) }
+        guard lstat(path, &information) == 0 else { return false }
+        let place = finalURL ?? URL(fileURLWithPath: path)
+        guard information.st_mode & S_IFMT != S_IFDIR else { throw DownloadError.unusableDestination(place) }
         switch settings.existing {
-        case .fail: throw DownloadError.fileExists(url)
+        case .fail: throw DownloadError.fileExists(place)
         case .skip: return true
-        case .revalidate: state.withLock { $0.condition = StoredValidators(of: url.path) }
+        case .revalidate: state.withLock { $0.condition = StoredValidators(of: path) }
         case .replace: break
         }
         return false

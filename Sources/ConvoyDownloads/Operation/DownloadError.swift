@@ -8,6 +8,8 @@ public enum DownloadError: Error, Equatable, Sendable {
     case noDestination
     /// The place of the file is no path of a file, or the name of a directory.
     case unusableDestination(URL)
+    /// Nobody has said where the file comes from.
+    case noSource
     /// There is a file already, and ``ExistingFilePolicy/fail`` keeps it. Nothing was sent.
     case fileExists(URL)
     /// Another download, in this process or another one, is writing the file.
@@ -32,6 +34,7 @@ extension DownloadError: LocalizedError, CustomStringConvertible {
     public var description: String {
         switch self {
         case .noDestination: "The download was not told where the file is to be."
+        case .noSource: "There is no URL of http or https for the file."
         case .unusableDestination(let url): "No file can be written at \(Self.shown(url))."
         case .fileExists(let url): "The file \(Self.shown(url)) exists already."
         case .inUse(let url): "Another download is writing the file \(Self.shown(url))."

@@ -199,6 +199,10 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
 
     // MARK: The work
 
+    /// Called when the file is whole, and is about to get its name; on a thread that may block. An error that it throws ends
+    /// the download.
+    package func willCommit(partialFile: String, as place: URL) throws {}
+
     /// Copies the settings.
     open override func copySettings(to copy: URLConnectionOperation) {
         super.copySettings(to: copy)
@@ -207,6 +211,8 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
     }
 
     private struct Worker: OperationWorker {
+        var workedClass: ObjectIdentifier { ObjectIdentifier(DownloadOperation.self) }
+
         func begin(_ work: OwnWork, of operation: URLConnectionOperation) {
             guard let operation = operation as? DownloadOperation else { return }
             let current = operation.download.withLock { download in

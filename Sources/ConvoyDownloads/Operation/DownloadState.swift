@@ -47,6 +47,7 @@ struct DownloadState: @unchecked Sendable {
     var file: DownloadFile?
     /// Where the file is to be; nil as long as the name is not known.
     var finalURL: URL?
+    var finalPath: String?
     /// The head by which the file is accepted.
     var head: ResponseHead?
     var outcome: DownloadOutcome?

@@ -34,7 +34,7 @@ extension DownloadPlan {
     }
 
     private mutating func evaluatePart(_ head: ResponseHead, _ part: DownloadPart, _ id: Int) -> Verdict {
-        let place = ResourcePlace.digest(of: head.url)
+        let place = ResourcePlace(head.url)
         let source = sources[part.source]
         let isNew = source.place == nil
         guard !head.isEncoded, let range = ContentRange(head["Content-Range"]), range.first == part.position,
@@ -95,7 +95,7 @@ extension DownloadPlan {
         if let validators, let length, length > 0 {
             representation = Representation(url: head.url, validators: validators, total: length)
         }
-        sources[part.source].place = ResourcePlace.digest(of: head.url)
+        sources[part.source].place = ResourcePlace(head.url)
         sources[part.source].validators = validators
         let units = head["Accept-Ranges"].map { $0.lowercased().utf8.elementsEqual("bytes".utf8) } ?? false
         sources[part.source].sendsParts = units && validators != nil && length != nil ? nil : false

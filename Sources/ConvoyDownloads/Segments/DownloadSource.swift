@@ -4,8 +4,8 @@ import Foundation
 /// A URL that a file can be fetched from, and what is known of it.
 package struct DownloadSource: Sendable {
     package let url: URL
-    /// The digest of the place that it has led to; nil until it has answered.
-    package var place: String?
+    /// The place that it has led to; nil until it has answered.
+    package var place: ResourcePlace?
     /// What identifies its representation of the file; nil if it has told nothing that does.
     package var validators: Resumption.Validators?
     /// Whether it has shown that it sends parts, or the opposite; nil as long as nobody knows.

@@ -27,6 +27,9 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
         var isEndPosted = false
         var delivered = 0
         var members: [URLConnectionOperation]
+        /// Whether somebody has asked for the bytes of the members, and those bytes, once they are let go of.
+        var countsBytes = false
+        var sum: TransferProgress?
         var progress: ProgressHandler?
         var completion: Completion?
         /// The library's own: what waits for the end.
@@ -165,7 +168,26 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
         }
     }
 
+    /// How many bytes of the members have come and gone, taken together.
+    public var transferProgress: TransferProgress {
+        let (members, sum) = batch.withLock { batch in
+            batch.countsBytes = true
+            return (batch.members, batch.sum)
+        }
+        return sum ?? TransferProgress.sum(of: members)
+    }
+
+    /// The same ten times a second: first as it is now, last as it was when the batch finished. To be iterated over once.
+    public var transferProgressUpdates: AsyncStream<TransferProgress> {
+        TransferProgress.updates(of: { self.transferProgress }, until: { self.isFinished })
+    }
+
     private func finish() {
+        let counted = batch.withLock { $0.countsBytes && $0.sum == nil ? $0.members : nil }
+        if let counted {
+            let sum = TransferProgress.sum(of: counted)
+            batch.withLock { $0.sum = sum }
+        }
         let (held, isNew) = batch.withLock { batch in
             let held = (batch.members, batch.progress, batch.completion)
             let isNew = batch.state != .finished

@@ -12,7 +12,7 @@ extension HTTPRequestOperationManager {
     ///
     /// From then on each has settings of its own: the serializers, the decoder and the encoder, timeouts, the retry policy,
     /// the configuration. They share what is an object: the completion queue and group, the network threads and their
-    /// connections, and a decoder or encoder of a class of yours. The operations stay where they are.
+    /// connections, the rate limits, and a decoder or encoder of a class of yours. The operations stay where they are.
     ///
     /// A subclass that inherits its initializers inherits this one.
     public convenience init(copying manager: HTTPRequestOperationManager) {
@@ -47,6 +47,8 @@ extension HTTPRequestOperationManager {
         if let queue = queue as? RequestOperationQueue {
             let limited = RequestOperationQueue()
             limited.maxConcurrentOperationCountPerHost = queue.maxConcurrentOperationCountPerHost
+            limited.maximumStartRate = queue.maximumStartRate
+            limited.maximumStartRatePerHost = queue.maximumStartRatePerHost
             limited.maximumLength = queue.maximumLength
             limited.overflowPolicy = queue.overflowPolicy
             limited.priorityAgingInterval = queue.priorityAgingInterval

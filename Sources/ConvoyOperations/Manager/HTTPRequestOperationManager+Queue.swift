@@ -19,6 +19,20 @@ extension HTTPRequestOperationManager {
         set { requestOperationQueue?.maxConcurrentOperationCountPerHost = newValue }
     }
 
+    /// How many operations may start in a second, all hosts together; nil, the default, for any number. A queue of
+    /// Foundation's has no such limit; then it is nil, and setting it does nothing. See
+    /// `RequestOperationQueue.maximumStartRate`.
+    public final var maximumStartRate: StartRate? {
+        get { requestOperationQueue?.maximumStartRate }
+        set { requestOperationQueue?.maximumStartRate = newValue }
+    }
+
+    /// The same for each host. See `RequestOperationQueue.maximumStartRatePerHost`.
+    public final var maximumStartRatePerHost: StartRate? {
+        get { requestOperationQueue?.maximumStartRatePerHost }
+        set { requestOperationQueue?.maximumStartRatePerHost = newValue }
+    }
+
     /// How many operations of the queue have not finished.
     public final var queuedOperationCount: Int {
         requestOperationQueue?.queuedOperationCount ?? operationQueue.operationCount

@@ -21,6 +21,9 @@ final class CommonSettings: @unchecked Sendable {
         /// How long a transfer may be without a byte, if that is not for the request to say.
         var idleTimeout: TimeInterval?
         var totalTimeout: TimeInterval?
+        /// Limits of one operation, besides those of the configuration.
+        var receiveRateLimit: RateLimit?
+        var sendRateLimit: RateLimit?
         var coalesces = false
         /// Whether requests that have no `User-Agent` get the standard one. Not those of a manager: its serializer names
         /// one, unless that was taken away.

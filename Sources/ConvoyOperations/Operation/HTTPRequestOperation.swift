@@ -84,7 +84,7 @@ open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
 extension HTTPRequestOperation {
     /// Makes the operation fail with the error when it is started. So a request that could not be made is reported in
     /// the same way as one that failed.
-    func fail(with error: any Error) {
+    package final func fail(with error: any Error) {
         core.withLock { $0.presetFailure = error }
     }
 

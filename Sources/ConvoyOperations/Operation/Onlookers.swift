@@ -8,6 +8,8 @@ struct Onlookers: ~Copyable, Sendable {
         case observer = 1
         /// Somebody has set a progress handler, or has asked for the `Progress`.
         case progress = 2
+        /// Somebody hears of changes before they have consequences.
+        case supervisor = 4
     }
 
     private let bits = Atomic<UInt8>(0)

@@ -63,6 +63,8 @@ struct OperationCore {
         var cache: URLConnectionOperation.CacheResponseHandler?
         /// Decides, on the network thread, whether the body of a response goes into the output stream.
         var acceptsBody: (@Sendable (ResponseHead) -> Bool)?
+        /// Hears of changes first.
+        var supervisor: (any OperationSupervisor)?
 
         var copy: RareHandlers {
             let copy = RareHandlers()

@@ -6,6 +6,9 @@ import FoundationNetworking
 
 /// Does the work of operations that are not one transfer.
 package protocol OperationWorker: Sendable {
+    /// The class of the library's own whose work it does. A user's subclass of it may override `start()`.
+    var workedClass: ObjectIdentifier { get }
+
     /// Does the work of a try. Called on any thread; must not block.
     func begin(_ work: OwnWork, of operation: URLConnectionOperation)
 

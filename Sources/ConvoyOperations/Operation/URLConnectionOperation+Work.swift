@@ -140,6 +140,8 @@ extension URLConnectionOperation {
             configuration.addsUserAgent = core.common.values.addsUserAgent
             configuration.answersChallenges = true
             configuration.continuation = continuation?.place
+            if let limit = core.common.values.receiveRateLimit { configuration.receiveRateLimits.append(limit) }
+            if let limit = core.common.values.sendRateLimit { configuration.sendRateLimits.append(limit) }
             configuration.cookies = core.common.values.cookies
             configuration.cache = core.common.values.cache
             let cacheHandler = configuration.cache == nil ? nil : core.rareHandlers?.cache

@@ -95,6 +95,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// code.
     package override var isStartedDirectly: Bool {
         type(of: self) == HTTPRequestOperation.self || type(of: self) == URLConnectionOperation.self
+            || worker?.workedClass == ObjectIdentifier(type(of: self))
     }
     /// With the port, if the URL has one: two services on one machine are two hosts.
     package override var hostKey: HostKey? {
@@ -265,7 +266,10 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     // MARK: For tests
 
     /// Called between a change of the lifecycle and its action. Tests override it, to let other threads run in between.
-    package func proceed(after transition: AtomicLifecycle.Transition) { carryOut(transition) }
+    package func proceed(after transition: AtomicLifecycle.Transition) {
+        guard let supervisor else { return carryOut(transition) }
+        supervisor.operation(self, changes: transition) { self.carryOut(transition) }
+    }
 
     // MARK: For HTTPRequestOperation
 

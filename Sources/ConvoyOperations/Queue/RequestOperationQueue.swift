@@ -7,7 +7,7 @@ import Synchronization
 /// It takes any `Operation`, Convoy's or not, with dependencies across queues of any class, and keeps
 /// the contract of Foundation's `OperationQueue`. Adding an operation, making it ready and finishing it take constant
 /// time, where Foundation's queue checks every waiting operation each time. Beyond that contract it has limits per
-/// host, priority aging, a bounded length, and pausing of all operations.
+/// host, rates of starts, priority aging, a bounded length, and pausing of all operations.
 ///
 /// ### Order
 /// Among ready operations the higher `queuePriority` comes first; among equals the host with the fewest running

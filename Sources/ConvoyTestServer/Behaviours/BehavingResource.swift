@@ -73,7 +73,8 @@ public final class BehavingResource: Sendable {
         let version = script.version(number, isElsewhere)
         let exchange = BehaviourExchange(
             number: number, isElsewhere: isElsewhere, version: version, entity: entity(version),
-            asked: Self.offset(range), askedLast: Self.last(range), name: path.split(separator: "/").last.map(String.init) ?? "", seed: seed)
+            asked: Self.offset(range), askedLast: Self.last(range),
+            name: path.split(separator: "/").last.map(String.init) ?? "", seed: seed)
         var response = script.answer(exchange, ifRange: request.headers["If-Range"])
         if script.sendsDate, response.headers["Date"] == nil {
             response.headers.add("Date", HTTPDate.string(Date()))

@@ -25,7 +25,8 @@ struct BehaviourExchange: Sendable {
     private let seed: UInt64
 
     init(
-        number: Int, isElsewhere: Bool, version: Int, entity: Data, asked: Int?, askedLast: Int? = nil, name: String, seed: UInt64
+        number: Int, isElsewhere: Bool, version: Int, entity: Data, asked: Int?, askedLast: Int? = nil, name: String,
+        seed: UInt64
     ) {
         self.number = number
         self.isElsewhere = isElsewhere

@@ -1,3 +1,5 @@
+import Convoy
+
 /// Assigns unique names to the files of one run of the program, including its partial files.
 struct FileNameAllocator {
     private var taken: Set<String> = []
@@ -6,7 +8,7 @@ struct FileNameAllocator {
 
     /// The name itself if it is free, or else "name.1.ext", "name.2.ext" and so on.
     mutating func take(_ name: String) -> String {
-        let (stem, suffix) = FileNames.parts(of: name)
+        let (stem, suffix) = FileName.parts(of: name)
         var number = numbers[name] ?? 0
         var candidate = number == 0 ? name : "\(stem).\(number)\(suffix)"
         while taken.contains(candidate) || taken.contains(FileNames.partial(of: candidate)) {

@@ -1,4 +1,5 @@
 import CEpoll
+import ConvoySupport
 import Foundation
 
 /// Makes untrusted text safe for a terminal, and measures it in columns.
@@ -15,14 +16,7 @@ enum Printable {
 
     /// Whether a scalar controls a terminal: control characters, line separators, and characters that change the
     /// direction of text.
-    static func isObeyed(_ scalar: Unicode.Scalar) -> Bool {
-        switch scalar.value {
-        case 0...0x1F, 0x7F...0x9F, 0x2028, 0x2029: true
-        case 0x061C, 0x200E, 0x200F, 0x202A...0x202E, 0x2066...0x2069: true
-        case 0xFEFF, 0xFFF9...0xFFFB, 0xE0000...0xE007F: true
-        default: false
-        }
-    }
+    static func isObeyed(_ scalar: Unicode.Scalar) -> Bool { scalar.controlsDisplay }
 
     /// The width of the text in columns.
     static func width(_ text: String) -> Int { inTextLocale { text.reduce(0) { $0 + width($1) } } }

@@ -10,7 +10,15 @@ extension ConnectionConfiguration: CustomStringConvertible {
         if let maximumExpansion { parts.append("maximumExpansion: \(maximumExpansion)") }
         if securityPolicy.allowInvalidCertificates { parts.append("allowInvalidCertificates") }
         if securityPolicy.isPinning { parts.append("pins: \(securityPolicy.pinningMode)") }
+        if !receiveRateLimits.isEmpty { parts.append("receiveRateLimits: \(Self.rates(receiveRateLimits))") }
+        if !sendRateLimits.isEmpty { parts.append("sendRateLimits: \(Self.rates(sendRateLimits))") }
+        if let stallLimit { parts.append("stallLimit: \(stallLimit.bytesPerSecond) in \(stallLimit.duration) s") }
         if clientIdentity != nil { parts.append("clientIdentity") }
         return "ConnectionConfiguration(\(parts.joined(separator: ", ")))"
+    }
+
+    /// In bytes per second.
+    private static func rates(_ limits: [RateLimit]) -> String {
+        "[" + limits.map { $0.bytesPerSecond.map(String.init) ?? "none" }.joined(separator: ", ") + "]"
     }
 }

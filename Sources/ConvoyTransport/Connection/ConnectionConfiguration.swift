@@ -69,6 +69,9 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     /// To whom connections are made; see `ConnectionConfiguration+Routes.swift`.
     package var routing = RoutingConfiguration()
 
+    /// How fast and how slow a transfer may be; see `ConnectionConfiguration+Rates.swift`.
+    package var limits = LimitConfiguration()
+
     /// Hears what the connection does; nil, the default, costs nothing.
     public var trace: ConnectionTrace?
 

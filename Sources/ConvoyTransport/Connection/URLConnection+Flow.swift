@@ -17,14 +17,18 @@ extension URLConnection {
                 thread.multi?.stop(handle)
                 return fail(failure)
             }
-            if isReceivingSuspended || decoder?.hasPending == true { return }
+            if isReceivingSuspended || decoder?.hasPending == true || awaitsReceiving {
+                // What is to be received waits; what is to be sent need not.
+                if body != nil, !isStarved { thread.multi?.setPaused(handle, receiving: true, sending: false) }
+                return
+            }
             isHeldBack = false
             if let result = heldResult {
                 // libcurl has finished; only decoded bytes were still to be delivered.
                 heldResult = nil
                 return finish(result, handle)
             }
-            thread.multi?.setPaused(handle, sending: isStarved)
+            thread.multi?.setPaused(handle, receiving: false, sending: isStarved)
         case .initial, .waitingForDescriptor, .preparingTLS, .deciding, .consulting, .askingAboutCookies, .storing, .ended:
             return
         }
@@ -40,7 +44,7 @@ extension URLConnection {
         switch phase {
         case .loading, .following, .replacing:
             isStarved = false
-            thread.multi?.setPaused(handle, sending: false)
+            thread.multi?.setPaused(handle, receiving: false, sending: false)
         case .initial, .waitingForDescriptor, .preparingTLS, .deciding, .consulting, .askingAboutCookies, .storing,
             .ended:
             return

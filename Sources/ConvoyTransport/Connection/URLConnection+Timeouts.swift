@@ -22,6 +22,7 @@ extension URLConnection {
         times = TransferTimes(
             lastActivity: now, lastSent: now, idleLimit: Self.nanoseconds(currentRequest.timeoutInterval),
             headLimit: Self.nanoseconds(configuration.timeoutIntervalForHead ?? 0))
+        startStallMeter(at: now)
         if let deadline = nextDeadline { handle?.schedule(at: deadline, on: runLoop) }
     }
 
@@ -50,8 +51,9 @@ extension URLConnection {
     private var nextDeadline: MonotonicTime? {
         let idle = times.idleLimit > 0 ? times.lastActivity + times.idleLimit : nil
         let head = times.headLimit > 0 && !head.isWhole ? times.lastSent + times.headLimit : nil
-        guard let idle, let head else { return idle ?? head }
-        return min(idle, head)
+        let stall = stallMeter?.value.nextCheck
+        guard idle != nil || head != nil || stall != nil else { return nil }
+        return min(idle ?? .max, head ?? .max, stall ?? .max)
     }
 
     func easyHandleTimerDidFire(_ handle: EasyHandle) {
@@ -63,6 +65,13 @@ extension URLConnection {
         switch phase {
         case .deciding, .askingAboutCookies, .storing: times.lastActivity = now
         default: break
+        }
+        if let stallMeter {
+            stallMeter.value.advance(to: now)
+            if stallMeter.value.isStalled, let stallFailure {
+                thread.multi?.stop(handle)
+                return fail(stallFailure)
+            }
         }
         let isWaitingForEnd = isStarved && mayEndWithoutBody
         if isWaitingForEnd, nextDeadline.map({ now < $0 }) ?? true {

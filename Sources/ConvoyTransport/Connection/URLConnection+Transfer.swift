@@ -20,6 +20,7 @@ extension URLConnection: EasyHandleOwner {
             return false
         case .whole:
             noteActivity()
+            defer { if stallMeter != nil { noteFlow() } }
             return receiveHead()
         }
     }
@@ -104,15 +105,18 @@ extension URLConnection: EasyHandleOwner {
         case .following, .replacing:
             // Reading a short rest is cheaper than making a new connection.
             cacheWriter?.write(bytes)
+            receiveThrottle?.charge(bytes.count)
+            stallMeter?.value.add(bytes.count)
             discarded += bytes.count
             return discarded > Self.discardLimit ? .abort : .taken
         case .loading:
             tellHeldHead()
-            if isReceivingSuspended {
+            if isReceivingSuspended || !mayReceive(bytes.count) {
                 isHeldBack = true
                 return .notNow
             }
             noteActivity()
+            stallMeter?.value.add(bytes.count)
             hasReceivedBody = true
             cacheWriter?.write(bytes)
             guard let decoder else {
@@ -129,18 +133,15 @@ extension URLConnection: EasyHandleOwner {
 
     func easyHandle(_ handle: EasyHandle, fill buffer: UnsafeMutableRawBufferPointer) -> EasyHandle.Supply {
         guard let body, !isCancelled else { return .abort }
-        switch body.fill(buffer) {
+        guard let allowance = sendingAllowance(atMost: buffer.count) else { return starve(handle) }
+        switch body.fill(UnsafeMutableRawBufferPointer(rebasing: buffer[..<allowance])) {
         case .failed(let error):
             pendingFailure = error
             return .abort
-        case .notNow:
-            isStarved = true
-            if mayEndWithoutBody, let runLoop = thread.runLoop {
-                handle.schedule(at: runLoop.turnTime + Self.starvationCheckInterval, on: runLoop)
-            }
-            return .notNow
+        case .notNow: return starve(handle)
         case .bytes(let count):
             noteSending()
+            noteSent(count, of: body.length)
             if count > 0 {
                 sentBytes += Int64(count)
                 delegate?.connection(self, didSendBodyData: count, total: sentBytes, totalExpected: body.length)
@@ -149,9 +150,19 @@ extension URLConnection: EasyHandleOwner {
         }
     }
 
+    /// Waits until there is something to send.
+    private func starve(_ handle: EasyHandle) -> EasyHandle.Supply {
+        isStarved = true
+        if mayEndWithoutBody, let runLoop = thread.runLoop {
+            handle.schedule(at: runLoop.turnTime + Self.starvationCheckInterval, on: runLoop)
+        }
+        return .notNow
+    }
+
     func easyHandleMustRewind(_ handle: EasyHandle) -> Bool {
         guard let body, body.rewind() else { return false }
         sentBytes = 0
+        isSendingBody = false
         return true
     }
 

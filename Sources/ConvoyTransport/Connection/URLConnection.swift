@@ -47,7 +47,9 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         case ended
     }
 
-    @exclusivity(unchecked) var phase = Phase.initial
+    @exclusivity(unchecked) var phase = Phase.initial {
+        didSet { if stallMeter != nil { noteFlow() } }
+    }
     @exclusivity(unchecked) var delegate: (any URLConnectionDelegate)?
     /// The current request: the original one, or that of a redirect.
     @exclusivity(unchecked) var currentRequest: TransferRequest
@@ -73,11 +75,24 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     /// How many bytes of a redirect's body were discarded.
     @exclusivity(unchecked) var discarded = 0
     @exclusivity(unchecked) var sentBytes: Int64 = 0
+    /// Whether some of the request's body has been sent, and some has not.
+    @exclusivity(unchecked) var isSendingBody = false
     /// Whether any byte of the response's body has come.
     @exclusivity(unchecked) var hasReceivedBody = false
-    @exclusivity(unchecked) var isReceivingSuspended = false
-    @exclusivity(unchecked) var isHeldBack = false
-    @exclusivity(unchecked) var isStarved = false
+    @exclusivity(unchecked) var isReceivingSuspended = false {
+        didSet { if stallMeter != nil { noteFlow() } }
+    }
+    @exclusivity(unchecked) var isHeldBack = false {
+        didSet { if stallMeter != nil { noteFlow() } }
+    }
+    @exclusivity(unchecked) var isStarved = false {
+        didSet { if stallMeter != nil { noteFlow() } }
+    }
+    /// Hold the transfer to its rate limits; nil as long as there are none.
+    @exclusivity(unchecked) var receiveThrottle: TransferThrottle?
+    @exclusivity(unchecked) var sendThrottle: TransferThrottle?
+    /// Nil where a transfer may be as slow as it likes.
+    @exclusivity(unchecked) var stallMeter: Reference<StallMeter>?
     @exclusivity(unchecked) var isCancelled = false
     /// The thread's count of descriptor shortages when libcurl got the request.
     @exclusivity(unchecked) var earlierShortages = 0
@@ -240,6 +255,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         forgetResponse()
         heldResult = nil
         sentBytes = 0
+        isSendingBody = false
         isHeldBack = false
         isStarved = false
 
@@ -255,7 +271,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
             options.isScoped = route.key != nil && route.isScoped(departure.address)
         }
         options.negotiation = departure.negotiation
-        options.receiveBufferSize = configuration.receiveBufferSize
+        options.receiveBufferSize = prepareLimits()
         options.tls = departure.tls
         // Idle connections hold descriptors that this request lacked before.
         if waitsSince != 0 { options.idleConnectionAge = 1 }
@@ -324,6 +340,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         body = nil
         decoder = nil
         replay = nil
+        leaveLimits()
         endExchange()
         if let handle { thread.multi?.giveBack(handle) }
         handle = nil

@@ -189,7 +189,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         if handle.holdsBytes {
             // Without an owner, the bytes are discarded: from the handle, and from the connection that others share.
             handle.owner = nil
-            setPaused(handle, sending: false)
+            setPaused(handle, receiving: false, sending: false)
             handle.holdsBytes = true
         }
         curl_multi_remove_handle(multi, handle.easy)
@@ -202,13 +202,14 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     /// How often a socket could not be opened for lack of a descriptor.
     var descriptorShortages: Int { sockets.shortages }
 
-    /// Resumes a transfer that a callback has paused, or keeps its sending paused. libcurl may call back from here.
-    func setPaused(_ handle: EasyHandle, sending: Bool) {
+    /// Resumes a transfer that a callback has paused, or keeps one of its directions paused. libcurl may call back from
+    /// here.
+    func setPaused(_ handle: EasyHandle, receiving: Bool, sending: Bool) {
         // The callback sets it again if bytes are still not taken.
-        handle.holdsBytes = false
+        if !receiving { handle.holdsBytes = false }
         noteEvent()
         depth += 1
-        curl_easy_pause(handle.easy, sending ? CURLPAUSE_SEND : CURLPAUSE_CONT)
+        curl_easy_pause(handle.easy, (receiving ? CURLPAUSE_RECV : 0) | (sending ? CURLPAUSE_SEND : 0))
         depth -= 1
         mayHaveMessages = true
     }

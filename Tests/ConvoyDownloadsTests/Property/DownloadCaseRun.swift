@@ -138,28 +138,31 @@ final class DownloadCaseRun {
         let contents = try? Data(contentsOf: destination)
         let names = Set((try? FileManager.default.contentsOfDirectory(atPath: directory.path)) ?? [])
         if let error = operation.error {
-            guard contents == (test.replaces ? old : nil) else { return verdict(.oldFileLost, "\(error)") }
+            let isCancelled = (error as? URLError)?.code == .cancelled
+            guard contents == (test.replaces ? old : nil) else {
+                // A cancel that comes when the file has just got its name cancels the operation, and takes nothing back.
+                if isCancelled, isRight(contents, operation) { return Verdict(isSuccess: true) }
+                return verdict(.oldFileLost, "\(error)")
+            }
             guard names.isSubset(of: ["file", "file.convoypart", "file.convoyjournal"]) else {
                 return verdict(.left, "\(names)")
             }
-            let isCancelled = (error as? URLError)?.code == .cancelled
             return verdict(test.mustSucceed && isLast && !isCancelled ? .failedThoughHonest : nil, "\(error)")
         }
         guard names == ["file"] else { return verdict(.left, "\(names)") }
-        if !test.isUndetectable {
-            let isRight =
-                test.knowsChecksum
-                ? contents == right
-                : contents.map { body in
-                    resources.contains { resource in
-                        resource.accepts(body, status: 200) || resource.accepts(body, status: operation.statusCode ?? 200)
-                    }
-                } ?? false
-            if !isRight {
-                return verdict(.wrongBytes, "\(contents?.count ?? -1) bytes, status \(operation.statusCode ?? 0)")
-            }
+        guard isRight(contents, operation) else {
+            return verdict(.wrongBytes, "\(contents?.count ?? -1) bytes, status \(operation.statusCode ?? 0)")
         }
         return Verdict(isSuccess: true)
+    }
+
+    /// Whether these are the bytes of a file that one of the servers has.
+    private func isRight(_ contents: Data?, _ operation: DownloadOperation) -> Bool {
+        guard !test.isUndetectable, let contents else { return contents != nil }
+        if test.knowsChecksum { return contents == right }
+        return resources.contains { resource in
+            resource.accepts(contents) || resource.accepts(contents, status: operation.statusCode ?? 200)
+        }
     }
 
     private func verdict(_ fault: Fault?, _ detail: String) -> Verdict {

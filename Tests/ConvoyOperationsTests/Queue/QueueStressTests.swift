@@ -133,11 +133,21 @@ struct QueueStressTests {
         #expect(field.gauge.most <= 5)
     }
 
-    @Test func `the same while the limit changes`() {
+    @Test func `the same while the limit and the rates change`() {
         let field = Field()
         run(field) { field, random in
             if Int.random(in: 0..<50, using: &random) == 0 {
                 field.queue.maxConcurrentOperationCount = [-1, 1, 2, 8, 32].randomElement(using: &random) ?? 4
+            }
+            if Int.random(in: 0..<100, using: &random) == 0 {
+                // Quick ones, so that operations both wait and start.
+                let rate = StartRate(
+                    perSecond: .random(in: 500...50_000, using: &random), burst: .random(in: 1...9, using: &random))
+                if Bool.random(using: &random) {
+                    field.queue.maximumStartRate = Bool.random(using: &random) ? nil : rate
+                } else {
+                    field.queue.maximumStartRatePerHost = Bool.random(using: &random) ? nil : rate
+                }
             }
             if Int.random(in: 0..<200, using: &random) == 0 {
                 field.queue.overflowPolicy = Bool.random(using: &random) ? .refuse : .dropOldest

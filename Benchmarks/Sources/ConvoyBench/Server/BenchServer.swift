@@ -11,6 +11,7 @@ import Foundation
 /// | `/json` | 1,024 bytes of JSON |
 /// | `/large` | the large file |
 /// | `/slow` | 8 KiB, at 1 KiB a second |
+/// | `/many/…` | the same at once, under any name |
 final class BenchServer: Sendable {
     private let directory: TemporaryDirectory
     private let nginx: ChildProcess
@@ -121,6 +122,7 @@ final class BenchServer: Sendable {
             location = /close { keepalive_timeout 0; default_type text/plain; return 200 "hello world"; }
             location = /json { default_type application/json; return 200 '\(JSONDocument.text)'; }
             location = /slow { limit_rate 1k; }
+            location ~ ^/many/ { alias \(root)/files/slow; }
             """
         return """
             daemon off;

@@ -23,6 +23,11 @@ struct HostTable {
         /// The operation that was let through, to see whether the host is back; -1 for none.
         var probe: Int32 = -1
 
+        /// What is remembered of the starts under the rate of each host; see ``StartPace``.
+        var startDue: UInt64 = 0
+        /// When the rate lets another operation start; 0 for now.
+        var startsAt: UInt64 = 0
+
         /// Whether what waits at the gate may start.
         var letsWaitingPass: Bool { gate == 0 || isHalfOpen && probe < 0 }
         /// The levels in which operations of the host are ready.
@@ -43,6 +48,10 @@ struct HostTable {
     private var free: [Int32] = []
     /// How many hosts have no operations and no closed gate.
     private var unused = 0
+    /// How many of them could not be removed when that was last tried, as their starts are still to be remembered.
+    private var remembered = 0
+    /// The time of the last start under a rate.
+    private var lastStart: UInt64 = 0
     private var gateCount: UInt32 = 0
 
     /// How many unused hosts are kept, so that operations that come one by one do not each add their host again.
@@ -104,14 +113,26 @@ struct HostTable {
 
     private mutating func didBecomeUnused() {
         unused += 1
-        guard unused > Self.mostUnused, unused > hosts.count / 2 else { return }
+        // Twice as many as could not be removed, so that they are not looked at each time.
+        guard unused > max(Self.mostUnused, 2 * remembered), unused > hosts.count / 2 else { return }
+        remembered = 0
         for index in hosts.indices.dropFirst() where isUnused(Int32(index)) {
             guard let key = hosts[index].key else { continue }
+            guard hosts[index].startDue <= lastStart else {
+                remembered += 1
+                continue
+            }
             indices[ObjectIdentifier(key)] = nil
             hosts[index] = Host()
             free.append(Int32(index))
         }
-        unused = 0
+        unused = remembered
+    }
+
+    /// Remembers a start under the rate of each host.
+    mutating func noteStart(of index: Int32, due: UInt64, at now: UInt64) {
+        hosts[Int(index)].startDue = due
+        lastStart = max(lastStart, now)
     }
 
     /// The hosts whose gate is closed.

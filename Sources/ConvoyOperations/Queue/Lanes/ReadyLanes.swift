@@ -8,7 +8,7 @@
 /// the next level first. A host has two lanes in each level: one for operations that wait while its gate is closed, and
 /// one for those that pass. The numbers of the entries give both lanes a common order.
 ///
-/// Members that are not private are for `ReadyLanes+Gates.swift`.
+/// Members that are not private are for `ReadyLanes+Gates.swift` and `ReadyLanes+Pace.swift`.
 struct ReadyLanes {
     struct Entry {
         var since: UInt64 = 0
@@ -38,13 +38,19 @@ struct ReadyLanes {
     /// The hosts with operations that have to be told that they wait at a closed gate.
     var hostsToTell: [Int32] = []
 
+    /// The rates at which operations may start.
+    var pacing = Pacing()
+
     /// How many operations of one host may run at a time.
     var limitPerHost = Int.max {
         didSet { for index in hosts.hosts.indices { update(Int32(index)) } }
     }
 
-    /// Whether there is an operation whose host and gate would let it start.
-    var hasStartable: Bool { !startableLevels.isEmpty }
+    /// Whether there is an operation whose host, gate and rates would let it start.
+    var hasStartable: Bool { firstStartableLevel != nil }
+
+    /// The first level in which an operation could start. Those without a host are under no rate.
+    private var firstStartableLevel: Int? { isOutOfStarts ? hosts[0].levels.first : startableLevels.first }
 
     /// Makes room for one more slot.
     mutating func grow() {
@@ -91,13 +97,13 @@ struct ReadyLanes {
 
     /// Counts an operation that is not in a lane as running, if its host lets it start and nothing in the lanes could
     /// start before it.
-    mutating func startAtOnce(_ slot: Int32) -> Bool {
-        guard startableLevels.isEmpty else { return false }
+    mutating func startAtOnce(_ slot: Int32, now: () -> UInt64) -> Bool {
+        guard !hasStartable else { return false }
         let host = entries[Int(slot)].host
-        guard host == 0 || hosts[host].running < limitPerHost,
+        guard host == 0 || mayStartMore(host) && !isOutOfStarts,
             hosts[host].letsWaitingPass || !entries[Int(slot)].waitsAtGate
         else { return false }
-        countAsRunning(slot, host)
+        countAsRunning(slot, host, now: now)
         return true
     }
 
@@ -149,22 +155,26 @@ struct ReadyLanes {
         return distance > 0 ? passing : waiting
     }
 
+    /// Whether the limit and the rate of a host let another of its operations start.
+    private func mayStartMore(_ host: Int32) -> Bool { hosts[host].running < limitPerHost && hosts[host].startsAt == 0 }
+
     /// Removes the next operation that may start, and counts it as running.
-    mutating func pop() -> Int32? {
-        guard let level = startableLevels.first, let host = heaps[level].first else { return nil }
+    mutating func pop(now: () -> UInt64) -> Int32? {
+        guard let level = firstStartableLevel, let host = isOutOfStarts ? 0 : heaps[level].first else { return nil }
         let slot = head(ofHost: host, level: level)
         unlink(slot, host: host, level: level)
         // If it was the last of the level, `countAsRunning` does not update that level.
         if !hosts[host].levels.contains(level) { update(host, level: level) }
-        countAsRunning(slot, host)
+        countAsRunning(slot, host, now: now)
         return slot
     }
 
-    private mutating func countAsRunning(_ slot: Int32, _ host: Int32) {
+    private mutating func countAsRunning(_ slot: Int32, _ host: Int32, now: () -> UInt64) {
         if hosts[host].isHalfOpen, entries[Int(slot)].waitsAtGate { hosts[host].probe = slot }
         turn += 1
         hosts[host].turn = turn
         hosts[host].running += 1
+        if isPaced { noteStart(ofHost: host, at: now()) }
         update(host)
     }
 
@@ -204,8 +214,7 @@ struct ReadyLanes {
 
     private mutating func update(_ host: Int32, level: Int) {
         let place = Int(hosts[host].places[level])
-        let mayStart =
-            head(ofHost: host, level: level) >= 0 && (host == 0 || hosts[host].running < limitPerHost)
+        let mayStart = head(ofHost: host, level: level) >= 0 && (host == 0 || mayStartMore(host))
         if mayStart {
             if place >= 0 {
                 siftDown(siftUp(place, level: level), level: level)

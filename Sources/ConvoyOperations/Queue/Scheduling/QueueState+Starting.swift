@@ -13,6 +13,8 @@ extension QueueState {
             case signal(DispatchSemaphore)
             /// Tell the operation that it waits at a closed gate.
             case tell(ScheduledOperation, gateOpensAt: UInt64)
+            /// Let a host, or with nil all of them, start operations again at a time.
+            case resumeStarts(HostKey?, at: UInt64)
             /// Make more workers, with these numbers, one bit each.
             case hire(UInt64, any FoundationBackedQueue)
         }
@@ -46,6 +48,10 @@ extension QueueState {
         }
         if length.hasWaiters { for waiter in length.admit() { turn.effects.append(.admit(waiter)) } }
         if !lanes.hostsToTell.isEmpty { noteGateNotices(&turn) }
+        if !lanes.pacing.wakes.isEmpty {
+            for (host, time) in lanes.pacing.wakes { turn.effects.append(.resumeStarts(host, at: time)) }
+            lanes.pacing.wakes = []
+        }
         if runnableCount > 0 {
             let hired = crew.hire(for: runnableCount)
             if hired != 0, let queue { turn.effects.append(.hire(hired, queue)) }
@@ -55,8 +61,8 @@ extension QueueState {
 
     /// Gives a slot directly to an operation that has become ready, without putting it into the lanes, if no other
     /// ready operation comes before it.
-    mutating func startAtOnce(_ index: Int32, _ turn: inout Turn) -> Bool {
-        guard running < limit, !isHeldBack, lanes.startAtOnce(index) else { return false }
+    mutating func startAtOnce(_ index: Int32, now: () -> UInt64, _ turn: inout Turn) -> Bool {
+        guard running < limit, !isHeldBack, lanes.startAtOnce(index, now: now) else { return false }
         slots[Int(index)].flags.insert(.holdsHost)
         running += 1
         askForAnswer(index)
@@ -106,7 +112,7 @@ extension QueueState {
         }
         guard lanes.hasStartable, running < limit, !isHeldBack else { return nil }
         if let aging, lanes.isMixed { lanes.promote(now: now(), interval: aging) }
-        guard let index = lanes.pop() else { return nil }
+        guard let index = lanes.pop(now: now) else { return nil }
         slots[Int(index)].flags.insert(.holdsHost)
         running += 1
         askForAnswer(index)

@@ -219,7 +219,7 @@ struct QueueState {
             slots[Int(index)].stage = .held
             lanes.setLevel(Int(snapshot.level), of: index)
             lanes.laneLinks.append(index, to: &epochs[slot.epoch].held)
-        } else if !mayStart || !startAtOnce(index, &turn) {
+        } else if !mayStart || !startAtOnce(index, now: now, &turn) {
             slots[Int(index)].stage = .ready
             lanes.push(index, level: Int(snapshot.level), now: now())
         }

@@ -211,7 +211,8 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
         scheduler.object?.readinessDidChange(of: self)
     }
 
-    func cancel(because error: any Error) {
+    /// Cancels the operation, and says why: see ``cancellationReason``.
+    package final func cancel(because error: any Error) {
         madeConnections.noteCancellation(because: error)
         cancel()
     }
@@ -286,6 +287,9 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
 
     /// Takes the operation for a queue of Foundation's. False if another queue has it, or is about to.
     final func claimForFoundation() -> Bool { !isScheduled && set(Mark.claimed) }
+
+    /// Takes the operation for somebody who will add it to a queue later. Until then awaiting it does not start it.
+    package final func claimForLater() { _ = set(Mark.claimed) }
 
     /// Whether the operation has, or had, something to wait for.
     final var hasConnections: Bool { connections.isSet }

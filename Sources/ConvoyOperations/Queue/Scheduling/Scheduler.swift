@@ -14,6 +14,8 @@ final class Scheduler: @unchecked Sendable {
     let clock: any SchedulingClock
     private let isSerial = Atomic<Bool>(false)
     private let agingNanoseconds = Atomic<UInt64>(30_000_000_000)
+    /// Whether there is a rate of starts.
+    private let isPaced = Atomic<Bool>(false)
     private let progressReference = OnceReference<QueueProgress>()
     /// Whether an operation waits for a worker: a hint for idle workers.
     private let isWorkWaiting = Atomic<Bool>(false)
@@ -46,8 +48,9 @@ final class Scheduler: @unchecked Sendable {
         return progressReference.set(made) ? made : progressReference.object ?? made
     }
 
-    /// The time at which an operation begins to wait. The clock is not read if there is no aging.
-    private func stamp() -> UInt64 { aging == nil ? 0 : clock.now }
+    /// The time at which an operation begins to wait, or starts. The clock is not read if there is neither aging nor a
+    /// rate.
+    private func stamp() -> UInt64 { aging == nil && !isPaced.load(ordering: .relaxed) ? 0 : clock.now }
 
     // MARK: Adding
 
@@ -188,6 +191,25 @@ final class Scheduler: @unchecked Sendable {
         }
     }
 
+    // MARK: Rates of starts
+
+    /// Changes a rate of starts, at a time in nanoseconds.
+    func changePace(_ change: (inout ReadyLanes, UInt64) -> Void) {
+        let now = clock.now
+        self.change { state in
+            change(&state.lanes, now)
+            isPaced.store(state.lanes.isPaced, ordering: .relaxed)
+        }
+    }
+
+    private func resumeStarts(of host: HostKey?, at time: UInt64) {
+        clock.schedule(at: time) { [weak self] in
+            guard let self else { return }
+            let now = max(self.clock.now, time)
+            self.change { $0.lanes.resumeStarts(of: host, at: now) }
+        }
+    }
+
     // MARK: Starting
 
     /// Changes the state, and starts whatever can be started then.
@@ -238,6 +260,7 @@ final class Scheduler: @unchecked Sendable {
             case .hire(let workers, let queue): makeWorkers(workers, for: queue)
             case .admit(let waiter): waiter.resume(admitted: true)
             case .signal(let semaphore): semaphore.signal()
+            case .resumeStarts(let host, let time): resumeStarts(of: host, at: time)
             case .tell: break
             }
         }

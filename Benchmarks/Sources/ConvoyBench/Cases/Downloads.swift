@@ -1,0 +1,236 @@
+import CLimit
+import Convoy
+import Foundation
+import FoundationNetworking
+
+extension Case {
+    /// A large file by an operation that a later process could continue.
+    static let downloadOperation = Case(
+        name: "download-operation", summary: "1 GiB by a DownloadOperation",
+        trials: [
+            Trial(
+                name: "download-operation", unit: "MiB/s", limit: "curl",
+                subjects: [
+                    Subject("curl", needs: "curl") { try Rival($0).curl() },
+                    Subject("wget2", needs: "wget2") { try Rival($0).wget2() },
+                    Subject("aria2c -x1", needs: "aria2c") { try Rival($0).aria2c(["-x1", "-s1"]) },
+                    Subject(Trial.convoy) { try LargeDownload($0).run(segments: 1) },
+                ])
+        ],
+        bars: [
+            .atLeast(1, "of the fastest of curl -o, wget2 and aria2c -x1") {
+                $0.ratioToFastest("download-operation", of: ["curl", "wget2", "aria2c -x1"])
+            },
+            .atMost(8, "MiB of growth of resident memory") { $0.detail("grown MiB", "download-operation") },
+        ], needsLargeFile: true)
+
+    /// A large file over four connections.
+    static let downloadSegments = Case(
+        name: "download-segments", summary: "1 GiB by a DownloadOperation over four connections",
+        trials: [
+            Trial(
+                name: "download-segments", unit: "MiB/s", limit: "aria2c",
+                subjects: [
+                    Subject("aria2c", needs: "aria2c") { try Rival($0).aria2c(["-x4", "-s4"]) },
+                    Subject(Trial.convoy) { try LargeDownload($0).run(segments: 4) },
+                ])
+        ],
+        bars: [
+            .atLeast(1, "of aria2c -x4 -s4") { $0.ratio("download-segments", to: "aria2c") },
+            .atMost(8, "MiB of growth of resident memory") { $0.detail("grown MiB", "download-segments") },
+        ], needsLargeFile: true)
+
+    /// Many small files.
+    static let downloadMany = Case(
+        name: "download-many", summary: "2,000 files of 8 KiB by DownloadOperations, 16 at once",
+        trials: [
+            Trial(
+                name: "download-many", unit: "files/s", limit: "aria2c",
+                subjects: [
+                    Subject("aria2c", needs: "aria2c") { try ManyFiles($0).aria2c() },
+                    Subject("wget2", needs: "wget2") { try ManyFiles($0).wget2() },
+                    Subject(Trial.convoy) { try ManyFiles($0).convoy() },
+                ])
+        ],
+        bars: [
+            .atLeast(1.2, "of the faster of aria2c -j 16 -i and wget2 -i") {
+                $0.ratioToFastest("download-many", of: ["aria2c", "wget2"])
+            },
+            .atMost(8, "MiB of growth of resident memory") { $0.detail("grown MiB", "download-many") },
+        ])
+}
+
+extension Results {
+    /// Convoy's figure divided by the best of others in the same round.
+    fileprivate func ratioToFastest(_ trial: String, of others: [String]) -> Double? {
+        others.compactMap { ratio(trial, to: $0) }.min()
+    }
+}
+
+extension Sample {
+    /// The figures of one file.
+    fileprivate init(mebibytes: Double, _ cost: Cost, peak: Int, grown: Int? = nil) {
+        var details = ["CPU ms per GiB": cost.cpuSeconds * 1000 * 1024 / mebibytes]
+        if let grown { details["grown MiB"] = Double(grown) / 1024 }
+        self.init(mebibytes / cost.seconds, peakKilobytes: peak, details: details)
+    }
+}
+
+/// One download of the large file.
+private struct LargeDownload {
+    let context: Context
+    let target: URL
+    let mebibytes: Double
+
+    init(_ context: Context) throws {
+        self.context = context
+        target = context.scratch.appendingPathComponent("target")
+        let attributes = try FileManager.default.attributesOfItem(atPath: context.largeFile.path)
+        mebibytes = Double((attributes[.size] as? Int) ?? 0) / 1048576
+    }
+
+    func run(segments: Int) throws -> Sample {
+        let queue = RequestOperationQueue()
+        // What is made once exists then.
+        try run("small", to: context.scratch.appendingPathComponent("warm-up"), segments: 1, queue)
+        try? FileManager.default.removeItem(at: context.scratch.appendingPathComponent("warm-up"))
+        limit_reset_peak()
+        let before = limit_memory("VmRSS")
+        let cost = try Cost { try run("large", to: target, segments: segments, queue) }
+        let peak = limit_memory("VmHWM")
+        return try verified(Sample(mebibytes: mebibytes, cost, peak: peak, grown: peak - before))
+    }
+
+    private func run(_ path: String, to file: URL, segments: Int, _ queue: RequestOperationQueue) throws {
+        let request = URLRequest(url: context.url.appendingPathComponent(path))
+        let operation = DownloadOperation(request: request, destination: file)
+        operation.segmentCount = segments
+        operation.completionQueue = DispatchQueue(label: "bench.completion")
+        let countdown = Countdown(1)
+        operation.setCompletionHandler { _, _ in
+            countdown.done()
+        } failure: { _, error in
+            Report.note("\(error)")
+            countdown.done(false)
+        }
+        queue.addOperation(operation)
+        try BenchError.check(failed: countdown.wait(), of: 1)
+    }
+
+    /// Compares what has arrived byte by byte, and removes it.
+    func verified(_ sample: Sample) throws -> Sample {
+        defer { try? FileManager.default.removeItem(at: target) }
+        guard limit_same_files(target.path, context.largeFile.path) == 1 else {
+            throw BenchError("the file that has arrived is another one")
+        }
+        return sample
+    }
+}
+
+/// Programs that download the large file. Their start is included, some milliseconds.
+private struct Rival {
+    let download: LargeDownload
+
+    init(_ context: Context) throws { download = try LargeDownload(context) }
+
+    private var url: String { download.context.url.appendingPathComponent("large").absoluteString }
+
+    func curl() throws -> Sample { try run("curl", ["-q", "-s", "-S", "-f", "-o", download.target.path, url]) }
+
+    func wget2() throws -> Sample {
+        try run("wget2", ["--no-config", "-q", "--no-proxy", "--chunk-size=0", "-O", download.target.path, url])
+    }
+
+    func aria2c(_ arguments: [String]) throws -> Sample {
+        try run(
+            "aria2c",
+            arguments + [
+                "--no-conf", "-q", "--file-allocation=none", "--allow-overwrite=true", "-d", download.context.scratch.path,
+                "-o", download.target.lastPathComponent, url,
+            ])
+    }
+
+    private func run(_ program: String, _ arguments: [String]) throws -> Sample {
+        let run = try External.whole(program, arguments, context: download.context)
+        return try download.verified(Sample(mebibytes: download.mebibytes, run.cost, peak: run.peakKilobytes))
+    }
+}
+
+/// The download of many small files into a directory.
+private struct ManyFiles {
+    let context: Context
+    let count: Int
+    let directory: URL
+
+    init(_ context: Context) throws {
+        self.context = context
+        count = context.count(2_000)
+        directory = context.scratch.appendingPathComponent("many")
+        try? FileManager.default.removeItem(at: directory)
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+    }
+
+    private func url(_ index: Int) -> URL { context.url.appendingPathComponent("many/\(index)") }
+
+    func convoy() throws -> Sample {
+        let queue = RequestOperationQueue()
+        queue.maxConcurrentOperationCount = 16
+        let completion = DispatchQueue(label: "bench.completion")
+        try run(0..<1, queue, completion)
+        try FileManager.default.removeItem(at: directory.appendingPathComponent("0"))
+        limit_reset_peak()
+        let before = limit_memory("VmRSS")
+        let cost = try Cost { try run(0..<count, queue, completion) }
+        let grown = limit_memory("VmHWM") - before
+        return try verified(cost, peak: limit_memory("VmHWM"), grown: grown)
+    }
+
+    private func run(_ range: Range<Int>, _ queue: RequestOperationQueue, _ completion: DispatchQueue) throws {
+        let countdown = Countdown(range.count)
+        for index in range {
+            let operation = DownloadOperation(
+                request: URLRequest(url: url(index)), destination: directory.appendingPathComponent("\(index)"))
+            operation.completionQueue = completion
+            operation.setCompletionHandler { _, _ in
+                countdown.done()
+            } failure: { _, error in
+                Report.note("\(error)")
+                countdown.done(false)
+            }
+            queue.addOperation(operation)
+        }
+        try BenchError.check(failed: countdown.wait(), of: range.count)
+    }
+
+    func aria2c() throws -> Sample {
+        try program(
+            "aria2c", ["--no-conf", "-q", "--file-allocation=none", "-j", "16", "-d", directory.path, "-i", list().path])
+    }
+
+    func wget2() throws -> Sample {
+        try program(
+            "wget2", ["--no-config", "-q", "--no-proxy", "--max-threads=16", "-P", directory.path, "-i", list().path])
+    }
+
+    private func list() throws -> URL {
+        let list = context.scratch.appendingPathComponent("list")
+        try (0..<count).map { url($0).absoluteString + "\n" }.joined().write(to: list, atomically: true, encoding: .utf8)
+        return list
+    }
+
+    private func program(_ program: String, _ arguments: [String]) throws -> Sample {
+        let run = try External.whole(program, arguments, context: context)
+        return try verified(run.cost, peak: run.peakKilobytes, grown: nil)
+    }
+
+    private func verified(_ cost: Cost, peak: Int, grown: Int?) throws -> Sample {
+        defer { try? FileManager.default.removeItem(at: directory) }
+        for index in 0..<count {
+            let data = try Data(contentsOf: directory.appendingPathComponent("\(index)"))
+            guard data.count == 8 << 10 else { throw BenchError("file \(index) has \(data.count) bytes") }
+        }
+        var sample = Sample.rate(count, cost, peakKilobytes: peak)
+        if let grown { sample.details["grown MiB"] = Double(grown) / 1024 }
+        return sample
+    }
+}

@@ -1,0 +1,164 @@
+import CXML2
+import ConvoySupport
+import Foundation
+
+/// Parses the XML of a Metalink with libxml2, and hands the elements to a ``MetalinkBuilder``.
+///
+/// Nothing is loaded from the network or from files, and no entities but XML's own five are known: a document type ends
+/// the parsing. Recursion, the attributes of an element, and the length between two tags are bounded, as some of what
+/// libxml2 does takes time in proportion to the square of these.
+struct MetalinkParser {
+    private static let maximumDepth = 32
+    private static let maximumAttributeCount = 64
+    private static let maximumRunLength = 64 << 10
+
+    private var parser: xmlParserCtxtPtr?
+    private var builder = MetalinkBuilder()
+    private var depth = 0
+    private var error: MetalinkError?
+
+    /// The files that a document lists.
+    static func files(in data: Data) throws(MetalinkError) -> [Metalink.File] {
+        guard data.count <= Metalink.maximumLength else { throw .tooLarge(limit: Metalink.maximumLength) }
+        if let line = lineOfLongRun(in: data) { throw .malformed(reason: "A tag or a text is too long.", line: line) }
+        var parser = MetalinkParser()
+        parser.read(data)
+        if let error = parser.error { throw error }
+        guard !parser.builder.files.isEmpty else { throw .noFiles }
+        return parser.builder.files
+    }
+
+    /// The line of the first place from which no `<` comes for too long. A tag can contain none, so that this bounds its
+    /// length.
+    private static func lineOfLongRun(in data: Data) -> Int? {
+        data.withUnsafeBytes { bytes -> Int? in
+            var (line, run) = (1, 0)
+            for byte in bytes {
+                run = byte == UInt8(ascii: "<") ? 0 : run + 1
+                if run > maximumRunLength { return line }
+                if byte == UInt8(ascii: "\n") { line += 1 }
+            }
+            return nil
+        }
+    }
+
+    private mutating func read(_ data: Data) {
+        _ = Self.initialized
+        var handler = Self.handler
+        withUnsafeMutablePointer(to: &self) { state in
+            guard let parser = xmlCreatePushParserCtxt(&handler, state, nil, 0, nil) else {
+                state.pointee.error = .malformed(reason: "There is no memory.", line: 1)
+                return
+            }
+            defer {
+                if let document = parser.pointee.myDoc { xmlFreeDoc(document) }
+                parser.pointee.myDoc = nil
+                xmlFreeParserCtxt(parser)
+            }
+            state.pointee.parser = parser
+            xmlCtxtUseOptions(parser, Int32(XML_PARSE_NONET.rawValue))
+            data.withUnsafeBytes { bytes in
+                let bytes = bytes.bindMemory(to: CChar.self)
+                var offset = 0
+                repeat {
+                    let count = min(bytes.count - offset, 1 << 20)
+                    let isLast = offset + count == bytes.count
+                    xmlParseChunk(parser, bytes.baseAddress.map { $0 + offset }, Int32(count), isLast ? 1 : 0)
+                    offset += count
+                } while offset < bytes.count && state.pointee.error == nil
+            }
+            if state.pointee.error == nil, parser.pointee.wellFormed == 0 || !state.pointee.builder.isComplete {
+                state.pointee.error = .malformed(reason: "The document ends too early.", line: state.pointee.line)
+            }
+        }
+    }
+
+    /// Once, as libxml2's own initialization is not safe on several threads at a time.
+    private static let initialized: Void = xmlInitParser()
+
+    private var line: Int { max(1, Int(parser?.pointee.input?.pointee.line ?? 1)) }
+
+    private mutating func stop(_ error: MetalinkError) {
+        if self.error == nil { self.error = error }
+        xmlStopParser(parser)
+    }
+
+    // MARK: Events
+
+    private static func at(_ context: UnsafeMutableRawPointer?, _ body: (inout MetalinkParser) throws(MetalinkError) -> Void)
+    {
+        guard let state = context?.assumingMemoryBound(to: MetalinkParser.self), state.pointee.error == nil else { return }
+        do throws(MetalinkError) {
+            try body(&state.pointee)
+        } catch {
+            state.pointee.stop(error)
+        }
+    }
+
+    private static var handler: xmlSAXHandler {
+        var handler = xmlSAXHandler()
+        handler.initialized = UInt32(XML_SAX2_MAGIC)
+        handler.startElementNs = { context, name, _, namespace, namespaceCount, _, count, _, attributes in
+            MetalinkParser.at(context) { state throws(MetalinkError) in
+                try state.start(name, namespace, Int(namespaceCount), attributes, Int(count))
+            }
+        }
+        handler.endElementNs = { context, _, _, _ in
+            MetalinkParser.at(context) { state throws(MetalinkError) in
+                state.depth -= 1
+                try state.builder.end(line: state.line)
+            }
+        }
+        handler.characters = { context, bytes, count in
+            guard let bytes, count > 0 else { return }
+            MetalinkParser.at(context) { state throws(MetalinkError) in
+                try state.builder.append(UnsafeBufferPointer(start: bytes, count: Int(count)), line: state.line)
+            }
+        }
+        handler.internalSubset = { context, _, _, _ in
+            MetalinkParser.at(context) { state throws(MetalinkError) in throw .documentType(line: state.line) }
+        }
+        handler.serror = { context, error in
+            guard let error = error?.pointee, error.level.rawValue >= XML_ERR_ERROR.rawValue else { return }
+            let text = error.message.map { String(cString: $0).trimmingCharacters(in: .newlines) } ?? ""
+            MetalinkParser.at(context) { _ throws(MetalinkError) in
+                throw .malformed(reason: String(text.prefix(200)), line: max(1, Int(error.line)))
+            }
+        }
+        return handler
+    }
+
+    private mutating func start(
+        _ name: UnsafePointer<xmlChar>?, _ namespace: UnsafePointer<xmlChar>?, _ namespaceCount: Int,
+        _ attributes: UnsafeMutablePointer<UnsafePointer<xmlChar>?>?, _ count: Int
+    ) throws(MetalinkError) {
+        depth += 1
+        guard depth <= Self.maximumDepth else { throw .malformed(reason: "Elements are nested too deep.", line: line) }
+        guard count <= Self.maximumAttributeCount, namespaceCount <= Self.maximumAttributeCount else {
+            throw .malformed(reason: "An element has too many attributes.", line: line)
+        }
+        var values: [String: String] = [:]
+        for index in 0..<count {
+            // Each one is five pointers: name, prefix, namespace, the value's begin and its end.
+            guard let attribute = attributes.map({ $0 + 5 * index }), attribute[2] == nil, let name = attribute[0],
+                let begin = attribute[3], let end = attribute[4]
+            else { continue }
+            values[Self.text(name)] = Self.attributeText(UnsafeBufferPointer(start: begin, count: end - begin))
+        }
+        try builder.start(name.map(Self.text) ?? "", namespace: namespace.map(Self.text), values, line: line)
+    }
+
+    private static func text(_ characters: UnsafePointer<xmlChar>) -> String { String(cString: characters) }
+
+    /// The value of an attribute. libxml2 reports an ampersand as a character reference, for a second parsing.
+    private static func attributeText(_ bytes: UnsafeBufferPointer<xmlChar>) -> String {
+        var result: [UInt8] = []
+        var rest = bytes[...]
+        while let byte = rest.first {
+            let isReference = byte == UInt8(ascii: "&") && rest.starts(with: "&#38;".utf8)
+            result.append(byte)
+            rest = rest.dropFirst(isReference ? 5 : 1)
+        }
+        return String(decoding: result, as: UTF8.self)
+    }
+}

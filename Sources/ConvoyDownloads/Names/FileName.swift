@@ -1,0 +1,82 @@
+import ConvoySupport
+
+/// Makes file names out of untrusted text, such as what a server suggests.
+public enum FileName {
+    /// The longest name that is made unless asked otherwise, in bytes of UTF-8. File systems allow 255; the rest is for
+    /// the suffixes of files beside this one, such as that of a partial download.
+    public static let maximumLength = 255 - 16
+
+    /// A name that stays in its directory, is visible, shows its type, and is allowed by other systems, too; nil if
+    /// nothing of the text can be used.
+    ///
+    /// - Only the last component of a path counts; both `/` and `\` separate.
+    /// - Control characters, characters that change the direction of text, invisible ones, and `< > : " | ? *` become `_`.
+    /// - Whitespace and dots at both ends are removed. A name that began with a dot, a hyphen or a tilde begins with `_`,
+    ///   as does one that begins with a character that combines with the one before it, and a device name of Windows,
+    ///   such as `NUL.txt`.
+    /// - A name that is too long is cut between characters, before its extension.
+    ///
+    /// Making a safe name safe again changes nothing. Normalization is left alone.
+    ///
+    /// - Parameter maximumLength: in bytes of UTF-8. Values below 100 are taken for 100.
+    public static func safe(_ name: String, maximumLength: Int = FileName.maximumLength) -> String? {
+        // It works on Unicode scalars: a dot with a combining accent is one `Character`, but still hides the file.
+        guard let component = name.unicodeScalars.split(whereSeparator: { "/\\".unicodeScalars.contains($0) }).last,
+            component.contains(where: { !isReplaced($0) && !isTrimmed($0) })
+        else { return nil }
+        let clean = cleaned(component.map { isReplaced($0) ? "_" : $0 })
+        return cleaned(Array(shortened(clean, to: max(maximumLength, 100)).unicodeScalars))
+    }
+
+    private static func cleaned(_ scalars: [Unicode.Scalar]) -> String {
+        let start = scalars.prefix(while: isTrimmed)
+        var name = scalars[start.endIndex...]
+        while let last = name.last, isTrimmed(last) { name.removeLast() }
+        guard let first = name.first else { return "_" }
+        var clean = String.UnicodeScalarView()
+        if first == "-" || first == "~" {
+            name.removeFirst()
+            clean.append("_")
+        } else if start.contains(".") || isFloating(first) || isDevice(name) {
+            clean.append("_")
+        }
+        clean.append(contentsOf: name)
+        return String(clean)
+    }
+
+    // MARK: Scalars
+
+    private static func isReplaced(_ scalar: Unicode.Scalar) -> Bool {
+        switch scalar.value {
+        // The soft hyphen, the Mongolian vowel separator, the zero-width space, word joiners, and deprecated ones. The
+        // zero-width joiner and non-joiner remain, as emoji and the scripts of India and Iran need them.
+        case 0xAD, 0x180E, 0x200B, 0x2060...0x2065, 0x206A...0x206F: true
+        default: scalar.controlsDisplay || "<>:\"|?*/\\".unicodeScalars.contains(scalar)
+        }
+    }
+
+    private static func isTrimmed(_ scalar: Unicode.Scalar) -> Bool {
+        scalar == "." || scalar.properties.isWhitespace
+    }
+
+    /// Whether a scalar combines with the previous one, or is invisible.
+    package static func isFloating(_ scalar: Unicode.Scalar) -> Bool {
+        let properties = scalar.properties
+        return properties.isGraphemeExtend || properties.isDefaultIgnorableCodePoint
+    }
+
+    // MARK: Devices
+
+    /// Whether Windows opens a device for the name, whatever its extension is.
+    private static func isDevice(_ name: ArraySlice<Unicode.Scalar>) -> Bool {
+        var stem = name.prefix { $0 != "." }
+        while stem.last == " " { stem.removeLast() }
+        guard stem.count <= 7 else { return false }
+        return devices.contains(String(String.UnicodeScalarView(stem)).utf8.map(ASCII.lowercased))
+    }
+
+    private static let devices: Set<[UInt8]> = {
+        let numbered = ["com", "lpt"].flatMap { name in "0123456789¹²³".map { "\(name)\($0)" } }
+        return Set((["con", "prn", "aux", "nul", "conin$", "conout$"] + numbered).map { Array($0.utf8) })
+    }()
+}

@@ -1,0 +1,58 @@
+import ConvoySupport
+
+/// Reads the parameters of a field value one by one: `head; name=value; name="quoted value"`.
+struct ParameterList {
+    struct Parameter {
+        var name: ArraySlice<UInt8>
+        /// Without quotes and escapes.
+        var value: [UInt8]
+        var isQuoted: Bool
+    }
+
+    /// What comes before the first semicolon, without the whitespace around it.
+    let head: ArraySlice<UInt8>
+    private var rest: ArraySlice<UInt8>
+
+    init(_ text: String) {
+        let bytes = Array(text.utf8)
+        let end = bytes.firstIndex(of: Self.semicolon) ?? bytes.endIndex
+        head = ASCII.trimmed(bytes[..<end])
+        rest = bytes[end...].dropFirst()
+    }
+
+    /// The next parameter that has a value. One whose last quote is missing has none, and neither has what follows it.
+    mutating func next() -> Parameter? {
+        while !rest.isEmpty {
+            let name = rest.prefix { $0 != Self.semicolon && $0 != UInt8(ascii: "=") }
+            rest = rest[name.endIndex...]
+            guard rest.popFirst() == UInt8(ascii: "=") else { continue }
+            rest = rest.drop(while: ASCII.isWhitespace)
+            guard rest.first == UInt8(ascii: "\"") else {
+                let value = rest.prefix { $0 != Self.semicolon }
+                rest = rest[value.endIndex...].dropFirst()
+                return Parameter(name: ASCII.trimmed(name), value: Array(ASCII.trimmed(value)), isQuoted: false)
+            }
+            guard let value = quotedString() else { return nil }
+            rest = rest.drop { $0 != Self.semicolon }.dropFirst()
+            return Parameter(name: ASCII.trimmed(name), value: value, isQuoted: true)
+        }
+        return nil
+    }
+
+    /// A quoted string (RFC 9110, section 5.6.4); nil if its last quote is missing.
+    private mutating func quotedString() -> [UInt8]? {
+        rest = rest.dropFirst()
+        var text: [UInt8] = []
+        while let byte = rest.popFirst() {
+            if byte == UInt8(ascii: "\"") { return text }
+            if byte == UInt8(ascii: "\\"), let escaped = rest.popFirst() {
+                text.append(escaped)
+            } else {
+                text.append(byte)
+            }
+        }
+        return nil
+    }
+
+    private static let semicolon = UInt8(ascii: ";")
+}

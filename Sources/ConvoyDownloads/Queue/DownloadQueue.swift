@@ -1,0 +1,209 @@
+import ConvoyOperations
+import ConvoySupport
+import Foundation
+
+/// Downloads and requests that outlive the process: what was enqueued, paused or running when it ended comes back in the
+/// next one. The counterpart of AFNetworking's archived operations, and of a background session.
+///
+/// ```swift
+/// let queue = try DownloadQueue(directory: folder, manager: manager) { operation, entry in
+///     operation.setCompletionHandler(success: { _, file in … }, failure: { _, error in … })
+/// }
+/// queue.start()
+///
+/// let photo = DownloadRequest(url, destination: file)
+/// var receipt = OutboxRequest(post, body: .data(json))
+/// receipt.dependencies = [photo.id]
+/// try queue.enqueue([photo, receipt])
+/// ```
+///
+/// ### What is promised
+/// When `enqueue` has returned, the entry is on the disk: it survives the end of the process at any moment, and of the
+/// system. Entries come back in order, with their dependencies, priorities and tags, paused if they were, with the attempts
+/// so far. A download goes on where it stopped, under the rules of ``DownloadOperation``. What has finished is not done
+/// again: that it is about to be sent is stored before its first byte can go out, and what has become of it before its
+/// operation tells anybody. What was under way when the process ended is done again, as ``OutboxRequest`` says.
+///
+/// ### Entries and operations
+/// Each entry that is not over has an operation, which runs in the manager's queue when its dependencies have finished. The
+/// operation can be awaited, paused and cancelled like any other: that pauses the entry, and removes it. An operation has
+/// the manager's settings, and the plain `HTTPResponseSerializer`. What it has beyond that, the `configure` block of the
+/// initializer sets, the same for those that are new and those that come back: handlers, another serializer, a retry policy,
+/// and secrets, which are not stored.
+///
+/// ### Secrets
+/// Not stored are the values of `Authorization`, `Cookie`, `Proxy-Authorization` and other header fields that hold secrets by
+/// their name, of those in the manager's `sensitiveHeaders`, and of those with a URL that holds one. As long as the process
+/// lasts they are sent. A URL with a secret is refused. Bodies and tags are stored as they are. All files have the mode
+/// 0600.
+///
+/// ### Files
+/// The directory holds the database `queue.sqlite` with its log, `queue.lock`, and the folder `bodies`. It belongs to one
+/// queue at a time: while it is open, another one, in this process or another, gets ``DownloadQueueError/inUse(_:process:)``.
+///
+/// All members can be used from any thread. Only the initializer and `enqueue` wait for the disk. Other changes are on it a
+/// moment later: see ``flush()``.
+public final class DownloadQueue: Sendable {
+    /// Called with each operation that the queue has made, before anything of it is started, on the thread that enqueues,
+    /// opens or retries.
+    public typealias Configure = @Sendable (_ operation: HTTPRequestOperation, _ entry: Entry) -> Void
+
+    let core: QueueCore
+
+    /// Opens a queue. Nothing runs before ``start()``. Blocks on the disk.
+    ///
+    /// - Parameters:
+    ///   - directory: where it is kept; made if it is not there.
+    ///   - manager: whose settings, credentials and queue the operations have.
+    ///   - operationQueue: where they run, if not in the manager's queue.
+    ///   - configure: changes each operation that is made, also for entries that come back.
+    /// - Throws: ``DownloadQueueError``. A database that is damaged, or not of this kind, is left as it is.
+    public init(
+        directory: URL, manager: HTTPRequestOperationManager, operationQueue: OperationQueue? = nil,
+        configure: @escaping Configure = { _, _ in }
+    ) throws(DownloadQueueError) {
+        core = try QueueCore.open(directory, manager, operationQueue, configure)
+    }
+
+    /// Closes the queue, without waiting for that.
+    deinit { core.close() }
+
+    /// Where the queue is kept.
+    public var directory: URL { core.directory }
+
+    // MARK: Enqueuing
+
+    /// Enqueues a download. When this returns, it is on the disk.
+    ///
+    /// - Returns: its operation, which was configured.
+    /// - Throws: ``DownloadQueueError``; then nothing was enqueued.
+    @available(*, noasync, message: "use the asynchronous enqueue(_:), which blocks no thread")
+    @discardableResult
+    public func enqueue(_ request: DownloadRequest) throws(DownloadQueueError) -> DownloadOperation {
+        try only(core.enqueue([request]))
+    }
+
+    /// Enqueues a request that sends. When this returns, it is on the disk, with its body.
+    ///
+    /// - Returns: its operation, which was configured.
+    /// - Throws: ``DownloadQueueError``; then nothing was enqueued.
+    @available(*, noasync, message: "use the asynchronous enqueue(_:), which blocks no thread")
+    @discardableResult
+    public func enqueue(_ request: OutboxRequest) throws(DownloadQueueError) -> HTTPRequestOperation {
+        try only(core.enqueue([request]))
+    }
+
+    /// Enqueues requests in this order, all or none. Thousands take hardly longer than one. They may depend on each other.
+    ///
+    /// - Returns: their operations in the same order.
+    /// - Throws: ``DownloadQueueError``; then nothing was enqueued.
+    @available(*, noasync, message: "use the asynchronous enqueue(_:), which blocks no thread")
+    @discardableResult
+    public func enqueue(_ requests: [any DurableRequest]) throws(DownloadQueueError) -> [HTTPRequestOperation] {
+        try core.enqueue(requests)
+    }
+
+    /// Enqueues a download. When this returns, it is on the disk. Otherwise as the form that blocks.
+    @discardableResult
+    public func enqueue(_ request: DownloadRequest) async throws(DownloadQueueError) -> DownloadOperation {
+        try only(await enqueueOnWorker([request]))
+    }
+
+    /// Enqueues a request that sends. When this returns, it is on the disk. Otherwise as the form that blocks.
+    @discardableResult
+    public func enqueue(_ request: OutboxRequest) async throws(DownloadQueueError) -> HTTPRequestOperation {
+        try only(await enqueueOnWorker([request]))
+    }
+
+    /// Enqueues requests in this order, all or none. Otherwise as the form that blocks.
+    @discardableResult
+    public func enqueue(_ requests: [any DurableRequest]) async throws(DownloadQueueError) -> [HTTPRequestOperation] {
+        try await enqueueOnWorker(requests)
+    }
+
+    private func enqueueOnWorker(_ requests: [any DurableRequest]) async throws(DownloadQueueError) -> [any QueuedOperation]
+    {
+        let result = await withCheckedContinuation { continuation in
+            BlockingWorkers.shared.perform { [core] in
+                continuation.resume(
+                    returning: Result { () throws(DownloadQueueError) in try core.enqueue(requests) })
+            }
+        }
+        return try result.get()
+    }
+
+    private func only<Made>(_ operations: [any QueuedOperation]) throws(DownloadQueueError) -> Made {
+        guard let operation = operations.first as? Made else { throw .unsuitableRequest("It is of another kind.") }
+        return operation
+    }
+
+    // MARK: Running
+
+    /// Lets the entries run: those that have come back, and those that are enqueued later. Until then a program can look at
+    /// what has come back, and cancel of it what it does not want.
+    public func start() { core.start() }
+
+    /// Whether the whole queue is paused. Stored, as the pauses of entries are.
+    public var isPaused: Bool { core.state.withLock { $0.isPaused } }
+
+    /// Pauses the whole queue, until ``resume()``, in a later process if need be. What runs is paused; nothing starts.
+    public func pause() { core.setPaused(true) }
+
+    /// Resumes the whole queue. Entries that were paused by themselves stay so.
+    public func resume() { core.setPaused(false) }
+
+    /// Pauses an entry. What has arrived of it stays.
+    ///
+    /// - Throws: ``DownloadQueueError/unknownEntry(_:)`` or ``DownloadQueueError/closed``.
+    public func pause(_ id: UUID) throws(DownloadQueueError) { try core.setPaused(true, id) }
+
+    /// Resumes an entry.
+    ///
+    /// - Throws: ``DownloadQueueError/unknownEntry(_:)`` or ``DownloadQueueError/closed``.
+    public func resume(_ id: UUID) throws(DownloadQueueError) { try core.setPaused(false, id) }
+
+    /// Removes an entry, whatever its state is: its operation is cancelled, and what it has in partial files and bodies is
+    /// removed. A file that is in its place stays. For those that depend on it, it has failed.
+    ///
+    /// - Throws: ``DownloadQueueError/unknownEntry(_:)`` or ``DownloadQueueError/closed``.
+    public func cancel(_ id: UUID) throws(DownloadQueueError) { try core.cancel(id) }
+
+    /// Tries an entry again that has failed, or of which nobody knows whether it has arrived; or lets one that is blocked run
+    /// without the dependencies that have failed. A request that sends has the same `Idempotency-Key` as before.
+    ///
+    /// - Throws: ``DownloadQueueError/unknownEntry(_:)``, ``DownloadQueueError/cannotRetry(_:)``,
+    ///   ``DownloadQueueError/bodyMissing(_:)`` or ``DownloadQueueError/closed``.
+    public func retry(_ id: UUID) throws(DownloadQueueError) { try core.retry(id) }
+
+    /// Sets which entry comes first of those that could start.
+    ///
+    /// - Throws: ``DownloadQueueError/unknownEntry(_:)`` or ``DownloadQueueError/closed``.
+    public func setPriority(_ priority: Operation.QueuePriority, of id: UUID) throws(DownloadQueueError) {
+        try core.setPriority(priority, id)
+    }
+
+    /// Removes the entries that have finished. Until then they are listed.
+    public func removeFinished() { core.removeFinished() }
+
+    // MARK: Closing
+
+    /// Stops everything, and waits until others can open the directory. What runs is cancelled with
+    /// ``DownloadQueueError/closed`` as the reason; its entry stays, and goes on when the queue is opened again, by this
+    /// process or another.
+    public func close() async {
+        await withCheckedContinuation { continuation in core.close { continuation.resume() } }
+    }
+
+    /// Waits until all changes made so far are on the disk.
+    ///
+    /// - Throws: why they cannot be written. They are tried again with the next change.
+    public func flush() async throws(DownloadQueueError) {
+        let error = await withCheckedContinuation { continuation in
+            core.writer.submit([]) { continuation.resume(returning: $0) }
+        }
+        if let error = error ?? core.writer.failure { throw error }
+    }
+
+    /// Why the last changes could not be written; nil as soon as all are.
+    public var failure: DownloadQueueError? { core.writer.failure }
+}

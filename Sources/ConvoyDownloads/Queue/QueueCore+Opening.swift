@@ -1,0 +1,98 @@
+import ConvoyDatabase
+import ConvoyOperations
+import ConvoySupport
+import Foundation
+
+/// How a queue comes back.
+extension QueueCore {
+    /// Opens the queue in a directory, which is made if it is not there, and makes the operations of the entries that are
+    /// not over. Blocks.
+    static func open(
+        _ directory: URL, _ manager: HTTPRequestOperationManager, _ operationQueue: OperationQueue?,
+        _ configure: @escaping DownloadQueue.Configure
+    ) throws(DownloadQueueError) -> QueueCore {
+        guard directory.isFileURL else { throw .cannotOpen("\(directory.absoluteString) is not the URL of a directory.") }
+        let path = directory.standardizedFileURL.path
+        do {
+            try FileManager.default.createDirectory(
+                atPath: path, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        } catch {
+            throw .cannotOpen("\(path): \(error.localizedDescription)")
+        }
+        let lock = try QueueLock("\(path)/queue.lock", directory: directory)
+        let bodies = try BodyFolder("\(path)/bodies")
+        let file: QueueFile, found: [QueueRow?], isPaused: Bool
+        do throws(DatabaseError) {
+            file = try QueueFile(path: "\(path)/queue.sqlite")
+            (found, isPaused) = (try file.rows(), try file.isPaused())
+        } catch {
+            throw DownloadQueueError(error, isOpening: true)
+        }
+        var rows = found.compactMap(\.self)
+        guard rows.count == found.count else {
+            throw .damaged("\(path)/queue.sqlite has entries that make no sense.")
+        }
+        var changes: [QueueChange] = []
+        for index in rows.indices {
+            let old = rows[index].status
+            rows[index].comeBack(bodies)
+            if rows[index].status != old { changes.append(.update(rows[index].id, rows[index].status)) }
+        }
+        bodies.removeAll(but: rows.filter { $0.status.phase != .finished }.compactMap(\.request.body))
+        var state = State()
+        state.isPaused = isPaused
+        state.table.insert(rows.map { QueueTable.Record(row: $0) })
+        let core = QueueCore(
+            directory: directory, manager: manager, operationQueue: operationQueue, configure: configure, lock: lock,
+            writer: QueueWriter(file), bodies: bodies, state: state)
+        if !changes.isEmpty { core.writer.submit(changes) }
+        core.restoreOperations(rows)
+        return core
+    }
+
+    private func restoreOperations(_ rows: [QueueRow]) {
+        var made: [(id: UUID, operation: any QueuedOperation)] = []
+        for row in rows where !row.status.phase.isOver {
+            do throws(DownloadQueueError) {
+                let operation = try makeOperation(row.id, row.request, secrets: [], priority: row.status.priority)
+                prepare(operation, QueueTable.Record(row: row))
+                made.append((row.id, operation))
+            } catch {
+                update { state in
+                    state.candidates.formUnion(
+                        state.table.change(row.id) { record in
+                            record.row.status.phase = .failed
+                            record.row.status.error = error.description
+                        })
+                    store(row.id, state)
+                }
+            }
+        }
+        attach(made)
+        // One whose dependencies have failed before, or are gone.
+        update { state in state.candidates.formUnion(rows.map(\.id)) }
+    }
+}
+
+extension QueueRow {
+    /// Decides what becomes of an entry of an earlier process.
+    mutating func comeBack(_ bodies: BodyFolder) {
+        switch status.phase {
+        case .finished, .failed, .unknown: return
+        case .finishing where status.file?.isThere == true:
+            // The process ended after the file got its name, and before that was stored.
+            status.phase = .finished
+            return
+        case .waiting, .running, .finishing: break
+        }
+        status.phase = .waiting
+        status.file = nil
+        if status.mayHaveBeenSent, !request.sendsAgain {
+            status.phase = .unknown
+            status.error = "The process ended while the request was being sent."
+        } else if let body = request.body, !bodies.contains(body) {
+            status.phase = .failed
+            status.error = DownloadQueueError.bodyMissing(id).description
+        }
+    }
+}

@@ -1,0 +1,245 @@
+import ConvoyOperations
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// What the operations ask and tell.
+extension QueueCore {
+    // MARK: Starting
+
+    /// An operation was started: `begin` is called when it is stored that its request may have been sent. A start that
+    /// follows a pause or a delay goes on at once.
+    func operationWillStart(_ operation: any QueuedOperation, _ id: UUID, begin: @escaping @Sendable () -> Void) {
+        enum Answer: Sendable { case begins, waits, isTooLate }
+        let (retries, key) = (operation.retryCount, ObjectIdentifier(operation))
+        let isOver = operation.isCancelled || operation.isFinished
+        let answer = update { state -> Answer in
+            if let known = state.running[key] {
+                countRetries(retries - known.retries, id, &state)
+                state.running[key]?.retries = retries
+                return .begins
+            }
+            // It only ends. (One that is paused by now may be resumed before it gets as far as beginning.)
+            if isOver { return .begins }
+            guard !state.isClosing, state.operations[id] === operation, let record = state.table[id] else {
+                return .isTooLate
+            }
+            state.running[key] = (operation, retries)
+            let mayHaveBeenSent = record.row.status.mayHaveBeenSent
+            state.table.change(id) { record in
+                record.row.status.phase = .running
+                record.row.status.mayHaveBeenSent = true
+                record.row.status.attempts += 1
+                (record.row.status.error, record.row.status.statusCode) = (nil, nil)
+                record.row.status.changed = Self.now
+            }
+            store(id, state, isKept: false) { [self] error in
+                events.async { [self] in
+                    if let error { failStart(of: operation, id, error, mayHaveBeenSent) }
+                    begin()
+                }
+            }
+            return .waits
+        }
+        switch answer {
+        case .begins: begin()
+        case .waits: break
+        case .isTooLate:
+            operation.fail(with: DownloadQueueError.closed)
+            begin()
+        }
+    }
+
+    private func failStart(
+        of operation: any QueuedOperation, _ id: UUID, _ error: DownloadQueueError, _ mayHaveBeenSent: Bool
+    ) {
+        operation.fail(with: error)
+        state.withLock { state in
+            guard state.operations[id] === operation else { return }
+            state.table.change(id) { $0.row.status.mayHaveBeenSent = mayHaveBeenSent }
+        }
+    }
+
+    private func countRetries(_ retries: Int, _ id: UUID, _ state: inout State) {
+        guard retries > 0, state.table[id] != nil else { return }
+        state.table.change(id) { $0.row.status.attempts += Int64(retries) }
+        store(id, state)
+    }
+
+    // MARK: Changes of the lifecycle
+
+    /// The operation's state has changed; `proceed` carries out what follows from that.
+    func operation(
+        _ operation: any QueuedOperation, _ id: UUID, changes transition: AtomicLifecycle.Transition,
+        proceed: @escaping @Sendable () -> Void
+    ) {
+        if transition.action == .finish { return end(operation, id, proceed) }
+        if transition.new.state != transition.old.state, let number = transition.number {
+            let isExecuting = transition.new.state == .executing
+            let bytes = isExecuting ? nil : operation.bytes
+            update { state in
+                guard state.operations[id] === operation, let record = state.table[id] else { return }
+                // Threads may come here in another order than their changes were made in.
+                if let last = record.changeNumber, Int32(bitPattern: number &- last) <= 0 { return }
+                state.table.change(id) { record in
+                    (record.isExecuting, record.changeNumber) = (isExecuting, number)
+                    if let bytes { (record.row.status.bytesReceived, record.row.status.bytesExpected) = bytes }
+                }
+                if bytes != nil, record.isExecuting { store(id, state) }
+            }
+        }
+        proceed()
+    }
+
+    /// The file of a download is whole, and gets its name next. By what is stored here, the next process recognizes it.
+    /// Blocks.
+    func downloadWillCommit(
+        _ operation: any QueuedOperation, _ id: UUID, partialFile: String, as place: URL
+    ) throws(DownloadQueueError) {
+        let file = FinishedFile(partialFile, as: place)
+        let receipt = WriteReceipt()
+        let isCurrent = update { state in
+            guard state.operations[id] === operation, state.table[id]?.phase.isOver == false else { return false }
+            state.table.change(id) { ($0.row.status.phase, $0.row.status.file) = (.finishing, file) }
+            store(id, state, isKept: false) { receipt.note($0) }
+            return true
+        }
+        // It was cancelled, or the queue is gone.
+        guard isCurrent else { throw .closed }
+        try receipt.wait()
+    }
+
+    // MARK: Ending
+
+    /// What has become of an operation.
+    private struct Outcome: Sendable {
+        var error: (any Error)?
+        /// Whether it was cancelled because the queue is being closed.
+        var isInterrupted: Bool
+        var statusCode: Int?
+        var bytes: (done: Int64, expected: Int64?)
+        var file: URL?
+        var retries: Int
+        var errorText: String?
+        /// Whether nobody knows whether the request has arrived.
+        var isUnknown: Bool
+    }
+
+    /// An operation has ended. It tells nobody before its outcome is stored, so that nobody builds on what the next process
+    /// would do again.
+    private func end(_ operation: any QueuedOperation, _ id: UUID, _ proceed: @escaping @Sendable () -> Void) {
+        let (outcome, key) = (outcome(of: operation), ObjectIdentifier(operation))
+        // Those that wait for it start after it has told its end.
+        let (isCurrent, dependents) = update { state -> (Bool, Set<UUID>) in
+            let hasBegun = state.running[key] != nil
+            guard state.operations[id] === operation, state.table[id] != nil else { return (false, []) }
+            state.operations[id] = nil
+            state.endingCount += 1
+            let countedRetries = state.running[key]?.retries ?? 0
+            let dependents = state.table.change(id) { record in
+                (record.isExecuting, record.isStarted) = (false, false)
+                apply(outcome, to: &record.row, hasBegun: hasBegun)
+                record.row.status.attempts += Int64(max(0, hasBegun ? outcome.retries - countedRetries : 0))
+            }
+            if state.table[id]?.phase == .finished { state.secrets[id] = nil }
+            if hasBegun || !outcome.isInterrupted { store(id, state) }
+            return (true, dependents)
+        }
+        // An empty change comes after those that were submitted before.
+        writer.submit([]) { [self] error in
+            events.async { [self] in
+                proceed()
+                didEnd(operation, id, dependents, wasCurrent: isCurrent, isStored: error == nil)
+            }
+        }
+    }
+
+    private func apply(_ outcome: Outcome, to row: inout QueueRow, hasBegun: Bool) {
+        (row.status.bytesReceived, row.status.bytesExpected) = outcome.bytes
+        row.status.changed = Self.now
+        if outcome.isInterrupted {
+            if !row.status.phase.isOver { row.status.phase = .waiting }
+            return
+        }
+        row.status.statusCode = outcome.statusCode.map(Int64.init)
+        row.status.error = outcome.errorText
+        if outcome.error == nil {
+            row.status.phase = .finished
+            row.status.mayHaveBeenSent = false
+            if let file = outcome.file { row.status.file = FinishedFile(file.path, as: file) }
+        } else if outcome.isUnknown, hasBegun, !row.request.sendsAgain {
+            row.status.phase = .unknown
+        } else {
+            row.status.phase = .failed
+        }
+    }
+
+    private func didEnd(
+        _ operation: any QueuedOperation, _ id: UUID, _ dependents: Set<UUID>, wasCurrent: Bool, isStored: Bool
+    ) {
+        operation.link.cut()
+        let key = ObjectIdentifier(operation)
+        let (finished, leftover) = update { state in
+            state.running[key] = nil
+            if wasCurrent { state.endingCount -= 1 }
+            state.candidates.formUnion(dependents)
+            let record = wasCurrent ? state.table[id] : nil
+            return (record?.phase == .finished ? record?.row : nil, state.leftovers.removeValue(forKey: key))
+        }
+        if isStored, let body = finished?.request.body { tidy { self.bodies.remove([body]) } }
+        if let leftover { removeLeftovers(of: leftover, operation) }
+        closeIfEnded()
+    }
+
+    private func outcome(of operation: any QueuedOperation) -> Outcome {
+        let error = operation.error
+        let names = operation.connectionConfiguration.sensitiveNames
+        let isInterrupted = operation.isCancelled && operation.cancellationReason as? DownloadQueueError == .closed
+        return Outcome(
+            error: error, isInterrupted: isInterrupted, statusCode: operation.statusCode, bytes: operation.bytes,
+            file: operation.finishedFile, retries: operation.retryCount,
+            errorText: error.map { String(Redaction.text("\($0)", names).prefix(1000)) },
+            isUnknown: error.map { mayHaveArrived($0, operation) } ?? false)
+    }
+
+    /// Whether the request may have arrived although it has failed with this error: no server has answered it, and nothing
+    /// says that it was not sent.
+    private func mayHaveArrived(_ error: any Error, _ operation: any QueuedOperation) -> Bool {
+        guard let error = error as? URLError else { return false }
+        let unsent: Set<URLError.Code> = [
+            .cannotConnectToHost, .cannotFindHost, .dnsLookupFailed, .badURL, .unsupportedURL,
+        ]
+        if error.userInfo[URLError.nothingWasSentKey] as? Bool == true { return false }
+        // After a redirect the error may be that of another host.
+        return !(unsent.contains(error.code) && operation.redirects.isEmpty)
+    }
+
+    // MARK: Tidying
+
+    private func tidy(_ work: @escaping @Sendable () -> Void) { BlockingWorkers.shared.perform(work) }
+
+    /// Removes the files of a cancelled entry.
+    private func removeLeftovers(of row: QueueRow, _ operation: any QueuedOperation) {
+        let (url, file) = (operation.request.url, operation.finishedFile)
+        operation.whenDelivered { [self] in
+            tidy { [self] in
+                if let body = row.request.body { bodies.remove([body]) }
+                guard case .download(let download) = row.request.work else { return }
+                removePartialFile(download, of: url ?? row.request.url, file)
+            }
+        }
+    }
+
+    /// Removes what a download that is cancelled has left, unless another one goes on with it.
+    func removePartialFile(_ download: StoredDownload, of url: URL, _ file: URL?) {
+        let paths =
+            download.isDirectory && (download.options.usesServerFileName || file == nil)
+            ? PartialPaths(directory: download.place.path, url: url)
+            : PartialPaths(destination: (file ?? download.place).standardizedFileURL.path)
+        guard access(paths.partial, F_OK) == 0 || access(paths.journal, F_OK) == 0 else { return }
+        let file = DownloadFile(path: paths.partial, journalPath: paths.journal)
+        guard (try? file.open()) != nil else { return }
+        file.discard()
+    }
+}

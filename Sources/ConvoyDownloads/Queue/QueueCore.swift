@@ -1,0 +1,312 @@
+import ConvoyOperations
+import ConvoySecurity
+import ConvoySerialization
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// The work of a `DownloadQueue`. It is an object of its own, as the operations that are under way keep it: the queue can be
+/// released before they have ended.
+///
+/// What is decided is decided under one lock, by the table; what follows from it is carried out when the lock has been
+/// released. Changes are submitted to the writer under the lock, so that they are written in the order in which they were
+/// made.
+final class QueueCore: Sendable {
+    struct State: Sendable {
+        var table = QueueTable()
+        /// The operations of the entries that are not over.
+        var operations: [UUID: any QueuedOperation] = [:]
+        /// Those that have begun and not ended, with how many of their retries have been counted.
+        var running: [ObjectIdentifier: (operation: any QueuedOperation, retries: Int)] = [:]
+        /// How many have ended, and not told it yet.
+        var endingCount = 0
+        /// What is left to be tidied when cancelled operations have ended.
+        var leftovers: [ObjectIdentifier: QueueRow] = [:]
+        /// Header lines that are not stored, for as long as the process lasts.
+        var secrets: [UUID: [HeaderLine]] = [:]
+        /// Entries whose fate may have changed.
+        var candidates: Set<UUID> = []
+        var isStarted = false
+        var isPaused = false
+        var isClosing = false
+        var isClosed = false
+        /// Grows with each change of what is paused.
+        var pauses: UInt64 = 0
+        var listeners: [UUID: AsyncStream<DownloadQueue.Entry>.Continuation] = [:]
+        var waiters: [UUID: Waiter] = [:]
+        var closeWaiters: [@Sendable () -> Void] = []
+    }
+
+    typealias Waiter = @Sendable (Result<Void, any Error>) -> Void
+
+    let state: Locked<State>
+    let directory: URL
+    let manager: HTTPRequestOperationManager
+    let operationQueue: OperationQueue?
+    let configure: DownloadQueue.Configure
+    let writer: QueueWriter
+    let bodies: BodyFolder
+    private let lock: QueueLock
+    /// Where operations go on when their changes were written: in the order of the changes.
+    let events = DispatchQueue(label: "Convoy.DownloadQueue.Events")
+    /// Where listeners are told.
+    private let reports = DispatchQueue(label: "Convoy.DownloadQueue.Reports")
+
+    init(
+        directory: URL, manager: HTTPRequestOperationManager, operationQueue: OperationQueue?,
+        configure: @escaping DownloadQueue.Configure, lock: QueueLock, writer: QueueWriter, bodies: BodyFolder,
+        state: sending State
+    ) {
+        (self.directory, self.manager, self.operationQueue) = (directory, manager, operationQueue)
+        (self.configure, self.lock, self.writer, self.bodies) = (configure, lock, writer, bodies)
+        self.state = Locked(state)
+    }
+
+    static var now: Int64 { Int64(Date().timeIntervalSince1970 * 1e6) }
+
+    // MARK: Changing
+
+    /// Changes the state, and carries out what follows from it.
+    func update<Result: Sendable>(_ body: (inout State) -> Result) -> Result {
+        let (result, starting, waiters) = state.withLock { state in
+            let result = body(&state)
+            let starting = settle(&state)
+            report(&state)
+            var waiters: [Waiter] = []
+            if state.table.pendingCount == 0, state.endingCount == 0, !state.waiters.isEmpty {
+                waiters = Array(state.waiters.values)
+                state.waiters = [:]
+            }
+            return (result, starting, waiters)
+        }
+        for waiter in waiters { waiter(.success(())) }
+        for operation in starting { enqueue(operation) }
+        return result
+    }
+
+    /// Decides what becomes of the candidates, and of those for whom that changes something. Returns the operations that
+    /// are to start, in order.
+    private func settle(_ state: inout State) -> [any QueuedOperation] {
+        var starting: [(sequence: Int64, operation: any QueuedOperation)] = []
+        let mayStart = state.isStarted && !state.isPaused && !state.isClosing
+        var left = Array(state.candidates)
+        state.candidates = []
+        while let id = left.popLast() {
+            switch state.table.fate(of: id) {
+            case .waits: break
+            case .fails:
+                left += state.table.change(id) { record in
+                    record.row.status.phase = .failed
+                    record.row.status.error = DownloadQueueError.dependencyFailed(id).description
+                    record.row.status.changed = Self.now
+                }
+                // Nobody else lets it end.
+                if let operation = state.operations.removeValue(forKey: id) {
+                    events.async { self.endUnstarted(operation, because: DownloadQueueError.dependencyFailed(id)) }
+                }
+                store(id, state)
+            case .starts:
+                guard mayStart, let operation = state.operations[id], let record = state.table[id] else { break }
+                state.table.change(id) { $0.isStarted = true }
+                starting.append((record.row.sequence, operation))
+            }
+        }
+        return starting.sorted { $0.sequence < $1.sequence }.map(\.operation)
+    }
+
+    /// Submits what is stored of an entry as it is now.
+    func store(_ id: UUID, _ state: State, isKept: Bool = true, completion: QueueWriter.Completion? = nil) {
+        guard let record = state.table[id] else { return }
+        writer.submit([.update(id, record.row.status)], isKept: isKept, completion: completion)
+    }
+
+    private func report(_ state: inout State) {
+        let changes = state.table.takeChanges()
+        guard !state.listeners.isEmpty else { return }
+        for record in changes { tell(record, nil, state) }
+    }
+
+    /// Tells listeners of an entry as it is now.
+    func tell(_ record: QueueTable.Record, _ shown: DownloadQueue.State?, _ state: State) {
+        guard !state.listeners.isEmpty else { return }
+        let (listeners, operation) = (Array(state.listeners.values), state.operations[record.row.id])
+        reports.async {
+            let entry = DownloadQueue.Entry(record, operation, shown)
+            for listener in listeners { listener.yield(entry) }
+        }
+    }
+
+    // MARK: The operations' queue
+
+    func enqueue(_ operation: any QueuedOperation) {
+        operation.enterCompletionGroup()
+        (operationQueue ?? manager.operationQueue).addOperation(operation)
+    }
+
+    /// Lets an operation end as cancelled that was never started.
+    func endUnstarted(_ operation: any QueuedOperation, because error: DownloadQueueError? = nil) {
+        operation.link.cut()
+        if let error { operation.cancel(because: error) } else { operation.cancel() }
+        enqueue(operation)
+    }
+
+    // MARK: Making operations
+
+    /// An operation for an entry, with the manager's settings. The link is not connected yet.
+    func makeOperation(
+        _ id: UUID, _ stored: StoredRequest, secrets: [HeaderLine], priority: Int64
+    ) throws(DownloadQueueError) -> any QueuedOperation {
+        var request: URLRequest
+        do {
+            request = try manager.makeRequest(HTTPMethod(stored.method), stored.url)
+        } catch {
+            throw .unsuitableRequest("\(error)")
+        }
+        var lines = Dictionary(
+            (request.allHTTPHeaderFields ?? [:]).map { ($0.key.lowercased(), ($0.key, $0.value)) }, uniquingKeysWith: { $1 })
+        for line in stored.header + secrets { lines[line.name.lowercased()] = (line.name, line.value) }
+        request.timeoutInterval = stored.timeout
+        let operation: any QueuedOperation
+        switch stored.work {
+        case .download(let download):
+            request.allHTTPHeaderFields = Dictionary(lines.values, uniquingKeysWith: { $1 })
+            let made = QueuedDownloadOperation(request: request)
+            download.apply(to: made)
+            operation = made
+        case .send(let sending):
+            try setBody(sending.body, id, &request, &lines)
+            request.allHTTPHeaderFields = Dictionary(lines.values, uniquingKeysWith: { $1 })
+            let made = QueuedRequestOperation(request: request)
+            if !sending.sendsAgain { made.forbidPauses() }
+            operation = made
+        }
+        manager.adopt(operation)
+        // The manager's may be one for JSON: a file is none, and a request has arrived whatever its answer looks like.
+        operation.responseSerializer = HTTPResponseSerializer()
+        operation.queuePriority = Operation.QueuePriority(rawValue: Int(clamping: priority)) ?? .normal
+        operation.name = id.uuidString
+        operation.setSupervisor(operation.link)
+        operation.claimForLater()
+        return operation
+    }
+
+    private func setBody(
+        _ body: StoredBody?, _ id: UUID, _ request: inout URLRequest, _ lines: inout [String: (String, String)]
+    ) throws(DownloadQueueError) {
+        guard let body, let url = request.url else { return }
+        guard bodies.contains(body) else { throw .bodyMissing(id) }
+        let method = HTTPMethod(request.httpMethod ?? "POST")
+        let made: URLRequest
+        do {
+            made = try HTTPRequestSerializer().request(
+                method: method, url: url, query: nil, headers: [:], body: .file(bodies.url(of: body)))
+        } catch {
+            throw .bodyMissing(id)
+        }
+        request.httpBodyStream = made.httpBodyStream
+        lines["content-length"] = ("Content-Length", String(body.length))
+        if lines["content-type"] == nil { lines["content-type"] = ("Content-Type", "application/octet-stream") }
+    }
+
+    /// Lets the user change an operation, and applies the rules on what may be sent again.
+    func prepare(_ operation: any QueuedOperation, _ record: QueueTable.Record) {
+        configure(operation, DownloadQueue.Entry(record, nil, nil))
+        guard case .send(let sending) = record.row.request.work, var policy = operation.retryPolicy else { return }
+        if sending.sendsAgain {
+            policy.idempotentMethods.insert(record.row.request.method)
+        } else {
+            policy.idempotentMethods = []
+        }
+        operation.retryPolicy = policy
+    }
+
+    /// Gives entries their operations, after which these may start.
+    func attach(_ made: [(id: UUID, operation: any QueuedOperation)]) {
+        let orphans = update { state in
+            made.filter { id, operation in
+                guard let record = state.table[id], !record.phase.isOver, state.operations[id] == nil, !state.isClosing
+                else { return true }
+                operation.link.connect(self, id)
+                state.operations[id] = operation
+                state.table.change(id) { ($0.isNew, $0.isStarted, $0.changeNumber) = (false, false, nil) }
+                state.candidates.insert(id)
+                return false
+            }
+        }
+        for (_, operation) in orphans { endUnstarted(operation) }
+        for (id, operation) in made {
+            // What `configure` has done.
+            if operation.isCancelled { try? cancel(id) } else if operation.isPaused { try? setPaused(true, id) }
+            applyPauses(id)
+        }
+    }
+
+    // MARK: Closing
+
+    /// Stops everything, and calls the block when the directory is free for others.
+    func close(_ completion: (@Sendable () -> Void)? = nil) {
+        typealias Held = (operation: any QueuedOperation, isStarted: Bool)
+        typealias Listener = AsyncStream<DownloadQueue.Entry>.Continuation
+        let (isFirst, isClosed, operations, waiters, listeners) = state.withLock {
+            state -> (Bool, Bool, [Held], [Waiter], [Listener]) in
+            let (isFirst, isClosed) = (!state.isClosing, state.isClosed)
+            if let completion, !isClosed { state.closeWaiters.append(completion) }
+            guard isFirst else { return (false, isClosed, [], [], []) }
+            state.isClosing = true
+            defer { (state.waiters, state.listeners) = ([:], [:]) }
+            let operations = state.operations.map { ($1, state.table[$0]?.isStarted ?? true) }
+            return (true, isClosed, operations, Array(state.waiters.values), Array(state.listeners.values))
+        }
+        if isClosed { completion?() }
+        guard isFirst else { return }
+        for waiter in waiters { waiter(.failure(DownloadQueueError.closed)) }
+        // After what has been reported so far.
+        reports.async { for listener in listeners { listener.finish() } }
+        for (operation, isStarted) in operations {
+            operation.cancel(because: DownloadQueueError.closed)
+            if !isStarted { enqueue(operation) }
+        }
+        closeIfEnded()
+    }
+
+    /// Closes the files if the queue is being closed, and the last operation has ended.
+    func closeIfEnded() {
+        let isDue = state.withLock { state in
+            guard state.isClosing, !state.isClosed, state.running.isEmpty else { return false }
+            state.isClosed = true
+            return true
+        }
+        guard isDue else { return }
+        writer.close { [self] in
+            lock.release()
+            let (waiters, operations) = state.withLock { state in
+                defer { (state.closeWaiters, state.operations) = ([], [:]) }
+                return (state.closeWaiters, state.operations)
+            }
+            withExtendedLifetime(operations) {}
+            for waiter in waiters { waiter() }
+        }
+    }
+}
+
+extension StoredDownload {
+    /// Sets what the download does.
+    func apply(to operation: DownloadOperation) {
+        if isDirectory { operation.directory = place } else { operation.destination = place }
+        operation.existingFilePolicy = options.existing
+        operation.usesServerFileName = options.usesServerFileName
+        operation.checksums = options.checksums.compactMap { try? Checksum(parsing: $0) }
+        if let length = options.pieceLength, let pieces = options.pieces {
+            operation.pieceChecksums = PieceChecksums(
+                length: length, checksums: pieces.compactMap { try? Checksum(parsing: $0) })
+        }
+        operation.expectedLength = options.expectedLength
+        operation.segmentCount = options.segments
+        operation.minimumSegmentLength = options.minimumSegment
+        operation.mirrors = options.mirrors.compactMap { URL(string: $0) }
+        operation.usesServerMirrors = options.usesServerMirrors
+        operation.synchronizesFile = options.synchronizes
+        operation.keepsModificationDate = options.keepsModificationDate
+    }
+}

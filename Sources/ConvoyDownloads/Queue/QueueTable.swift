@@ -1,0 +1,184 @@
+import Foundation
+
+/// The entries of a queue, who waits for whom, and what may start: a value without locks, files and operations.
+struct QueueTable: Sendable {
+    /// An entry, and what is known of it in this process only.
+    struct Record: Sendable {
+        var row: QueueRow
+        /// Whether its row is not on the disk yet: nobody is told of it.
+        var isNew = false
+        /// Whether it was given to the operations' queue.
+        var isStarted = false
+        /// Whether its operation executes, and the number of the change by which that is known.
+        var isExecuting = false
+        var changeNumber: UInt32?
+        /// How many of its dependencies have not ended.
+        fileprivate(set) var unfinished = 0
+        /// How many of its dependencies have failed, or are gone.
+        fileprivate(set) var failed = 0
+
+        var phase: QueueStatus.Phase { row.status.phase }
+
+        /// Whether a dependency holds it back that will not end by itself.
+        var isBlocked: Bool { phase == .waiting && !isStarted && failed > 0 && row.policy == .hold }
+
+        var state: DownloadQueue.State {
+            switch phase {
+            case .finished: .finished
+            case .failed: .failed
+            case .unknown: .outcomeUnknown
+            case .waiting, .running, .finishing:
+                if isExecuting { .running } else if row.status.isPaused { .paused } else { isBlocked ? .blocked : .waiting }
+            }
+        }
+
+        /// Whether it will end by itself, once the queue runs.
+        var isPending: Bool { state == .running || state == .waiting }
+    }
+
+    /// What a dependency means for its dependents.
+    private enum Standing { case unfinished, succeeded, failed }
+
+    private var records: [UUID: Record] = [:]
+    /// Who waits for an entry, also for one that is gone.
+    private var dependents: [UUID: Set<UUID>] = [:]
+    /// How many entries are pending.
+    private(set) var pendingCount = 0
+    private var nextSequence: Int64 = 1
+    /// The entries that have changed since the last call of `takeChanges()`, with what their state was; nil for a new one.
+    private var changed: [UUID: DownloadQueue.State?] = [:]
+
+    subscript(id: UUID) -> Record? { records[id] }
+
+    /// The entries in order.
+    var ordered: [Record] { records.values.sorted { $0.row.sequence < $1.row.sequence } }
+
+    /// The places in the order of the next entries.
+    mutating func takeSequence(_ count: Int) -> Int64 {
+        defer { nextSequence += Int64(count) }
+        return nextSequence
+    }
+
+    // MARK: Changing
+
+    /// Adds entries. A dependency that is not there, and not among them, counts as failed.
+    mutating func insert(_ new: [Record]) {
+        for record in new {
+            let (id, waiting) = (record.row.id, dependents[record.row.id] ?? [])
+            records[id] = record
+            nextSequence = max(nextSequence, record.row.sequence + 1)
+            // It was here before, and was removed.
+            move(waiting, from: .failed, to: standing(of: id))
+        }
+        for record in new {
+            for dependency in record.row.dependencies { dependents[dependency, default: []].insert(record.row.id) }
+        }
+        for record in new {
+            let (unfinished, failed) = counts(record.row.dependencies)
+            var record = record
+            (record.unfinished, record.failed) = (unfinished, failed)
+            records[record.row.id] = record
+            if record.isPending { pendingCount += 1 }
+        }
+    }
+
+    private func counts(_ dependencies: Set<UUID>) -> (unfinished: Int, failed: Int) {
+        let standings = dependencies.map(standing)
+        return (standings.count { $0 == .unfinished }, standings.count { $0 == .failed })
+    }
+
+    private func standing(of id: UUID) -> Standing {
+        guard let record = records[id] else { return .failed }
+        return switch record.phase {
+        case .finished: .succeeded
+        case .failed, .unknown: .failed
+        case .waiting, .running, .finishing: .unfinished
+        }
+    }
+
+    /// Changes an entry, and what follows from it for others.
+    ///
+    /// - Returns: the entries that may be able to start now, or must fail.
+    @discardableResult
+    mutating func change(_ id: UUID, _ body: (inout Record) -> Void) -> Set<UUID> {
+        guard var record = records[id] else { return [] }
+        let (oldStanding, oldState, wasPending, wasNew) = (standing(of: id), record.state, record.isPending, record.isNew)
+        body(&record)
+        records[id] = record
+        if record.isPending != wasPending { pendingCount += record.isPending ? 1 : -1 }
+        if wasNew { changed[id] = .some(nil) } else if changed[id] == nil { changed[id] = oldState }
+        let waiting = dependents[id] ?? []
+        move(waiting, from: oldStanding, to: standing(of: id))
+        return oldStanding == standing(of: id) ? [] : waiting
+    }
+
+    /// Says to dependents that what they depend on stands in another way.
+    private mutating func move(_ dependents: Set<UUID>, from old: Standing, to new: Standing) {
+        guard old != new else { return }
+        for dependent in dependents {
+            change(dependent) { record in
+                record.unfinished += (new == .unfinished ? 1 : 0) - (old == .unfinished ? 1 : 0)
+                record.failed += (new == .failed ? 1 : 0) - (old == .failed ? 1 : 0)
+            }
+        }
+    }
+
+    /// Removes an entry. If it has not succeeded, those that depend on it have a failed dependency from now on.
+    ///
+    /// - Returns: the entries that may be able to start now, or must fail.
+    @discardableResult
+    mutating func remove(_ id: UUID) -> Set<UUID> {
+        guard let record = records[id] else { return [] }
+        let (old, waiting) = (standing(of: id), dependents[id] ?? [])
+        if old == .succeeded {
+            for dependent in waiting { records[dependent]?.row.dependencies.remove(id) }
+            dependents[id] = nil
+        } else {
+            move(waiting, from: old, to: .failed)
+        }
+        for dependency in record.row.dependencies { unregister(id, from: dependency) }
+        if record.isPending { pendingCount -= 1 }
+        records[id] = nil
+        changed[id] = nil
+        return old == .unfinished ? waiting : []
+    }
+
+    private mutating func unregister(_ id: UUID, from dependency: UUID) {
+        dependents[dependency]?.remove(id)
+        if dependents[dependency]?.isEmpty == true { dependents[dependency] = nil }
+    }
+
+    /// Lets an entry wait no more for those that have failed, or are gone. Returns these.
+    mutating func forgetFailedDependencies(of id: UUID) -> [UUID] {
+        let forgotten = (records[id]?.row.dependencies ?? []).filter { standing(of: $0) == .failed }
+        for dependency in forgotten { unregister(id, from: dependency) }
+        change(id) { record in
+            record.row.dependencies.subtract(forgotten)
+            record.failed = 0
+        }
+        return Array(forgotten)
+    }
+
+    // MARK: Asking
+
+    /// What is to become of an entry now.
+    enum Fate { case waits, starts, fails }
+
+    func fate(of id: UUID) -> Fate {
+        guard let record = records[id], record.phase == .waiting, !record.isStarted, !record.isNew else { return .waits }
+        if record.failed > 0, record.row.policy == .fail { return .fails }
+        guard !record.row.status.isPaused, record.unfinished == 0, record.failed == 0 || record.row.policy == .run
+        else { return .waits }
+        return .starts
+    }
+
+    /// The entries whose state is another than before, in order.
+    mutating func takeChanges() -> [Record] {
+        guard !changed.isEmpty else { return [] }
+        defer { changed = [:] }
+        return changed.compactMap { id, old in
+            guard let record = records[id], !record.isNew, record.state != old else { return nil }
+            return record
+        }.sorted { $0.row.sequence < $1.row.sequence }
+    }
+}

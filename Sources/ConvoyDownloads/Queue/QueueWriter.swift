@@ -1,0 +1,124 @@
+import ConvoyDatabase
+import ConvoySupport
+import Foundation
+
+/// Writes the changes of a queue in the order in which they were submitted.
+///
+/// What comes while a transaction is written becomes the next one, so that many changes at once cost as much time as one:
+/// each transaction waits for the disk.
+final class QueueWriter: Sendable {
+    /// Called on the writer's queue when the changes are on the disk, or cannot be written. Must be short.
+    typealias Completion = @Sendable (DownloadQueueError?) -> Void
+
+    private struct Submission: Sendable {
+        var changes: [QueueChange]
+        /// Whether the changes are tried again later if they cannot be written.
+        var isKept: Bool
+        var completion: Completion?
+    }
+
+    private struct Backlog: Sendable {
+        var submissions: [Submission] = []
+        var isScheduled = false
+        var isClosed = false
+    }
+
+    /// Used on the writer's queue only.
+    private final class Store: @unchecked Sendable {
+        var file: QueueFile?
+        /// Changes that could not be written yet.
+        var unsaved: [QueueChange] = []
+    }
+
+    private let queue = DispatchQueue(label: "Convoy.DownloadQueue.Writer")
+    private let backlog = Locked(Backlog())
+    private let store = Store()
+    private let lastFailure = Locked<DownloadQueueError?>(nil)
+
+    init(_ file: sending QueueFile) { store.file = file }
+
+    /// Why the last changes could not be written; nil as soon as all are.
+    var failure: DownloadQueueError? { lastFailure.withLock { $0 } }
+
+    /// Submits changes. Waits for nothing, and may be called with a lock held.
+    func submit(_ changes: [QueueChange], isKept: Bool = true, completion: Completion? = nil) {
+        let (isDue, isClosed) = backlog.withLock { backlog -> (Bool, Bool) in
+            guard !backlog.isClosed else { return (false, true) }
+            backlog.submissions.append(Submission(changes: changes, isKept: isKept, completion: completion))
+            defer { backlog.isScheduled = true }
+            return (!backlog.isScheduled, false)
+        }
+        if isDue { queue.async { self.writeBacklog() } }
+        if isClosed, let completion { queue.async { completion(.closed) } }
+    }
+
+    /// Writes what was submitted, and closes the file. Later changes are refused.
+    func close(_ completion: @escaping @Sendable () -> Void) {
+        backlog.withLock { $0.isClosed = true }
+        queue.async { [self] in
+            writeBacklog()
+            store.file = nil
+            completion()
+        }
+    }
+
+    private func writeBacklog() {
+        let submissions = backlog.withLock { backlog in
+            defer { (backlog.submissions, backlog.isScheduled) = ([], false) }
+            return backlog.submissions
+        }
+        guard !submissions.isEmpty || !store.unsaved.isEmpty else { return }
+        let failure = write(submissions)
+        lastFailure.withLock { $0 = failure }
+    }
+
+    private func write(_ submissions: [Submission]) -> DownloadQueueError? {
+        // All together, or else each by itself: one that is too large for the disk must not stop the others.
+        if attempt(store.unsaved + submissions.flatMap(\.changes)) == nil {
+            store.unsaved = []
+            for submission in submissions { submission.completion?(nil) }
+            return nil
+        }
+        var failure: DownloadQueueError?
+        if !store.unsaved.isEmpty {
+            failure = attempt(store.unsaved)
+            if failure == nil { store.unsaved = [] }
+        }
+        for submission in submissions {
+            // In order: nothing overtakes what is kept.
+            let error = attempt(store.unsaved + submission.changes)
+            if error == nil { store.unsaved = [] }
+            if error != nil, submission.isKept { store.unsaved += submission.changes }
+            failure = store.unsaved.isEmpty ? nil : error ?? failure
+            submission.completion?(error)
+        }
+        return failure
+    }
+
+    private func attempt(_ changes: [QueueChange]) -> DownloadQueueError? {
+        guard let file = store.file else { return .closed }
+        do throws(DatabaseError) {
+            try file.write(changes)
+            return nil
+        } catch {
+            return DownloadQueueError(error, isOpening: false)
+        }
+    }
+}
+
+/// What somebody waits with for changes that were submitted. To be kept from threads that must not block.
+final class WriteReceipt: Sendable {
+    private let result = Locked<DownloadQueueError?>(nil)
+    private let isDone = DispatchSemaphore(value: 0)
+
+    func note(_ error: DownloadQueueError?) {
+        result.withLock { $0 = error }
+        isDone.signal()
+    }
+
+    /// Waits until the changes are on the disk.
+    func wait() throws(DownloadQueueError) {
+        isDone.wait()
+        if let error = result.withLock({ $0 }) { throw error }
+    }
+}

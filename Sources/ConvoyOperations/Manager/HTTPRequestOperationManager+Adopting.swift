@@ -1,0 +1,22 @@
+import ConvoySerialization
+import Foundation
+import FoundationNetworking
+
+/// Operations of classes that the manager does not make itself.
+extension HTTPRequestOperationManager {
+    /// Gives a new operation the manager's settings and its challenge handler, as those have them that it makes itself.
+    package final func adopt(_ operation: HTTPRequestOperation) {
+        let (common, handler) = settings.withLock { ($0.settingsOfNextOperation(), $0.challengeHandler) }
+        let old = operation.core.withLock { core in
+            defer { core.common = common }
+            return core.common
+        }
+        withExtendedLifetime(old) {}
+        if let handler { operation.authenticationChallengeHandler = handler }
+    }
+
+    /// A request without parameters as the manager's serializer makes it: with the header fields of all requests.
+    package final func makeRequest(_ method: HTTPMethod, _ url: URL) throws -> URLRequest {
+        try requestSerializer.request(method: method, url: url, parameters: nil, headers: [:])
+    }
+}

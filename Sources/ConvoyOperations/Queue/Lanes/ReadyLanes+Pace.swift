@@ -1,0 +1,67 @@
+/// The pace at which operations may start, overall and per host. Operations without a host send no request: they are
+/// neither counted nor held back.
+extension ReadyLanes {
+    /// What is remembered of the starts under the overall rate.
+    struct Pacing {
+        var overall: StartPace?
+        var perHost: StartPace?
+        /// See ``StartPace``; that of a host is kept with the host.
+        var due: UInt64 = 0
+        /// When the next operation may start; 0 if one may now.
+        var opensAt: UInt64 = 0
+        /// When hosts, or with nil all of them, may start operations again: each is to be told then.
+        var wakes: [(host: HostKey?, time: UInt64)] = []
+    }
+
+    /// Whether there is any rate.
+    var isPaced: Bool { pacing.overall != nil || pacing.perHost != nil }
+
+    /// Whether the overall rate holds back all operations that have a host.
+    var isOutOfStarts: Bool { pacing.opensAt != 0 }
+
+    /// Changes the overall rate.
+    mutating func setStartRate(_ rate: StartRate?, at now: UInt64) {
+        pacing.overall = rate.map(StartPace.init)
+        pacing.due = pacing.overall?.due(limiting: pacing.due, at: now) ?? 0
+        pacing.opensAt = pacing.overall?.nextStart(pacing.due, at: now) ?? 0
+        if isOutOfStarts { pacing.wakes.append((nil, pacing.opensAt)) }
+    }
+
+    /// Changes the rate of each host.
+    mutating func setStartRatePerHost(_ rate: StartRate?, at now: UInt64) {
+        pacing.perHost = rate.map(StartPace.init)
+        for index in hosts.hosts.indices.dropFirst().map({ Int32($0) }) {
+            hosts[index].startDue = pacing.perHost?.due(limiting: hosts[index].startDue, at: now) ?? 0
+            hosts[index].startsAt = pacing.perHost?.nextStart(hosts[index].startDue, at: now) ?? 0
+            if hosts[index].startsAt != 0 { pacing.wakes.append((hosts[index].key, hosts[index].startsAt)) }
+            update(index)
+        }
+    }
+
+    /// Counts a start. To be called before the host's place is updated.
+    mutating func noteStart(ofHost host: Int32, at now: UInt64) {
+        guard host > 0 else { return }
+        if let pace = pacing.overall {
+            pacing.due = pace.due(after: pacing.due, startAt: now)
+            pacing.opensAt = pace.nextStart(pacing.due, at: now)
+            if isOutOfStarts { pacing.wakes.append((nil, pacing.opensAt)) }
+        }
+        if let pace = pacing.perHost {
+            hosts.noteStart(of: host, due: pace.due(after: hosts[host].startDue, startAt: now), at: now)
+            hosts[host].startsAt = pace.nextStart(hosts[host].startDue, at: now)
+            if hosts[host].startsAt != 0 { pacing.wakes.append((hosts[host].key, hosts[host].startsAt)) }
+        }
+    }
+
+    /// Lets a host, or with nil all of them, start operations again, if it is time; after a change of the rate it may not
+    /// be.
+    mutating func resumeStarts(of key: HostKey?, at now: UInt64) {
+        guard let key else {
+            if pacing.opensAt <= now { pacing.opensAt = 0 }
+            return
+        }
+        guard let host = hosts.knownIndex(of: key), hosts[host].startsAt != 0, hosts[host].startsAt <= now else { return }
+        hosts[host].startsAt = 0
+        update(host)
+    }
+}

@@ -1,0 +1,125 @@
+import Foundation
+
+/// Threads for calls to the file system, which are usually over in microseconds, and now and then are not.
+///
+/// One thread does all of the work as long as it is quick: waking another for each call would take longer than the call.
+/// Only when work has waited for a moment, because a disk or another machine lets a call wait, does another thread take
+/// it.
+package final class FileWorkers: @unchecked Sendable {
+    package typealias Job = @Sendable () -> Void
+
+    package static let shared = FileWorkers()
+
+    /// In seconds: how long work waits for a busy thread.
+    private static let patience = 0.002
+    /// In seconds: how long a thread waits for more.
+    private static let idleTime = 10.0
+    private static let mostThreads = 256
+
+    private let condition = NSCondition()
+    // Guarded by the condition.
+    private var jobs = Backlog<Job>()
+    /// How many jobs have been begun.
+    private var begun: UInt64 = 0
+    /// All threads, with those that are being made.
+    private var threads = 0
+    /// Those that run jobs.
+    private var busy = 0
+    /// Those that wait for nothing in particular.
+    private var idle = 0
+    /// Whether a thread has been woken or made, to run jobs or to watch those that do.
+    private var isHelpComing = false
+    /// Whether a thread waits for the patience to be over.
+    private var hasWatcher = false
+
+    /// Runs the block on one of the threads. Blocks begin in the order in which they come.
+    package func perform(_ job: @escaping Job) {
+        condition.lock()
+        jobs.append(job)
+        let starts = callHelp()
+        condition.unlock()
+        if starts { start() }
+    }
+
+    /// Sees to it that somebody runs the jobs, or watches. Returns whether the caller must start a thread for it, which is
+    /// already counted. With the lock.
+    private func callHelp() -> Bool {
+        guard !isHelpComing, busy == 0 || !hasWatcher else { return false }
+        if idle > 0 {
+            isHelpComing = true
+            condition.signal()
+            return false
+        }
+        guard threads < Self.mostThreads else { return false }
+        isHelpComing = true
+        threads += 1
+        return true
+    }
+
+    private func start() {
+        do {
+            try SystemThread.start(name: "Convoy.Files", stackSize: 512 << 10) { self.work() }
+        } catch {
+            // The others do it, or if there are none, a libdispatch thread this once.
+            condition.lock()
+            threads -= 1
+            isHelpComing = false
+            let isAlone = threads == 0
+            if isAlone { threads = 1 }
+            condition.unlock()
+            if isAlone { DispatchQueue.global().async { self.work() } }
+        }
+    }
+
+    private func work() {
+        condition.lock()
+        isHelpComing = false
+        while waitForWork() {
+            busy += 1
+            // This thread has watched, and nobody does now.
+            let starts = jobs.count > 1 && busy > 1 && callHelp()
+            if starts {
+                condition.unlock()
+                start()
+                condition.lock()
+            }
+            while let job = jobs.popFirst() {
+                begun &+= 1
+                condition.unlock()
+                job()
+                condition.lock()
+            }
+            busy -= 1
+        }
+        threads -= 1
+        condition.unlock()
+    }
+
+    /// Whether there is work for this thread; if not, it ends. Called and returns with the lock.
+    private func waitForWork() -> Bool {
+        while true {
+            if jobs.isEmpty {
+                idle += 1
+                let isSignalled = condition.wait(until: Date(timeIntervalSinceNow: Self.idleTime))
+                idle -= 1
+                isHelpComing = false
+                if !isSignalled, jobs.isEmpty { return false }
+            } else if busy == 0 {
+                return true
+            } else if hasWatcher {
+                // Another one watches.
+                idle += 1
+                _ = condition.wait(until: Date(timeIntervalSinceNow: Self.idleTime))
+                idle -= 1
+                isHelpComing = false
+            } else {
+                hasWatcher = true
+                let before = begun
+                _ = condition.wait(until: Date(timeIntervalSinceNow: Self.patience))
+                // It may have got the signal that was meant for another.
+                (hasWatcher, isHelpComing) = (false, false)
+                if !jobs.isEmpty, begun == before { return true }
+            }
+        }
+    }
+}

@@ -1,0 +1,173 @@
+import ConvoySupport
+import Foundation
+import Synchronization
+
+/// How many bytes of bodies may pass in a second, for all transfers that are given this object together.
+///
+/// ```swift
+/// let limit = RateLimit(bytesPerSecond: 500_000)
+/// manager.receiveRateLimit = limit      // for all operations of the manager together
+/// operation.receiveRateLimit = RateLimit(bytesPerSecond: 50_000)  // for this one, besides
+/// RateLimit.shared.bytesPerSecond = 2_000_000  // for the whole program, besides
+/// limit.bytesPerSecond = nil            // from now on there is none
+/// ```
+///
+/// A transfer that has several takes from all of them, so the strictest holds. Those that wait at one take turns, of a
+/// hundredth of a second each and at least a block, so that none starves. No thread waits: what a transfer may not
+/// receive yet stays with the server, by the flow control of TCP and of HTTP/2.
+///
+/// Bytes are counted as they travel, before they are decoded; heads are not counted, nor is what TLS adds, nor what
+/// comes from a cache. The average is exact after the first moments: an eighth of a second may be saved up, and the last
+/// block, of at most 16 KiB, may be taken on credit.
+///
+/// While a limit holds a transfer back, no timeout of silence runs and no `StallLimit` counts. An operation's
+/// `totalTimeout` goes on. One object may be given to both directions, and then limits their sum.
+///
+/// All members can be used from any thread.
+public final class RateLimit: Sendable {
+    /// The limit for everything that the program receives. There is none until its `bytesPerSecond` is set.
+    public static let shared = RateLimit()
+
+    /// The limit for everything that the program sends. There is none until its `bytesPerSecond` is set.
+    public static let sharedForSending = RateLimit()
+
+    private struct State {
+        var bucket: TokenBucket
+        var line = WaitingLine()
+        /// How often the rate was changed.
+        var rateNumber: UInt64 = 0
+
+        /// Grants turns to those who come first, as long as there is enough for one.
+        mutating func serve(at now: MonotonicTime) -> Served {
+            var served = Served()
+            while let first = line.first, bucket.hasTurn(at: now) {
+                line.remove(first)
+                let grant = max(first.needed, bucket.turn)
+                bucket.take(grant)
+                first.granted = (first.rateNumber == rateNumber ? first.granted : 0) + grant
+                first.rateNumber = rateNumber
+                served.granted.append(first)
+            }
+            if let first = line.first, let time = bucket.timeOfTurn(at: now) { served.next = (first, time) }
+            return served
+        }
+    }
+
+    /// What remains to be done when the lock is free.
+    private struct Served {
+        var granted: [RateWaiter] = []
+        /// Who is to see to it that the line is served again, and when.
+        var next: (waiter: RateWaiter, time: MonotonicTime)?
+    }
+
+    private let state: ContendedLock<State>
+    /// The rate, for those who only want to know it; `unlimited` for none.
+    private let rate: Atomic<Int64>
+    private static let unlimited: Int64 = -1
+
+    /// - Parameter bytesPerSecond: nil for no limit yet.
+    public init(bytesPerSecond: Int64? = nil) {
+        let bucket = TokenBucket(rate: bytesPerSecond, at: MonotonicClock.now)
+        state = ContendedLock(State(bucket: bucket))
+        rate = Atomic(bucket.rate ?? Self.unlimited)
+    }
+
+    /// How many bytes may pass in a second; nil for no limit. 0, and any negative number, holds all transfers back until
+    /// it is changed.
+    ///
+    /// It can be set at any time, and counts at once, for transfers that are under way as well.
+    public var bytesPerSecond: Int64? {
+        get {
+            let rate = rate.load(ordering: .relaxed)
+            return rate == Self.unlimited ? nil : rate
+        }
+        set {
+            let now = MonotonicClock.now
+            let served = state.withLock { state in
+                state.bucket.setRate(newValue, at: now)
+                rate.store(state.bucket.rate ?? Self.unlimited, ordering: .relaxed)
+                state.rateNumber &+= 1
+                return state.serve(at: now)
+            }
+            carryOut(served)
+        }
+    }
+
+    // MARK: For transfers
+
+    /// Whether there is a limit.
+    var isLimiting: Bool { rate.load(ordering: .relaxed) != Self.unlimited }
+
+    /// How many transfers wait for a turn.
+    package var waiterCount: Int { state.withLock { $0.line.count } }
+
+    /// Whether so many bytes may pass. If not, the waiter joins the line, and is woken when they may. If they may, they
+    /// are reserved until `use`. On the waiter's thread.
+    func admits(_ count: Int, of waiter: RateWaiter) -> Bool {
+        let now = MonotonicClock.now
+        let (isAdmitted, time) = state.withLock { state -> (Bool, MonotonicTime?) in
+            guard state.bucket.rate != nil else { return (true, nil) }
+            if waiter.rateNumber != state.rateNumber { waiter.granted = 0 }
+            waiter.rateNumber = state.rateNumber
+            let missing = Double(count) - waiter.granted
+            guard missing > 0 else { return (true, nil) }
+            if state.line.isEmpty, state.bucket.isOpen(at: now) {
+                state.bucket.take(missing)
+                waiter.granted = Double(count)
+                return (true, nil)
+            }
+            waiter.needed = missing
+            state.line.append(waiter)
+            return (false, state.line.count == 1 ? state.bucket.timeOfTurn(at: now) : nil)
+        }
+        if let time { waiter.serveLimit(at: time) }
+        return isAdmitted
+    }
+
+    /// Counts bytes that have passed after they were admitted.
+    func use(_ count: Int, by waiter: RateWaiter) {
+        state.withLock { _ in waiter.granted = max(0, waiter.granted - Double(count)) }
+    }
+
+    /// Counts bytes that pass in any case.
+    func charge(_ count: Int) {
+        let now = MonotonicClock.now
+        state.withLock { state in
+            // Filled up before, so that what was saved up counts.
+            _ = state.bucket.isOpen(at: now)
+            state.bucket.take(Double(count))
+        }
+    }
+
+    /// Grants turns that are due. Called by the timer of whoever comes first, on its thread.
+    func serve() {
+        let now = MonotonicClock.now
+        carryOut(state.withLock { $0.serve(at: now) })
+    }
+
+    /// Takes back what was granted and not used, and the place in line. On the waiter's thread.
+    func leave(_ waiter: RateWaiter) {
+        let now = MonotonicClock.now
+        let served = state.withLock { state -> Served in
+            state.line.remove(waiter)
+            if waiter.rateNumber == state.rateNumber { state.bucket.giveBack(waiter.granted) }
+            waiter.granted = 0
+            return state.serve(at: now)
+        }
+        waiter.cancelTimer()
+        carryOut(served)
+    }
+
+    private func carryOut(_ served: Served) {
+        for waiter in served.granted { waiter.wake() }
+        if let (waiter, time) = served.next { waiter.serveLimit(at: time) }
+    }
+}
+
+extension RateLimit: Hashable {
+    /// Whether both are the same object.
+    public static func == (left: RateLimit, right: RateLimit) -> Bool { left === right }
+
+    /// Hashes the identity.
+    public func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
+}

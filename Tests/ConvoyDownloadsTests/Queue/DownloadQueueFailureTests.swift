@@ -1,0 +1,216 @@
+import ConvoyDownloads
+import ConvoyOperations
+import ConvoySupport
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Testing
+
+struct DownloadQueueFailureTests {
+    private let fixture: QueueFixture
+
+    init() throws {
+        fixture = try QueueFixture()
+        fixture.server.route("POST", "/post", .text("thanks"))
+    }
+
+    private var database: URL { fixture.home.appendingPathComponent("queue.sqlite") }
+
+    @Test func aDirectoryIsOpenOnceAtATime() async throws {
+        let queue = try fixture.open()
+        #expect(throws: DownloadQueueError.inUse(fixture.home, process: getpid())) { try fixture.open() }
+        await queue.close()
+        _ = try fixture.open()
+    }
+
+    @Test func ofManyWhoOpenAtOnceOneSucceeds() async throws {
+        let opened = Locked<[DownloadQueue]>([])
+        let refused = Locked(0)
+        DispatchQueue.concurrentPerform(iterations: 16) { _ in
+            do {
+                let queue = try fixture.open()
+                opened.withLock { $0.append(queue) }
+            } catch DownloadQueueError.inUse {
+                refused.withLock { $0 += 1 }
+            } catch {
+                Issue.record(error)
+            }
+        }
+        #expect(opened.withLock { $0.count } == 1)
+        #expect(refused.withLock { $0 } == 15)
+    }
+
+    @Test func aDamagedDatabaseIsReportedAndLeftAsItIs() async throws {
+        let queue = try fixture.open()
+        try await queue.enqueue(fixture.post())
+        await queue.close()
+        for name in ["queue.sqlite-wal", "queue.sqlite-shm"] {
+            try? FileManager.default.removeItem(at: fixture.home.appendingPathComponent(name))
+        }
+        let garbage = Data("this is no database, and was never one ".utf8 + [UInt8](repeating: 7, count: 5000))
+        try garbage.write(to: database)
+        #expect {
+            try fixture.open()
+        } throws: { error in
+            if case .damaged? = error as? DownloadQueueError { true } else { false }
+        }
+        #expect(try Data(contentsOf: database) == garbage)
+        // Nor is anything else lost.
+        #expect(fixture.bodies.count == 1)
+    }
+
+    @Test func rowsThatMakeNoSenseAreReported() async throws {
+        let queue = try fixture.open()
+        try await queue.enqueue([fixture.post(), fixture.download()])
+        await queue.close()
+        for change in [
+            "phase = 17", "url = ''", "id = x'00'", "body = '../../etc/passwd' WHERE place IS NULL",
+            "options = '{}' WHERE place IS NOT NULL", "place = 'http://a/' WHERE place IS NOT NULL",
+        ] {
+            let copy = fixture.directory.url.appendingPathComponent("bad")
+            try? FileManager.default.removeItem(at: copy)
+            try FileManager.default.copyItem(at: fixture.home, to: copy)
+            let path = copy.appendingPathComponent("queue.sqlite").path
+            let one = change.contains("WHERE") ? change : change + " WHERE sequence = 1"
+            let result = try ProcessRunner.run("sqlite3", [path, "UPDATE entry SET \(one)"])
+            #expect(result.status == 0, "\(result.errorText)")
+            #expect("\(change)") {
+                try fixture.open(copy)
+            } throws: { error in
+                if case .damaged? = error as? DownloadQueueError { true } else { false }
+            }
+        }
+    }
+
+    @Test func databasesOfOthersAreLeftAlone() throws {
+        try FileManager.default.createDirectory(at: fixture.home, withIntermediateDirectories: true)
+        let path = database.path
+        _ = try ProcessRunner.run("sqlite3", [path, "CREATE TABLE mine (a); INSERT INTO mine VALUES (1)"])
+        #expect {
+            try fixture.open()
+        } throws: { error in
+            if case .foreign? = error as? DownloadQueueError { true } else { false }
+        }
+        let result = try ProcessRunner.run("sqlite3", [path, "SELECT a FROM mine"])
+        #expect(result.text == "1\n")
+    }
+
+    @Test func aNewerDatabaseIsLeftAlone() async throws {
+        await (try fixture.open()).close()
+        _ = try ProcessRunner.run("sqlite3", [database.path, "PRAGMA user_version = 99"])
+        #expect {
+            try fixture.open()
+        } throws: { error in
+            if case .newerVersion? = error as? DownloadQueueError { true } else { false }
+        }
+    }
+
+    @Test func aPlaceThatIsNoDirectoryIsReported() throws {
+        try Data().write(to: fixture.file("plain"))
+        for place in [fixture.file("plain"), fixture.file("plain").appendingPathComponent("below")] {
+            #expect {
+                try fixture.open(place)
+            } throws: { error in
+                if case .cannotOpen? = error as? DownloadQueueError { true } else { false }
+            }
+        }
+        #expect(throws: DownloadQueueError.self) {
+            try fixture.open(fixture.server.url("/queue"))
+        }
+    }
+
+    @Test func aMissingBodyFailsItsEntryAlone() async throws {
+        let queue = try fixture.open()
+        let requests = [fixture.post("/post", "lost"), fixture.post("/post", "kept")]
+        try await queue.enqueue([requests[0]])
+        let lost = try #require(fixture.bodies.first)
+        try await queue.enqueue([requests[1]])
+        await queue.close()
+        try FileManager.default.removeItem(at: fixture.home.appendingPathComponent("bodies/\(lost)"))
+        let stray = fixture.home.appendingPathComponent("bodies/\(UUID().uuidString)")
+        try Data("stray".utf8).write(to: stray)
+        let next = try fixture.open()
+        #expect(next.states == [.failed, .waiting])
+        #expect(next.entries[0].errorDescription == DownloadQueueError.bodyMissing(requests[0].id).description)
+        #expect(throws: DownloadQueueError.bodyMissing(requests[0].id)) { try next.retry(requests[0].id) }
+        #expect(!FileManager.default.fileExists(atPath: stray.path))
+        next.start()
+        try await next.waitUntilAllFinished()
+        #expect(fixture.server.requests.map(\.text) == ["kept"])
+    }
+
+    @Test func whatCannotBeStoredIsRefused() async throws {
+        struct Other: DurableRequest {
+            var id = UUID()
+            var dependencies: Set<UUID> = []
+            var failedDependencyPolicy = FailedDependencyPolicy.hold
+            var priority = Operation.QueuePriority.normal
+            var tag: String?
+        }
+        let queue = try fixture.open()
+        var posted = fixture.download()
+        posted.request.httpMethod = "POST"
+        var streamed = fixture.post()
+        streamed.request.httpBodyStream = InputStream(data: Data())
+        var local = fixture.download()
+        local.request.url = URL(fileURLWithPath: "/etc/passwd")
+        var nowhere = fixture.download()
+        nowhere.destination = nil
+        var remote = fixture.download()
+        remote.destination = URL(string: "https://example.com/file")
+        var broken = fixture.post()
+        broken.request.allHTTPHeaderFields = ["X-Field": "a\r\nX-Other: b"]
+        let unsuitable: [any DurableRequest] = [Other(), posted, streamed, local, nowhere, remote, broken]
+        for request in unsuitable {
+            await #expect("\(request)") {
+                try await queue.enqueue([request])
+            } throws: { error in
+                if case .unsuitableRequest? = error as? DownloadQueueError { true } else { false }
+            }
+        }
+        let missing = OutboxRequest(fixture.post().request, body: .file(fixture.file("missing")))
+        let directory = OutboxRequest(fixture.post().request, body: .file(fixture.directory.url))
+        for request in [missing, directory] {
+            await #expect {
+                try await queue.enqueue(request)
+            } throws: { error in
+                if case .unreadableBody? = error as? DownloadQueueError { true } else { false }
+            }
+        }
+        #expect(queue.entries.isEmpty)
+        #expect(fixture.bodies.isEmpty)
+    }
+
+    @Test func identifiersThatAreNotThereAreRefused() async throws {
+        let queue = try fixture.open()
+        let id = UUID()
+        let unknown = DownloadQueueError.unknownEntry(id)
+        #expect(throws: unknown) { try queue.pause(id) }
+        #expect(throws: unknown) { try queue.resume(id) }
+        #expect(throws: unknown) { try queue.cancel(id) }
+        #expect(throws: unknown) { try queue.retry(id) }
+        #expect(throws: unknown) { try queue.setPriority(.high, of: id) }
+        #expect(queue.entry(id) == nil)
+        #expect(queue.operation(for: id) == nil)
+        #expect(try await queue.enqueue([]).isEmpty)
+        await queue.close()
+        await queue.close()
+        #expect(throws: DownloadQueueError.closed) { try queue.pause(id) }
+        await #expect(throws: DownloadQueueError.closed) { try await queue.flush() }
+    }
+
+    @Test func anOperationThatTheQueueRefusesFailsItsEntry() async throws {
+        let bounded = RequestOperationQueue()
+        bounded.maximumLength = 1
+        bounded.isSuspended = true
+        let queue = try fixture.open(operationQueue: bounded)
+        queue.start()
+        let requests = [fixture.post("/post", "0"), fixture.post("/post", "1")]
+        try await queue.enqueue(requests)
+        try await queue.waitFor(.failed, of: requests[1].id)
+        bounded.isSuspended = false
+        try await queue.waitUntilAllFinished()
+        #expect(queue.states == [.finished, .failed])
+    }
+}

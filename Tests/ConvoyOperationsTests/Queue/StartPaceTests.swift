@@ -1,0 +1,45 @@
+import ConvoySupport
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+@testable import ConvoyOperations
+
+/// When operations may start under a rate.
+@Suite struct StartPaceTests {
+    /// Starts as many as possible, and returns the times.
+    private func starts(_ pace: StartPace, count: Int, from start: UInt64 = 0) -> [UInt64] {
+        var (now, due) = (start, UInt64(0))
+        return (0..<count).map { _ in
+            let next = pace.nextStart(due, at: now)
+            if next != 0 { now = next }
+            due = pace.due(after: due, startAt: now)
+            return now
+        }
+    }
+
+    @Test func afterTheBurstOneStartsInEachInterval() {
+        let pace = StartPace(StartRate(perSecond: 10, burst: 3))
+        #expect(starts(pace, count: 6).map { $0 / 100_000_000 } == [0, 0, 0, 1, 2, 3])
+        #expect(starts(StartPace(StartRate(perSecond: 4)), count: 3, from: 7) == [7, 250_000_007, 500_000_007])
+        #expect(starts(StartPace(StartRate(perSecond: .infinity)), count: 3, from: 7) == [7, 7, 7])
+    }
+
+    @Test func noTimeIsTooLong() {
+        for rate in [StartRate(perSecond: 1e-300), StartRate(perSecond: 1e-300, burst: .max)] {
+            let pace = StartPace(rate)
+            var due: UInt64 = 0
+            for _ in 0..<100 { due = pace.due(after: due, startAt: .max - 5) }
+            #expect(due == .max && pace.due(limiting: due, at: .max) == .max)
+            #expect(pace.nextStart(due, at: 0) >= .max - Nanoseconds.longest)
+        }
+    }
+
+    @Test func anotherRateOwesNoMoreThanItsOwnBurst() {
+        let hourly = StartPace(StartRate(perSecond: 1.0 / 3_600))
+        let due = hourly.due(after: 0, startAt: 1_000)
+        let quick = StartPace(StartRate(perSecond: 10, burst: 2))
+        let limited = quick.due(limiting: due, at: 1_000)
+        #expect(quick.nextStart(limited, at: 1_000) == 100_001_000)
+    }
+}
