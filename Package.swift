@@ -180,7 +180,7 @@ let package = Package(
             name: "ConvoyDownloadsTests",
             dependencies: [
                 "ConvoyDownloads", "ConvoyDatabase", "ConvoyOperations", "ConvoySecurity", "ConvoySupport",
-                "ConvoyTestServer", "ConvoyTestSupport", "StoreProgram",
+                "ConvoyTestServer", "ConvoyTestSupport", "ConvoyTransport", "StoreProgram",
             ],
             swiftSettings: swiftSettings),
         .testTarget(

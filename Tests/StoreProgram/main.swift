@@ -1,4 +1,4 @@
-// A process of its own for the tests of stores that share a file, and of stores that are killed.
+// A process of its own for the tests of stores and downloads that share a file, and of those that are killed.
 //
 //     StoreProgram cookies FILE write PREFIX COUNT   sets COUNT cookies and writes each; prints its number once it is in
 //                                                    the file
@@ -19,6 +19,10 @@
 //     StoreProgram cache DIRECTORY descriptors       stores and reads responses while it can open no file, and after that
 //     StoreProgram cache DIRECTORY locked            stores responses while it must not write to the directory, and opens
 //                                                    such a directory
+//     StoreProgram download URL FILE [--segments N] [--counter FILE] [--limit BYTES]
+//                                                    downloads a file; prints "downloaded", or why not. Counts the bytes
+//                                                    that it has written in a file that outlives it. With a limit, its
+//                                                    files cannot become longer at first, and then it tries once more
 //     StoreProgram queue DIRECTORY hold              opens a queue, and keeps it until it is killed
 //     StoreProgram queue DIRECTORY work URL COUNT    enqueues requests until there are COUNT, and runs all of the queue;
 //                                                    prints what it does
@@ -33,11 +37,14 @@ func fail(_ text: String) -> Never {
     exit(2)
 }
 
-guard let kind = arguments.first else { fail("usage: StoreProgram cookies FILE … | cache DIRECTORY … | queue DIRECTORY …") }
+guard let kind = arguments.first else {
+    fail("usage: StoreProgram cookies FILE … | cache DIRECTORY … | download URL FILE … | queue DIRECTORY …")
+}
 do {
     switch kind {
     case "cookies": try CookieCommands.run(Array(arguments.dropFirst()))
     case "cache": try CacheCommands.run(Array(arguments.dropFirst()))
+    case "download": try DownloadCommands.run(Array(arguments.dropFirst()))
     case "queue": try await QueueCommands.run(Array(arguments.dropFirst()))
     default: fail("unknown store: \(kind)")
     }

@@ -6,8 +6,14 @@ public final class TemporaryDirectory: Sendable {
     public let url: URL
 
     /// Makes a directory whose name begins with the prefix, readable for this user only.
-    public init(prefix: String = "convoy") throws {
-        url = FileManager.default.temporaryDirectory.appendingPathComponent("\(prefix)-\(UUID().uuidString)")
+    ///
+    /// - Parameter isInMemory: whether it is in memory where the system has a place for that, for tests that make
+    ///   thousands of files.
+    public init(prefix: String = "convoy", isInMemory: Bool = false) throws {
+        let memory = URL(fileURLWithPath: "/dev/shm", isDirectory: true)
+        let parent =
+            isInMemory && access(memory.path, W_OK) == 0 ? memory : FileManager.default.temporaryDirectory
+        url = parent.appendingPathComponent("\(prefix)-\(UUID().uuidString)")
         try FileManager.default.createDirectory(
             at: url, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
     }

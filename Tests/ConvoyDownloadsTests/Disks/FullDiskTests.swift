@@ -1,0 +1,107 @@
+import ConvoyDownloads
+import ConvoyOperations
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Testing
+
+/// Disks without room.
+@Suite struct FullDiskTests {
+    private let fixture: DownloadFixture
+
+    init() throws { fixture = try DownloadFixture() }
+
+    private func disk(_ bytes: Int) throws -> SmallDisk? {
+        let disk = try SmallDisk(bytes: bytes)
+        if disk == nil { print("not tested: this system lets nobody mount a file system") }
+        return disk
+    }
+
+    private func run(to file: URL) async -> DownloadOperation {
+        let operation = DownloadOperation(request: URLRequest(url: fixture.server.url("/file")), destination: file)
+        operation.completionQueue = .global()
+        return await fixture.run(operation)
+    }
+
+    private static func cause(of operation: DownloadOperation) -> POSIXErrorCode? {
+        let error = operation.error as? URLError
+        guard error?.code == .cannotWriteToFile else { return nil }
+        return (error?.userInfo[NSUnderlyingErrorKey] as? POSIXError)?.code
+    }
+
+    @Test func aFileThatDoesNotFitIsRefusedBeforeAByteIsWritten() async throws {
+        guard let disk = try disk(1 << 20) else { return }
+        fixture.server.servePattern(count: 3 << 20, at: "/file", etag: "\"1\"")
+        let file = disk.url.appendingPathComponent("file")
+        let download = await run(to: file)
+        guard case .notEnoughSpace(3 << 20, let available, _) = download.error as? DownloadError else {
+            Issue.record("\(String(describing: download.error))")
+            return
+        }
+        #expect(available <= 1 << 20)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: disk.url.path) == [])
+    }
+
+    @Test(arguments: [1, 3])
+    func aDownloadWhoseDiskBecomesFullKeepsWhatItHasAndGoesOnWhenThereIsRoom(segments: Int) async throws {
+        guard let disk = try disk(4 << 20) else { return }
+        let size = 3 << 20
+        let gate = TestServer.Gate()
+        fixture.server.servePattern(count: size, at: "/file", etag: "\"1\"") { request, response in
+            request.headers["Range"] == nil ? response.heldBody(by: gate, afterBytes: 2 << 20) : response
+        }
+        let file = disk.url.appendingPathComponent("file")
+        let first = DownloadOperation(request: URLRequest(url: fixture.server.url("/file")), destination: file)
+        first.completionQueue = .global()
+        fixture.queue.addOperation(first)
+        for await progress in first.transferProgressUpdates where progress.bytesReceived >= 2 << 20 { break }
+        try disk.fill(leaving: 100_000)
+        gate.open()
+        try? await first.finished()
+        #expect(Self.cause(of: first) == .ENOSPC, "\(String(describing: first.error))")
+        #expect(!FileManager.default.fileExists(atPath: file.path))
+
+        // Still no room: the same again, and nothing is lost.
+        let second = DownloadOperation(request: URLRequest(url: fixture.server.url("/file")), destination: file)
+        second.completionQueue = .global()
+        second.segmentCount = segments
+        second.minimumSegmentLength = 100_000
+        await fixture.run(second)
+        #expect(second.error != nil)
+        #expect(!FileManager.default.fileExists(atPath: file.path))
+
+        try disk.makeRoom()
+        fixture.server.forgetRequests()
+        let third = await run(to: file)
+        #expect(third.error == nil)
+        #expect(try DownloadProgram.isPattern(file, count: size))
+        #expect(try FileManager.default.contentsOfDirectory(atPath: disk.url.path) == ["file"])
+        let range = fixture.server.requests.first?.headers["Range"] ?? "bytes=0-"
+        let start = Int(range.dropFirst(6).prefix { $0 != "-" }) ?? 0
+        #expect(start >= 2 << 20, "\(range)")
+    }
+
+    @Test func aBodyOfUnknownLengthThatFillsTheDiskLeavesNothing() async throws {
+        guard let disk = try disk(1 << 20) else { return }
+        fixture.server.route("/file", .pattern(count: 3 << 20).framed(.chunked))
+        let download = await run(to: disk.url.appendingPathComponent("file"))
+        #expect(Self.cause(of: download) == .ENOSPC)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: disk.url.path) == [])
+    }
+
+    @Test(arguments: [0, 100_000, 1_500_000])
+    func aProcessWhoseFilesMustNotBecomeSoLongKeepsWhatItHasAndGoesOnWhenTheyMay(limit: Int) throws {
+        let size = 3_000_000
+        fixture.server.servePattern(count: size, at: "/file", etag: "\"1\"")
+        let said = try DownloadProgram.run(
+            fixture.server.url("/file"), fixture.file(), ["--limit", "\(limit)"])
+        #expect(said == ["URLError \(URLError.Code.cannotWriteToFile.rawValue) \(EFBIG)", "downloaded"])
+        #expect(try DownloadProgram.isPattern(fixture.file(), count: size))
+        #expect(fixture.names == ["file.bin"])
+        let ranges = fixture.server.requests.map { $0.headers["Range"] }
+        #expect(ranges.first == .some(nil))
+        // A journal needs room, too.
+        if limit > 64 << 10 { #expect(ranges.last == "bytes=\(limit)-", "\(ranges)") }
+    }
+}

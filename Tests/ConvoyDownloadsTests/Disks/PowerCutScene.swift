@@ -1,0 +1,142 @@
+import ConvoyDownloads
+import ConvoyOperations
+import ConvoySupport
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Testing
+
+/// A download whose system calls are written down, so that the power can be cut between any two of them.
+final class PowerCutScene: Sendable {
+    enum Kind: String, CaseIterable, Sendable {
+        case plain
+        case paused
+        /// There is an old file.
+        case replaced
+        /// A first download breaks off, and then the resource is another one.
+        case startedOver
+        case segments
+        /// Space for it is reserved, and its journal is written beforehand.
+        case large
+    }
+
+    struct Recording: Sendable {
+        let before: DiskContents
+        let calls: [DiskCall]
+    }
+
+    let kind: Kind
+    let server: TestServer
+    /// A URL at which nobody answers.
+    let deadURL: URL
+    let old: [UInt8]?
+    /// What the server has, by entity tags; the last one is what is right in the end.
+    let first: [UInt8]
+    let right: [UInt8]
+
+    init(_ kind: Kind) throws {
+        self.kind = kind
+        var random = SplitMix64(seed: 1)
+        let size = kind == .large ? 1_200_000 : 80_000
+        first = Array(random.data(count: size))
+        right = kind == .startedOver ? Array(random.data(count: size + 1000)) : first
+        old = kind == .replaced ? Array("the old file".utf8) : nil
+        server = try TestServer()
+        deadURL = try #require(URL(string: "http://127.0.0.1:\(try LoopbackPort.free())/file"))
+    }
+
+    /// The bytes of what an entity tag stands for.
+    func representation(_ tag: String?) -> [UInt8]? { tag == "\"1\"" ? first : tag == "\"2\"" ? right : nil }
+
+    /// Serves what is right in the end.
+    func serveRight() {
+        let bytes = kind == .large ? 65_536 : 4096
+        server.serve(Data(right), at: "/file", etag: kind == .startedOver ? "\"2\"" : "\"1\"") { _, response in
+            var response = response
+            response.effects.pace = .drip(bytes: bytes, interval: 0.0005)
+            return response
+        }
+    }
+
+    func makeOperation(_ url: URL, in folder: URL, boot: String, _ calls: FileCalls) -> DownloadOperation {
+        let operation = DownloadOperation(
+            request: URLRequest(url: url), destination: folder.appendingPathComponent("file"))
+        operation.completionQueue = .global()
+        operation.existingFilePolicy = .replace
+        operation.synchronizesFile = true
+        operation.keepsModificationDate = false
+        operation.segmentCount = kind == .segments ? 4 : 1
+        operation.minimumSegmentLength = 10_000
+        operation.systemBoot = boot
+        operation.fileCalls = calls
+        // An entry after each write, and a synchronization after every few.
+        let clock = JumpingClock(step: kind == .large ? 300_000_000 : 1_700_000_000)
+        operation.fileClock = { clock.now }
+        return operation
+    }
+
+    /// Runs a download to its end. Returns what it does to its directory.
+    func record(in folder: URL, boot: String) async throws -> Recording {
+        try await record(in: folder) { recorder in
+            serveRight()
+            let operation = makeOperation(server.url("/file"), in: folder, boot: boot, recorder.calls)
+            try await finish(operation)
+        }
+    }
+
+    /// Runs what the scene is about. Returns what it does to its directory.
+    func recordAll(in folder: URL) async throws -> Recording {
+        if let old { try Data(old).write(to: folder.appendingPathComponent("file")) }
+        switch kind {
+        case .plain, .replaced, .segments, .large: return try await record(in: folder, boot: "first")
+        case .paused:
+            return try await record(in: folder) { recorder in
+                let gate = TestServer.Gate()
+                server.serve(Data(right), at: "/file", etag: "\"1\"") { [count = right.count] request, response in
+                    request.headers["Range"] == nil ? response.heldBody(by: gate, afterBytes: count / 2) : response
+                }
+                let operation = makeOperation(server.url("/file"), in: folder, boot: "first", recorder.calls)
+                let queue = RequestOperationQueue()
+                queue.addOperation(operation)
+                for await progress in operation.transferProgressUpdates where progress.bytesReceived >= right.count / 2 {
+                    break
+                }
+                operation.pause()
+                operation.resume()
+                try await operation.finished()
+                gate.open()
+            }
+        case .startedOver:
+            return try await record(in: folder) { recorder in
+                server.serve(Data(first), at: "/file", etag: "\"1\"") { [count = first.count] _, response in
+                    var response = response.truncated(afterBytes: count * 2 / 3)
+                    response.effects.pace = .drip(bytes: 4096, interval: 0.0005)
+                    return response
+                }
+                let broken = makeOperation(server.url("/file"), in: folder, boot: "first", recorder.calls)
+                await #expect(throws: URLError.self) { try await self.finish(broken) }
+                serveRight()
+                let operation = makeOperation(server.url("/file"), in: folder, boot: "first", recorder.calls)
+                try await finish(operation)
+            }
+        }
+    }
+
+    private func record(in folder: URL, _ body: (DiskRecorder) async throws -> Void) async throws -> Recording {
+        let recorder = try DiskRecorder(folder)
+        try await body(recorder)
+        let calls = recorder.recorded
+        // What the model says is what the system has.
+        var model = DiskModel(recorder.before)
+        for call in calls { model.apply(call) }
+        #expect(model.visible.isSame(as: try DiskContents(of: folder)))
+        return Recording(before: recorder.before, calls: calls)
+    }
+
+    func finish(_ operation: DownloadOperation) async throws {
+        let queue = RequestOperationQueue()
+        queue.addOperation(operation)
+        try await operation.finished()
+    }
+}

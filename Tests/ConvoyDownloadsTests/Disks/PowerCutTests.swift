@@ -1,0 +1,163 @@
+import ConvoyDownloads
+import ConvoyOperations
+import ConvoySupport
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Testing
+
+/// The power is cut, or the process is killed, after each system call of a download.
+///
+/// With `CONVOY_POWER_CUTS` all downloads that go on after a cut have theirs, in place of some.
+@Suite struct PowerCutTests {
+    @Test(arguments: PowerCutScene.Kind.allCases)
+    func afterAPowerCutThereIsTheOldFileTheNewOneOrAPartialThatResumes(_ kind: PowerCutScene.Kind) async throws {
+        let scene = try PowerCutScene(kind)
+        let directory = try TemporaryDirectory(prefix: "convoy-power", isInMemory: true)
+        let folder = directory.file("recorded")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        let recording = try await scene.recordAll(in: folder)
+        let file = recording.calls.filter { if case .synchronize = $0 { true } else { false } }
+        // Otherwise next to nothing was tested.
+        #expect(file.count >= 4 && recording.calls.count > 20)
+        let cuts = PowerCuts(scene, directory)
+        try await cuts.examine(recording, isFirst: true)
+        print("power cuts: \(kind): \(recording.calls.count) calls, \(cuts.report)")
+        scene.server.stop()
+    }
+}
+
+/// What is found after the cuts of a recording.
+private final class PowerCuts {
+    private let scene: PowerCutScene
+    private let directory: TemporaryDirectory
+    private var number = 0
+    private var states = 0
+    private var runs = 0
+    private var seen: Set<Int> = []
+    private var continued: Set<Found> = []
+    /// After how many of the downloads that follow their own power is cut.
+    private let examined: Int
+
+    /// What a later download finds.
+    private struct Found: Hashable {
+        var tag: String?
+        var written: [Range<Int64>] = []
+        var names: Set<String> = []
+        var hasRight = false
+        var boot = ""
+        var count: Int64 { written.reduce(0) { $0 + Int64($1.count) } }
+    }
+
+    init(_ scene: PowerCutScene, _ directory: TemporaryDirectory) {
+        (self.scene, self.directory) = (scene, directory)
+        let isLong = ProcessInfo.processInfo.environment["CONVOY_POWER_CUTS"] != nil
+        examined = isLong ? .max : scene.kind == .large ? 0 : 4
+    }
+
+    var report: String { "\(states) states, \(runs) downloads after them" }
+
+    private func makeFolder() -> URL {
+        number += 1
+        return directory.file("\(number)")
+    }
+
+    /// - Parameter isFirst: whether downloads follow, whose own power is cut in turn.
+    func examine(_ recording: PowerCutScene.Recording, isFirst: Bool) async throws {
+        var model = DiskModel(recording.before)
+        for count in 0...recording.calls.count {
+            if count > 0 { model.apply(recording.calls[count - 1]) }
+            let isOver = count == recording.calls.count
+            let boot = isFirst ? "second" : "third"
+            let secured = try find(model.secured, boot)
+            // What is given up may be there or not.
+            let givesUp = model.pending.contains {
+                switch $0 {
+                case .truncate, .unlink, .rename: true
+                default: false
+                }
+            }
+            for contents in model.afterPowerCut() {
+                let found = try await examine(contents, boot, isOver: isOver, isFirst: isFirst)
+                if let found, !givesUp { #expect(found.count >= secured.count, "after \(count) calls") }
+            }
+            // A killed process: all of it is there.
+            _ = try await examine(model.visible, isFirst ? "first" : "second", isOver: isOver, isFirst: isFirst)
+        }
+    }
+
+    private func examine(_ contents: DiskContents, _ boot: String, isOver: Bool, isFirst: Bool) async throws -> Found? {
+        var hasher = Hasher()
+        contents.hash(into: &hasher)
+        hasher.combine(boot)
+        hasher.combine(isOver)
+        hasher.combine(isFirst)
+        guard seen.insert(hasher.finalize()).inserted else { return nil }
+        states += 1
+        let file = contents.contents("file")
+        #expect(isSame(file, scene.right) || isSame(file, scene.old) && !isOver)
+        let found = try find(contents, boot)
+        if isFirst, continued.insert(found).inserted { try await goOn(contents, found, boot) }
+        return found
+    }
+
+    /// What a later download finds. All that it would rely on must be there.
+    private func find(_ contents: DiskContents, _ boot: String) throws -> Found {
+        let folder = makeFolder()
+        try contents.write(to: folder)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        var found = Found(
+            names: Set(contents.names.keys), hasRight: isSame(contents.contents("file"), scene.right), boot: boot)
+        let paths = PartialPaths(destination: folder.appendingPathComponent("file").path)
+        let file = DownloadFile(path: paths.partial, journalPath: paths.journal, calls: .withoutWaiting, boot: boot)
+        guard let (representation, written) = try file.open() else { return found }
+        (found.tag, found.written) = (representation.validators.entityTag, written.ranges)
+        let bytes = contents.contents("file.convoypart") ?? []
+        guard let right = scene.representation(found.tag), Int64(right.count) == representation.total,
+            written.end <= bytes.count
+        else {
+            Issue.record("\(found)")
+            return found
+        }
+        for range in found.written {
+            let range = Int(range.lowerBound)..<Int(range.upperBound)
+            #expect(isSame(bytes, right, in: range), "\(found)")
+        }
+        return found
+    }
+
+    /// Downloads go on after the cut, with the server and without.
+    private func goOn(_ contents: DiskContents, _ found: Found, _ boot: String) async throws {
+        runs += 1
+        let folder = makeFolder()
+        try contents.write(to: folder)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let failing = scene.makeOperation(scene.deadURL, in: folder, boot: boot, .withoutWaiting)
+        await #expect(throws: URLError.self) { try await scene.finish(failing) }
+        let left = try DiskContents(of: folder)
+        #expect(isSame(left.contents("file"), contents.contents("file")))
+        let stillThere = try find(left, boot)
+        // The last byte of a whole file is fetched again, so that the server is asked.
+        let isWhole = found.count == scene.representation(found.tag).map { Int64($0.count) }
+        let kept = isWhole ? found.count - 1 : found.count
+        #expect(stillThere.count == kept && stillThere.tag == found.tag, "\(found), \(stillThere)")
+
+        let recording = try await scene.record(in: folder, boot: boot)
+        let end = try DiskContents(of: folder)
+        #expect(Array(end.names.keys) == ["file"] && isSame(end.contents("file"), scene.right), "\(found)")
+        // No byte that could be relied on is fetched again, but one.
+        let isCurrent = isSame(scene.representation(found.tag), scene.right)
+        let fetched = recording.calls.reduce(0) { sum, call in
+            guard case .write(let file, _, let bytes) = call, file != recording.before.names["file.convoyjournal"] else {
+                return sum
+            }
+            return sum + (isEntry(bytes) ? 0 : bytes.count)
+        }
+        #expect(Int64(fetched) == Int64(scene.right.count) - (isCurrent ? kept : 0), "\(found)")
+        // The first ones find different things.
+        if runs <= examined { try await examine(recording, isFirst: false) }
+    }
+
+    private func isEntry(_ bytes: [UInt8]) -> Bool { bytes.starts(with: Array("convoy-journal ".utf8)) }
+}

@@ -1,0 +1,87 @@
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+/// A process that is killed while it downloads.
+///
+/// `CONVOY_DOWNLOAD_KILLS` says how often (3); with it the file is larger, and takes longer.
+@Suite struct DownloadKillTests {
+    private static let rounds = ProcessInfo.processInfo.environment["CONVOY_DOWNLOAD_KILLS"].flatMap { Int($0) }
+    private let count = rounds ?? 3
+    private let size = (rounds == nil ? 24 : 64) << 20
+    private let rate = 64 << 20
+
+    struct Case: Sendable, CustomTestStringConvertible {
+        let segments: Int
+        let restartsServer: Bool
+        var testDescription: String { "\(segments) segments\(restartsServer ? ", and the server is restarted" : "")" }
+    }
+
+    @Test(arguments: [
+        Case(segments: 1, restartsServer: false), Case(segments: 4, restartsServer: false),
+        Case(segments: 1, restartsServer: true), Case(segments: 4, restartsServer: true),
+    ])
+    func aKilledDownloadIsContinuedByTheNextProcessAndFetchesNextToNothingTwice(_ test: Case) async throws {
+        var random = SplitMix64.printingSeed()
+        var server = try serve(test, port: 0)
+        var (killed, continued, fetched, most) = (0, 0, 0.0, 0.0)
+        for round in 0..<count {
+            let directory = try TemporaryDirectory(prefix: "convoy-kill")
+            let counter = try TemporaryDirectory(prefix: "convoy-kill")
+            let (file, counts) = (directory.file("file"), counter.file("counter"))
+            let options = ["--segments", "\(test.segments)", "--counter", counts.path]
+            let process = try DownloadProgram.start(server.url("/file"), file, options, log: counter.file("log"))
+            // From before the first byte to about the last, evenly.
+            let duration = Double(size) / Double(rate)
+            let share = (Double(round) + Double.random(in: 0..<1, using: &random)) / Double(count)
+            let moment = 0.02 + share * (duration * 1.05 + 0.08)
+            await Self.kill(process, after: moment)
+            process.stop()
+            if process.exitStatus == 128 + SIGKILL { killed += 1 }
+            let hasPartial = FileManager.default.fileExists(atPath: file.path + ".convoypart")
+            if test.restartsServer {
+                let port = server.port
+                server.stop()
+                server = try serve(test, port: port)
+            }
+            let isThere = FileManager.default.fileExists(atPath: file.path)
+            if isThere { #expect(try DownloadProgram.isPattern(file, count: size), "round \(round)") }
+            let said = try DownloadProgram.run(server.url("/file"), file, options)
+            #expect(said == [isThere ? "file exists" : "downloaded"], "round \(round)")
+            #expect(try DownloadProgram.isPattern(file, count: size), "round \(round)")
+            #expect(try FileManager.default.contentsOfDirectory(atPath: directory.url.path) == ["file"], "round \(round)")
+            let bytes = try Data(contentsOf: counts).withUnsafeBytes { $0.loadUnaligned(as: UInt64.self) }
+            let ratio = Double(bytes) / Double(size)
+            #expect(ratio >= 1 && ratio < 1.1, "round \(round), killed after \(moment) s")
+            (fetched, most) = (fetched + ratio, max(most, ratio))
+            if hasPartial { continued += 1 }
+        }
+        print(
+            "kills: \(test.testDescription): \(killed) of \(count), \(continued) in the middle; fetched "
+                + "\(fetched / Double(count)) of the file on average, \(most) at most")
+        // Otherwise nothing was tested.
+        #expect(continued > 0 && continued >= count / 3)
+        server.stop()
+    }
+
+    private func serve(_ test: Case, port: UInt16) throws -> TestServer {
+        var configuration = TestServer.Configuration()
+        configuration.port = port
+        let server = try TestServer(configuration)
+        let share = rate / test.segments
+        server.servePattern(
+            count: size, at: "/file", etag: "\"1\"", lastModified: Date(timeIntervalSince1970: 1_000_000_000)
+        ) { _, response in response.bandwidth(bytesPerSecond: share) }
+        return server
+    }
+
+    private static func kill(_ process: ChildProcess, after seconds: Double) async {
+        await withCheckedContinuation { continuation in
+            DispatchQueue.global().asyncAfter(deadline: .now() + seconds) {
+                if process.isRunning { Foundation.kill(process.id, SIGKILL) }
+                continuation.resume()
+            }
+        }
+    }
+}

@@ -1,0 +1,79 @@
+import ConvoyDownloads
+import ConvoyOperations
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Testing
+
+/// Two downloads of one file at the same moment. `CONVOY_DOWNLOAD_RACES` says how often (12).
+@Suite struct DownloadRaceTests {
+    private let count = ProcessInfo.processInfo.environment["CONVOY_DOWNLOAD_RACES"].flatMap { Int($0) } ?? 12
+    private let size = 700_000
+
+    @Test func ofTwoProcessesThatDownloadOneFileOneWinsAndTheOtherSaysWhy() throws {
+        let server = try TestServer()
+        server.servePattern(count: size, at: "/file", etag: "\"1\"")
+        var said: [String: Int] = [:]
+        for round in 0..<count {
+            let (directory, logs) = (try TemporaryDirectory(), try TemporaryDirectory())
+            let file = directory.file("file")
+            let processes = try (0..<2).map {
+                try DownloadProgram.start(server.url("/file"), file, log: logs.file("\($0)"))
+            }
+            try eventually(timeout: 60, "the end of both") { processes.allSatisfy { !$0.isRunning } }
+            let texts = processes.map { $0.output.trimmingCharacters(in: .whitespacesAndNewlines) }.sorted()
+            #expect(texts[0] == "downloaded" && ["file exists", "in use"].contains(texts[1]), "round \(round): \(texts)")
+            #expect(try DownloadProgram.isPattern(file, count: size), "round \(round)")
+            #expect(try FileManager.default.contentsOfDirectory(atPath: directory.url.path) == ["file"], "round \(round)")
+            said[texts[1], default: 0] += 1
+        }
+        print("races: \(said)")
+    }
+
+    @Test func ofTwoOperationsThatDownloadOneFileOneWinsAndTheOtherSaysWhy() async throws {
+        let fixture = try DownloadFixture()
+        let count = count * 10
+        fixture.server.servePattern(count: size, at: "/file", etag: "\"1\"")
+        var losers: [String: Int] = [:]
+        for round in 0..<count {
+            let name = "\(round)"
+            let operations = [fixture.download(to: name), fixture.download(to: name)]
+            for operation in operations { fixture.queue.addOperation(operation) }
+            for operation in operations { try? await operation.finished() }
+            let errors = operations.compactMap(\.error)
+            #expect(errors.count == 1, "round \(round): \(errors)")
+            for error in errors {
+                switch error as? DownloadError {
+                case .inUse: losers["in use", default: 0] += 1
+                case .fileExists: losers["file exists", default: 0] += 1
+                default: Issue.record("round \(round): \(error)")
+                }
+            }
+            #expect(try DownloadProgram.isPattern(fixture.file(name), count: size), "round \(round)")
+        }
+        #expect(fixture.names.count == count)
+        print("races: \(losers)")
+    }
+
+    /// One gives up its partial file, and others open it meanwhile.
+    @Test func aPartialFileThatVanishesIsNoReasonToFail() async throws {
+        let fixture = try DownloadFixture()
+        // Without a validator nothing is kept, so that the partial file is removed at the end of each.
+        fixture.server.serve(Data(repeating: 7, count: 50_000), at: "/file") { _, response in
+            response.truncated(afterBytes: 20_000)
+        }
+        await withTaskGroup(of: Void.self) { group in
+            for _ in 0..<4 {
+                group.addTask {
+                    for _ in 0..<count * 10 {
+                        let operation = await fixture.run(fixture.download())
+                        if let error = operation.error as? DownloadError, case .inUse = error { continue }
+                        #expect((operation.error as? URLError)?.code == .networkConnectionLost)
+                    }
+                }
+            }
+        }
+        #expect(fixture.names == [])
+    }
+}

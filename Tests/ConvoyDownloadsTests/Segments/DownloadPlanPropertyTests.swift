@@ -1,0 +1,32 @@
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+/// Whatever servers answer, in whatever order, and however parts end: bytes of two versions are never combined without a
+/// checksum that tells, everything ends, and each byte that is claimed was written.
+///
+/// `CONVOY_SEED` repeats a run, `CONVOY_PLAN` one case of it. `CONVOY_PLANS` says how many there are (20,000).
+@Suite struct DownloadPlanPropertyTests {
+    private static let environment = ProcessInfo.processInfo.environment
+
+    @Test func aPlanNeverCombinesTwoFilesAndAlwaysEnds() {
+        let seed = Self.environment["CONVOY_SEED"].flatMap { UInt64($0) } ?? UInt64.random(in: 0...0xFFFF_FFFF)
+        let count = Self.environment["CONVOY_PLANS"].flatMap { Int($0) } ?? 20_000
+        let numbers = Self.environment["CONVOY_PLAN"].flatMap { Int($0) }.map { [$0] } ?? Array(0..<count)
+        var (successes, faults) = (0, 0)
+        for number in numbers {
+            var random = SplitMix64(seed: seed)
+            var run = PlanRun(seed: random.next() ^ UInt64(number) &* 0x9E37_79B9_7F4A_7C15)
+            run.run()
+            successes += run.successes
+            if !run.faults.isEmpty || numbers.count == 1 {
+                faults += run.faults.count
+                print("plan \(number): \(run.faults)\n   \(run.log.suffix(40).joined(separator: "\n   "))")
+                if faults > 5 { break }
+            }
+        }
+        print("plans: \(successes) of \(numbers.count) right, CONVOY_SEED=\(seed)")
+        #expect(faults == 0, "CONVOY_SEED=\(seed)")
+        #expect(numbers.count < 100 || successes > numbers.count / 3)
+    }
+}

@@ -1,0 +1,75 @@
+/// A disk that keeps what was synchronized, and of the rest what it likes.
+///
+/// Of the calls that nothing has secured yet, it may have all, none, a single one, or all but one; names without
+/// contents, and contents without names; lengths without bytes, which are zeros then; and half of the last write. A
+/// synchronization secures the writes and truncations of its file, that of the directory the names in it. A renaming is
+/// there or not, and never half.
+struct DiskModel {
+    private(set) var secured: DiskContents
+    private(set) var pending: [DiskCall] = []
+
+    init(_ contents: DiskContents) { secured = contents }
+
+    /// What a running system sees.
+    var visible: DiskContents { applying(pending) }
+
+    mutating func apply(_ call: DiskCall) {
+        switch call {
+        case .synchronize(let file): secure { Self.file(of: $0) == file }
+        case .synchronizeDirectory: secure { Self.file(of: $0) == nil }
+        default: pending.append(call)
+        }
+    }
+
+    private mutating func secure(_ isSecured: (DiskCall) -> Bool) {
+        secured = applying(pending.filter(isSecured))
+        pending.removeAll(where: isSecured)
+    }
+
+    /// The file whose contents a call changes; nil if it changes names.
+    private static func file(of call: DiskCall) -> Int? {
+        switch call {
+        case .write(let file, _, _), .truncate(let file, _): file
+        default: nil
+        }
+    }
+
+    private func applying(_ calls: [DiskCall]) -> DiskContents {
+        var contents = secured
+        for call in calls { contents.apply(call) }
+        return contents
+    }
+
+    /// What may be there after a power cut. The journal's entries are shorter than a sector, or are torn at one.
+    func afterPowerCut() -> [DiskContents] {
+        var outcomes = [applying([]), applying(pending)]
+        for index in pending.indices {
+            outcomes.append(applying([pending[index]]))
+            outcomes.append(applying(pending.enumerated().filter { $0.offset != index }.map(\.element)))
+            outcomes.append(applying(Array(pending[...index])))
+        }
+        let names = pending.filter { Self.file(of: $0) == nil }
+        let contents = pending.filter { Self.file(of: $0) != nil }
+        outcomes += [applying(names), applying(contents)]
+        // Bytes that were never written behind lengths that were.
+        let holes = pending.map { call -> DiskCall in
+            guard case .write(let file, let offset, let bytes) = call,
+                offset + bytes.count > secured.files[file]?.count ?? 0
+            else { return call }
+            let old = Array((secured.files[file] ?? []).dropFirst(offset).prefix(bytes.count))
+            return .write(file: file, offset: offset, bytes: old + [UInt8](repeating: 0, count: bytes.count - old.count))
+        }
+        outcomes.append(applying(holes))
+        // Half of the last write, before and behind a boundary of sectors.
+        if let last = pending.lastIndex(where: { Self.file(of: $0) != nil }),
+            case .write(let file, let offset, let bytes) = pending[last], bytes.count > 1
+        {
+            let middle = bytes.count > 1024 ? bytes.count / 1024 * 512 : bytes.count / 2
+            let before = Array(pending[..<last])
+            outcomes.append(applying(before + [.write(file: file, offset: offset, bytes: Array(bytes[..<middle]))]))
+            outcomes.append(
+                applying(before + [.write(file: file, offset: offset + middle, bytes: Array(bytes[middle...]))]))
+        }
+        return outcomes
+    }
+}

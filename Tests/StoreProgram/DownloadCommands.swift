@@ -1,0 +1,96 @@
+import ConvoyDownloads
+import ConvoyOperations
+import ConvoySupport
+import Foundation
+import FoundationNetworking
+
+/// Downloads a file, as an application does.
+enum DownloadCommands {
+    struct Usage: Error {}
+
+    private static func say(_ line: String) { FileHandle.standardOutput.write(Data((line + "\n").utf8)) }
+
+    static func run(_ arguments: [String]) throws {
+        guard arguments.count >= 2, arguments.count.isMultiple(of: 2), let url = URL(string: arguments[0]) else {
+            throw Usage()
+        }
+        let file = URL(fileURLWithPath: arguments[1])
+        var options: [String: String] = [:]
+        for index in stride(from: 2, to: arguments.count, by: 2) { options[arguments[index]] = arguments[index + 1] }
+        let segments = options["--segments"].flatMap { Int($0) } ?? 1
+        var calls = FileCalls()
+        if let path = options["--counter"] {
+            guard let counter = ByteCounter(path: path) else { throw Usage() }
+            counter.count(&calls)
+        }
+        guard let bytes = options["--limit"].flatMap({ rlim_t($0) }) else {
+            return say(outcome(of: url, file, segments, calls))
+        }
+        let limit = Limit(RLIMIT_FSIZE)
+        signal(SIGXFSZ, SIG_IGN)
+        limit.set(bytes)
+        say(outcome(of: url, file, segments, calls))
+        limit.restore()
+        say(outcome(of: url, file, segments, calls))
+    }
+
+    private static func outcome(of url: URL, _ file: URL, _ segments: Int, _ calls: FileCalls) -> String {
+        let operation = DownloadOperation(request: URLRequest(url: url), destination: file)
+        operation.completionQueue = .global()
+        operation.segmentCount = segments
+        operation.fileCalls = calls
+        let done = DispatchSemaphore(value: 0)
+        operation.setCompletionHandler(success: { _, _ in done.signal() }, failure: { _, _ in done.signal() })
+        let queue = RequestOperationQueue()
+        queue.addOperation(operation)
+        done.wait()
+        return text(of: operation.error)
+    }
+
+    private static func text(of error: (any Error)?) -> String {
+        switch error {
+        case nil: "downloaded"
+        case DownloadError.inUse?: "in use"
+        case DownloadError.fileExists?: "file exists"
+        case DownloadError.notEnoughSpace?: "not enough space"
+        case let error as URLError:
+            "URLError \(error.errorCode) \((error.userInfo[NSUnderlyingErrorKey] as? POSIXError)?.errorCode ?? 0)"
+        case let error?: "\(error)"
+        }
+    }
+}
+
+/// Counts the bytes that processes, one after the other, write to partial files. The number is in a mapped file, so that
+/// it is right however a process ends.
+private final class ByteCounter: @unchecked Sendable {
+    private let number: UnsafeMutablePointer<UInt64>
+    private let partials = Locked<Set<Int32>>([])
+
+    init?(path: String) {
+        let file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        guard file >= 0 else { return nil }
+        defer { close(file) }
+        guard ftruncate(file, 8) == 0, let memory = mmap(nil, 8, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0),
+            memory != MAP_FAILED
+        else { return nil }
+        number = memory.bindMemory(to: UInt64.self, capacity: 1)
+    }
+
+    func count(_ calls: inout FileCalls) {
+        let real = calls
+        calls.open = { [self] path, flags, mode in
+            let descriptor = real.open(path, flags, mode)
+            if descriptor >= 0, path.hasSuffix(".convoypart") { _ = partials.withLock { $0.insert(descriptor) } }
+            return descriptor
+        }
+        calls.writeAt = { [self] descriptor, bytes, offset in
+            let count = real.writeAt(descriptor, bytes, offset)
+            partials.withLock { if count > 0, $0.contains(descriptor) { number.pointee += UInt64(count) } }
+            return count
+        }
+        calls.close = { [self] descriptor in
+            _ = partials.withLock { $0.remove(descriptor) }
+            return real.close(descriptor)
+        }
+    }
+}
