@@ -30,6 +30,8 @@ final class QueueCore: Sendable {
         var isStarted = false
         var isPaused = false
         var isClosing = false
+        /// Whether the last operation has ended since, and the files are being closed.
+        var hasEnded = false
         var isClosed = false
         /// Grows with each change of what is paused.
         var pauses: UInt64 = 0
@@ -288,14 +290,15 @@ final class QueueCore: Sendable {
     /// Closes the files if the queue is being closed, and the last operation has ended.
     func closeIfEnded() {
         let isDue = state.withLock { state in
-            guard state.isClosing, !state.isClosed, state.running.isEmpty else { return false }
-            state.isClosed = true
+            guard state.isClosing, !state.hasEnded, state.running.isEmpty else { return false }
+            state.hasEnded = true
             return true
         }
         guard isDue else { return }
         writer.close { [self] in
             lock.release()
             let (waiters, operations) = state.withLock { state in
+                state.isClosed = true
                 defer { (state.closeWaiters, state.operations) = ([], [:]) }
                 return (state.closeWaiters, state.operations)
             }
