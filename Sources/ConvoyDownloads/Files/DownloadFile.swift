@@ -311,7 +311,8 @@ package final class DownloadFile: @unchecked Sendable {
 
     // MARK: The journal
 
-    private static let bytesBetweenEntries: Int64 = 1 << 20
+    /// In bytes: a small share of the file, so that little is fetched twice.
+    private static func bytesBetweenEntries(of total: Int64) -> Int64 { min(max(total / 64, 64 << 10), 1 << 20) }
     /// In nanoseconds: no more often, however fast bytes come.
     private static let shortestPause: UInt64 = 5_000_000
     /// In nanoseconds: no less often, however slowly they come.
@@ -322,10 +323,10 @@ package final class DownloadFile: @unchecked Sendable {
     private func claimIfDue() {
         let now = clock()
         let (isDue, synchronizes) = state.withLock { state -> (Bool, Bool) in
-            guard hasLock, state.representation != nil else { return (false, false) }
+            guard hasLock, let total = state.representation?.total else { return (false, false) }
             let pause = now &- state.lastEntry
             let isDue =
-                state.unclaimed >= Self.bytesBetweenEntries ? pause >= Self.shortestPause : pause >= Self.longestPause
+                state.unclaimed >= Self.bytesBetweenEntries(of: total) ? pause >= Self.shortestPause : pause >= Self.longestPause
             let synchronizes = !state.isSynchronizing && now &- state.lastSynchronization >= Self.pauseOfSynchronization
             if isDue { (state.lastEntry, state.unclaimed) = (now, 0) }
             if synchronizes { state.isSynchronizing = true }

@@ -11,6 +11,9 @@ import Testing
     private let count = rounds ?? 3
     private let size = (rounds == nil ? 24 : 64) << 20
     private let rate = 64 << 20
+    /// What may be fetched of the file. What a process fetches between two entries in its journal weighs more where the file
+    /// is smaller and the machine is busy.
+    private let allowed = rounds == nil ? 1.5 : 1.1
 
     struct Case: Sendable, CustomTestStringConvertible {
         let segments: Int
@@ -53,7 +56,7 @@ import Testing
             #expect(try FileManager.default.contentsOfDirectory(atPath: directory.url.path) == ["file"], "round \(round)")
             let bytes = try Data(contentsOf: counts).withUnsafeBytes { $0.loadUnaligned(as: UInt64.self) }
             let ratio = Double(bytes) / Double(size)
-            #expect(ratio >= 1 && ratio < 1.1, "round \(round), killed after \(moment) s")
+            #expect(ratio >= 1 && ratio < allowed, "round \(round), killed after \(moment) s")
             (fetched, most) = (fetched + ratio, max(most, ratio))
             if hasPartial { continued += 1 }
         }
