@@ -326,7 +326,8 @@ package final class DownloadFile: @unchecked Sendable {
             guard hasLock, let total = state.representation?.total else { return (false, false) }
             let pause = now &- state.lastEntry
             let isDue =
-                state.unclaimed >= Self.bytesBetweenEntries(of: total) ? pause >= Self.shortestPause : pause >= Self.longestPause
+                state.unclaimed >= Self.bytesBetweenEntries(of: total)
+                ? pause >= Self.shortestPause : pause >= Self.longestPause
             let synchronizes = !state.isSynchronizing && now &- state.lastSynchronization >= Self.pauseOfSynchronization
             if isDue { (state.lastEntry, state.unclaimed) = (now, 0) }
             if synchronizes { state.isSynchronizing = true }
