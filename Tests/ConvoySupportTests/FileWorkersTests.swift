@@ -1,0 +1,81 @@
+import ConvoySupport
+import Foundation
+import Synchronization
+import Testing
+
+struct FileWorkersTests {
+    /// What some jobs have in common.
+    private final class Tally: Sendable {
+        let count = Atomic<Int>(0)
+        let order = Mutex<[Int]>([])
+        let threads = Mutex<Set<UInt>>([])
+        let group = DispatchGroup()
+    }
+
+    @Test func everyJobOfManyThreadsRunsOnce() {
+        let workers = FileWorkers()
+        for _ in 0..<20 {
+            let tally = Tally()
+            let starters = (0..<8).map { _ in
+                Thread {
+                    for _ in 0..<500 {
+                        tally.group.enter()
+                        workers.perform {
+                            tally.count.add(1, ordering: .relaxed)
+                            tally.group.leave()
+                        }
+                    }
+                    tally.group.leave()
+                }
+            }
+            for starter in starters {
+                tally.group.enter()
+                starter.start()
+            }
+            #expect(tally.group.wait(timeout: .now() + 60) == .success)
+            #expect(tally.count.load(ordering: .relaxed) == 4000)
+        }
+    }
+
+    @Test func quickJobsRunInTheirOrderOnFewThreads() {
+        let workers = FileWorkers()
+        let tally = Tally()
+        let begin = DispatchSemaphore(value: 0)
+        tally.group.enter()
+        workers.perform {
+            begin.signal()
+            tally.group.leave()
+        }
+        begin.wait()
+        for number in 0..<1000 {
+            tally.group.enter()
+            workers.perform {
+                tally.order.withLock { $0.append(number) }
+                let thread = UInt(pthread_self())
+                tally.threads.withLock { _ = $0.insert(thread) }
+                tally.group.leave()
+            }
+        }
+        #expect(tally.group.wait(timeout: .now() + 60) == .success)
+        #expect(Set(tally.order.withLock { $0 }) == Set(0..<1000))
+        // Never one for each.
+        #expect(tally.threads.withLock { $0.count } < 50)
+    }
+
+    @Test func aJobThatIsStuckKeepsNoOtherFromRunning() {
+        let workers = FileWorkers()
+        let (stuck, isStuck) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        // Several, so that the one who comes to help gets stuck too.
+        for _ in 0..<5 {
+            workers.perform {
+                isStuck.signal()
+                stuck.wait()
+            }
+        }
+        for _ in 0..<5 { #expect(isStuck.wait(timeout: .now() + 60) == .success) }
+        let done = DispatchSemaphore(value: 0)
+        for _ in 0..<100 { workers.perform { done.signal() } }
+        for _ in 0..<100 { #expect(done.wait(timeout: .now() + 60) == .success) }
+        for _ in 0..<5 { stuck.signal() }
+    }
+}
