@@ -128,6 +128,19 @@ private func stores(_ manager: HTTPRequestOperationManager, _ state: URL) throws
     // README: end
 }
 
+private func downloads(_ manager: HTTPRequestOperationManager, _ file: URL, _ checksum: Checksum?) async throws {
+    // README: downloads
+    let download = try manager.makeDownload("archive", to: file)
+    download.checksum = checksum
+    download.segmentCount = 4
+    manager.enqueue(download)
+    for await progress in download.downloadProgressUpdates {
+        print(progress.bytesReceived, progress.timeRemaining ?? .infinity)
+    }
+    try await download.finished()
+    // README: end
+}
+
 private func behaviours(_ download: (URL) throws -> (Data, Int)) throws {
     // README: behaviours
     let server = try TestServer()
@@ -163,7 +176,7 @@ private func behaviours(_ download: (URL) throws -> (Data, Int)) throws {
                 regions[regions.count - 1].append(line)
             }
         }
-        #expect(regions.count == 10)
+        #expect(regions.count == 11)
         for region in regions {
             let indent = region.first?.prefix { $0 == " " }.count ?? 0
             let code = region.map { $0.dropFirst(min(indent, $0.count)) }.joined(separator: "\n")
@@ -189,6 +202,10 @@ private func behaviours(_ download: (URL) throws -> (Data, Int)) throws {
 
         let file = scratch.url.appendingPathComponent("file")
         try await pause(manager, server.url("/file"), file)
+        server.serve(PatternBytes.data(count: 100_000), at: "/v1/archive", etag: "\"1\"")
+        let archive = file.appendingPathExtension("archive")
+        try await downloads(manager, archive, nil)
+        #expect(try Data(contentsOf: archive) == PatternBytes.data(count: 100_000))
         #expect(try Data(contentsOf: file) == PatternBytes.data(count: 1_000_000))
     }
 

@@ -105,7 +105,17 @@ enum QueueCommands {
             say("\(entries.count) \(errors.sorted().joined(separator: ", "))")
             try? await queue.flush()
         }
+        // What cannot be stored does not begin.
+        var none = rlimit(rlim_cur: 1, rlim_max: before.rlim_max)
+        setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &none)
+        queue.start()
+        queue.resume()
+        try await queue.waitUntilAllFinished()
+        queue.pause()
+        let failures = queue.entries.filter { $0.state == .failed && $0.errorDescription?.contains("disk is full") == true }
+        say("\(failures.count) not begun")
         setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &before)
+        for entry in queue.entries { try queue.retry(entry.id) }
         try await queue.enqueue(request("last"))
         try await queue.flush()
         say("\(queue.entries.count) \(queue.failure.map { "\($0)" } ?? "written")")

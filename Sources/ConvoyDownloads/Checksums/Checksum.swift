@@ -6,7 +6,7 @@ import Foundation
 public struct Checksum: Sendable, Hashable {
     /// The hash function.
     public let algorithm: ChecksumAlgorithm
-    /// The digest, ``ConvoySecurity/ChecksumAlgorithm/digestLength`` bytes long.
+    /// The digest, as long as those of the algorithm are.
     public let digest: Data
 
     /// A checksum of a digest as bytes.

@@ -13,7 +13,7 @@ import Foundation
 /// A signature is not verified.
 public struct ChecksumFile: Sendable {
     /// A line of the file.
-    public struct Entry: Sendable, Hashable {
+    public struct Item: Sendable, Hashable {
         /// The name or path as it is written there; empty in a file that consists of a digest only.
         public var name: String { ASCII.text(path[...]) }
         /// The expected digest.
@@ -26,7 +26,7 @@ public struct ChecksumFile: Sendable {
     public static let maximumLength = 10 << 20
 
     /// The lines with a checksum, in their order.
-    public let entries: [Entry]
+    public let entries: [Item]
     /// The numbers of the entries whose paths have the same last component.
     private let numbers: [[UInt8]: [Int]]
 
@@ -35,19 +35,19 @@ public struct ChecksumFile: Sendable {
     /// - Throws: ``ChecksumFileError``.
     public init(parsing data: Data) throws(ChecksumFileError) {
         guard data.count <= Self.maximumLength else { throw .tooLarge(limit: Self.maximumLength) }
-        var entries: [Entry] = []
+        var entries: [Item] = []
         var bare: [Checksum] = []
         var bytes = Array(data)[...]
         if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { bytes = bytes.dropFirst(3) }
         for line in bytes.split(separator: UInt8(ascii: "\n")) {
             switch ChecksumLine(line) {
-            case .entry(let path, let checksum): entries.append(Entry(checksum: checksum, path: path))
+            case .entry(let path, let checksum): entries.append(Item(checksum: checksum, path: path))
             case .digest(let checksum): bare.append(checksum)
             case nil: break
             }
         }
         // A digest without a name is only clear if there is nothing else.
-        if entries.isEmpty, let only = bare.first, bare.count == 1 { entries = [Entry(checksum: only, path: [])] }
+        if entries.isEmpty, let only = bare.first, bare.count == 1 { entries = [Item(checksum: only, path: [])] }
         guard !entries.isEmpty else { throw .noChecksums }
         self.entries = entries
         numbers = Dictionary(grouping: entries.indices) { Self.lastComponent(of: entries[$0].path) }

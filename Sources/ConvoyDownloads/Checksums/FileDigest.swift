@@ -7,7 +7,7 @@ import Foundation
 /// It reads what was written, so that it makes no difference in which order the bytes have come, and that what an earlier
 /// process has left is checked with the rest. It works on a thread of its own.
 final class FileDigest: @unchecked Sendable {
-    private struct State {
+    private struct Reading {
         var algorithms: [ChecksumAlgorithm] = []
         /// Up to where the file may be read.
         var limit: Int64 = 0
@@ -19,7 +19,7 @@ final class FileDigest: @unchecked Sendable {
     }
 
     private let file: DownloadFile
-    private let state = Locked(State())
+    private let state = Locked(Reading())
     // Used by the one thread that runs.
     private var digests: [MessageDigest] = []
     private var position: Int64 = 0

@@ -31,7 +31,7 @@ package final class DownloadFile: @unchecked Sendable {
     private var hasLock = false
     private var isOnLocalFileSystem = false
 
-    private struct State {
+    private struct Condition {
         var descriptor: Int32 = -1
         /// Whether the partial file was created here, and nothing has been written to it.
         var isEmpty = false
@@ -43,6 +43,9 @@ package final class DownloadFile: @unchecked Sendable {
         /// Whether the journal was closed for good.
         var hasEnded = false
         var entryNumber: UInt64 = 0
+        /// How many entries of each kind were written.
+        var entries: UInt64 = 0
+        var safeEntries: UInt64 = 0
         var representation: Representation?
         var written = ByteRanges()
         var safe = ByteRanges()
@@ -59,7 +62,7 @@ package final class DownloadFile: @unchecked Sendable {
         var lossCode: Int32?
     }
 
-    private let state = Locked(State())
+    private let state = Locked(Condition())
     private var descriptor: Int32 { state.withLock { $0.descriptor } }
     /// Held while the partial file is prepared, or an entry is written.
     private let journalLock = Locked(())
@@ -172,7 +175,7 @@ package final class DownloadFile: @unchecked Sendable {
     }
 
     private func contents(of journal: Int32) throws(FileWritingError) -> [UInt8] {
-        var bytes = [UInt8](repeating: 0, count: 2 * JournalLayout.placeSize)
+        var bytes = [UInt8](repeating: 0, count: JournalLayout.placeCount * JournalLayout.placeSize)
         var filled = 0
         while filled < bytes.count {
             let count = bytes.withUnsafeMutableBytes { bytes in
@@ -350,19 +353,24 @@ package final class DownloadFile: @unchecked Sendable {
     }
 
     /// With the lock of the journal held.
-    private func writeEntry() throws(FileWritingError) {
+    ///
+    /// - Parameter isSafe: whether the entry is about to be synchronized.
+    private func writeEntry(isSafe: Bool = false) throws(FileWritingError) {
         guard hasLock else { return }
         if state.withLock({ !$0.written.isEmpty }) { try makeJournal() }
-        let (journal, entry) = state.withLock { state -> (Int32, JournalEntry?) in
-            guard state.journal >= 0, state.isPrepared, let representation = state.representation else { return (-1, nil) }
-            state.entryNumber += 1
+        let (journal, turn, entry) = state.withLock { state -> (Int32, UInt64, JournalEntry?) in
+            guard state.journal >= 0, state.isPrepared, let representation = state.representation else {
+                return (-1, 0, nil)
+            }
+            state.entryNumber &+= 1
+            if isSafe { state.safeEntries += 1 } else { state.entries += 1 }
             let entry = JournalEntry(
                 number: state.entryNumber, representation: representation, boot: boot,
                 written: state.lossCode == nil ? state.written : state.safe, safe: state.safe)
-            return (state.journal, entry)
+            return (state.journal, isSafe ? state.safeEntries : state.entries, entry)
         }
         guard let entry, let text = entry.text, text.count <= JournalLayout.placeSize else { return }
-        let offset = JournalLayout.offset(of: entry.number)
+        let offset = JournalLayout.offset(turn: turn, isSafe: isSafe)
         var written = 0
         while written < text.count {
             let count = text.withUnsafeBytes { bytes in
@@ -389,16 +397,20 @@ package final class DownloadFile: @unchecked Sendable {
         guard held >= 0 else { return }
         defer { _ = calls.close(held) }
         guard secures(held, calls.synchronizeData), state.withLock({ $0.lossCode }) == nil else { return }
-        journalLock.withLock { _ in
-            state.withLock { state in
+        // Waiting for the disk, nobody is kept from writing other entries.
+        let (journal, isDirectorySynchronized) = journalLock.withLock { _ -> (Int32, Bool) in
+            let isCurrent = state.withLock { state in
                 if generation == state.generation { state.safe = written }
+                return generation == state.generation
             }
-            guard (try? writeEntry()) != nil else { return }
-            let (journal, isDirectorySynchronized) = state.withLock { ($0.journal, $0.isDirectorySynchronized) }
-            guard journal >= 0, calls.synchronizeData(journal) == 0, !isDirectorySynchronized else { return }
-            guard (try? synchronizeDirectory()) != nil else { return }
-            state.withLock { $0.isDirectorySynchronized = true }
+            guard isCurrent, (try? writeEntry(isSafe: true)) != nil else { return (-1, true) }
+            return state.withLock { ($0.journal < 0 ? -1 : calls.duplicate($0.journal), $0.isDirectorySynchronized) }
         }
+        guard journal >= 0 else { return }
+        defer { _ = calls.close(journal) }
+        guard calls.synchronizeData(journal) == 0, !isDirectorySynchronized else { return }
+        guard (try? synchronizeDirectory()) != nil else { return }
+        state.withLock { $0.isDirectorySynchronized = true }
     }
 
     /// Whether what was written is on the disk now. If not, only what was secured before is claimed from now on.

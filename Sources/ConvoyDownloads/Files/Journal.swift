@@ -106,17 +106,24 @@ package struct JournalEntry: Sendable, Equatable {
     }
 }
 
-/// The two places for entries in a journal's file. Entries are written to them by turns, so that the last one but one is
-/// whole while the last one is written.
+/// The places for entries in a journal's file. Two are written by turns with what was written to the partial file, so that
+/// the last entry but one is whole while the last one is written; and two others, by turns, with what was synchronized, so
+/// that a power cut that tears both of the first leaves one that is on the disk.
 package enum JournalLayout {
     /// Bytes for each place.
     package static let placeSize = 32 << 10
+    package static let placeCount = 4
 
-    package static func offset(of number: UInt64) -> Int64 { Int64(number % 2) * Int64(placeSize) }
+    /// Where an entry is written.
+    ///
+    /// - Parameter turn: counts the entries of its kind.
+    package static func offset(turn: UInt64, isSafe: Bool) -> Int64 {
+        Int64(turn % 2 + (isSafe ? 2 : 0)) * Int64(placeSize)
+    }
 
     /// The latest whole entry in the bytes of a journal's file.
     package static func latest(in bytes: [UInt8]) -> JournalEntry? {
-        [0, placeSize].filter { $0 < bytes.count }
+        (0..<placeCount).map { $0 * placeSize }.filter { $0 < bytes.count }
             .compactMap { JournalEntry(text: bytes[$0..<min($0 + placeSize, bytes.count)]) }
             .max { $0.number < $1.number }
     }

@@ -12,7 +12,10 @@ public struct DownloadMirror: Sendable, Hashable {
 
     /// A mirror that the caller knows.
     ///
-    /// - Parameter priority: from 1 to 999999; another number is taken for none.
+    /// - Parameters:
+    ///   - url: where the file is.
+    ///   - priority: from 1 to 999999; another number is taken for none.
+    ///   - location: the country of the server (ISO 3166-1).
     public init(url: URL, priority: Int? = nil, location: String? = nil) {
         self.url = url
         self.priority = priority.flatMap { Self.priorities.contains($0) ? $0 : nil }

@@ -18,7 +18,9 @@ public enum FileName {
     ///
     /// Making a safe name safe again changes nothing. Normalization is left alone.
     ///
-    /// - Parameter maximumLength: in bytes of UTF-8. Values below 100 are taken for 100.
+    /// - Parameters:
+    ///   - name: the text, which may be a path.
+    ///   - maximumLength: in bytes of UTF-8. Values below 100 are taken for 100.
     public static func safe(_ name: String, maximumLength: Int = FileName.maximumLength) -> String? {
         // It works on Unicode scalars: a dot with a combining accent is one `Character`, but still hides the file.
         guard let component = name.unicodeScalars.split(whereSeparator: { "/\\".unicodeScalars.contains($0) }).last,

@@ -10,7 +10,9 @@ public enum SuggestedName {
     /// A safe file name for the body of a response: that of `Content-Disposition` (RFC 6266), or else the last component
     /// of the path of the response's URL, which is the one after all redirects, or else ``fallback``.
     ///
-    /// - Parameter maximumLength: in bytes of UTF-8; see ``FileName/safe(_:maximumLength:)``.
+    /// - Parameters:
+    ///   - head: the head of the response.
+    ///   - maximumLength: in bytes of UTF-8; see ``FileName/safe(_:maximumLength:)``.
     public static func name(for head: ResponseHead, maximumLength: Int = FileName.maximumLength) -> String {
         for value in head.values(of: "Content-Disposition") {
             if let name = ContentDisposition(value).fileName,

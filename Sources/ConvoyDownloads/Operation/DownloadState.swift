@@ -5,7 +5,7 @@ import Foundation
 /// What a download knows, and what it is doing. Guarded by its lock.
 struct DownloadState: @unchecked Sendable {
     /// What a try is doing.
-    enum Phase {
+    enum Stage {
         /// There is no try, or it has ended.
         case idle
         /// The files are being opened.
@@ -28,7 +28,7 @@ struct DownloadState: @unchecked Sendable {
         var isFinal = false
     }
 
-    var phase = Phase.idle
+    var phase = Stage.idle
     var work: OwnWork?
     /// Whether the operation has asked the try to stop.
     var isStopping = false

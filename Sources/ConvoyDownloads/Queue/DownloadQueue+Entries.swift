@@ -30,12 +30,17 @@ extension DownloadQueue {
 
         /// The `id` of the request that was enqueued.
         public let id: UUID
+        /// Whether it fetches a file, or sends.
         public let kind: Kind
+        /// The method of the request.
         public let method: String
+        /// The URL of the request.
         public let url: URL
         /// The tag that the request was given.
         public let tag: String?
+        /// What has become of it so far.
         public let state: State
+        /// The priority of its operation.
         public let priority: Operation.QueuePriority
         /// The entries that it waits for, or has waited for.
         public let dependencies: Set<UUID>

@@ -18,10 +18,15 @@ public struct OutboxRequest: DurableRequest {
         case file(URL)
     }
 
+    /// The name of the entry, by which others depend on it.
     public var id: UUID
+    /// The entries that must have finished before.
     public var dependencies: Set<UUID> = []
+    /// What happens when one of them has failed. `.hold` by default.
     public var failedDependencyPolicy = FailedDependencyPolicy.hold
+    /// The priority of the operation. `.normal` by default.
     public var priority = Operation.QueuePriority.normal
+    /// What the program calls it; stored as it is.
     public var tag: String?
 
     /// The request. What is stored of it: the method, the URL, the header fields that are no secrets, and `timeoutInterval`.

@@ -16,6 +16,8 @@ extension QueueCore {
         let isOver = operation.isCancelled || operation.isFinished
         let answer = update { state -> Answer in
             if let known = state.running[key] {
+                // The first start goes on when it is stored.
+                guard known.isStored else { return .waits }
                 countRetries(retries - known.retries, id, &state)
                 state.running[key]?.retries = retries
                 return .begins
@@ -25,7 +27,7 @@ extension QueueCore {
             guard !state.isClosing, state.operations[id] === operation, let record = state.table[id] else {
                 return .isTooLate
             }
-            state.running[key] = (operation, retries)
+            state.running[key] = Running(operation: operation, retries: retries)
             let mayHaveBeenSent = record.row.status.mayHaveBeenSent
             state.table.change(id) { record in
                 record.row.status.phase = .running
@@ -37,6 +39,7 @@ extension QueueCore {
             store(id, state, isKept: false) { [self] error in
                 events.async { [self] in
                     if let error { failStart(of: operation, id, error, mayHaveBeenSent) }
+                    self.state.withLock { $0.running[key]?.isStored = true }
                     begin()
                 }
             }
@@ -159,7 +162,8 @@ extension QueueCore {
         (row.status.bytesReceived, row.status.bytesExpected) = outcome.bytes
         row.status.changed = Self.now
         if outcome.isInterrupted {
-            if !row.status.phase.isOver { row.status.phase = .waiting }
+            // Of one that is finishing, the next process sees whether its file has got its name.
+            if row.status.phase == .running { row.status.phase = .waiting }
             return
         }
         row.status.statusCode = outcome.statusCode.map(Int64.init)
@@ -195,7 +199,8 @@ extension QueueCore {
     private func outcome(of operation: any QueuedOperation) -> Outcome {
         let error = operation.error
         let names = operation.connectionConfiguration.sensitiveNames
-        let isInterrupted = operation.isCancelled && operation.cancellationReason as? DownloadQueueError == .closed
+        // It was stopped for that, or came too late to begin, or to give its file its name.
+        let isInterrupted = (operation.isCancelled ? operation.cancellationReason : error) as? DownloadQueueError == .closed
         return Outcome(
             error: error, isInterrupted: isInterrupted, statusCode: operation.statusCode, bytes: operation.bytes,
             file: operation.finishedFile, retries: operation.retryCount,

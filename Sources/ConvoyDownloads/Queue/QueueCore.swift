@@ -17,8 +17,8 @@ final class QueueCore: Sendable {
         var table = QueueTable()
         /// The operations of the entries that are not over.
         var operations: [UUID: any QueuedOperation] = [:]
-        /// Those that have begun and not ended, with how many of their retries have been counted.
-        var running: [ObjectIdentifier: (operation: any QueuedOperation, retries: Int)] = [:]
+        /// Those that have begun and not ended.
+        var running: [ObjectIdentifier: Running] = [:]
         /// How many have ended, and not told it yet.
         var endingCount = 0
         /// What is left to be tidied when cancelled operations have ended.
@@ -30,12 +30,23 @@ final class QueueCore: Sendable {
         var isStarted = false
         var isPaused = false
         var isClosing = false
+        /// Whether the last operation has ended since, and the files are being closed.
+        var hasEnded = false
         var isClosed = false
         /// Grows with each change of what is paused.
         var pauses: UInt64 = 0
         var listeners: [UUID: AsyncStream<DownloadQueue.Entry>.Continuation] = [:]
         var waiters: [UUID: Waiter] = [:]
         var closeWaiters: [@Sendable () -> Void] = []
+    }
+
+    /// An operation that has begun.
+    struct Running: Sendable {
+        let operation: any QueuedOperation
+        /// How many of its retries have been counted.
+        var retries: Int
+        /// Whether it is stored that it has begun, so that it may go on.
+        var isStored = false
     }
 
     typealias Waiter = @Sendable (Result<Void, any Error>) -> Void
@@ -112,7 +123,11 @@ final class QueueCore: Sendable {
                 starting.append((record.row.sequence, operation))
             }
         }
-        return starting.sorted { $0.sequence < $1.sequence }.map(\.operation)
+        // The first ones may be started before the last ones are in their queue.
+        return starting.sorted { one, other in
+            let (priority, otherPriority) = (one.operation.queuePriority.rawValue, other.operation.queuePriority.rawValue)
+            return priority != otherPriority ? priority > otherPriority : one.sequence < other.sequence
+        }.map(\.operation)
     }
 
     /// Submits what is stored of an entry as it is now.
@@ -165,6 +180,8 @@ final class QueueCore: Sendable {
         }
         var lines = Dictionary(
             (request.allHTTPHeaderFields ?? [:]).map { ($0.key.lowercased(), ($0.key, $0.value)) }, uniquingKeysWith: { $1 })
+        // That of parameters, which it has none of.
+        lines["content-type"] = nil
         for line in stored.header + secrets { lines[line.name.lowercased()] = (line.name, line.value) }
         request.timeoutInterval = stored.timeout
         let operation: any QueuedOperation
@@ -223,6 +240,8 @@ final class QueueCore: Sendable {
 
     /// Gives entries their operations, after which these may start.
     func attach(_ made: [(id: UUID, operation: any QueuedOperation)]) {
+        // By `configure`.
+        let cancelled = made.filter { $0.operation.isCancelled }, paused = made.filter { $0.operation.isPaused }
         let orphans = update { state in
             made.filter { id, operation in
                 guard let record = state.table[id], !record.phase.isOver, state.operations[id] == nil, !state.isClosing
@@ -235,11 +254,9 @@ final class QueueCore: Sendable {
             }
         }
         for (_, operation) in orphans { endUnstarted(operation) }
-        for (id, operation) in made {
-            // What `configure` has done.
-            if operation.isCancelled { try? cancel(id) } else if operation.isPaused { try? setPaused(true, id) }
-            applyPauses(id)
-        }
+        for (id, _) in cancelled { try? cancel(id) }
+        for (id, _) in paused { try? setPaused(true, id) }
+        for (id, _) in made { applyPauses(id) }
     }
 
     // MARK: Closing
@@ -273,14 +290,15 @@ final class QueueCore: Sendable {
     /// Closes the files if the queue is being closed, and the last operation has ended.
     func closeIfEnded() {
         let isDue = state.withLock { state in
-            guard state.isClosing, !state.isClosed, state.running.isEmpty else { return false }
-            state.isClosed = true
+            guard state.isClosing, !state.hasEnded, state.running.isEmpty else { return false }
+            state.hasEnded = true
             return true
         }
         guard isDue else { return }
         writer.close { [self] in
             lock.release()
             let (waiters, operations) = state.withLock { state in
+                state.isClosed = true
                 defer { (state.closeWaiters, state.operations) = ([], [:]) }
                 return (state.closeWaiters, state.operations)
             }

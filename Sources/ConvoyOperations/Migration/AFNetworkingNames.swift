@@ -19,10 +19,6 @@ public typealias AFHTTPRequestOperation = HTTPRequestOperation
 @available(*, unavailable, renamed: "HTTPRequestOperationManager")
 public typealias AFHTTPRequestOperationManager = HTTPRequestOperationManager
 
-/// A download to a file (AFDownloadRequestOperation).
-@available(*, unavailable, message: "DownloadOperation is planned. Until then: try await manager.download(url, to: file)")
-public typealias AFDownloadRequestOperation = HTTPRequestOperation
-
 /// An operation has started.
 @available(*, unavailable, renamed: "Notification.Name.networkingOperationDidStart")
 public var AFNetworkingOperationDidStartNotification: Notification.Name { .networkingOperationDidStart }

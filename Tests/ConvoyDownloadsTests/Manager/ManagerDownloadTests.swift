@@ -18,7 +18,8 @@ struct ManagerDownloadTests {
     }
 
     @Test func aManagersDownloadHasItsSettings() async throws {
-        let download = try manager.makeDownload("file", to: fixture.file(), parameters: ["a": 1], headers: ["X-Client": "tests"])
+        let download = try manager.makeDownload(
+            "file", to: fixture.file(), parameters: ["a": 1], headers: ["X-Client": "tests"])
         try await manager.enqueue(download).finished()
         #expect(fixture.contents() == bytes)
         let request = fixture.server.requests("/file").first

@@ -208,7 +208,9 @@ struct DownloadQueueFailureTests {
         queue.start()
         let requests = [fixture.post("/post", "0"), fixture.post("/post", "1")]
         try await queue.enqueue(requests)
-        try await queue.waitFor(.failed, of: requests[1].id)
+        try await waitUntil("one to be refused: \(queue.states) \(bounded.queuedOperations)") {
+            queue.states == [.waiting, .failed]
+        }
         bounded.isSuspended = false
         try await queue.waitUntilAllFinished()
         #expect(queue.states == [.finished, .failed])

@@ -326,8 +326,12 @@ struct DownloadQueueTests {
         var queue: DownloadQueue? = try fixture.open()
         try await queue?.enqueue(fixture.post())
         queue = nil
-        try await waitUntil("the lock to be released") { (try? fixture.open()) != nil }
-        #expect(try fixture.open().states == [.waiting])
+        var next: DownloadQueue?
+        try await waitUntil("the lock to be released") {
+            next = try? fixture.open()
+            return next != nil
+        }
+        #expect(next?.states == [.waiting])
     }
 
     @Test func tenThousandAreEnqueuedInOneGo() async throws {

@@ -15,7 +15,7 @@ import Testing
         let here = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
         for name in [
             "ArticleCode", "ArticleMigrationCode", "ArticleTrustCode", "ArticlePinTests", "ArticleCredentialCode",
-            "ArticleStoreCode",
+            "ArticleStoreCode", "ArticleDownloadCode",
         ] {
             let source = try String(contentsOf: here.appendingPathComponent("\(name).swift"), encoding: .utf8)
             for (article, block) in Self.marked(source) { tested[article, default: []].append(block) }
@@ -26,7 +26,7 @@ import Testing
             let blocks = Self.fenced(text)
             if !blocks.isEmpty { written[String(name.dropLast(3))] = blocks }
         }
-        #expect(written.count == 11)
+        #expect(written.count == 12)
         #expect(written.keys.sorted() == tested.keys.sorted())
         for (article, blocks) in written {
             let others = Set(blocks).symmetricDifference(tested[article] ?? [])
@@ -193,5 +193,41 @@ import Testing
         let stored = await manager.cache?.cachedResponse(for: URLRequest(url: server.url("/table")))
         let head = try #require(stored?.response as? HTTPURLResponse)
         #expect(head.value(forHTTPHeaderField: "Set-Cookie") == nil && stored?.data == operation.responseData)
+    }
+
+    @Test func `files are downloaded, and what is to be done outlives the process`() async throws {
+        let bytes = PatternBytes.data(count: 5_000_000)
+        server.serve(bytes, at: "/archive", etag: "\"1\"")
+        let digest = MessageDigest()
+        digest.update(bytes)
+        let file = scratch.url.appendingPathComponent("archive")
+        try Data("old".utf8).write(to: file)
+        let download = try await ArticleCode.download(manager, file, try #require(Checksum(of: digest)))
+        #expect(try Data(contentsOf: file) == bytes && download.outcome == .downloaded)
+
+        let url = server.url("/archive").absoluteString
+        let document = """
+            <metalink xmlns="urn:ietf:params:xml:ns:metalink"><file name="linked"><url>\(url)</url></file></metalink>
+            """
+        let linked = try ArticleCode.metalink(Data(document.utf8), scratch.url)
+        manager.enqueue(linked)
+        for operation in linked { try await operation.finished() }
+        #expect(try Data(contentsOf: scratch.url.appendingPathComponent("linked")) == bytes)
+
+        let slow = try manager.makeDownload("archive", to: scratch.url.appendingPathComponent("slow"))
+        ArticleCode.rates(manager, slow)
+        RateLimit.shared.bytesPerSecond = nil
+        #expect(slow.receiveRateLimit?.bytesPerSecond == 1_000_000)
+
+        server.route("POST", "/receipts", .json(["a": 1]))
+        var post = URLRequest(url: server.url("/receipts"))
+        post.httpMethod = "POST"
+        let queue = try await ArticleCode.downloadQueue(
+            manager, scratch.url.appendingPathComponent("queue"), server.url("/archive"),
+            scratch.url.appendingPathComponent("photo"), post, Data("{}".utf8))
+        try await queue.waitUntilAllFinished()
+        #expect(try Data(contentsOf: scratch.url.appendingPathComponent("photo")) == bytes)
+        #expect(server.requests("POST", "/receipts").first?.headers["Idempotency-Key"] != nil)
+        await queue.close()
     }
 }
