@@ -28,7 +28,7 @@ extension DownloadPlan {
         switch head.statusCode {
         case 206: return part.asksForRange ? evaluatePart(head, part, id) : .useless
         case 200..<300: return part.asksForRange ? evaluateRefusal(head, part, id) : evaluateWhole(head, part, id)
-        case 416 where part.asksForRange: return .changed
+        case 416 where part.asksForRange: return part.source == mainSource ? .changed : .disagrees
         default: return .unrelated
         }
     }

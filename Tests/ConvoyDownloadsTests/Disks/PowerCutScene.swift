@@ -26,6 +26,34 @@ final class PowerCutScene: Sendable {
         let calls: [DiskCall]
     }
 
+    /// What a download that is less careful would not wait for.
+    enum Omission: String, CaseIterable, Sendable {
+        case beforeRenaming, behindRenaming, ofClaimedBytes, ofEmptiedJournal
+
+        func applied(to recording: Recording) -> Recording {
+            let calls = recording.calls
+            let renaming = calls.lastIndex { if case .rename = $0 { true } else { false } } ?? 0
+            var files: [String: Int] = recording.before.names
+            for case .create(let path, let file) in calls { files[path] = file }
+            let partial = files["file" + PartialPaths.partialSuffix] ?? -1
+            let journal = files["file" + PartialPaths.journalSuffix] ?? -1
+            var left: [DiskCall] = []
+            for (index, call) in calls.enumerated() {
+                let isForgotten =
+                    switch self {
+                    case .beforeRenaming: index < renaming && index > renaming - 3 && call == .synchronize(file: partial)
+                    case .behindRenaming: index > renaming && call == .synchronizeDirectory
+                    case .ofClaimedBytes: index < renaming - 3 && call == .synchronize(file: partial)
+                    case .ofEmptiedJournal:
+                        call == .synchronize(file: journal) && index > 0
+                            && calls[index - 1] == .truncate(file: journal, length: 0)
+                    }
+                if !isForgotten { left.append(call) }
+            }
+            return Recording(before: recording.before, calls: left)
+        }
+    }
+
     let kind: Kind
     let server: TestServer
     /// A URL at which nobody answers.

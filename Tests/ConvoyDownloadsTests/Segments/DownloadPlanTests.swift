@@ -37,6 +37,20 @@ import Testing
         #expect(plan.representation?.validators.entityTag == "\"2\"")
     }
 
+    @Test func aMirrorThatHasNoSuchRangeHasAnotherFileAndTheFirstSourceGoesOn() throws {
+        let mirror = try #require(URL(string: "http://mirror/file"))
+        var plan = DownloadPlan(sources: [url, mirror], maximumParts: 2, minimumPart: 1, isVerified: true)
+        let begun = plan.begin()
+        let first = try #require(begun)
+        #expect(plan.evaluate(whole("\"1\"", length: 100), for: first.id) == .startsOver)
+        let more = plan.more(at: 1)
+        let second = try #require(more).request
+        #expect(second.url == mirror)
+        #expect(plan.evaluate(ResponseHead(url: mirror, statusCode: 416, headers: []), for: second.id) == .disagrees)
+        #expect(plan.didEnd(second.id, .disagrees, at: 1) == .more)
+        #expect(plan.more(at: 1).map(\.request.url) != mirror)
+    }
+
     @Test func whatNothingHasBegunToReplaceComesBack() throws {
         var plan = continued(parts: 2)
         let begun = plan.begin()
