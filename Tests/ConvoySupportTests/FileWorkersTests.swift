@@ -1,7 +1,8 @@
-import ConvoySupport
 import Foundation
 import Synchronization
 import Testing
+
+@testable import ConvoySupport
 
 struct FileWorkersTests {
     /// What some jobs have in common.

@@ -76,8 +76,8 @@ package final class FileWorkers: @unchecked Sendable {
         isHelpComing = false
         while waitForWork() {
             busy += 1
-            // This thread has watched, and nobody does now.
-            let starts = jobs.count > 1 && busy > 1 && callHelp()
+            // Whoever has brought the others has called nobody, as this thread was about to come, or was watching.
+            let starts = jobs.count > 1 && callHelp()
             if starts {
                 condition.unlock()
                 start()

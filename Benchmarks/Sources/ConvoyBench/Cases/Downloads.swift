@@ -40,6 +40,31 @@ extension Case {
             .atMost(8, "MiB of growth of resident memory") { $0.detail("grown MiB", "download-segments") },
         ], needsLargeFile: true)
 
+    /// A file over a link that delays and loses packets.
+    static let downloadLossy = Case(
+        name: "download-lossy", summary: "16 MiB by a DownloadOperation with 50 ms delay and 1 % loss",
+        trials: [
+            Trial(
+                name: "download-lossy-1", unit: "MiB/s", limit: "curl",
+                subjects: [
+                    Subject("curl", needs: "curl") { try Rival($0).curl() },
+                    Subject("aria2c -x1", needs: "aria2c") { try Rival($0).aria2c(["-x1", "-s1"]) },
+                    Subject(Trial.convoy) { try LargeDownload($0).run(segments: 1) },
+                ]),
+            Trial(
+                name: "download-lossy-4", unit: "MiB/s", limit: "aria2c",
+                subjects: [
+                    Subject("aria2c", needs: "aria2c") { try Rival($0).aria2c(["-x4", "-s4", "-k1M"]) },
+                    Subject(Trial.convoy) { try LargeDownload($0).run(segments: 4) },
+                ]),
+        ],
+        bars: [
+            .atLeast(0.9, "of the faster of curl -o and aria2c -x1") {
+                $0.ratioToFastest("download-lossy-1", of: ["curl", "aria2c -x1"])
+            },
+            .atLeast(0.9, "of aria2c -x4 -s4") { $0.ratio("download-lossy-4", to: "aria2c") },
+        ], needsLargeFile: true, needsLossyLink: true)
+
     /// Many small files.
     static let downloadMany = Case(
         name: "download-many", summary: "2,000 files of 8 KiB by DownloadOperations, 16 at once",

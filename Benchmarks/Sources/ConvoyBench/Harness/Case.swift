@@ -67,12 +67,14 @@ struct Case: Sendable {
     let bars: [Bar]
     /// Whether `Context.largeFile` must be there.
     var needsLargeFile = false
+    /// Whether it runs over a ``LossyLink``.
+    var needsLossyLink = false
 
     /// All cases, in the order of the table.
     static let all: [Case] = [
         .smallGet, .smallGetOne, .smallGetHTTP2, .wake, .jsonGet, .serialize, .download, .upload, .operations, .waiting,
         .transfers, .pause, .secureGet, .handshake, .idleStores, .cachedGet, .downloadOperation, .downloadSegments,
-        .downloadMany,
+        .downloadMany, .downloadLossy,
     ]
 
     /// The trial of a name.
