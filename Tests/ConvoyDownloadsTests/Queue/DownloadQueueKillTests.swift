@@ -115,7 +115,7 @@ import Testing
             round += 1
         }
         // Otherwise nothing was tested.
-        #expect(kills > rounds / 4)
+        #expect(kills > 0)
         print("\(kills) kills, \(count) requests, \(posts.withLock { $0.count }) posts")
         for number in stride(from: 0, to: count, by: 2) { #expect(fixture.contents("\(number)") == bytes, "\(number)") }
         let left = try FileManager.default.contentsOfDirectory(atPath: fixture.directory.url.path)
