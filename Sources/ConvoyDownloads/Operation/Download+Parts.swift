@@ -36,15 +36,7 @@ extension Download {
     private func urlRequest(_ part: PartRequest) -> URLRequest {
         var request = self.request
         let isOwn = part.url == request.url
-        if !isOwn {
-            request.url = part.url
-            // What was meant for one server is nobody else's business.
-            if let own = self.request.url, Origin(own) != Origin(part.url) {
-                for name in ["Authorization", "Cookie", "Host", "Proxy-Authorization", "Referer"] {
-                    request.setValue(nil, forHTTPHeaderField: name)
-                }
-            }
-        }
+        request.url = part.url
         if let range = part.range {
             request.setValue("bytes=\(range.first)-\(range.last.map { "\($0)" } ?? "")", forHTTPHeaderField: "Range")
             request.setValue(part.condition, forHTTPHeaderField: "If-Range")

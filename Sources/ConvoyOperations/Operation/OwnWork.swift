@@ -157,7 +157,7 @@ extension URLConnectionOperation {
 
     /// Makes the operation do a part of another's work: it gets the settings of that one, whose handlers decide about
     /// redirects and challenges. It is not retried, except where nothing was sent, uses no cache, shares nothing, and
-    /// tells nobody else of its end.
+    /// tells nobody else of its end. One for another origin than the parent's gets none of its secrets, as after a redirect.
     ///
     /// - Parameter decoding: whether a body that came encoded, though nobody has asked for that, is decoded.
     package final func adoptSettings(of parent: URLConnectionOperation, decoding: Bool) {
@@ -173,6 +173,16 @@ extension URLConnectionOperation {
             values.configuration.decodesUnaskedEncodings = decoding
             (values.retryPolicy, values.totalTimeout, values.completionGroup, values.cache) = (nil, nil, nil, nil)
             (values.postsNotifications, values.coalesces, values.awaitedValue) = (false, false, nil)
+        }
+        if let base = parent.request.url, let own = request.url, Origin(base) != Origin(own) {
+            change { values in
+                (values.credential, values.authenticator) = (nil, nil)
+                values.configuration.clientIdentity = nil
+            }
+            var request = request
+            connectionConfiguration.removeSecrets(of: &request, madeFor: base)
+            let cleared = request
+            core.withLock { $0.request = .foundation(cleared) }
         }
         if let redirect {
             redirectHandler = { [weak parent] _, request, response in

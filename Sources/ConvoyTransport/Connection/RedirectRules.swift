@@ -96,7 +96,7 @@ struct RedirectRules {
         }
     }
 
-    private func removeFields(
+    fileprivate func removeFields(
         of request: inout URLRequest, from base: URL, to target: URL, keepsBody: Bool
     ) -> [RedirectEvent.RemovedField] {
         let isOtherOrigin = Origin(base) != Origin(target)
@@ -138,5 +138,14 @@ struct RedirectRules {
     private static func inheritingFragment(_ target: URL, of base: URL) -> URL {
         guard target.fragment == nil, let fragment = base.fragment else { return target }
         return URLReference.url("#\(fragment)", relativeTo: target) ?? target
+    }
+}
+
+extension ConnectionConfiguration {
+    /// Takes away from a request, which was made for a URL and goes to another, what a redirect between the two would take
+    /// away.
+    package func removeSecrets(of request: inout URLRequest, madeFor base: URL) {
+        guard let target = request.url else { return }
+        _ = RedirectRules(self).removeFields(of: &request, from: base, to: target, keepsBody: true)
     }
 }

@@ -78,4 +78,75 @@ struct DownloadMirrorTests {
         #expect(download.error as? DownloadError == .unexpectedLength(expected: 100_000, actual: 90_000))
         #expect(fixture.names == [])
     }
+
+    @Test func aMirrorOfAnotherOriginGetsNoSecretsOfTheFirst() async throws {
+        let other = try TestServer()
+        defer { other.stop() }
+        fixture.server.route("/file", .status(503))
+        other.route("/file") { request in
+            request.headers["Authorization"] == nil
+                ? TestServer.Response.status(401, headers: ["WWW-Authenticate": "Basic realm=\"mirror\""]) : .text("told")
+        }
+        let url = other.url("/file")
+        let download = fixture.download {
+            $0.mirrors = [url]
+            $0.credential = URLCredential(user: "ada", password: "secret", persistence: .none)
+            $0.connectionConfiguration.sensitiveHeaders = ["X-Api-Key"]
+        }
+        download.prepare = { request in
+            for name in ["Authorization", "Cookie", "X-Api-Key", "X-Plain"] {
+                request.setValue("1", forHTTPHeaderField: name)
+            }
+        }
+        await fixture.run(download)
+        #expect(fixture.server.requests("/file").first?.headers["X-Api-Key"] == "1")
+        #expect(!other.requests.isEmpty)
+        for request in other.requests {
+            for name in ["Authorization", "Cookie", "X-Api-Key"] { #expect(request.headers[name] == nil, "\(name)") }
+            #expect(request.headers["X-Plain"] == "1")
+        }
+        #expect(download.statusCode == 401)
+    }
+
+    @Test func aMirrorOfTheSameOriginIsAskedAsTheFirst() async {
+        fixture.server.route("/file", .status(503))
+        fixture.server.route("/mirror", .text("here"))
+        let url = fixture.server.url("/mirror")
+        let download = fixture.download { $0.mirrors = [url] }
+        download.prepare = { $0.setValue("1", forHTTPHeaderField: "Authorization") }
+        await fixture.run(download)
+        #expect(fixture.server.requests("/mirror").first?.headers["Authorization"] == "1")
+        #expect(fixture.contents() == Data("here".utf8))
+    }
+
+    @Test func aTokenGoesToNoMirrorOfAnotherOrigin() async throws {
+        let other = try TestServer()
+        defer { other.stop() }
+        fixture.server.route("/file", .status(503))
+        other.route("/file", .text("here"))
+        let url = other.url("/file")
+        let download = fixture.download {
+            $0.mirrors = [url]
+            $0.authenticator = Authenticator(token: AccessToken("secret")) { _ in AccessToken("secret") }
+        }
+        await fixture.run(download)
+        #expect(fixture.server.requests("/file").first?.headers["Authorization"] == "Bearer secret")
+        #expect(other.requests.map { $0.headers["Authorization"] } == [nil])
+        #expect(fixture.contents() == Data("here".utf8))
+    }
+
+    @Test func theDuplicatesThatTheServerNamesAreMirrorsWhereThatIsWanted() async {
+        let link = "<\(fixture.server.url("/mirror").absoluteString)>; rel=duplicate"
+        for isWanted in [false, true] {
+            fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { _, response in
+                response.truncated(afterBytes: 1_000_000).header("Link", link)
+            }
+            fixture.server.serve(bytes, at: "/mirror", etag: "\"1\"")
+            fixture.server.forgetRequests()
+            let download = await fixture.run(
+                fixture.download(to: "\(isWanted)") { $0.usesServerMirrors = isWanted })
+            #expect((download.error == nil) == isWanted)
+            #expect(fixture.server.requests("/mirror").isEmpty != isWanted)
+        }
+    }
 }

@@ -1,0 +1,85 @@
+import ConvoyDownloads
+import ConvoyOperations
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Testing
+
+/// What gets into the file, and what into its journal.
+struct DownloadContentsTests {
+    private let fixture: DownloadFixture
+    private let bytes = PatternBytes.data(count: 3_000_000)
+
+    init() throws { fixture = try DownloadFixture() }
+
+    @Test func anEncodedBodyIsDecodedAndAnArchiveIsNot() async {
+        for (path, isDecoded) in [("/table", true), ("/table.gz", false)] {
+            let resource = fixture.server.route(path, behaving: .gzip, size: 10_000)
+            let name = isDecoded ? "decoded" : "archive"
+            let download = await fixture.run(fixture.download(path, to: name))
+            #expect(download.error == nil)
+            #expect((fixture.contents(name) == resource.firstVersion) == isDecoded)
+            #expect(fixture.contents(name)?.starts(with: [0x1F, 0x8B]) == !isDecoded)
+        }
+    }
+
+    @Test func theJournalIsForItsOwnerAndHasNoSecretOfTheURL() async throws {
+        fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { _, response in response.truncated(afterBytes: 2_000_000) }
+        await fixture.run(fixture.download("/file?token=hidden"))
+        let journal = fixture.file("file.bin.convoyjournal")
+        let text = String(decoding: try Data(contentsOf: journal), as: UTF8.self)
+        #expect(text.contains("/file?token="))
+        #expect(!text.contains("hidden"))
+        let attributes = try FileManager.default.attributesOfItem(atPath: journal.path)
+        #expect(attributes[.posixPermissions] as? Int == 0o600)
+    }
+
+    @Test(arguments: [("X-Amz-Signature", true), ("version", false)])
+    func anotherSignatureIsTheSamePlaceAndAnotherQueryIsNot(item: String, isSame: Bool) async {
+        let server = fixture.server
+        for number in 0..<2 {
+            server.redirect("/file", to: "/store?\(item)=\(number)")
+            server.serve(bytes, at: "/store", etag: "\"1\"") { request, response in
+                number == 0 ? response.truncated(afterBytes: 2_000_000) : response
+            }
+            await fixture.run(fixture.download())
+        }
+        #expect(fixture.contents() == bytes)
+        #expect(server.requests("/store").map { $0.headers["Range"] }.contains(nil))
+        #expect(server.requests("/store").dropFirst().contains { $0.headers["Range"] == nil } != isSame)
+    }
+
+    @Test func whatTheServerSaidOfAFileIsAskedAboutWhereTheFileSystemKeepsIt() async throws {
+        fixture.server.serve(bytes, at: "/file", etag: "\"1\"")
+        await fixture.run(fixture.download { $0.existingFilePolicy = .revalidate })
+        let listing = try ProcessRunner.run(
+            "python3", ["-c", "import os,sys; print(os.listxattr(sys.argv[1]))", fixture.file().path])
+        guard listing.text.contains("user.convoy.validators") else { return print("no extended attributes here") }
+        let second = await fixture.run(fixture.download { $0.existingFilePolicy = .revalidate })
+        #expect(second.outcome == .notModified)
+        #expect(fixture.server.requests("/file").last?.headers["If-None-Match"] == "\"1\"")
+        // Of a file that somebody has changed, nothing is known.
+        try Data("changed".utf8).write(to: fixture.file())
+        let third = await fixture.run(fixture.download { $0.existingFilePolicy = .revalidate })
+        #expect(fixture.server.requests("/file").last?.headers["If-None-Match"] == nil)
+        #expect(third.outcome == .downloaded)
+        #expect(fixture.contents() == bytes)
+    }
+
+    @Test(arguments: ["Repr-Digest", "Digest", "Content-MD5"])
+    func withoutAChecksumTheServersIsCompared(field: String) async {
+        let wrong = [
+            "Repr-Digest": "sha-256=:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:",
+            "Digest": "sha-256=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=", "Content-MD5": "AAAAAAAAAAAAAAAAAAAAAA==",
+        ]
+        let value = wrong[field] ?? ""
+        fixture.server.serve(bytes, at: "/file") { _, response in response.header(field, value) }
+        let download = await fixture.run(fixture.download())
+        guard case .checksumMismatch = download.error as? DownloadError else {
+            Issue.record("\(String(describing: download.error))")
+            return
+        }
+        #expect(fixture.names == [])
+    }
+}
