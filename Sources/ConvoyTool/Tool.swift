@@ -1,22 +1,5 @@
 /// The command line as a whole: finds the command and runs it.
 enum Tool {
-    static let help = """
-        convoy: HTTP requests as operations that wait for each other
-
-        Usage: convoy COMMAND [OPTION]…
-
-        Commands:
-          demo      show a chain, a batch and a paused download against a server inside the program
-          get       download URLs, several at a time
-          run       run the requests of a manifest, in the order of their dependencies
-
-        Options:
-          -h, --help     print this help, or a command's: convoy get --help
-              --version  print the version
-
-        Exit status: 0 all succeeded, 1 something failed, 2 usage error, 130 interrupted by Ctrl-C.
-        """
-
     static func run(_ arguments: [String]) -> ExitStatus {
         StandardStreams.openClosed()
         Interruption.shared.begin(Display.terminal.and(SilentTerminal.terminal))
@@ -46,18 +29,38 @@ enum Tool {
         }
         let rest = Array(arguments.dropFirst())
         switch first {
-        case "demo": return try DemoCommand.run(rest, display)
-        case "get": return try GetCommand.run(rest, display)
-        case "run": return try RunCommand.run(rest, display)
-        case "-h", "--help", "help":
-            display.say(help)
-            return .success
+        case "-h", "--help": return try help(rest, display)
         case "--version":
             display.say("convoy \(Program.version)")
             return .success
-        default:
+        default: break
+        }
+        guard let command = Command(rawValue: first) else {
             let kind = first.hasPrefix("-") ? "option" : "command"
             throw ToolError.usage("unknown \(kind) '\(Printable.line(first))'; try 'convoy --help'")
         }
+        var options = try Options(rest, command: command)
+        if command == .help || options.has("help") {
+            return try help(command == .help ? options.arguments : [first] + options.arguments, display)
+        }
+        if Command.transferring.contains(command), !options.has("no-config") { options.merge(try Configuration.read()) }
+        switch command {
+        case .demo: return try DemoCommand.run(options, display)
+        case .get: return try GetCommand.run(rest, options)
+        case .run: return try RunCommand.run(options)
+        case .completion:
+            display.say(try Completion.script(options))
+            return .success
+        case .manual:
+            guard options.arguments.isEmpty else { throw options.usage("manual takes no arguments") }
+            display.say(Manual.text)
+            return .success
+        case .help: return try help(options.arguments, display)
+        }
+    }
+
+    private static func help(_ words: [String], _ display: Display) throws(ToolError) -> ExitStatus {
+        display.say(try Help.page(words))
+        return .success
     }
 }

@@ -16,11 +16,11 @@ extension Download {
 
     /// All bytes are there. Any thread.
     func finish() {
-        state.withLock { $0.phase = .finishing }
+        state.withLock { $0.stage = .finishing }
         guard let digest = digest.withLock({ $0 }), let total = state.withLock({ $0.plan.total }) else {
             return FileWorkers.shared.perform { self.fail(DownloadError.noDestination) }
         }
-        guard state.withLock({ !$0.expected.isEmpty }) else {
+        guard !settings.computed.isEmpty || state.withLock({ !$0.expected.isEmpty }) else {
             return FileWorkers.shared.perform { self.verify([], total) }
         }
         digest.finish(total) { [self] result in
@@ -35,6 +35,7 @@ extension Download {
     private func verify(_ checksums: [Checksum], _ total: Int64) {
         if endsIfStopped() { return }
         guard verifyAllPieces(total) else { return }
+        state.withLock { $0.computed = checksums.filter { settings.computed.contains($0.algorithm) } }
         for expected in state.withLock({ $0.expected }) {
             guard let actual = checksums.first(where: { $0.algorithm == expected.algorithm }) else {
                 return fail(URLError(.cannotDecodeRawData, url: request.url, "The checksum could not be computed."))
@@ -61,7 +62,7 @@ extension Download {
             return fail(DownloadError.checksumMismatch(expected: expected, actual: actual))
         }
         expect([])
-        start([request])
+        start(request)
     }
 
     // MARK: Pieces
@@ -116,12 +117,10 @@ extension Download {
         let next = state.withLock { $0.plan.continueAfterRejection() }
         if case .ask(let request) = next {
             expect([])
-            start([request])
+            start(request)
         } else {
             state.withLock { $0.file.take() }?.discard()
-            let error = URLError(
-                .cannotDecodeRawData, url: request.url, "Pieces of the file have other checksums than they should.")
-            fail(lastFailure ?? DownloadState.Failure(error: error, isFinal: true))
+            fail(lastFailure ?? DownloadState.Failure(error: DownloadError.piecesMismatch, isFinal: true))
         }
         return false
     }
@@ -174,7 +173,7 @@ extension Download {
     /// Ends the try with success. On a thread that may block.
     func succeed() {
         let (work, file, url, outcome) = state.withLock { state in
-            state.phase = .idle
+            state.stage = .idle
             return (state.work.take(), state.file, state.finalURL, state.outcome)
         }
         // What an earlier download has left of the file is older than it.

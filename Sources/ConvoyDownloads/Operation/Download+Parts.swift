@@ -8,32 +8,31 @@ import FoundationNetworking
 extension Download {
     // MARK: Starting
 
-    /// Starts requests for parts. Any thread.
-    func start(_ requests: [PartRequest]) {
+    /// Starts the request for a part. Any thread.
+    func start(_ request: PartRequest) {
         guard let parent = operation else { return }
-        for request in requests {
-            let part = HTTPRequestOperation(request: urlRequest(request))
-            part.adoptSettings(of: parent, decoding: decodes)
-            part.outputStream = PartStream(download: self, id: request.id)
-            part.setBodyAcceptance { [weak self, weak part] head in
-                guard let self, let part else { return false }
-                return self.accepts(head, for: request.id, of: part)
-            }
-            let isStopping = state.withLock { state in
-                state.phase = .fetching
-                state.operations[request.id] = part
-                return state.isStopping || state.isRestarting || state.fatal != nil || state.outcome != nil
-            }
-            part.whenDelivered { [weak self, weak part] in
-                guard let self, let part else { return }
-                self.didEnd(request.id, part)
-            }
-            if isStopping { part.cancel() }
-            part.start()
+        let part = HTTPRequestOperation(request: urlRequest(request))
+        part.adoptSettings(of: parent, decoding: decodes)
+        part.outputStream = PartStream(download: self, id: request.id)
+        part.setBodyAcceptance { [weak self, weak part] head in
+            guard let self, let part else { return false }
+            return self.accepts(head, for: request.id, of: part)
         }
+        let isStopping = state.withLock { state in
+            state.stage = .fetching
+            state.operations[request.id] = part
+            return state.isStopping || state.isRestarting || state.fatal != nil || state.outcome != nil
+        }
+        part.whenDelivered { [weak self, weak part] in
+            guard let self, let part else { return }
+            self.didEnd(request.id, part)
+        }
+        if isStopping { part.cancel() }
+        part.start()
     }
 
-    private func urlRequest(_ part: PartRequest) -> URLRequest {
+    /// The request for a part.
+    func urlRequest(_ part: PartRequest) -> URLRequest {
         var request = self.request
         let isOwn = part.url == request.url
         request.url = part.url
@@ -51,7 +50,7 @@ extension Download {
     func startMore() {
         while true {
             let (request, stopped) = state.withLock { state -> (PartRequest?, HTTPRequestOperation?) in
-                guard state.phase == .fetching, !state.isStopping, !state.isRestarting, state.fatal == nil,
+                guard state.stage == .fetching, !state.isStopping, !state.isRestarting, state.fatal == nil,
                     let more = state.plan.more(at: MonotonicClock.now)
                 else { return (nil, nil) }
                 let stopped = more.stops.flatMap { id in
@@ -62,7 +61,7 @@ extension Download {
             }
             stopped?.cancel()
             guard let request else { return }
-            start([request])
+            start(request)
         }
     }
 
@@ -337,9 +336,9 @@ extension Download {
         case .failed(let failure): FileWorkers.shared.perform { [self] in if !endsIfStopped() { fail(failure) } }
         case .succeeded: FileWorkers.shared.perform { self.succeed() }
         case .finish:
-            state.withLock { $0.phase = .finishing }
+            state.withLock { $0.stage = .finishing }
             finish()
-        case .start(let request): start([request])
+        case .start(let request): start(request)
         case .more: startMore()
         case .stopAll(let operations): for operation in operations { operation.cancel() }
         }

@@ -55,11 +55,11 @@ final class Download: @unchecked Sendable {
     /// Begins a try. Any thread.
     func begin(_ work: OwnWork) {
         state.withLock { state in
-            (state.work, state.phase, state.isStopping, state.isRestarting) = (work, .opening, false, false)
+            (state.work, state.stage, state.isStopping, state.isRestarting) = (work, .opening, false, false)
             (state.fatal, state.failures, state.ends) = (nil, [:], [:])
         }
         guard work.begin(stop: { [weak self] in self?.stop() }) else {
-            return state.withLock { ($0.work, $0.phase) = (nil, .idle) }
+            return state.withLock { ($0.work, $0.stage) = (nil, .idle) }
         }
         FileWorkers.shared.perform { self.open() }
     }
@@ -68,7 +68,7 @@ final class Download: @unchecked Sendable {
     private func stop() {
         let operations = state.withLock { state in
             state.isStopping = true
-            return state.phase == .fetching ? Array(state.operations.values) : []
+            return state.stage == .fetching ? Array(state.operations.values) : []
         }
         // While the files are opened or checked, those who do it look now and then.
         digest.withLock { $0 }?.stop()
@@ -79,7 +79,7 @@ final class Download: @unchecked Sendable {
     func endsIfStopped() -> Bool {
         let (work, file) = state.withLock { state -> (OwnWork?, DownloadFile?) in
             guard state.isStopping else { return (nil, nil) }
-            state.phase = .idle
+            state.stage = .idle
             return (state.work.take(), state.file)
         }
         guard let work else { return false }
@@ -91,7 +91,7 @@ final class Download: @unchecked Sendable {
     /// Ends the try with a failure, after which the operation may begin another. On a thread that may block.
     func fail(_ failure: DownloadState.Failure) {
         let (work, file) = state.withLock { state in
-            state.phase = .idle
+            state.stage = .idle
             return (state.work.take(), state.file)
         }
         try? file?.claim()
@@ -133,7 +133,7 @@ final class Download: @unchecked Sendable {
         }
         report(0)
         if let request {
-            start([request])
+            start(request)
         } else if state.withLock({ $0.plan.isComplete }) {
             finish()
         } else {
@@ -143,32 +143,36 @@ final class Download: @unchecked Sendable {
 
     private func openFiles() throws {
         if state.withLock({ $0.isOpen }) { return }
+        guard let paths = try findPlace() else { return state.withLock { $0.outcome = .skipped } }
+        try open(paths)
+    }
+
+    /// Where the bytes go until the file is whole; nil if the file is there and stays as it is. Blocks.
+    func findPlace() throws -> PartialPaths? {
         let method = request.httpMethod ?? "GET"
         guard method == "GET", request.httpBody == nil, request.httpBodyStream == nil,
             request.value(forHTTPHeaderField: "Range") == nil
         else { throw DownloadError.unsuitableRequest }
         guard let place = settings.place else { throw DownloadError.noDestination }
-        let paths: PartialPaths
         switch place {
         case .file(let url):
             let path = url.path
             guard url.isFileURL, !url.hasDirectoryPath, !path.isEmpty, path.utf8.count < 4096
             else { throw DownloadError.unusableDestination(url) }
             state.withLock { ($0.finalURL, $0.finalPath) = (url, path) }
-            if try dealsWithExisting(path) { return state.withLock { $0.outcome = .skipped } }
-            paths = PartialPaths(destination: path)
+            return try dealsWithExisting(path) ? nil : PartialPaths(destination: path)
         case .directory(let url):
             guard url.isFileURL, let source = request.url else { throw DownloadError.unusableDestination(url) }
-            if !settings.usesServerFileName {
-                let place = url.appendingPathComponent(
-                    SuggestedName.name(for: source) ?? SuggestedName.fallback, isDirectory: false)
-                state.withLock { ($0.finalURL, $0.finalPath) = (place, place.path) }
-                if try dealsWithExisting(place.path) { return state.withLock { $0.outcome = .skipped } }
-                paths = PartialPaths(destination: place.path)
-                break
-            }
-            paths = PartialPaths(directory: url.path, url: source)
+            guard !settings.usesServerFileName else { return PartialPaths(directory: url.path, url: source) }
+            let place = url.appendingPathComponent(
+                SuggestedName.name(for: source) ?? SuggestedName.fallback, isDirectory: false)
+            state.withLock { ($0.finalURL, $0.finalPath) = (place, place.path) }
+            return try dealsWithExisting(place.path) ? nil : PartialPaths(destination: place.path)
         }
+    }
+
+    /// Opens the partial file, or makes it. Blocks.
+    func open(_ paths: PartialPaths) throws {
         let file = DownloadFile(
             path: paths.partial, journalPath: paths.journal, calls: settings.calls, boot: settings.boot,
             clock: settings.clock)
@@ -218,7 +222,7 @@ final class Download: @unchecked Sendable {
             if !state.expected.isEmpty { state.plan.isVerified = true }
             return state.expected
         }
-        let distinct = Array(Set(algorithms.map(\.algorithm)))
+        let distinct = Array(settings.computed.union(algorithms.map(\.algorithm)))
         digest.withLock { $0 }?.begin(distinct)
     }
 }

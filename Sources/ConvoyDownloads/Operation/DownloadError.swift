@@ -16,6 +16,8 @@ public enum DownloadError: Error, Equatable, Sendable {
     case inUse(URL)
     /// The bytes are not those of the checksum. The file was not put in its place, and nothing of it was kept.
     case checksumMismatch(expected: Checksum, actual: Checksum)
+    /// Pieces of the file have other checksums than they should, and nobody has better ones. Nothing of it was kept.
+    case piecesMismatch
     /// The file does not fit where it is to be: its length and the free space, in bytes.
     case notEnoughSpace(needed: Int64, available: Int64, URL)
     /// The file has another length than was said, in bytes; nil where the server did not tell.
@@ -40,6 +42,7 @@ extension DownloadError: LocalizedError, CustomStringConvertible {
         case .inUse(let url): "Another download is writing the file \(Self.shown(url))."
         case .checksumMismatch(let expected, let actual):
             "The file has the checksum \(actual), and should have \(expected)."
+        case .piecesMismatch: "Pieces of the file have other checksums than they should."
         case .notEnoughSpace(let needed, let available, let url):
             "The file \(Self.shown(url)) needs \(needed) bytes, and \(available) are free."
         case .unexpectedLength(let expected, let actual):

@@ -1,4 +1,5 @@
 import ConvoyOperations
+import ConvoySecurity
 import ConvoySerialization
 import ConvoySupport
 import ConvoyTransport
@@ -88,6 +89,12 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
         set { settings.withLock { $0.checksums = newValue } }
     }
 
+    /// Whose checksums of the file are computed while it comes; see ``computedChecksums``. None by default.
+    public final var computedChecksumAlgorithms: Set<ChecksumAlgorithm> {
+        get { settings.withLock { $0.computed } }
+        set { settings.withLock { $0.computed = newValue } }
+    }
+
     /// The digests of the file's pieces, by which a mirror with wrong bytes is found. nil by default.
     public final var pieceChecksums: PieceChecksums? {
         get { settings.withLock { $0.pieces } }
@@ -146,6 +153,11 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
 
     /// The file; nil as long as its name is not known.
     public final var fileURL: URL? { download.withLock { $0 }?.finalURL ?? destination }
+
+    /// The checksums of a file that was downloaded, for ``computedChecksumAlgorithms``, in no order; otherwise empty.
+    public final var computedChecksums: [Checksum] {
+        outcome == .downloaded ? download.withLock { $0 }?.state.withLock { $0.computed } ?? [] : []
+    }
 
     /// How far the download is, and how fast. Any thread.
     public final var downloadProgress: DownloadProgress {

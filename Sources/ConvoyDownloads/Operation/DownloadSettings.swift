@@ -1,3 +1,4 @@
+import ConvoySecurity
 import ConvoySupport
 import Foundation
 
@@ -13,6 +14,7 @@ struct DownloadSettings: Sendable {
     var existing = ExistingFilePolicy.fail
     var usesServerFileName = true
     var checksums: [Checksum] = []
+    var computed: Set<ChecksumAlgorithm> = []
     var pieces: PieceChecksums?
     var expectedLength: Int64?
     var segments = 1

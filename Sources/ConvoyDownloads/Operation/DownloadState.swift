@@ -28,7 +28,7 @@ struct DownloadState: @unchecked Sendable {
         var isFinal = false
     }
 
-    var phase = Stage.idle
+    var stage = Stage.idle
     var work: OwnWork?
     /// Whether the operation has asked the try to stop.
     var isStopping = false
@@ -55,6 +55,8 @@ struct DownloadState: @unchecked Sendable {
     /// The bytes that each source has sent.
     var contributions: [Int: ByteRanges] = [:]
     var expected: [Checksum] = []
+    /// Those of the whole file, which the user wants to know.
+    var computed: [Checksum] = []
     var verifiedPieces = ByteRanges()
     var distrusts = 0
     /// What a file that is there was stored with, if the server is asked whether it has changed.

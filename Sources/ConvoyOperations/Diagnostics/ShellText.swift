@@ -1,12 +1,12 @@
 import Foundation
 
 /// Text for a POSIX shell (IEEE Std 1003.1, "Shell Command Language", section 2.2), each byte of which arrives unchanged.
-enum ShellText {
+package enum ShellText {
     /// A word of a command.
     ///
     /// Control characters, which a terminal would obey where the command is printed, are made by `printf`, inside of a
     /// command substitution. That removes line feeds at the end, so there must be none.
-    static func word(_ text: String) -> String {
+    package static func word(_ text: String) -> String {
         if !text.isEmpty, text.utf8.allSatisfy(isPlain) { return text }
         if text.unicodeScalars.contains(where: isControl) { return "\"$(\(printf(Data(text.utf8))))\"" }
         return "'\(text.replacing("'", with: #"'\''"#))'"

@@ -4,14 +4,6 @@ import Glibc
 
 /// The option for a file of cookies. Without it, the cookies of a run are kept as long as it lasts.
 struct CookieOptions {
-    static let known: [Options.Option] = [.value("cookie-jar")]
-
-    /// Its lines in the help of a command.
-    static let help = """
-              --cookie-jar FILE  begin with the cookies in this file, if it is there, and write to it those that there are
-                                 at the end; in Netscape's format, which curl and wget have, too
-        """
-
     private let store = CookieStore()
     private let file: String?
 

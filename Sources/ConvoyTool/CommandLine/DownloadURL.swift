@@ -1,17 +1,22 @@
 import ConvoySupport
 import Foundation
 
-/// Parses URLs of the command line.
+/// Parses URLs of the command line and of lists.
 enum DownloadURL {
+    /// The URL of a text; one without a scheme is https.
     static func parse(_ text: String) throws(ToolError) -> URL {
         let shown = Printable.line(Redaction.url(text))
         guard !text.unicodeScalars.contains(where: { $0.value < 0x20 || $0.value == 0x7F }) else {
             throw .usage("bad URL '\(shown)': it contains a control character")
         }
-        guard ["http://", "https://"].contains(where: text.lowercased().hasPrefix) else {
+        let scheme = text.range(of: "://").map { text[..<$0.lowerBound].lowercased() } ?? ""
+        // What is before the first slash, at the most: the text of a query may be a URL.
+        let hasScheme = !scheme.isEmpty && !scheme.contains(where: { "/?#".contains($0) })
+        guard !hasScheme || scheme == "http" || scheme == "https" else {
             throw .usage("bad URL '\(shown)': it must begin with http:// or https://")
         }
-        guard let url = URLReference.url(text) else {
+        let whole = hasScheme ? text : text.hasPrefix("//") ? "https:\(text)" : "https://\(text)"
+        guard let url = URLReference.url(whole) else {
             throw .usage("bad URL '\(shown)': the host is missing, or the host or port is invalid")
         }
         if let port = url.port, !(1...65535).contains(port) { throw .usage("bad URL '\(shown)': no such port") }

@@ -10,25 +10,44 @@ struct Headers {
     init(_ options: Options) throws(ToolError) {
         Self.setDefaults(&serializer)
         serializer.timeoutInterval = try options.seconds("timeout")
-        for text in options.all("header") {
-            guard let colon = text.firstIndex(of: ":") else {
-                throw options.usage("--header takes 'Name: value', not '\(Printable.line(text))'")
-            }
-            let name = String(text[..<colon]).trimmingCharacters(in: .whitespaces)
-            let value = String(text[text.index(after: colon)...]).trimmingCharacters(in: [" ", "\t"])
-            guard let other = Self.spelling(of: name, in: fields), let earlier = fields[other] ?? nil else {
-                fields[name] = value
-                continue
-            }
-            guard let separator = Self.separator(for: name) else {
-                throw options.usage("the header '\(Printable.line(name))' is given twice, but is allowed only once")
-            }
-            fields[other] = earlier + separator + value
+        do throws(ToolError) {
+            for text in options.all("header") { try add(text) }
+        } catch {
+            throw options.usage(error.text)
         }
         if let agent = options.value("user-agent") {
             fields[Self.spelling(of: "User-Agent", in: fields) ?? "User-Agent"] = agent
         }
         Self.askForIdentity(&fields)
+    }
+
+    /// These headers, and further ones.
+    func adding(_ texts: [String]) throws(ToolError) -> Headers {
+        var headers = self
+        for text in texts { try headers.add(text) }
+        return headers
+    }
+
+    /// Checks the form of a header.
+    static func check(_ text: String) throws(ToolError) {
+        guard text.contains(":") else {
+            throw .usage("a header is 'Name: value', not '\(Printable.line(text))'")
+        }
+    }
+
+    private mutating func add(_ text: String) throws(ToolError) {
+        try Self.check(text)
+        let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+        let name = String(parts[0]).trimmingCharacters(in: .whitespaces)
+        let value = String(parts[1]).trimmingCharacters(in: [" ", "\t"])
+        guard let other = Self.spelling(of: name, in: fields), let earlier = fields[other] ?? nil else {
+            fields[name] = value
+            return
+        }
+        guard let separator = Self.separator(for: name) else {
+            throw .usage("the header '\(Printable.line(name))' is given twice, but is allowed only once")
+        }
+        fields[other] = earlier + separator + value
     }
 
     /// Sets the default headers: the program's name, but not the user's languages.

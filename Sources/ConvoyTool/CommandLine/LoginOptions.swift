@@ -5,19 +5,6 @@ import FoundationNetworking
 
 /// The options that say who the user is.
 struct LoginOptions {
-    static let known: [Options.Option] = [
-        .value("user", "u"), .flag("netrc", "n"), .value("netrc-file"),
-    ]
-
-    /// Their lines in the help of a command.
-    static let help = """
-          -u, --user USER[:PW]   answer the server with this user and password when it asks (Basic, Digest, NTLM); without
-                                 :PW it is asked for at the terminal, and a lone ":" stands for the tickets of Kerberos.
-                                 All URLs must be of one server; a redirect to another leaves it behind
-          -n, --netrc            take users and passwords from ~/.netrc, or from the file that NETRC names
-              --netrc-file FILE  take them from this file
-        """
-
     private let credential: URLCredential?
     private let origin: Origin?
     private let store = CredentialStore()

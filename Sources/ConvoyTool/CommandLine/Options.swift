@@ -3,35 +3,21 @@
 /// It supports `--name`, `--name VALUE`, `--name=VALUE`, `-n`, `-n VALUE`, `-nVALUE`, and `--`, after which nothing is
 /// an option. Options may come before and after other arguments. A lone `-` is an argument.
 struct Options {
-    /// An option that a command understands.
-    struct Option {
-        let long: String
-        var short: Character?
-        var takesValue = false
-        /// Whether it may be given more than once.
-        var repeats = false
-
-        static func flag(_ long: String, _ short: Character? = nil) -> Option { Option(long: long, short: short) }
-        static func value(_ long: String, _ short: Character? = nil, repeats: Bool = false) -> Option {
-            Option(long: long, short: short, takesValue: true, repeats: repeats)
-        }
-    }
-
+    let command: Command
     /// The arguments that are not options, in order.
     private(set) var arguments: [String] = []
     private var values: [String: [String]] = [:]
-    private let command: String
-    private let known: [Option]
+    private let known: [ToolOption]
 
-    /// Parses the arguments of a command. Every command has `--help`.
-    init(_ arguments: [String], command: String, known: [Option]) throws(ToolError) {
+    /// Parses the arguments of a command.
+    init(_ arguments: [String], command: Command) throws(ToolError) {
         self.command = command
-        self.known = known + [.flag("help", "h")]
+        known = OptionTable.options(of: command)
         var rest = arguments[...]
         while let next = rest.popFirst() {
             if next == "--" {
                 self.arguments += rest
-                return
+                break
             } else if next.hasPrefix("--") {
                 try readLong(next.dropFirst(2), &rest)
             } else if next.hasPrefix("-"), next != "-" {
@@ -40,41 +26,76 @@ struct Options {
                 self.arguments.append(next)
             }
         }
+        for group in OptionTable.alternatives {
+            let given = known.map(\.name).filter { group.contains($0) && has($0) }
+            guard given.count < 2 else {
+                throw usage("--\(given[0]) and --\(given[1]) contradict each other")
+            }
+        }
     }
 
-    func has(_ long: String) -> Bool { values[long] != nil }
+    func has(_ name: String) -> Bool { values[name] != nil }
 
     /// The value of an option, or nil without it.
-    func value(_ long: String) -> String? { values[long]?.first }
+    func value(_ name: String) -> String? { values[name]?.first }
 
     /// All values of an option that may be repeated, in order.
-    func all(_ long: String) -> [String] { values[long] ?? [] }
+    func all(_ name: String) -> [String] { values[name] ?? [] }
 
     /// A whole number in a range.
-    func integer(_ long: String, in range: ClosedRange<Int>) throws(ToolError) -> Int? {
-        guard let text = value(long) else { return nil }
+    func integer(_ name: String, in range: ClosedRange<Int>) throws(ToolError) -> Int? {
+        guard let text = value(name) else { return nil }
         guard let number = Int(text), range.contains(number) else {
-            throw usage("--\(long) takes a whole number from \(range.lowerBound) to \(range.upperBound)")
+            throw usage("--\(name) takes a whole number from \(range.lowerBound) to \(range.upperBound)")
         }
         return number
     }
 
     /// A number of seconds, 0 or more.
-    func seconds(_ long: String) throws(ToolError) -> Double? {
-        guard let text = value(long) else { return nil }
+    func seconds(_ name: String) throws(ToolError) -> Double? {
+        guard let text = value(name) else { return nil }
         guard let number = Double(text), number.isFinite, number >= 0, number <= 1e9 else {
-            throw usage("--\(long) takes a number of seconds")
+            throw usage("--\(name) takes a number of seconds")
         }
         return number
     }
 
+    /// One of the words that the table has for an option.
+    func choice(_ name: String) throws(ToolError) -> String? {
+        guard let text = value(name) else { return nil }
+        guard case .oneOf(let words) = known.first(where: { $0.name == name })?.value?.completion else { return text }
+        guard words.contains(text) else { throw usage("--\(name) takes \(Self.list(words))") }
+        return text
+    }
+
+    /// Takes over what a configuration says and the command line does not. Values that can be repeated come before those
+    /// of the command line.
+    mutating func merge(_ configured: [String: [String]]) {
+        for option in known {
+            guard let values = configured[option.name] else { continue }
+            let rivals = OptionTable.alternatives.first { $0.contains(option.name) } ?? []
+            guard !rivals.contains(where: { $0 != option.name && has($0) }) else { continue }
+            if option.repeats {
+                self.values[option.name] = values + all(option.name)
+            } else if !has(option.name) {
+                self.values[option.name] = values
+            }
+        }
+    }
+
     /// An error that says where to find help.
-    func usage(_ text: String) -> ToolError { .usage("\(text); try 'convoy \(command) --help'") }
+    func usage(_ text: String) -> ToolError { .usage("\(text); try 'convoy \(command.rawValue) --help'") }
+
+    /// "a, b or c".
+    private static func list(_ words: [String]) -> String {
+        guard let last = words.last, words.count > 1 else { return words.first ?? "" }
+        return "\(words.dropLast().joined(separator: ", ")) or \(last)"
+    }
 
     private mutating func readLong(_ text: Substring, _ rest: inout ArraySlice<String>) throws(ToolError) {
         let parts = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
         let name = parts.first.map(String.init) ?? ""
-        guard let option = known.first(where: { $0.long == name }) else {
+        guard let option = known.first(where: { $0.name == name }) else {
             throw usage("unknown option '--\(Printable.line(name))'")
         }
         try store(option, parts.count == 2 ? String(parts[1]) : nil, &rest)
@@ -83,10 +104,10 @@ struct Options {
     private mutating func readShort(_ text: Substring, _ rest: inout ArraySlice<String>) throws(ToolError) {
         var letters = text
         while let letter = letters.popFirst() {
-            guard let option = known.first(where: { $0.short == letter }) else {
+            guard let option = known.first(where: { $0.letter == letter }) else {
                 throw usage("unknown option '-\(Printable.line(String(letter)))'")
             }
-            guard option.takesValue else {
+            guard option.value != nil else {
                 try store(option, nil, &rest)
                 continue
             }
@@ -95,17 +116,17 @@ struct Options {
     }
 
     private mutating func store(
-        _ option: Option, _ given: String?, _ rest: inout ArraySlice<String>
+        _ option: ToolOption, _ given: String?, _ rest: inout ArraySlice<String>
     ) throws(ToolError) {
-        if values[option.long] != nil, option.takesValue, !option.repeats {
-            throw usage("--\(option.long) is given twice")
+        if values[option.name] != nil, option.value != nil, !option.repeats {
+            throw usage("--\(option.name) is given twice")
         }
-        if option.takesValue {
-            guard let value = given ?? rest.popFirst() else { throw usage("--\(option.long) needs a value") }
-            values[option.long, default: []].append(value)
+        if option.value != nil {
+            guard let value = given ?? rest.popFirst() else { throw usage("--\(option.name) needs a value") }
+            values[option.name, default: []].append(value)
         } else {
-            guard given == nil else { throw usage("--\(option.long) takes no value") }
-            values[option.long] = []
+            guard given == nil else { throw usage("--\(option.name) takes no value") }
+            values[option.name] = []
         }
     }
 }

@@ -4,21 +4,6 @@ import FoundationNetworking
 
 /// The options for the way to a server: proxies, fixed addresses, a Unix socket, and how many redirects there may be.
 struct RouteOptions {
-    static let known: [Options.Option] = [
-        .value("proxy", "x"), .value("noproxy"), .value("resolve", repeats: true), .value("unix-socket"),
-        .value("max-redirs"),
-    ]
-
-    /// Their lines in the help of a command.
-    static let help = """
-          -x, --proxy URL        use this proxy in place of the environment's (https_proxy, no_proxy …): http://, https://,
-                                 socks5h:// (it looks names up) or socks5://, with USER:PASSWORD@ if it asks; "" for none
-              --noproxy LIST     hosts that --proxy is not used for: names, addresses, networks; * for all
-              --resolve H:P:A    connect to the address A for the host H and the port P; can be repeated
-              --unix-socket PATH connect to this Unix socket for every host
-              --max-redirs N     follow at most N redirects (default: 20)
-        """
-
     private var proxy: ProxySelection?
     private var addresses: [String: String] = [:]
     private let unixSocket: String?

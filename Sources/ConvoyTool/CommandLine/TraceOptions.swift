@@ -1,31 +1,33 @@
 import Convoy
 import Foundation
 
-/// The option that shows what is sent and received.
+/// The options that show what is sent and received, and when.
 struct TraceOptions {
-    static let known: [Options.Option] = [.flag("verbose", "v")]
-
-    /// Its lines in the help of a command.
-    static let help = """
-          -v, --verbose          tell on standard error what is sent and received, without passwords, cookies and
-                                 tokens, and of bodies only the sizes
-        """
-
-    private let trace: ConnectionTrace?
+    private let isVerbose: Bool
+    private let isTimed: Bool
+    private let display: Display
+    private let count: Int
     private let queue = DispatchQueue(label: "convoy.trace")
 
     /// - Parameter count: how many transfers there are; the lines of one need no number.
     init(_ options: Options, _ display: Display, count: Int) {
-        guard options.has("verbose") else {
-            trace = nil
-            return
-        }
-        trace = ConnectionTrace(on: queue) { line in
-            display.remark(Printable.line(count == 1 ? "\(line)" : "[\(line.transfer)] \(line)"))
-        }
+        (isVerbose, isTimed) = (options.has("verbose"), options.has("timing"))
+        (self.display, self.count) = (display, count)
     }
 
-    func apply(to configuration: inout ConnectionConfiguration) { configuration.trace = trace }
+    /// What is to hear a transfer; nil for nothing.
+    ///
+    /// - Parameter number: its number in the run, from 1. Its first request has that in front of its lines, and the next ones
+    ///   have `3.2`, `3.3`.
+    func trace(number: Int, timings: Timings) -> ConnectionTrace? {
+        guard isVerbose || isTimed else { return nil }
+        return ConnectionTrace(on: queue) { [isVerbose, display, count] line in
+            if let timing = line.timing { timings.add(timing) }
+            guard isVerbose else { return }
+            let label = line.transfer > 1 ? "\(number).\(line.transfer)" : "\(number)"
+            display.remark(Printable.line(count == 1 && line.transfer <= 1 ? "\(line)" : "[\(label)] \(line)"))
+        }
+    }
 
     /// Waits until all that was traced is written.
     func finish() { queue.sync {} }

@@ -4,23 +4,6 @@ import Foundation
 
 /// The options of TLS: which servers are trusted, and who this client is.
 struct TrustOptions {
-    static let known: [Options.Option] = [
-        .value("cacert"), .value("cert"), .value("key"), .value("pin", repeats: true), .flag("insecure", "k"),
-        .value("tls-min"),
-    ]
-
-    /// Their lines in the help of a command.
-    static let help = """
-              --cacert PATH      trust the certificates of this file or directory in place of the system's
-              --pin sha256/HASH  trust only servers whose chain has this public key; can be repeated
-              --cert FILE        present this certificate, in PEM or PKCS#12 (.p12, .pfx). If its key is encrypted, the
-                                 passphrase is asked for at the terminal
-              --key FILE         the private key of --cert, unless it is in the same file
-              --tls-min VERSION  refuse older versions of TLS: 1.2 (default) or 1.3
-          -k, --insecure         trust any certificate: anybody on the way can read and change everything. With --pin
-                                 only the key counts
-        """
-
     private var policy = SecurityPolicy.default
     private var identity: ClientIdentity?
     private var minimumVersion = TLSVersion.tls12

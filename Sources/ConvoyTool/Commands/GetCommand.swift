@@ -1,97 +1,162 @@
-import ConvoySupport
 import Convoy
+import ConvoySupport
 import Foundation
 import FoundationNetworking
 
 /// `convoy get`: downloads URLs.
-enum GetCommand {
-    static let help = """
-        convoy get: download URLs, several at a time
+struct GetCommand {
+    private let options: Options
+    private let display: Display
+    private let files: FileOptions
+    private let speed: SpeedOptions
+    private let headers: Headers
+    private let routes: RouteOptions
+    private let cookies: CookieOptions
+    private let login: LoginOptions
+    private let trust: TrustOptions
+    private let trace: TraceOptions
+    private let items: [DownloadItem]
 
-        Usage: convoy get [OPTION]… URL…
-
-        Each URL is downloaded to NAME.part, which is renamed to NAME when it is complete. NAME is the last part of
-        the URL's path, or index.html. A second URL with the same name gets NAME.1, with the number before the
-        extension. An existing file is not replaced, and its URL fails. An error response leaves no file. The server
-        is asked not to compress the file (no Content-Encoding).
-
-        Options:
-          -o, --output DIR       directory for the files, created if missing (default: .)
-          -j, --jobs N           downloads at a time, 1 to 256 (default: 6)
-          -H, --header 'K: V'    send this header; can be repeated, and values of the same name are joined. On a
-                                 redirect to another origin only Accept and User-Agent headers are kept
-              --timeout SECONDS  give up after this long without any data; 0 for never (default: 60)
-              --user-agent TEXT  send this User-Agent; overrides --header
-        \(TraceOptions.help)
-        \(CookieOptions.help)
-        \(LoginOptions.help)
-        \(RouteOptions.help)
-        \(TrustOptions.help)
-          -f, --force            replace existing files
-              --json             print a line of JSON for each URL on standard output, all else on standard error
-          -h, --help             print this help
-
-        Objects of --json: url, status, bytes, file, sha256, seconds, error.
-        Exit status: 0 all succeeded, 1 something failed, 2 usage error, 130 interrupted by Ctrl-C.
-        """
-
-    static func run(_ arguments: [String], _ display: Display) throws -> ExitStatus {
-        let options = try Options(
-            arguments, command: "get",
-            known: [
-                .value("output", "o"), .value("jobs", "j"), .value("header", "H", repeats: true), .value("timeout"),
-                .value("user-agent"), .flag("force", "f"), .flag("json"),
-            ] + TraceOptions.known + CookieOptions.known + LoginOptions.known + RouteOptions.known
-                + TrustOptions.known)
-        guard !options.has("help") else {
-            display.say(help)
-            return .success
+    static func run(_ arguments: [String], _ options: Options) throws(ToolError) -> ExitStatus {
+        let files = try FileOptions(options)
+        let display = try Display(options, printsBodies: files.isStandardOutput)
+        let command = try GetCommand(options, files, display)
+        let status = options.has("dry-run") ? try command.preview() : try command.download()
+        if case .interrupted = status, !files.isStandardOutput {
+            display.complain("to go on: \(ContinuingLine.text(arguments, options))")
         }
-        guard !options.arguments.isEmpty else { throw options.usage("no URL") }
-        let display = options.has("json") ? Display(machineReadsOutput: true) : display
-        let headers = try Headers(options)
-        let urls = try options.arguments.map { try DownloadURL.parse($0) }
-        let requests = try urls.map { try headers.request(for: $0) }
-        let jobs = try options.integer("jobs", in: 1...256) ?? 6
-        let directory = options.value("output") ?? "."
-        guard !directory.isEmpty else { throw options.usage("--output needs a directory") }
-        let routes = try RouteOptions(options)
-        let cookies = try CookieOptions(options, display)
-        // Last, as they may ask for a password and a passphrase.
-        let login = try LoginOptions(options, for: urls)
-        let trust = try TrustOptions(options)
-        try Directories.prepare(directory)
+        return status
+    }
 
+    private init(_ options: Options, _ files: FileOptions, _ display: Display) throws(ToolError) {
+        (self.options, self.files, self.display) = (options, files, display)
+        speed = try SpeedOptions(options)
+        headers = try Headers(options)
+        routes = try RouteOptions(options)
+        cookies = try CookieOptions(options, display)
+        items = try files.items(options)
+        trace = TraceOptions(options, display, count: items.count)
+        // Last, as they may ask for a password and a passphrase.
+        login = try LoginOptions(options, for: items.compactMap(\.urls.first))
+        trust = try TrustOptions(options)
         if let warning = trust.warning { display.complain(warning) }
-        var configuration = headers.configuration
-        let trace = TraceOptions(options, display, count: urls.count)
-        trace.apply(to: &configuration)
-        trust.apply(to: &configuration)
-        routes.apply(to: &configuration)
-        var names = FileNameAllocator()
+    }
+
+    private func download() throws(ToolError) -> ExitStatus {
+        defer { trace.finish() }
+        let (transfers, failed) = try transfers()
+        let run = TransferRun(display: display, speed: speed, options: options, trace: trace)
+        return cookies.finish(run.run(transfers, failed: failed) { "\($0) downloaded" }, display)
+    }
+
+    /// Prints what would be sent.
+    private func preview() throws(ToolError) -> ExitStatus {
+        let (transfers, failed) = try transfers(makesDirectories: false)
+        return Preview(display: display).print(transfers, failed: failed)
+    }
+
+    // MARK: Transfers
+
+    private func transfers(makesDirectories: Bool = true) throws(ToolError) -> ([Transfer], failed: [Outcome]) {
+        if files.isStandardOutput, let item = items.first { return ([try streamed(item)], []) }
+        let places = try places()
+        if makesDirectories {
+            for directory in Set(places.map(\.directory)).sorted() { try Directories.prepare(directory) }
+        }
+        let limit = speed.limit
         var transfers: [Transfer] = []
         var failed: [Outcome] = []
-        for (url, request) in zip(urls, requests) {
-            let wanted = FileNames.name(for: url)
-            let name = names.take(wanted)
-            let path = Directories.join(directory, name)
-            if name != wanted { display.say("\(url.forPeople) goes to \(path): \(wanted) is another URL's") }
+        for (item, place) in zip(items, places) {
+            let transfer = try transfer(item, place, number: transfers.count + 1)
+            speed.apply(to: transfer.operation, limit: limit)
             do throws(ToolError) {
-                try Directories.checkIsFree(path, replaces: options.has("force"))
+                if let path = place.path, files.existing != .skip {
+                    let replaces = files.existing != .fail
+                    try Directories.checkIsFree(path, partial: nil, replaces: replaces)
+                }
+                transfers.append(transfer)
             } catch {
-                failed.append(Outcome(url: Redaction.url(url.absoluteString), error: error.text))
-                continue
+                failed.append(.failure(error, url: Redaction.url(transfer.url.absoluteString)))
             }
-            let transfer = Transfer(
-                id: nil, name: name, request: request, url: url, path: path, replaces: options.has("force"),
-                hashes: options.has("json"))
-            transfer.operation.connectionConfiguration = configuration
-            login.apply(to: transfer.operation, try Login.taken(from: url)?.login)
-            cookies.apply(to: transfer.operation)
-            transfers.append(transfer)
         }
-        let run = TransferRun(display: display, jobs: jobs, printsJSON: options.has("json"))
-        defer { trace.finish() }
-        return cookies.finish(run.run(transfers, failed: failed) { "\($0) downloaded" }, display)
+        return (transfers, failed)
+    }
+
+    /// Where a file goes: its directory, and its path, if its name is known.
+    private struct Place {
+        let directory: String
+        var path: String?
+    }
+
+    private func places() throws(ToolError) -> [Place] {
+        if let output = files.output {
+            let path = files.outputPath(output)
+            guard !path.hasSuffix("/"), !path.unicodeScalars.contains("\0") else {
+                throw options.usage("--output takes a file, and --directory a directory")
+            }
+            let directory = (path as NSString).deletingLastPathComponent
+            return [Place(directory: directory.isEmpty ? "." : directory, path: path)]
+        }
+        var places = DownloadPlaces(directory: files.directory, usesServerNames: files.usesServerNames)
+        var taken: [Int: Place] = [:]
+        // First those whose names are fixed: others can go out of their way.
+        let order = items.indices.filter { items[$0].name != nil } + items.indices.filter { items[$0].name == nil }
+        for index in order {
+            let (place, wanted) = try places.take(items[index])
+            switch place {
+            case .directory(let directory): taken[index] = Place(directory: directory)
+            case .file(let path):
+                let directory = (path as NSString).deletingLastPathComponent
+                taken[index] = Place(directory: directory.isEmpty ? "." : directory, path: path)
+                if let wanted {
+                    let url = items[index].urls[0].forPeople
+                    display.say("\(url) goes to \(Printable.line(path)): \(Printable.line(wanted)) is another URL's")
+                }
+            }
+        }
+        return items.indices.compactMap { taken[$0] }
+    }
+
+    private func transfer(_ item: DownloadItem, _ place: Place, number: Int) throws(ToolError) -> Transfer {
+        let url = item.urls[0]
+        let headers = try headers.adding(item.headers)
+        let download = DownloadOperation(request: try headers.request(for: url))
+        if let path = place.path {
+            download.destination = URL(fileURLWithPath: path, isDirectory: false)
+        } else {
+            download.directory = URL(fileURLWithPath: place.directory, isDirectory: true)
+        }
+        try files.apply(to: download, of: item, path: place.path)
+        if options.has("json") { download.computedChecksumAlgorithms = [.sha256] }
+        let name = place.path.map { ($0 as NSString).lastPathComponent } ?? FileNames.name(for: url)
+        let transfer = Transfer(name: name, url: url, download: download)
+        try setUp(transfer, headers, number: number)
+        return transfer
+    }
+
+    /// The transfer of a file that is printed.
+    private func streamed(_ item: DownloadItem) throws(ToolError) -> Transfer {
+        guard item.checksum == nil, item.urls.count == 1, item.metalink == nil else {
+            throw options.usage("standard output takes no checksum and no mirrors: what is printed cannot be taken back")
+        }
+        let url = item.urls[0]
+        let headers = try headers.adding(item.headers)
+        let transfer = Transfer(
+            id: nil, name: FileNames.name(for: url), request: try headers.request(for: url), url: url,
+            body: StandardOutputStream())
+        try setUp(transfer, headers, number: 1)
+        speed.apply(to: transfer.operation, limit: speed.limit)
+        return transfer
+    }
+
+    private func setUp(_ transfer: Transfer, _ headers: Headers, number: Int) throws(ToolError) {
+        var configuration = headers.configuration
+        trust.apply(to: &configuration)
+        routes.apply(to: &configuration)
+        speed.apply(to: &configuration)
+        configuration.trace = trace.trace(number: number, timings: transfer.timings)
+        transfer.operation.connectionConfiguration = configuration
+        login.apply(to: transfer.operation, try Login.taken(from: transfer.url)?.login)
+        cookies.apply(to: transfer.operation)
     }
 }

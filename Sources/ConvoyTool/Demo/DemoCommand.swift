@@ -2,25 +2,7 @@ import Foundation
 
 /// `convoy demo`: shows what the engine does, and checks the results.
 enum DemoCommand {
-    static let help = """
-        convoy demo: show a chain, a batch and a paused download
-
-        Usage: convoy demo
-
-        It needs no network: it talks to a server inside the program. It takes a few seconds.
-
-        Options:
-          -h, --help  print this help
-
-        Exit status: 0 all checks passed, 1 a check failed, 2 usage error, 130 interrupted by Ctrl-C.
-        """
-
-    static func run(_ arguments: [String], _ display: Display) throws -> ExitStatus {
-        let options = try Options(arguments, command: "demo", known: [])
-        guard !options.has("help") else {
-            display.say(help)
-            return .success
-        }
+    static func run(_ options: Options, _ display: Display) throws -> ExitStatus {
         guard options.arguments.isEmpty else { throw options.usage("demo takes no arguments") }
         // A proxy from the environment could not reach the server inside this program.
         setenv("no_proxy", "127.0.0.1", 1)

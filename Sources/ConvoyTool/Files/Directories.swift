@@ -8,17 +8,17 @@ enum Directories {
         var information = stat()
         if stat(path, &information) == 0 {
             guard information.st_mode & S_IFMT == S_IFDIR else {
-                throw .failure("not a directory: \(Printable.line(path))")
+                throw .disk("not a directory: \(Printable.line(path))")
             }
         } else {
             do {
                 try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
             } catch {
-                throw .failure("cannot create the directory \(Printable.line(path)): \(ErrorText.line(for: error))")
+                throw .disk("cannot create the directory \(Printable.line(path)): \(ErrorText.line(for: error))")
             }
         }
         guard access(path, W_OK | X_OK) == 0 else {
-            throw .failure("cannot write to \(Printable.line(path)): \(SystemError().text)")
+            throw .disk("cannot write to \(Printable.line(path)): \(SystemError().text)")
         }
     }
 
@@ -35,20 +35,22 @@ enum Directories {
 
     /// Checks that a file can be written at a path without losing another one.
     ///
-    /// - Parameter replaces: whether an existing file may be replaced. Directories, devices and pipes are never
-    ///   replaced.
-    static func checkIsFree(_ path: String, replaces: Bool) throws(ToolError) {
-        let partial = FileNames.partial(of: path)
-        for name in [path, partial] {
+    /// - Parameters:
+    ///   - partial: the path of the file while it is being written, which must be free, too; nil for one that another
+    ///     checks.
+    ///   - replaces: whether an existing file may be replaced. Directories, devices and pipes are never replaced.
+    static func checkIsFree(_ path: String, partial: String?, replaces: Bool) throws(ToolError) {
+        for name in [path, partial].compactMap(\.self) {
             guard let kind = kind(of: name) else { continue }
-            guard replaces else { throw name == path ? FileProblem.exists(path) : FileProblem.partialExists(partial) }
+            guard replaces else { throw name == path ? FileProblem.exists(path) : FileProblem.partialExists(name) }
             // A link itself is replaced; its target is kept.
             guard kind == S_IFREG || kind == S_IFLNK && name == path else {
-                throw .failure("\(Printable.line(name)) is not a file")
+                throw .disk("\(Printable.line(name)) is not a file")
             }
         }
-        guard partial.utf8.count < Int(PATH_MAX) else {
-            throw .failure("cannot create \(Printable.line(path)): \(SystemError(code: ENAMETOOLONG).text)")
+        let longest = FileNames.companions(of: path).map(\.utf8.count).max() ?? 0
+        guard longest < Int(PATH_MAX) else {
+            throw .disk("cannot create \(Printable.line(path)): \(SystemError(code: ENAMETOOLONG).text)")
         }
     }
 
@@ -59,9 +61,9 @@ enum Directories {
             let place = join(directory, parent)
             guard let kind = kind(of: place) else { return }
             guard kind != S_IFLNK else {
-                throw .failure("\(Printable.line(place)) is a symbolic link, which outputs must not pass through")
+                throw .disk("\(Printable.line(place)) is a symbolic link, which outputs must not pass through")
             }
-            guard kind == S_IFDIR else { throw .failure("not a directory: \(Printable.line(place))") }
+            guard kind == S_IFDIR else { throw .disk("not a directory: \(Printable.line(place))") }
         }
     }
 

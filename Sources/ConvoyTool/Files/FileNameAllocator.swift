@@ -11,13 +11,13 @@ struct FileNameAllocator {
         let (stem, suffix) = FileName.parts(of: name)
         var number = numbers[name] ?? 0
         var candidate = number == 0 ? name : "\(stem).\(number)\(suffix)"
-        while taken.contains(candidate) || taken.contains(FileNames.partial(of: candidate)) {
+        while taken.contains(candidate) || FileNames.companions(of: candidate).contains(where: taken.contains) {
             number += 1
             candidate = "\(stem).\(number)\(suffix)"
         }
         numbers[name] = number
         taken.insert(candidate)
-        taken.insert(FileNames.partial(of: candidate))
+        taken.formUnion(FileNames.companions(of: candidate))
         return candidate
     }
 }

@@ -7,8 +7,13 @@ enum FileNames {
     /// Short enough that the name fits 255 bytes with a number and ".part" added.
     static let maximumLength = 240
 
-    /// The name of a file while it is being written.
+    /// The name of an output of a manifest while it is being written.
     static func partial(of name: String) -> String { name + ".part" }
+
+    /// The names that a file may have beside its own, and those of the files beside it.
+    static func companions(of name: String) -> [String] {
+        [partial(of: name), name + PartialPaths.partialSuffix, name + PartialPaths.journalSuffix]
+    }
 
     /// The last component of the URL's path as a file name; "index.html" if the path ends in a slash.
     static func name(for url: URL) -> String {

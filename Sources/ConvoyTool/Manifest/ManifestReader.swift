@@ -128,19 +128,10 @@ struct ManifestReader {
 
     private mutating func output(_ value: JSONValue, of id: String) throws(JSONProblem) -> String {
         let text = try string(value, "output")
-        // Split by scalars: a slash with a combining accent is another `Character`, but still a slash to the system.
-        let slash: Unicode.Scalar = "/"
-        let parts = text.unicodeScalars.split(separator: slash).map { String($0) }.filter { $0 != "." }
-        let isSafe =
-            text.unicodeScalars.first != slash && text.unicodeScalars.last != slash && !parts.contains("..")
-            && !parts.isEmpty && text.utf8.count < Int(PATH_MAX) - FileNames.maximumLength
-        guard isSafe, !text.unicodeScalars.contains(where: Printable.isObeyed),
-            parts.allSatisfy({ $0.utf8.count <= FileNames.maximumLength })
-        else {
+        guard let path = RelativePath.normalized(text) else {
             throw value.problem(
-                "bad output \(Self.quoted(text)): it must be a path below the output directory; see --output")
+                "bad output \(Self.quoted(text)): it must be a path below the output directory; see --directory")
         }
-        let path = parts.joined(separator: "/")
         switch outputs.add(path, of: id) {
         case nil: return path
         case .same(let other):

@@ -21,7 +21,7 @@ struct OutputPaths {
 
     /// Adds an output, whose path has neither empty components nor dots.
     mutating func add(_ path: String, of id: String) -> Conflict? {
-        let names = [path, FileNames.partial(of: path)]
+        let names = [path] + FileNames.companions(of: path)
         for name in names {
             if let other = files[Path(name)] { return .same(other: other) }
             if let other = directories[Path(name)] { return .below(file: name, of: id, by: other) }

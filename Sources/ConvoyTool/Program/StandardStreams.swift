@@ -17,24 +17,29 @@ enum StandardStreams {
 
     /// Writes the whole text.
     static func write(_ text: String, to descriptor: Int32) throws(SystemError) {
-        let failure = Array(text.utf8).withUnsafeBytes { bytes -> SystemError? in
-            var rest = bytes
-            while !rest.isEmpty {
-                let count = Glibc.write(descriptor, rest.baseAddress, rest.count)
-                if count > 0 {
-                    rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(count))
-                } else if count == 0 {
-                    return SystemError(code: EIO)
-                } else if errno == EAGAIN {
-                    var waiting = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
-                    _ = poll(&waiting, 1, -1)
-                } else if errno != EINTR {
-                    return SystemError()
-                }
-            }
-            return nil
+        var text = text
+        let result = text.withUTF8 { bytes in
+            Result { () throws(SystemError) in try write(UnsafeRawBufferPointer(bytes), to: descriptor) }
         }
-        if let failure { throw failure }
+        try result.get()
+    }
+
+    /// Writes all bytes. Waits for a reader, if it must.
+    static func write(_ bytes: UnsafeRawBufferPointer, to descriptor: Int32) throws(SystemError) {
+        var rest = bytes
+        while !rest.isEmpty {
+            let count = Glibc.write(descriptor, rest.baseAddress, rest.count)
+            if count > 0 {
+                rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(count))
+            } else if count == 0 {
+                throw SystemError(code: EIO)
+            } else if errno == EAGAIN {
+                var waiting = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+                _ = poll(&waiting, 1, -1)
+            } else if errno != EINTR {
+                throw SystemError()
+            }
+        }
     }
 
     /// Whether a little can be written without blocking: a terminal may be paused, or a pipe may have no reader.

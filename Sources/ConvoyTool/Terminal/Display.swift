@@ -19,25 +19,67 @@ final class Display: Sendable {
 
     /// Where lines for people go: standard output, or standard error if programs read the output.
     private let people: Int32
+    private let isQuiet: Bool
     /// Whether there can be changing lines.
     let isLive: Bool
+    /// Whether somebody wants to know how far transfers are.
+    let showsProgress: Bool
+    /// Whether that is printed as lines.
+    let printsProgress: Bool
     private let usesColour: Bool
     /// Whether standard error is a terminal, and in colour.
     private let complaintsAreLive: Bool
     private let complaintsUseColour: Bool
     private let screen = Mutex(Screen())
 
-    init(machineReadsOutput: Bool = false) {
-        people = machineReadsOutput ? STDERR_FILENO : STDOUT_FILENO
+    init(_ style: Style = Style()) {
+        people = style.machineReadsOutput ? STDERR_FILENO : STDOUT_FILENO
+        isQuiet = style.isQuiet
         let environment = ProcessInfo.processInfo.environment
         let terminal = environment["TERM"] ?? ""
         let obeys = terminal != "dumb" && !terminal.isEmpty
         let likesColour = (environment["NO_COLOR"] ?? "").isEmpty
-        isLive = obeys && isatty(people) == 1
-        usesColour = isLive && likesColour
+        isLive = obeys && isatty(people) == 1 && !style.isQuiet && style.showsBars
         complaintsAreLive = obeys && isatty(STDERR_FILENO) == 1
-        complaintsUseColour = complaintsAreLive && likesColour
+        usesColour = style.colour ?? (obeys && isatty(people) == 1 && likesColour)
+        complaintsUseColour = style.colour ?? (complaintsAreLive && likesColour)
+        showsProgress = isLive || style.printsProgress
+        printsProgress = !isLive && style.printsProgress
         Self.current.withLock { $0 = self }
+    }
+
+    /// What the user wants to see, and how.
+    struct Style {
+        /// Whether programs read standard output.
+        var machineReadsOutput = false
+        var isQuiet = false
+        /// Whether there are changing lines on a terminal.
+        var showsBars = true
+        /// Whether progress is printed as lines, where there are no bars.
+        var printsProgress = false
+        /// Whether there is colour; nil for where it can be.
+        var colour: Bool?
+    }
+
+    /// A display as the options want it.
+    ///
+    /// - Parameter printsBodies: whether standard output gets the body of a response.
+    convenience init(_ options: Options, printsBodies: Bool) throws(ToolError) {
+        var style = Style()
+        style.machineReadsOutput = options.has("json") || printsBodies
+        style.isQuiet = options.has("quiet")
+        if options.has("json"), printsBodies { throw options.usage("--json and --output - both need standard output") }
+        switch try options.choice("color") {
+        case "always": style.colour = true
+        case "never": style.colour = false
+        default: break
+        }
+        switch try options.choice("progress") {
+        case "none": style.showsBars = false
+        case "plain": (style.showsBars, style.printsProgress) = (false, true)
+        default: break
+        }
+        self.init(style)
     }
 
     /// Whether the locale uses UTF-8.
@@ -50,8 +92,11 @@ final class Display: Sendable {
 
     // MARK: Permanent lines
 
-    /// Writes a line for people; on standard error once standard output has failed.
-    func say(_ line: String) { write(line, to: Self.failed.withLock { $0.contains(people) } ? STDERR_FILENO : people) }
+    /// Writes a line for people, unless they want none; on standard error once standard output has failed.
+    func say(_ line: String) {
+        guard !isQuiet else { return }
+        write(line, to: Self.failed.withLock { $0.contains(people) } ? STDERR_FILENO : people)
+    }
 
     /// Writes an error message on standard error.
     ///

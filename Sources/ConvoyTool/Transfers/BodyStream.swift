@@ -6,7 +6,7 @@ import Foundation
 ///
 /// The engine writes to it on a worker thread. The file is created with the first byte, so that an error response
 /// leaves no file, and gets its final name before the operation finishes, so that dependents find it there.
-final class BodyStream: OutputStream, CommittingOutputStream {
+final class BodyStream: OutputStream, CommittingOutputStream, BodyCounting {
     /// Used only under the lock.
     private struct Receipt: @unchecked Sendable {
         var status = Stream.Status.notOpen
@@ -15,16 +15,15 @@ final class BodyStream: OutputStream, CommittingOutputStream {
         var count: Int64 = 0
         var failure: ToolError?
         var isCommitted = false
-        var begun: ContinuousClock.Instant?
-        var ended: ContinuousClock.Instant?
     }
 
     private let receipt: Locked<Receipt>
     private let hashes: Bool
+    let path: String?
 
     /// - Parameter path: where the body goes; nil to drop it.
     init(path: String?, replaces: Bool, hashes: Bool) {
-        self.hashes = hashes
+        (self.path, self.hashes) = (path, hashes)
         receipt = Locked(
             Receipt(
                 file: path.map {
@@ -35,7 +34,7 @@ final class BodyStream: OutputStream, CommittingOutputStream {
     }
 
     required init(toMemory: ()) {
-        hashes = false
+        (path, hashes) = (nil, false)
         receipt = Locked(Receipt())
         super.init(toMemory: ())
     }
@@ -50,7 +49,6 @@ final class BodyStream: OutputStream, CommittingOutputStream {
         receipt.withLock { receipt in
             guard receipt.status == .notOpen else { return }
             receipt.status = .open
-            receipt.begun = .now
         }
     }
 
@@ -89,8 +87,7 @@ final class BodyStream: OutputStream, CommittingOutputStream {
     /// Gives the file of the complete body its final name.
     func commit() throws {
         try receipt.withLock { receipt in
-            guard receipt.status == .open else { throw ToolError.failure(Transfer.cancelled) }
-            defer { receipt.ended = .now }
+            guard receipt.status == .open else { throw ToolError.failure(Outcome.cancelled) }
             do throws(FileWritingError) {
                 try receipt.file?.commit()
                 (receipt.status, receipt.isCommitted) = (.closed, true)
@@ -106,7 +103,6 @@ final class BodyStream: OutputStream, CommittingOutputStream {
     override func close() {
         receipt.withLock { receipt in
             receipt.file?.discard()
-            receipt.ended = receipt.ended ?? .now
             if receipt.status != .error { receipt.status = .closed }
         }
     }
@@ -114,14 +110,6 @@ final class BodyStream: OutputStream, CommittingOutputStream {
     // MARK: For the transfer
 
     var count: Int64 { receipt.withLock { $0.count } }
-
-    /// The time from the beginning of the operation, which opens the stream, to its end; 0 if it has not begun.
-    /// Measured here, as handlers may be called late.
-    var seconds: Double {
-        receipt.withLock { receipt in
-            receipt.begun.map { ((receipt.ended ?? .now) - $0).seconds } ?? 0
-        }
-    }
 
     /// Whether the file has its final name.
     var isCommitted: Bool { receipt.withLock { $0.isCommitted } }

@@ -14,6 +14,10 @@ struct JSONLine {
         append(key, value.isFinite ? String(format: "%.6f", value) : "null")
     }
 
+    mutating func add(_ key: String, _ objects: [JSONLine]) {
+        append(key, "[\(objects.map(\.text).joined(separator: ","))]")
+    }
+
     private mutating func append(_ key: String, _ value: String) { members.append("\(Self.quoted(key)):\(value)") }
 
     /// A JSON string, in which characters that control a terminal are escaped.

@@ -1,21 +1,39 @@
+import Convoy
+
 /// The outcome of one request.
 struct Outcome: Sendable {
+    /// The error of a transfer that was ended by an interruption.
+    static let cancelled = "cancelled"
+
     /// Its id in the manifest; nil for a download.
     var id: String?
     /// Without its password.
     var url: String
     var status: Int?
-    /// Bytes of the body that have arrived.
+    /// Bytes of the body that are there.
     var bytes: Int64 = 0
     /// The path of the file with the body.
     var file: String?
     var sha256: String?
     var seconds: Double = 0
+    /// What a download has done; nil for others, and after a failure.
+    var result: DownloadOutcome?
     /// The error message, on one line; nil for a success.
     var error: String?
+    /// In what way it failed; nil for a success.
+    var kind: FailureKind?
+    var timings: [TransferTiming] = []
 
-    /// The outcome as one line of JSON. All keys but `id` are always present, with null for missing values.
-    var json: String {
+    /// A failure that is known before anything is sent.
+    static func failure(_ error: ToolError, url: String) -> Outcome {
+        Outcome(url: url, error: error.text, kind: FailureKind(error, statusCode: nil))
+    }
+
+    /// The outcome as one line of JSON. All keys are always present but `id`, `outcome` and `timing`, with null for missing
+    /// values.
+    ///
+    /// - Parameter showsTimings: whether it has the times of the requests.
+    func json(showsTimings: Bool) -> String {
         var line = JSONLine()
         if let id { line.add("id", id) }
         line.add("url", url)
@@ -24,7 +42,20 @@ struct Outcome: Sendable {
         line.add("file", file)
         line.add("sha256", sha256)
         line.add("seconds", seconds)
+        if let result { line.add("outcome", "\(result)") }
         line.add("error", error)
+        line.add("errorCode", kind?.rawValue)
+        if showsTimings { line.add("timing", timings.map(Self.object)) }
         return line.text
+    }
+
+    private static func object(_ timing: TransferTiming) -> JSONLine {
+        var line = JSONLine()
+        line.add("name", timing.nameFound)
+        line.add("connect", timing.connected)
+        line.add("tls", timing.secured ?? .nan)
+        line.add("firstByte", timing.firstByte ?? .nan)
+        line.add("total", timing.ended)
+        return line
     }
 }

@@ -1,37 +1,58 @@
-import ConvoySupport
 import Convoy
+import ConvoySupport
 import Foundation
 import FoundationNetworking
 
 /// One request, and the destination of its body.
 final class Transfer: Sendable {
-    /// The error of a transfer that was cancelled by an interruption.
-    static let cancelled = "cancelled"
+    /// Where the body goes.
+    private enum Destination {
+        /// A file that is continued.
+        case download(DownloadOperation)
+        /// A stream, to a file or to standard output, or one that drops the body.
+        case stream(any BodyCounting)
+    }
 
     /// Its id in the manifest; nil for a download.
     let id: String?
     /// Its name for people: its id, or its file's name.
     let name: String
     let url: URL
-    /// The path of the file for its body; nil to discard the body.
-    let path: String?
     let operation: HTTPRequestOperation
+    let clock = TransferClock()
+    let timings = Timings()
     private let box: Box
 
     /// Streams are not Sendable; everything that is used of this one is behind its lock.
-    private struct Box: @unchecked Sendable { let body: BodyStream }
-    private var body: BodyStream { box.body }
+    private struct Box: @unchecked Sendable { let destination: Destination }
 
-    init(
-        id: String?, name: String, request: URLRequest, url: URL, path: String?, replaces: Bool, hashes: Bool
-    ) {
+    /// A request whose body goes into a stream.
+    ///
+    /// - Parameter url: with the user and the password, which are not in the request.
+    init(id: String?, name: String, request: URLRequest, url: URL, body: some BodyCounting) {
         self.id = id
         self.name = name
         self.url = url
-        self.path = path
-        box = Box(body: BodyStream(path: path, replaces: replaces, hashes: hashes))
+        box = Box(destination: .stream(body))
         operation = HTTPRequestOperation(request: request)
-        operation.outputStream = box.body
+        operation.outputStream = body
+        operation.setSupervisor(clock)
+    }
+
+    /// A download into a file.
+    init(name: String, url: URL, download: DownloadOperation) {
+        (id, self.name, self.url) = (nil, name, url)
+        box = Box(destination: .download(download))
+        operation = download
+        operation.setSupervisor(clock)
+    }
+
+    /// The path of its file, if that is known.
+    var path: String? {
+        switch box.destination {
+        case .download(let download): download.fileURL?.relativePath
+        case .stream(let body): body.path
+        }
     }
 
     /// Sets the queue and group for the operation's handlers.
@@ -43,25 +64,62 @@ final class Transfer: Sendable {
     /// The outcome. Called once, when the operation has finished.
     func conclude(_ error: (any Error)?) -> Outcome {
         var outcome = Outcome(id: id, url: Redaction.url(url.absoluteString), status: operation.statusCode)
-        outcome.seconds = body.seconds
-        outcome.bytes = body.count
-        if let error {
-            // The engine closes the stream too, but does not wait for that.
-            body.close()
-            outcome.bytes = Int64(operation.responseData?.count ?? 0) + body.count
-            outcome.error = reason(error)
-            // Cancelled at the last moment, after the commit.
-            if body.isCommitted { outcome.file = path }
-        } else {
-            outcome.file = path
-            outcome.sha256 = body.sha256
+        outcome.seconds = clock.seconds
+        outcome.timings = timings.all
+        switch box.destination {
+        case .stream(let body): conclude(body, error, &outcome)
+        case .download(let download): conclude(download, error, &outcome)
+        }
+        if let error = error.map(better) {
+            outcome.kind = FailureKind(error, statusCode: operation.statusCode)
+            outcome.error = outcome.kind == .cancelled ? Outcome.cancelled : ErrorText.line(for: error)
         }
         return outcome
     }
 
-    private func reason(_ error: any Error) -> String {
-        if let failure = body.failure { return failure.text }
-        if (error as? URLError)?.code == .cancelled { return Self.cancelled }
-        return ErrorText.line(for: error)
+    /// An error in the words of the stream, where it has better ones.
+    private func better(_ error: any Error) -> any Error {
+        if case .stream(let body) = box.destination, let failure = body.failure { return failure }
+        return error
     }
+
+    private func conclude(_ body: any BodyCounting, _ error: (any Error)?, _ outcome: inout Outcome) {
+        outcome.bytes = body.count
+        guard error != nil else {
+            outcome.file = body.path
+            outcome.sha256 = body.sha256
+            return
+        }
+        // The engine closes the stream too, but does not wait for that.
+        body.close()
+        outcome.bytes = Int64(operation.responseData?.count ?? 0) + body.count
+        // Cancelled at the last moment, after the commit.
+        if body.isCommitted { outcome.file = body.path }
+    }
+
+    private func conclude(_ download: DownloadOperation, _ error: (any Error)?, _ outcome: inout Outcome) {
+        let progress = download.downloadProgress
+        guard error == nil else {
+            outcome.bytes = progress.bytesReceived
+            return
+        }
+        outcome.result = download.outcome
+        outcome.file = download.fileURL?.relativePath
+        outcome.bytes = download.outcome == .downloaded ? progress.bytesReceived : 0
+        outcome.sha256 = download.computedChecksums.first { $0.algorithm == .sha256 }?.hexadecimal
+    }
+}
+
+/// A stream for a body, which knows what has become of it.
+protocol BodyCounting: OutputStream {
+    /// How many bytes have come.
+    var count: Int64 { get }
+    /// The path of the file; nil if there is none.
+    var path: String? { get }
+    /// The SHA-256 of all bytes, in hexadecimal digits; nil if nobody wants to know.
+    var sha256: String? { get }
+    /// Whether the file has its final name.
+    var isCommitted: Bool { get }
+    /// Why writing failed, with a better message than the engine's.
+    var failure: ToolError? { get }
 }

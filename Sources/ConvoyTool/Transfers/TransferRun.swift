@@ -3,21 +3,21 @@ import Foundation
 import Synchronization
 
 /// Runs transfers to their end, and reports each as it finishes.
-struct TransferRun {
-    let display: Display
-    let manager: HTTPRequestOperationManager
+final class TransferRun: Sendable {
+    private let display: Display
+    private let manager = HTTPRequestOperationManager()
+    private let trace: TraceOptions
     /// Whether standard output is JSON.
-    let printsJSON: Bool
+    private let printsJSON: Bool
+    private let showsTimings: Bool
     private let order = ReportOrder()
+    private let failures = Mutex<[FailureKind]>([])
+    private let skipped = Mutex(0)
 
-    init(display: Display, jobs: Int, printsJSON: Bool) {
-        self.display = display
-        self.printsJSON = printsJSON
-        manager = HTTPRequestOperationManager()
-        // A queue without a limit per host: only the user's limit counts.
-        let queue = RequestOperationQueue()
-        queue.maxConcurrentOperationCount = jobs
-        manager.operationQueue = queue
+    init(display: Display, speed: SpeedOptions, options: Options, trace: TraceOptions) {
+        (self.display, self.trace) = (display, trace)
+        (printsJSON, showsTimings) = (options.has("json"), options.has("timing"))
+        speed.apply(to: manager)
         manager.completionQueue = DispatchQueue(label: "convoy.completion")
         manager.completionGroup = DispatchGroup()
     }
@@ -41,17 +41,21 @@ struct TransferRun {
         Interruption.shared.onInterrupt { queue.cancelAllOperations() }
         manager.completionGroup?.wait()
         board.end()
-        let result = board.result
-        let failures = result.failed + failed.count
-        let total = transfers.count + failed.count
+        let kinds = failures.withLock { $0 }
         let interruption = Interruption.shared.status
-        if total != 1 {
-            var text = summary(total - failures)
-            if failures > 0 { text += ", \(failures) \(interruption == nil ? "failed" : "not finished")" }
-            display.say("\(text), \(Amounts.bytes(result.bytes)) in \(Amounts.seconds(result.seconds))")
-        }
-        if let interruption { return interruption }
-        return failures == 0 ? .success : .failure
+        let total = transfers.count + failed.count
+        if total != 1 { summarize(board, total: total, failed: kinds.count, summary) }
+        // A failure that follows from another one says nothing new.
+        return interruption ?? ExitStatus(failures: kinds.filter { $0 != .dependency })
+    }
+
+    private func summarize(_ board: TransferBoard, total: Int, failed: Int, _ summary: (Int) -> String) {
+        let (bytes, seconds) = board.result
+        let skipped = skipped.withLock { $0 }
+        var text = summary(total - failed - skipped)
+        if skipped > 0 { text += ", \(skipped) there already" }
+        if failed > 0 { text += ", \(failed) \(Interruption.shared.status == nil ? "failed" : "not finished")" }
+        display.say("\(text), \(Amounts.bytes(bytes)) in \(Amounts.seconds(seconds))")
     }
 
     private func attach(
@@ -59,40 +63,43 @@ struct TransferRun {
     ) {
         let operation = transfer.operation
         transfer.attach(to: manager.completionQueue, group: manager.completionGroup)
-        if display.isLive {
+        if display.showsProgress {
             operation.downloadProgressHandler = { [weak operation] _, total, expected in
                 // The body of an error response is not a download.
                 guard let status = operation?.statusCode, (200..<300).contains(status) else { return }
                 board.note(transfer, done: total, expected: expected)
             }
         }
+        operation.retryHandler = { [display] _, event in
+            guard let text = RetryText.line(event) else { return }
+            display.say("\(Printable.line(transfer.name)): \(text)")
+        }
         let dependencies = operation.dependencies.map { ObjectIdentifier($0) }
         let conclude: @Sendable ((any Error)?) -> Void = { error in
+            // So that the times of all requests are there.
+            self.trace.finish()
             let outcome = transfer.conclude(error)
             board.finish(transfer, outcome)
-            order.finish(operation, after: dependencies) {
-                report(outcome.error == nil ? outcome : refine(transfer, outcome), name: transfer.name)
+            self.order.finish(operation, after: dependencies) {
+                self.report(outcome.error == nil ? outcome : refine(transfer, outcome), name: transfer.name)
             }
         }
         operation.setCompletionHandler(success: { _, _ in conclude(nil) }, failure: { conclude($1) })
     }
 
     private func report(_ outcome: Outcome, name: String) {
-        if printsJSON { display.emit(outcome.json) }
+        if printsJSON { display.emit(outcome.json(showsTimings: showsTimings)) }
+        if let kind = outcome.kind { failures.withLock { $0.append(kind) } }
+        if outcome.result == .skipped || outcome.result == .notModified { skipped.withLock { $0 += 1 } }
         if let error = outcome.error {
             // After Ctrl-C or a failed output, the cancelled transfers need no message each.
-            guard Interruption.shared.status == nil || error != Transfer.cancelled else { return }
+            guard Interruption.shared.status == nil || outcome.kind != .cancelled else { return }
             let subject = outcome.id.map { "\(Printable.line($0)): " } ?? ""
             display.complain("\(subject)\(Printable.line(outcome.url)): \(error)", isMarked: true)
-            return
+        } else {
+            display.say(OutcomeText.line(outcome, name: name, display))
         }
-        var text = display.isLive ? display.paint(Display.hasUnicode ? "✓ " : "* ", .green) : ""
-        text += Printable.line(outcome.file ?? name)
-        if let id = outcome.id, outcome.file != nil { text = "\(Printable.line(id)): \(text)" }
-        let speed = outcome.seconds > 0 ? Double(outcome.bytes) / outcome.seconds : 0
-        var figures = [Amounts.bytes(outcome.bytes), "in \(Amounts.seconds(outcome.seconds))"]
-        if outcome.bytes >= 100_000 { figures.append("(\(Amounts.speed(speed)))") }
-        if outcome.id != nil, let status = outcome.status { figures.insert("\(status),", at: 0) }
-        display.say("\(text): \(figures.joined(separator: " "))")
+        guard showsTimings, !printsJSON else { return }
+        for timing in outcome.timings { display.say("  \(timing)") }
     }
 }

@@ -59,6 +59,10 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     /// line counts.
     public var timeoutIntervalForHead: TimeInterval?
 
+    /// How many seconds the way to the server may take: the name, the connection, proxies and TLS, each time a connection is
+    /// made; nil, the default, for no such limit beside the request's `timeoutInterval`. More is `URLError.timedOut`.
+    public var timeoutIntervalForConnecting: TimeInterval?
+
     /// Whether a body with a content coding other than gzip, deflate, br and zstd is an error,
     /// `URLError.cannotDecodeContentData`. False, the default, delivers the bytes as they came, as AFNetworking did.
     public var refusesUnknownEncodings = false

@@ -271,6 +271,9 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
             options.isScoped = route.key != nil && route.isScoped(departure.address)
         }
         options.negotiation = departure.negotiation
+        if let seconds = configuration.timeoutIntervalForConnecting, seconds > 0, seconds < 2e6 {
+            options.connectTimeout = max(1, Int(seconds * 1000))
+        }
         options.receiveBufferSize = prepareLimits()
         options.tls = departure.tls
         // Idle connections hold descriptors that this request lacked before.

@@ -23,6 +23,8 @@ extension EasyHandle {
         var receiveBufferSize = 0
         /// After how many idle seconds a connection is closed, and not used again.
         var idleConnectionAge = 118
+        /// How long making a connection may take, in milliseconds.
+        var connectTimeout = Int(Int32.max)
         /// Whom libcurl authenticates, with messages that belong to a connection.
         var negotiation: Negotiation?
     }

@@ -117,7 +117,7 @@ final class EasyHandle {
         convoy_easy_set_long(easy, CURLOPT_NOSIGNAL, 1)
         convoy_easy_allow_only_http(easy)
         setRouteOptions()
-        // `URLConnection`'s timers cover connecting too, so libcurl's limit of five minutes is lifted.
+        // `URLConnection`'s timers cover connecting too, so libcurl's limit of five minutes is lifted; see `Options`.
         convoy_easy_set_long(easy, CURLOPT_CONNECTTIMEOUT_MS, Int(Int32.max))
         // Removing a handle during a name look-up must not wait for the resolver's thread.
         convoy_easy_set_long(easy, CURLOPT_QUICK_EXIT, 1)
@@ -310,6 +310,9 @@ final class EasyHandle {
             // affects speed.
             options.receiveBufferSize = before.receiveBufferSize
         }
+        if options.connectTimeout != before.connectTimeout {
+            try check(convoy_easy_set_long(easy, CURLOPT_CONNECTTIMEOUT_MS, options.connectTimeout))
+        }
         if options.idleConnectionAge != before.idleConnectionAge {
             try check(convoy_easy_set_long(easy, CURLOPT_MAXAGE_CONN, options.idleConnectionAge))
         }
@@ -320,6 +323,17 @@ final class EasyHandle {
 
     /// libcurl's message about the failure of the last transfer; empty if there is none.
     var failureText: String { String(cString: errorText) }
+
+    /// Tells the trace how long the phases of the transfer took, if there is one.
+    func traceTiming() {
+        guard trace != nil else { return }
+        func seconds(_ info: CURLINFO) -> Double { Double(offset(info)) / 1e6 }
+        trace?.end(
+            TransferTiming(
+                nameFound: seconds(CURLINFO_NAMELOOKUP_TIME_T), connected: seconds(CURLINFO_CONNECT_TIME_T),
+                secured: seconds(CURLINFO_APPCONNECT_TIME_T), firstByte: seconds(CURLINFO_STARTTRANSFER_TIME_T),
+                ended: seconds(CURLINFO_TOTAL_TIME_T)))
+    }
 
     func long(_ info: CURLINFO) -> Int {
         var value = 0

@@ -327,6 +327,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
             curl_multi_remove_handle(multi, easy)
             if handle.isPlain { sockets.noteRest(of: handle.socket) }
             endedCount += 1
+            handle.traceTiming()
             handle.owner?.easyHandle(handle, didFinishWith: code)
         }
     }

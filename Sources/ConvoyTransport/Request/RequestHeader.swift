@@ -144,7 +144,7 @@ package final class RequestHeader: @unchecked Sendable {
     }
 
     /// The fields that are sent, those too that were added here, but for what is the proxy's.
-    private(set) lazy var sentFields: [(name: String, value: String)] = {
+    package private(set) lazy var sentFields: [(name: String, value: String)] = {
         var fields: [(name: String, value: String)] = []
         var next = lines
         while let line = next?.pointee {

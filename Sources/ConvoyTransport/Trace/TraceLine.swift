@@ -12,6 +12,8 @@ public struct TraceLine: Sendable, Hashable {
         case sentBody = "}"
         /// Bytes of bodies that were received, in the transfer's coding.
         case receivedBody = "{"
+        /// The end of a request, with its times.
+        case timing = "="
     }
 
     /// What the line is about.
@@ -22,14 +24,21 @@ public struct TraceLine: Sendable, Hashable {
     public let transfer: Int
     /// The number of bytes, for those of a body.
     public let byteCount: Int?
+    /// When the phases of a request ended, for the line of its end.
+    public let timing: TransferTiming?
 
     init(kind: Kind, text: String, transfer: Int) {
-        (self.kind, self.text, self.transfer, byteCount) = (kind, text, transfer, nil)
+        (self.kind, self.text, self.transfer, byteCount, timing) = (kind, text, transfer, nil, nil)
     }
 
     init(kind: Kind, byteCount: Int, transfer: Int) {
-        (self.kind, self.transfer, self.byteCount) = (kind, transfer, byteCount)
+        (self.kind, self.transfer, self.byteCount, timing) = (kind, transfer, byteCount, nil)
         text = byteCount == 1 ? "1 byte" : "\(byteCount) bytes"
+    }
+
+    init(_ timing: TransferTiming, transfer: Int) {
+        (kind, self.transfer, byteCount, self.timing) = (.timing, transfer, nil, timing)
+        text = timing.description
     }
 
     /// One line for two that count the same bytes.

@@ -1,0 +1,20 @@
+import ConvoySupport
+import Foundation
+import FoundationNetworking
+
+extension DownloadOperation {
+    /// The request that the download would send first, without what is added on the way; nil if it would send none. It asks
+    /// for the rest of what an earlier download has left. To be called before the operation is started; blocks. Nothing is
+    /// changed, unless what was left beside the file is none of a download.
+    ///
+    /// - Throws: what the download would fail with before it sends anything.
+    package func firstRequest() throws -> URLRequest? {
+        let download = Download(self)
+        guard let paths = try download.findPlace() else { return nil }
+        var information = stat()
+        if lstat(paths.partial, &information) == 0 { try download.open(paths) }
+        defer { download.close() }
+        guard let part = download.state.withLock({ $0.plan.begin() }) else { return nil }
+        return download.urlRequest(part)
+    }
+}

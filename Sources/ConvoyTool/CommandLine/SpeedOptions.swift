@@ -1,0 +1,71 @@
+import Convoy
+import Foundation
+
+/// The options for how many transfers run at a time, how fast, how long, and how often they are tried.
+struct SpeedOptions {
+    let jobs: Int
+    private let jobsPerHost: Int?
+    private let rate: Int64?
+    private var policy = RetryPolicy()
+    private let maximumTime: TimeInterval?
+    private let connectTimeout: TimeInterval?
+
+    init(_ options: Options) throws(ToolError) {
+        jobs = try options.integer("jobs", in: 1...256) ?? 6
+        jobsPerHost = try options.integer("jobs-per-host", in: 1...256)
+        rate = try options.value("limit-rate").map { text throws(ToolError) in
+            guard let rate = Self.rate(text) else {
+                throw options.usage("--limit-rate takes bytes a second: 500k, 2M, 1.5M")
+            }
+            return rate
+        }
+        if let count = try options.integer("retry", in: 0...1000) {
+            policy.maximumRetryCount = count
+        } else {
+            // A name that is mistyped should not take seconds to say so.
+            policy.errorCodes.subtract([.cannotFindHost, .dnsLookupFailed, .cannotConnectToHost])
+        }
+        policy.maximumDuration = try options.seconds("retry-max-time")
+        maximumTime = try options.seconds("max-time")
+        connectTimeout = try options.seconds("connect-timeout")
+    }
+
+    func apply(to manager: HTTPRequestOperationManager) {
+        // A queue without a limit per host, unless the user has one.
+        let queue = RequestOperationQueue()
+        queue.maxConcurrentOperationCount = jobs
+        if let jobsPerHost { queue.maxConcurrentOperationCountPerHost = jobsPerHost }
+        manager.operationQueue = queue
+    }
+
+    func apply(to configuration: inout ConnectionConfiguration) {
+        configuration.timeoutIntervalForConnecting = connectTimeout
+    }
+
+    /// - Parameter limit: what all operations of the run have together.
+    func apply(to operation: URLConnectionOperation, limit: RateLimit?) {
+        operation.retryPolicy = policy.maximumRetryCount > 0 ? policy : nil
+        operation.totalTimeout = maximumTime
+        operation.receiveRateLimit = limit
+    }
+
+    /// A new limit for all operations of a run; nil if there is none.
+    var limit: RateLimit? { rate.map { RateLimit(bytesPerSecond: $0) } }
+
+    /// Bytes per second of a text like `500k` or `1.5M`; nil for anything else. The units are powers of 1024, as with curl,
+    /// wget and aria2.
+    static func rate(_ text: String) -> Int64? {
+        let factors: [Character: Double] = ["k": 0x1p10, "m": 0x1p20, "g": 0x1p30]
+        var digits = text[...]
+        var factor = 1.0
+        if let last = text.lowercased().last, let unit = factors[last] {
+            factor = unit
+            digits.removeLast()
+        }
+        guard digits.allSatisfy({ $0.isASCII && ($0.isNumber || $0 == ".") }), let number = Double(digits) else {
+            return nil
+        }
+        let bytes = (number * factor).rounded()
+        return bytes >= 1 && bytes < 1e15 ? Int64(bytes) : nil
+    }
+}

@@ -1,0 +1,76 @@
+import Convoy
+import ConvoyOperations
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// `--dry-run`: prints requests as they would be sent first, without secrets, and sends none. What a server answers is
+/// not known: redirects, logins and the cookies that it sets are not there.
+struct Preview {
+    let display: Display
+
+    /// Prints the requests of transfers.
+    ///
+    /// - Parameter failed: what would not be sent, and why.
+    /// - Returns: what the exit status of the run would be, so far as it is known.
+    func print(_ transfers: [Transfer], failed: [Outcome] = []) -> ExitStatus {
+        var kinds = failed.compactMap(\.kind)
+        for outcome in failed { complain(outcome) }
+        for (index, transfer) in transfers.enumerated() {
+            do {
+                if index > 0 { display.say("") }
+                for line in try lines(of: transfer) { display.say(Printable.line(line)) }
+            } catch {
+                var outcome = Outcome(id: transfer.id, url: Redaction.url(transfer.url.absoluteString))
+                outcome.error = ErrorText.line(for: error)
+                kinds.append(FailureKind(error, statusCode: nil))
+                complain(outcome)
+            }
+        }
+        return ExitStatus(failures: kinds)
+    }
+
+    private func complain(_ outcome: Outcome) {
+        let subject = outcome.id.map { "\(Printable.line($0)): " } ?? ""
+        display.complain("\(subject)\(Printable.line(outcome.url)): \(outcome.error ?? "")", isMarked: true)
+    }
+
+    private func lines(of transfer: Transfer) throws -> [String] {
+        let target = (transfer.path ?? transfer.id).map { " for \($0)" } ?? ""
+        let url = Redaction.url(transfer.url.withoutUserInfo.absoluteString)
+        var request = transfer.operation.request
+        if let download = transfer.operation as? DownloadOperation {
+            guard let first = try download.firstRequest() else { return ["# \(url)\(target): it is there, nothing is sent"] }
+            request = first
+        }
+        return ["# \(url)\(target)"] + (try head(of: request, for: transfer.operation))
+    }
+
+    private func head(of request: URLRequest, for operation: HTTPRequestOperation) throws -> [String] {
+        let configuration = operation.connectionConfiguration
+        let url = request.url?.absoluteString ?? ""
+        guard let target = RequestTarget(url) else { throw URLError(.badURL) }
+        let secrets = SecretFields(marked: configuration.sensitiveHeaders, names: .standard)
+        let method = request.httpMethod ?? "GET"
+        let sent = try RequestHeader(fields: request.allHTTPHeaderFields ?? [:]).sentFields
+        func has(_ name: String) -> Bool { sent.contains { $0.name.lowercased() == name } }
+        var fields: [(String, String)] = []
+        let isSecure = request.url?.scheme?.lowercased() == "https"
+        let standardPort = isSecure ? 443 : 80
+        if !has("host") {
+            fields.append(("Host", target.port == standardPort ? target.host : "\(target.host):\(target.port)"))
+        }
+        if !has("accept") { fields.append(("Accept", "*/*")) }
+        fields += sent.map { ($0.name, $0.value) }
+        let path = String(target.uri.prefix { $0 != "?" })
+        let cookies = operation.cookieStore?.field(
+            for: CookieTarget(host: target.host, path: path, isSecure: isSecure), site: request.mainDocumentURL,
+            isSafeMethod: ["GET", "HEAD", "OPTIONS", "TRACE"].contains(method))
+        if let cookies, !has("cookie") { fields.append(("Cookie", String(decoding: cookies, as: UTF8.self))) }
+        if let body = request.httpBody { fields.append(("Content-Length", "\(body.count)")) }
+        let start = "\(method) \(Redaction.url(target.uri)) HTTP/1.1"
+        let lines = [start] + fields.map { "\($0): \(secrets.shown($0, $1))" }
+        return request.httpBody.map { lines + ["", "(a body of \(Amounts.bytes(Int64($0.count))))"] } ?? lines
+    }
+}

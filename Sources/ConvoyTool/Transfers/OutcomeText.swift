@@ -1,0 +1,37 @@
+import Convoy
+import Foundation
+
+/// The line about a transfer that succeeded.
+enum OutcomeText {
+    static func line(_ outcome: Outcome, name: String, _ display: Display) -> String {
+        var text = display.isLive ? display.paint(Display.hasUnicode ? "✓ " : "* ", .green) : ""
+        text += Printable.line(outcome.file ?? name)
+        if let id = outcome.id, outcome.file != nil { text = "\(Printable.line(id)): \(text)" }
+        switch outcome.result {
+        case .skipped: return "\(text): is there already"
+        case .notModified: return "\(text): has not changed"
+        case .downloaded, nil: break
+        }
+        var figures = [Amounts.bytes(outcome.bytes), "in \(Amounts.seconds(outcome.seconds))"]
+        if outcome.bytes >= 100_000, outcome.seconds > 0 {
+            figures.append("(\(Amounts.speed(Double(outcome.bytes) / outcome.seconds)))")
+        }
+        if outcome.id != nil, let status = outcome.status { figures.insert("\(status),", at: 0) }
+        return "\(text): \(figures.joined(separator: " "))"
+    }
+}
+
+/// The line about a try that is repeated.
+enum RetryText {
+    /// nil for an event that nobody needs to know.
+    static func line(_ event: RetryEvent) -> String? {
+        guard case .retry(let delay) = event.decision, delay > 0 else { return nil }
+        let reason =
+            switch event.reason {
+            case .status(let status): "the server answered with \(status)"
+            case .error(let error): ErrorText.line(for: error)
+            case .closedGate(let host): "\(host) is busy"
+            }
+        return "\(reason); trying again in \(Amounts.seconds(delay))"
+    }
+}
