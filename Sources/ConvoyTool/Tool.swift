@@ -46,7 +46,7 @@ enum Tool {
         if Command.transferring.contains(command), !options.has("no-config") { options.merge(try Configuration.read()) }
         switch command {
         case .demo: return try DemoCommand.run(options, display)
-        case .get: return try GetCommand.run(rest, options)
+        case .get: return try GetCommand.run(options)
         case .run: return try RunCommand.run(options)
         case .completion:
             display.say(try Completion.script(options))

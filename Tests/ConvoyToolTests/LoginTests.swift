@@ -36,7 +36,7 @@ import Testing
         #expect(server.requests.isEmpty && other.requests.isEmpty)
         try scratch.write(#"{"baseURL": "\#(server.url)", "requests": \#(requests)}"#, to: "m.json")
         let based = try await ToolProcess.run(["run", "-u", "ada:se:cret", "m.json"], in: scratch.url)
-        #expect(based.status == 1 && server.requests.count == 2, "\(based.errors)")
+        #expect(based.status == 7 && server.requests.count == 2, "\(based.errors)")
         #expect(other.requests.count == 1 && other.requests.allSatisfy { $0.headers["Authorization"] == nil })
     }
 
@@ -46,9 +46,9 @@ import Testing
         #expect(result.status == 0, "\(result.errors)")
         #expect(try scratch.data("file") == Data("let in".utf8))
         #expect(server.requests("/open").allSatisfy { $0.headers["Authorization"] == nil })
-        #expect(try await get([url]).status == 1)
+        #expect(try await get([url]).status == 7)
         let wrong = try await get(["-u", "ada:wrong", url])
-        #expect(wrong.status == 1 && wrong.errors.contains("401") && !wrong.errors.contains("wrong"))
+        #expect(wrong.status == 7 && wrong.errors.contains("401") && !wrong.errors.contains("wrong"))
     }
 
     @Test func `the user of a URL counts for that URL, and its password is not printed`() async throws {
@@ -56,7 +56,7 @@ import Testing
         other.route("/other", .status(401).header("WWW-Authenticate", "Basic realm=\"here\""))
         let inURL = url.replacing("http://", with: "http://ada:se%3Acret@")
         let result = try await get([inURL, other.url("/other").absoluteString, "--json"])
-        #expect(result.status == 1 && (result.output + result.errors).contains("cret") == false)
+        #expect(result.status == 7 && (result.output + result.errors).contains("cret") == false)
         #expect(try scratch.data("file") == Data("let in".utf8))
         #expect(other.requests.count == 1)
         server.redirect("/away", to: other.url("/other").absoluteString)
@@ -68,7 +68,7 @@ import Testing
         try scratch.write("machine 127.0.0.1 login ada password se:cret\n", to: "netrc")
         let netrc = scratch.url.appendingPathComponent("netrc")
         chmod(netrc.path, 0o600)
-        #expect(try await get([url]).status == 1)
+        #expect(try await get([url]).status == 7)
         #expect(try await get(["--netrc-file", netrc.path, url]).status == 0)
         #expect(try await get(["-n", url], environment: ["NETRC": netrc.path]).status == 0)
         chmod(netrc.path, 0o644)
@@ -103,7 +103,7 @@ import Testing
         let requests = #"[{"id": "a", "url": "/file"}, {"id": "b", "url": "\#(other.url("/other"))"}]"#
         try scratch.write(#"{"baseURL": "\#(base)", "requests": \#(requests)}"#, to: "m.json")
         let result = try await ToolProcess.run(["run", "m.json"], in: scratch.url)
-        #expect(result.status == 1 && !(result.output + result.errors).contains("cret"), "\(result.errors)")
+        #expect(result.status == 7 && !(result.output + result.errors).contains("cret"), "\(result.errors)")
         #expect(server.requests.map { $0.headers["Authorization"] } == [nil, Self.authorization])
         #expect(other.requests.count == 1 && other.requests.allSatisfy { $0.headers["Authorization"] == nil })
     }

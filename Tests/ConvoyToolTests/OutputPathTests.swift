@@ -31,7 +31,7 @@ import Testing
     func `something other than a file is not replaced, and nothing is sent`(_ name: String) async throws {
         try scratch.makeDirectory(name)
         let result = try await run("there", "--force")
-        #expect(result.status == 1)
+        #expect(result.status == 8)
         #expect(result.errors == "convoy: \(name) is not a file\n")
         #expect(server.requests.isEmpty)
     }
@@ -39,7 +39,7 @@ import Testing
     @Test func `a pipe is not replaced, and nothing is sent`() async throws {
         try #require(mkfifo(scratch.url.appendingPathComponent("pipe").path, 0o600) == 0)
         let result = try await run("pipe", "--force")
-        #expect(result.status == 1)
+        #expect(result.status == 8)
         #expect(server.requests.isEmpty)
         #expect(scratch.names == ["m.json", "pipe"])
     }
@@ -47,7 +47,7 @@ import Testing
     @Test func `a partial file that exists stops everything before anything is sent`() async throws {
         try scratch.write("old", to: "there.part")
         let result = try await run("there")
-        #expect(result.status == 1)
+        #expect(result.status == 8)
         #expect(server.requests.isEmpty)
         #expect(try scratch.text("there.part") == "old")
         #expect(try await run("there", "--force").status == 0)
@@ -57,7 +57,7 @@ import Testing
     @Test func `a file in the place of a directory stops everything before anything is sent`() async throws {
         try scratch.write("a file", to: "sub")
         let result = try await run("sub/deep/there", "--force")
-        #expect(result.status == 1)
+        #expect(result.status == 8)
         #expect(result.errors == "convoy: not a directory: sub\n")
         #expect(server.requests.isEmpty)
     }
@@ -71,8 +71,8 @@ import Testing
             try FileManager.default.createSymbolicLink(
                 atPath: scratch.url.appendingPathComponent(link).path, withDestinationPath: target)
         }
-        let result = try await run(String(output.dropFirst(4)), "-o", "out", "--force")
-        #expect(result.status == 1)
+        let result = try await run(String(output.dropFirst(4)), "-d", "out", "--force")
+        #expect(result.status == 8)
         #expect(result.errors.contains("is a symbolic link"), "\(result.errors)")
         #expect(server.requests.isEmpty)
         #expect(try FileManager.default.contentsOfDirectory(atPath: scratch.url.path + "/elsewhere").isEmpty)
@@ -83,7 +83,7 @@ import Testing
         try scratch.makeDirectory("elsewhere")
         try FileManager.default.createSymbolicLink(
             atPath: scratch.url.appendingPathComponent("out").path, withDestinationPath: "elsewhere")
-        #expect(try await run("there", "-o", "out").status == 0)
+        #expect(try await run("there", "-d", "out").status == 0)
         #expect(try scratch.text("elsewhere/there") == "new")
     }
 }

@@ -28,12 +28,12 @@ import Testing
         #expect(result.status == 0, "\(result.errors)")
         #expect(server.requests.first?.headers["Via"]?.contains(proxy.name) == true)
         let wrong = try await get(["-x", "http://ada:wrong@localhost:\(proxy.port)", url])
-        #expect(wrong.status == 1 && wrong.errors.contains("407") && !wrong.errors.contains("wrong"), "\(wrong.errors)")
+        #expect(wrong.status == 7 && wrong.errors.contains("407") && !wrong.errors.contains("wrong"), "\(wrong.errors)")
     }
 
     @Test func `without a proxy, or for an exception, the server is reached directly`() async throws {
         let dead = "http://127.0.0.1:1"
-        #expect(try await get(["-x", dead, url]).status == 1)
+        #expect(try await get(["-x", dead, url]).status == 4)
         #expect(try await get(["-x", "", url], environment: ["http_proxy": dead]).status == 0)
         #expect(try await get(["-x", dead, "--noproxy", "127.0.0.0/8", url]).status == 0)
     }

@@ -61,8 +61,8 @@ import Testing
             {"id": "after", "url": "ok", "dependsOn": ["bad"], "output": "after.bin"},
             {"id": "later", "url": "ok", "dependsOn": ["after"]},
             {"id": "fine", "url": "ok", "output": "sub/fine.bin"}
-            """, "--json", "--output", "out")
-        #expect(result.status == 1)
+            """, "--json", "--directory", "out")
+        #expect(result.status == 7)
         #expect(server.requests.count == 2)
         let objects = try result.objects()
         let byID = Dictionary(uniqueKeysWithValues: objects.map { ($0["id"] as? String ?? "", $0) })
@@ -95,7 +95,7 @@ import Testing
         try scratch.write("mine", to: "out")
         gate.open()
         let result = try await tool.finished()
-        #expect(result.status == 1)
+        #expect(result.status == 8)
         #expect(server.requests.map(\.method) == ["GET"])
         let errors = try result.objects().map { $0["error"] as? String }
         #expect(errors == ["file exists: out; see --force", #"not sent, because "fetch" failed"#])
@@ -124,7 +124,7 @@ import Testing
         try scratch.write("old", to: "there")
         let requests = #"{"id": "a", "url": "ok"}, {"id": "b", "url": "ok", "output": "there", "dependsOn": ["a"]}"#
         let refused = try await run(requests)
-        #expect(refused.status == 1)
+        #expect(refused.status == 8)
         #expect(refused.errorLines.count == 1)
         #expect(server.requests.isEmpty)
         #expect(try scratch.text("there") == "old")

@@ -86,7 +86,7 @@ import Testing
 
     @Test func `-k with the pin of another key is refused`() async throws {
         let result = try await get("-k", "--pin", Self.otherPin)
-        #expect(result.status == 1 && result.output.isEmpty)
+        #expect(result.status == 5 && result.output.isEmpty)
         #expect(result.errorLines.count == 2 && result.errorLines.last?.contains(pin) == true, "\(result.errors)")
         expectNothingSent(at: server, sourceLocation: #_sourceLocation)
     }
@@ -103,7 +103,7 @@ import Testing
         plain.route("/file", .text("hello"))
         for arguments in [["--pin", pin], ["-k", "--pin", pin]] {
             let result = try await get(arguments, url: plain.url("/file"))
-            #expect(result.status == 1)
+            #expect(result.status == 5)
             #expect(result.errorLines.last?.contains("only over https") == true, "\(result.errors)")
             #expect(result.errorLines.count == arguments.count - 1)
             #expect(plain.statistics.totalConnectionCount == 0)
@@ -116,7 +116,7 @@ import Testing
         plain.route("/file", .text("forged"))
         server.route("/file", .redirect(to: plain.url("/file").absoluteString))
         let result = try await get("--cacert", authority, "--pin", pin)
-        #expect(result.status == 1)
+        #expect(result.status == 5)
         #expect(result.errorLines.count == 1 && result.errors.contains("leads from https to http"), "\(result.errors)")
         #expect(plain.statistics.totalConnectionCount == 0)
         #expect(scratch.names.isEmpty)
@@ -180,7 +180,7 @@ import Testing
 
     @Test func `JSON tells the same, and the line has no file`() async throws {
         let result = try await get("--json")
-        #expect(result.status == 1)
+        #expect(result.status == 5)
         let object = try #require(result.objects().first)
         #expect((object["error"] as? String)?.contains("does not lead to a trusted authority") == true)
         #expect(object["file"] == nil && object["status"] == nil)
@@ -234,7 +234,7 @@ import Testing
         }
         let plain = try TestServer()
         let result = try await run("--pin", pin, url: plain.url("/file").absoluteString)
-        #expect(result.status == 1 && result.errors.contains("only over https"), "\(result.errors)")
+        #expect(result.status == 5 && result.errors.contains("only over https"), "\(result.errors)")
         #expect(plain.statistics.totalConnectionCount == 0)
     }
 

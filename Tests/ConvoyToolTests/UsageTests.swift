@@ -26,7 +26,7 @@ import Testing
         ["get", "-j1", "-j2", "http://127.0.0.1:1/"], ["get", "--json=yes", "http://127.0.0.1:1/"],
         ["get", "--timeout", "-1", "http://127.0.0.1:1/"], ["get", "--timeout", "nan", "http://127.0.0.1:1/"],
         ["get", "-o", "", "http://127.0.0.1:1/"], ["get", "--header", "no colon", "http://127.0.0.1:1/"],
-        ["get", "127.0.0.1/x"], ["get", "ftp://127.0.0.1/x"], ["get", "file:///etc/hostname"], ["get", "http://"],
+        ["get", "ftp://127.0.0.1/x"], ["get", "file:///etc/hostname"], ["get", "http://"],
         ["get", "http:///x"], ["get", "http://127.0.0.1:99999/"], ["get", "http://127.0.0.1:1/\n"], ["run"],
         ["run", "a", "b"], ["run", "missing.json"],
     ])

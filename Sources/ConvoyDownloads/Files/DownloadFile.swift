@@ -72,7 +72,7 @@ package final class DownloadFile: @unchecked Sendable {
         clock: @escaping @Sendable () -> UInt64 = { MonotonicClock.now }
     ) {
         (self.path, self.journalPath, self.calls, self.boot, self.clock) = (path, journalPath, calls, boot, clock)
-        directory = (path as NSString).deletingLastPathComponent
+        directory = PathText.directory(of: path)
     }
 
     deinit { close() }

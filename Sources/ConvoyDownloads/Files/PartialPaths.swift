@@ -13,8 +13,7 @@ package struct PartialPaths: Sendable, Equatable {
 
     /// Those of a file.
     package init(destination path: String) {
-        let name = (path as NSString).lastPathComponent
-        self.init(directory: (path as NSString).deletingLastPathComponent, name: name)
+        self.init(directory: PathText.directory(of: path), name: PathText.name(of: path))
     }
 
     /// Those of a file whose name the server will say, in a directory: named after its URL, so that a later download of
@@ -24,7 +23,7 @@ package struct PartialPaths: Sendable, Equatable {
     }
 
     private init(directory: String, name: String) {
-        let stem = (directory as NSString).appendingPathComponent(Self.shortened(name))
+        let stem = PathText.join(directory, Self.shortened(name))
         (partial, journal) = (stem + Self.partialSuffix, stem + Self.journalSuffix)
     }
 

@@ -1,4 +1,5 @@
 import Convoy
+import ConvoySupport
 import Foundation
 
 /// The options for what files are downloaded, where they go, and what they must be.
@@ -67,7 +68,7 @@ struct FileOptions {
     }
 
     /// Where a file of `--output` goes, which is the user's own path.
-    func outputPath(_ name: String) -> String { name.hasPrefix("/") ? name : Directories.join(directory, name) }
+    func outputPath(_ name: String) -> String { name.hasPrefix("/") ? name : PathText.join(directory, name) }
 
     /// Sets a download up.
     ///
@@ -80,7 +81,7 @@ struct FileOptions {
         let mirrors = item.urls.dropFirst().map(\.withoutUserInfo)
         if !mirrors.isEmpty { download.mirrors = mirrors }
         guard let checksums, let checksumFile, let path else { return }
-        let name = (path as NSString).lastPathComponent
+        let name = PathText.name(of: path)
         guard let checksum = checksums.checksum(forFileNamed: path) ?? checksums.checksum(forFileNamed: name) else {
             throw .usage("\(Printable.line(checksumFile)) has no checksum of \(Printable.line(name))")
         }

@@ -6,6 +6,8 @@ struct Options {
     let command: Command
     /// The arguments that are not options, in order.
     private(set) var arguments: [String] = []
+    /// The options of the command line, in order.
+    private(set) var given: [(option: ToolOption, value: String?)] = []
     private var values: [String: [String]] = [:]
     private let known: [ToolOption]
 
@@ -124,9 +126,11 @@ struct Options {
         if option.value != nil {
             guard let value = given ?? rest.popFirst() else { throw usage("--\(option.name) needs a value") }
             values[option.name, default: []].append(value)
+            self.given.append((option, value))
         } else {
             guard given == nil else { throw usage("--\(option.name) takes no value") }
             values[option.name] = []
+            self.given.append((option, nil))
         }
     }
 }

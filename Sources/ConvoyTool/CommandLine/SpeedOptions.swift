@@ -21,6 +21,9 @@ struct SpeedOptions {
         }
         if let count = try options.integer("retry", in: 0...1000) {
             policy.maximumRetryCount = count
+        } else if options.command == .run {
+            // What a manifest does need not be harmless a second time.
+            policy.maximumRetryCount = 0
         } else {
             // A name that is mistyped should not take seconds to say so.
             policy.errorCodes.subtract([.cannotFindHost, .dnsLookupFailed, .cannotConnectToHost])

@@ -5,29 +5,31 @@ import Foundation
 /// The command that goes on with an interrupted run.
 enum ContinuingLine {
     /// The command line of `get`, without passwords, and so that what is whole is not fetched again.
-    static func text(_ arguments: [String], _ options: Options) -> String {
+    static func text(_ options: Options) -> String {
         var words = ["convoy", "get"]
         let isOne = options.arguments.count == 1 && options.all("input-file").isEmpty
         if !isOne, !["no-clobber", "timestamping", "force"].contains(where: options.has) { words.append("--no-clobber") }
-        var isUser = false
-        for argument in arguments {
-            var word = argument
-            if isUser {
-                word = withoutPassword(word)
-            } else if word.hasPrefix("--user=") {
-                word = "--user=" + withoutPassword(String(word.dropFirst(7)))
-            } else if word.hasPrefix("-u"), word != "-u" {
-                word = "-u" + withoutPassword(String(word.dropFirst(2)))
-            }
-            isUser = argument == "-u" || argument == "--user"
-            words.append(ShellText.word(Printable.line(Redaction.text(word))))
+        for (option, value) in options.given {
+            words.append(option.letter.map { "-\($0)" } ?? "--\(option.name)")
+            if let value { words.append(shown(value, of: option)) }
         }
-        return words.joined(separator: " ")
+        if options.arguments.contains(where: { $0.hasPrefix("-") && $0 != "-" }) { words.append("--") }
+        words += options.arguments.map { Redaction.text($0) }
+        return words.map { ShellText.word(Printable.line($0)) }.joined(separator: " ")
     }
 
-    /// The user alone, whose password is asked for then. A lone colon stands for Kerberos.
-    private static func withoutPassword(_ user: String) -> String {
-        guard user != ":", let colon = user.firstIndex(of: ":") else { return user }
-        return String(user[..<colon])
+    private static func shown(_ value: String, of option: ToolOption) -> String {
+        switch option.name {
+        case "user":
+            // The user alone, whose password is asked for then. A lone colon stands for Kerberos.
+            guard value != ":", let colon = value.firstIndex(of: ":") else { return value }
+            return String(value[..<colon])
+        case "header":
+            guard let colon = value.firstIndex(of: ":") else { return value }
+            let name = value[..<colon].trimmingCharacters(in: .whitespaces)
+            let text = value[value.index(after: colon)...].trimmingCharacters(in: .whitespaces)
+            return "\(name): \(SecretFields(marked: [], names: .standard).shown(name, text))"
+        default: return Redaction.text(value)
+        }
     }
 }

@@ -1,4 +1,5 @@
 import Convoy
+import ConvoySupport
 import Foundation
 
 /// Decides where the files of a run go.
@@ -31,7 +32,7 @@ struct DownloadPlaces {
             if usesServerNames { return (.directory(directory), nil) }
             let wanted = FileNames.name(for: item.urls[0])
             let name = names[directory, default: FileNameAllocator()].take(wanted)
-            return (.file(Directories.join(directory, name)), name == wanted ? nil : wanted)
+            return (.file(PathText.join(directory, name)), name == wanted ? nil : wanted)
         }
         let shown = Printable.line(path)
         switch named[directory, default: OutputPaths()].add(path, of: item.urls[0].absoluteString) {
@@ -43,6 +44,6 @@ struct DownloadPlaces {
         try Directories.checkIsInside(directory, path)
         // Those of URLs go out of its way.
         if !path.contains("/") { _ = names[directory, default: FileNameAllocator()].take(path) }
-        return (.file(Directories.join(directory, path)), nil)
+        return (.file(PathText.join(directory, path)), nil)
     }
 }

@@ -17,13 +17,13 @@ struct GetCommand {
     private let trace: TraceOptions
     private let items: [DownloadItem]
 
-    static func run(_ arguments: [String], _ options: Options) throws(ToolError) -> ExitStatus {
+    static func run(_ options: Options) throws(ToolError) -> ExitStatus {
         let files = try FileOptions(options)
         let display = try Display(options, printsBodies: files.isStandardOutput)
         let command = try GetCommand(options, files, display)
         let status = options.has("dry-run") ? try command.preview() : try command.download()
         if case .interrupted = status, !files.isStandardOutput {
-            display.complain("to go on: \(ContinuingLine.text(arguments, options))")
+            display.complain("to go on: \(ContinuingLine.text(options))")
         }
         return status
     }
@@ -72,7 +72,8 @@ struct GetCommand {
             do throws(ToolError) {
                 if let path = place.path, files.existing != .skip {
                     let replaces = files.existing != .fail
-                    try Directories.checkIsFree(path, partial: nil, replaces: replaces)
+                    try Directories.checkIsFree(
+                        path, partial: nil, replaces: replaces, see: "--no-clobber, -N and --force")
                 }
                 transfers.append(transfer)
             } catch {
@@ -94,8 +95,7 @@ struct GetCommand {
             guard !path.hasSuffix("/"), !path.unicodeScalars.contains("\0") else {
                 throw options.usage("--output takes a file, and --directory a directory")
             }
-            let directory = (path as NSString).deletingLastPathComponent
-            return [Place(directory: directory.isEmpty ? "." : directory, path: path)]
+            return [Place(directory: PathText.directory(of: path), path: path)]
         }
         var places = DownloadPlaces(directory: files.directory, usesServerNames: files.usesServerNames)
         var taken: [Int: Place] = [:]
@@ -106,8 +106,7 @@ struct GetCommand {
             switch place {
             case .directory(let directory): taken[index] = Place(directory: directory)
             case .file(let path):
-                let directory = (path as NSString).deletingLastPathComponent
-                taken[index] = Place(directory: directory.isEmpty ? "." : directory, path: path)
+                taken[index] = Place(directory: PathText.directory(of: path), path: path)
                 if let wanted {
                     let url = items[index].urls[0].forPeople
                     display.say("\(url) goes to \(Printable.line(path)): \(Printable.line(wanted)) is another URL's")
@@ -128,7 +127,7 @@ struct GetCommand {
         }
         try files.apply(to: download, of: item, path: place.path)
         if options.has("json") { download.computedChecksumAlgorithms = [.sha256] }
-        let name = place.path.map { ($0 as NSString).lastPathComponent } ?? FileNames.name(for: url)
+        let name = place.path.map { PathText.name(of: $0) } ?? FileNames.name(for: url)
         let transfer = Transfer(name: name, url: url, download: download)
         try setUp(transfer, headers, number: number)
         return transfer

@@ -1,4 +1,5 @@
 import Convoy
+import ConvoySupport
 import Foundation
 
 /// `convoy run`: runs the requests of a manifest.
@@ -61,11 +62,11 @@ enum RunCommand {
         // All checks come before the first request: running half of a manifest is worse than running none.
         for output in outputs {
             try Directories.checkIsInside(directory, output)
-            let path = Directories.join(directory, output)
+            let path = PathText.join(directory, output)
             try Directories.checkIsFree(path, partial: FileNames.partial(of: path), replaces: replaces)
         }
         for parent in Set(outputs.map { Directories.parents(of: $0).last }) where makesDirectories {
-            try Directories.prepare(parent.map { Directories.join(directory, $0) } ?? directory)
+            try Directories.prepare(parent.map { PathText.join(directory, $0) } ?? directory)
         }
 
         var byID: [String: Transfer] = [:]
@@ -73,7 +74,7 @@ enum RunCommand {
             let transfer = Transfer(
                 id: request.id, name: request.id, request: request.request, url: request.url,
                 body: BodyStream(
-                    path: request.output.map { Directories.join(directory, $0) }, replaces: replaces, hashes: hashes))
+                    path: request.output.map { PathText.join(directory, $0) }, replaces: replaces, hashes: hashes))
             transfer.operation.dependencyFailurePolicy = .cancel
             var configuration = ConnectionConfiguration(sensitiveHeaders: request.secretHeaders)
             try setUp(transfer, &configuration)

@@ -22,12 +22,6 @@ enum Directories {
         }
     }
 
-    /// The path of a file in a directory, in its shortest form.
-    static func join(_ directory: String, _ name: String) -> String {
-        if directory.isEmpty || directory == "." { return name }
-        return directory.utf8.last == UInt8(ascii: "/") ? directory + name : "\(directory)/\(name)"
-    }
-
     /// The parent directories of a relative path, the shortest first: "a" and "a/b" for "a/b/c".
     static func parents(of path: String) -> [String] {
         path.utf8.indices.filter { path.utf8[$0] == UInt8(ascii: "/") }.map { String(path[..<$0]) }
@@ -38,11 +32,15 @@ enum Directories {
     /// - Parameters:
     ///   - partial: the path of the file while it is being written, which must be free, too; nil for one that another
     ///     checks.
+    ///   - hint: the options that help against a file that exists.
     ///   - replaces: whether an existing file may be replaced. Directories, devices and pipes are never replaced.
-    static func checkIsFree(_ path: String, partial: String?, replaces: Bool) throws(ToolError) {
+    static func checkIsFree(_ path: String, partial: String?, replaces: Bool, see hint: String = "--force") throws(ToolError)
+    {
         for name in [path, partial].compactMap(\.self) {
             guard let kind = kind(of: name) else { continue }
-            guard replaces else { throw name == path ? FileProblem.exists(path) : FileProblem.partialExists(name) }
+            guard replaces else {
+                throw name == path ? FileProblem.exists(path, see: hint) : FileProblem.partialExists(name)
+            }
             // A link itself is replaced; its target is kept.
             guard kind == S_IFREG || kind == S_IFLNK && name == path else {
                 throw .disk("\(Printable.line(name)) is not a file")
@@ -58,7 +56,7 @@ enum Directories {
     /// it. A link may lead anywhere.
     static func checkIsInside(_ directory: String, _ path: String) throws(ToolError) {
         for parent in parents(of: path) {
-            let place = join(directory, parent)
+            let place = PathText.join(directory, parent)
             guard let kind = kind(of: place) else { return }
             guard kind != S_IFLNK else {
                 throw .disk("\(Printable.line(place)) is a symbolic link, which outputs must not pass through")

@@ -2,8 +2,9 @@ import ConvoySupport
 
 /// The messages about files.
 enum FileProblem {
-    static func exists(_ path: String) -> ToolError {
-        .disk("file exists: \(Printable.line(path)); see --force")
+    /// - Parameter hint: the options that help.
+    static func exists(_ path: String, see hint: String = "--force") -> ToolError {
+        .disk("file exists: \(Printable.line(path)); see \(hint)")
     }
 
     static func partialExists(_ path: String) -> ToolError {

@@ -46,7 +46,11 @@ enum FailureKind: String, CaseIterable, Sendable {
             if case .failed(let kind) = error.status { self = kind } else { self = .other }
         case let error as DownloadError: self.init(error)
         case let error as URLError: self.init(error, statusCode)
-        default: self = .other
+        default:
+            let error = error as NSError
+            let isStatus =
+                error.domain == URLResponseSerializationErrorDomain && error.code == NSURLErrorBadServerResponse
+            self = isStatus ? .status : .other
         }
     }
 

@@ -88,6 +88,12 @@ public final class ApacheServer: Sendable {
 
     deinit { stop() }
 
+    /// Puts a file into the directory that everybody may read.
+    public func add(_ data: Data, as name: String) throws { try directory.write(data, to: "files/\(name)") }
+
+    /// The URL of a path.
+    public func url(_ path: String) -> URL { url.appendingPathComponent(path) }
+
     /// What it has written to its log.
     public var log: String { (try? String(contentsOf: directory.file("error.log"), encoding: .utf8)) ?? "" }
 

@@ -61,7 +61,7 @@ extension TrustSuite {
         _ result: ToolProcess.Result, _ words: String..., at other: TestServer? = nil,
         sourceLocation: SourceLocation = #_sourceLocation
     ) {
-        #expect(result.status == 1, sourceLocation: sourceLocation)
+        #expect(result.status == 5, sourceLocation: sourceLocation)
         #expect(result.errorLines.count == 1, "\(result.errors)", sourceLocation: sourceLocation)
         for word in words {
             #expect(result.errors.contains(word), "\(result.errors)", sourceLocation: sourceLocation)

@@ -1,0 +1,174 @@
+import ConvoyTestServer
+import Foundation
+import Testing
+
+@testable import ConvoyTool
+
+/// Lists of downloads: `--input-file`.
+@Suite(.serialized) struct DownloadListTests {
+    let bench: Workbench
+
+    init() throws { bench = try Workbench() }
+
+    // MARK: The format
+
+    private func list(_ text: String) throws -> [DownloadItem] { try DownloadList.list(Data(text.utf8), "list") }
+
+    @Test func `a line has the URLs of a file, and the lines below it what is to be with it`() throws {
+        let items = try list(
+            "\u{FEFF}# a comment\r\n\r\nhttp://a.test/x\thttps://b.test/x \t\n  out=sub/./y\n\tdir=/tmp/d\n"
+                + " checksum=sha-256=\(String(repeating: "ab", count: 32))\n  header=X-A: 1\n  header=X-B: = 2\n  split=4\n"
+                + "   \n  # another comment\nc.test/z\n")
+        #expect(
+            items.map { $0.urls.map(\.absoluteString) } == [["http://a.test/x", "https://b.test/x"], ["https://c.test/z"]])
+        #expect(items[0].name == "sub/y" && items[0].directory == "/tmp/d" && items[0].segments == 4)
+        #expect(items[0].checksum?.hexadecimal == String(repeating: "ab", count: 32))
+        #expect(items[0].headers == ["X-A: 1", "X-B: = 2"])
+        #expect(items[1].name == nil && items[1].headers.isEmpty && items[1].checksum == nil)
+    }
+
+    @Test(arguments: [
+        ("  out=x\nhttp://a.test/", 1, "no URL before it"), ("http://a.test/\n  out", 2, "has no value"),
+        ("http://a.test/\n  out=../x", 2, "below the directory"), ("http://a.test/\n  out=/x", 2, "below the directory"),
+        ("http://a.test/\n  out=a/../../x", 2, "below the directory"), ("http://a.test/\n  out=", 2, "below the directory"),
+        ("http://a.test/\n\n  checksum=crc=1", 3, "bad checksum"),
+        ("http://a.test/\n  checksum=sha-256=ab", 2, "bad checksum"),
+        ("http://a.test/\n  split=0", 2, "1 to 64"), ("http://a.test/\n  header=none", 2, "Name: value"),
+        ("http://a.test/\n  max-tries=3", 2, "unknown option 'max-tries'"), ("ftp://a.test/", 1, "http:// or https://"),
+        ("http://a.test/\thttp://b.test:99999/", 1, "bad URL"), ("http://a.test/\u{1B}", 1, "control character"),
+    ])
+    func `a mistake is told with its line`(_ text: String, _ line: Int, _ words: String) throws {
+        do {
+            _ = try list(text)
+            Issue.record("it was taken")
+        } catch let error as ToolError {
+            #expect(error.text.hasPrefix("list:\(line): "), "\(error.text)")
+            #expect(error.text.contains(words), "\(error.text)")
+            #expect(error.status == .wrongUsage)
+        }
+    }
+
+    @Test func `bytes that are no text are a mistake`() throws {
+        #expect(throws: ToolError.self) { try DownloadList.list(Data([0x68, 0xFF, 0xFE]), "list") }
+    }
+
+    @Test func `any bytes are a list or a mistake`() {
+        var generator = SystemRandomNumberGenerator()
+        let pieces = [
+            "http://a.test/", "\n", "\t", " ", "out=", "=", "#", "x", "..", "/", "\u{301}", "\0", "split=2", "dir=", "\r",
+        ]
+        var taken = 0
+        for _ in 0..<5000 {
+            let text = (0..<Int.random(in: 0...8, using: &generator)).map { _ in
+                pieces.randomElement(using: &generator) ?? ""
+            }
+            if (try? list(text.joined())) != nil { taken += 1 }
+        }
+        #expect(taken > 100 && taken < 5000)
+    }
+
+    // MARK: Downloads
+
+    @Test(arguments: ["-", "list.txt"])
+    func `the files of a list are fetched, each as it is wanted`(_ place: String) async throws {
+        bench.server.route("/a", .text("a"))
+        bench.server.route("/b", .text("b"))
+        bench.server.route("/gone", .status(503))
+        let digest = "3e23e8160039594a33894f6564e1b1348bbd7a0088d42c4acb73eeaed59c009d"  // of "b"
+        let text = """
+            \(bench.url("/a"))
+              out=one/first.txt
+              header=X-Key: secret
+            \(bench.url("/gone"))\t\(bench.url("/b"))
+              dir=two
+              checksum=sha-256=\(digest)
+            \(bench.url("/a"))
+            """
+        try bench.scratch.write(text, to: "list.txt")
+        let result = try await bench.get("-d", "out", "--retry", "0", "-i", place, input: text)
+        #expect(result.status == 0, "\(result.errors)")
+        #expect(try bench.scratch.text("out/one/first.txt") == "a")
+        #expect(try bench.scratch.text("two/gone") == "b")
+        #expect(try bench.scratch.text("out/a") == "a")
+        #expect(bench.server.requests("/a").filter { $0.headers["X-Key"] == "secret" }.count == 1)
+        #expect(bench.server.requests("/b").allSatisfy { $0.headers["X-Key"] == nil })
+        #expect(result.output.contains("3 downloaded"))
+    }
+
+    @Test func `a mistake in a list stops everything before anything is sent`() async throws {
+        let result = try await bench.get("-i", "-", input: "\(bench.url("/a"))\n  oops=1\n")
+        #expect(result.status == 2)
+        #expect(result.errors.hasPrefix("convoy: standard input:2: unknown option 'oops'"))
+        #expect(bench.server.requests.isEmpty && bench.scratch.names.isEmpty)
+    }
+
+    @Test func `two files of a list cannot have one name, and those of URLs go out of their way`() async throws {
+        bench.server.route("/a", .text("url"))
+        bench.server.route("/x", .text("list"))
+        let clash = try await bench.get("-i", "-", input: "\(bench.url("/a"))\n  out=n\n\(bench.url("/x"))\n  out=n\n")
+        #expect(clash.status == 2)
+        #expect(clash.errors.contains("two files of the list have the name n"))
+        let result = try await bench.get("-i", "-", input: "\(bench.url("/a"))\n\(bench.url("/x"))\n  out=a\n")
+        #expect(result.status == 0)
+        #expect(try bench.scratch.text("a") == "list")
+        #expect(try bench.scratch.text("a.1") == "url")
+    }
+
+    @Test func `an empty list is nothing to do, and a missing one is a usage error`() async throws {
+        #expect(try await bench.get("-i", "-", input: "# nothing\n").status == 0)
+        let missing = try await bench.get("-i", "nowhere")
+        #expect(missing.status == 2)
+        #expect(missing.errors.contains("cannot read --input-file nowhere: "))
+        #expect(try await bench.get("-i", "-", "-i", "-", input: "").status == 2)
+    }
+
+    @Test func `no link in a directory of the list is followed`() async throws {
+        bench.server.route("/a", .text("a"))
+        try bench.scratch.makeDirectory("elsewhere")
+        try FileManager.default.createSymbolicLink(
+            atPath: bench.scratch.url.appendingPathComponent("link").path, withDestinationPath: "elsewhere")
+        let result = try await bench.get("-i", "-", input: "\(bench.url("/a"))\n  out=link/x\n")
+        #expect(result.status == 8)
+        #expect(result.errors.contains("symbolic link"))
+        #expect(bench.server.requests.isEmpty)
+    }
+
+    // MARK: Metalinks
+
+    private func metalink(_ urls: [String], name: String, digest: String) -> String {
+        let places = urls.enumerated().map { "<url priority=\"\($0.offset + 1)\">\($0.element)</url>" }
+        return """
+            <?xml version="1.0" encoding="UTF-8"?>
+            <metalink xmlns="urn:ietf:params:xml:ns:metalink"><file name="\(name)">
+            <hash type="sha-256">\(digest)</hash>\(places.joined())
+            </file></metalink>
+            """
+    }
+
+    @Test func `a Metalink is fetched from the mirror that works, and checked`() async throws {
+        bench.server.route("/one", .status(503))
+        bench.server.route("/two", .text("b"))
+        let good = "3e23e8160039594a33894f6564e1b1348bbd7a0088d42c4acb73eeaed59c009d"
+        let urls = [bench.url("/one"), bench.url("/two")]
+        try bench.scratch.write(metalink(urls, name: "deep/name.txt", digest: good), to: "m.meta4")
+        let result = try await bench.get("--retry", "0", "-i", "m.meta4")
+        #expect(result.status == 0, "\(result.errors)")
+        #expect(try bench.scratch.text("deep/name.txt") == "b")
+        try bench.scratch.write(
+            metalink(urls, name: "bad.txt", digest: String(repeating: "0", count: 64)), to: "bad.meta4")
+        let wrong = try await bench.get("--retry", "0", "-i", "bad.meta4")
+        #expect(wrong.status == 9)
+        #expect(!bench.scratch.names.contains { $0.hasPrefix("bad.txt") })
+    }
+
+    @Test func `a Metalink that is damaged, or has no URL for the web, is a usage error`() async throws {
+        try bench.scratch.write("<metalink><file", to: "cut.meta4")
+        try bench.scratch.write(
+            metalink(["ftp://a.test/x"], name: "x", digest: String(repeating: "0", count: 64)), to: "ftp.meta4")
+        for name in ["cut.meta4", "ftp.meta4"] {
+            let result = try await bench.get("-i", name)
+            #expect(result.status == 2, "\(name): \(result.errors)")
+            #expect(result.errorLines.count == 1)
+        }
+    }
+}

@@ -1,0 +1,71 @@
+import ConvoyTestServer
+import Foundation
+import Testing
+
+/// What `convoy get` does where a file has the name already.
+@Suite(.serialized) struct ExistingFileTests {
+    let bench: Workbench
+
+    init() throws {
+        bench = try Workbench()
+        try bench.scratch.write("old", to: "file")
+    }
+
+    @Test func `a file that is there is an error, nothing is sent for it, and the others are fetched`() async throws {
+        bench.server.route("/other", .text("other"))
+        let result = try await bench.get(bench.url("/file"), bench.url("/other"))
+        #expect(result.status == 8)
+        #expect(result.errors == "convoy: \(bench.url("/file")): file exists: file; see --no-clobber, -N and --force\n")
+        #expect(bench.server.requests.map(\.path) == ["/other"])
+        #expect(try bench.scratch.text("file") == "old")
+        #expect(try bench.scratch.text("other") == "other")
+    }
+
+    @Test(arguments: ["-c", "--no-clobber"])
+    func `a file that is there is skipped, which is a success`(_ option: String) async throws {
+        let result = try await bench.get(option, "--json", bench.url("/file"))
+        #expect(result.status == 0)
+        let object = try #require(try result.objects().first)
+        #expect(object["outcome"] as? String == "skipped" && object["bytes"] as? Double == 0)
+        #expect(object["file"] as? String == "file")
+        #expect(bench.server.requests.isEmpty)
+        #expect(try bench.scratch.text("file") == "old")
+    }
+
+    @Test(arguments: ["-N", "--timestamping"])
+    func `a file that is there is fetched if it has changed`(_ option: String) async throws {
+        let first = bench.serve(5000, at: "/fresh")
+        #expect(try await bench.get(option, bench.url("/fresh")).status == 0)
+        #expect(try bench.scratch.data("fresh") == first)
+        let same = try await bench.get(option, "--json", bench.url("/fresh"))
+        #expect(same.status == 0)
+        #expect(try same.objects().first?["outcome"] as? String == "notModified")
+        #expect(bench.server.requests("/fresh").last?.headers["If-None-Match"] == "\"1\"")
+        bench.server.serve(Data("changed".utf8), at: "/fresh", etag: "\"2\"")
+        #expect(try await bench.get(option, bench.url("/fresh")).status == 0)
+        #expect(try bench.scratch.text("fresh") == "changed")
+        #expect(bench.scratch.names == ["file", "fresh"])
+    }
+
+    @Test(arguments: ["-f", "--force"])
+    func `a file that is there is replaced when the new one is whole`(_ option: String) async throws {
+        let gate = TestServer.Gate()
+        bench.server.route("/file", .text("new contents").heldBody(by: gate, afterBytes: 3))
+        let tool = try ToolProcess(["get", option, bench.url("/file")], in: bench.scratch.url)
+        try await bench.waitForBytes(of: "file")
+        #expect(try bench.scratch.text("file") == "old")
+        gate.open()
+        #expect(try await tool.finished().status == 0)
+        #expect(try bench.scratch.text("file") == "new contents")
+        #expect(bench.scratch.names == ["file"])
+    }
+
+    @Test(arguments: ["-c -N", "-N -f", "-f --no-clobber"])
+    func `only one of them can be wanted`(_ options: String) async throws {
+        let result = try await ToolProcess.run(
+            ["get"] + options.split(separator: " ").map(String.init) + [bench.url("/file")], in: bench.scratch.url)
+        #expect(result.status == 2)
+        #expect(result.errors.contains("contradict each other"))
+        #expect(bench.server.requests.isEmpty)
+    }
+}
