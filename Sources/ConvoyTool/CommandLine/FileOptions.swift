@@ -16,7 +16,13 @@ struct FileOptions {
     private let segments: Int
 
     /// Whether the only file is printed.
-    var isStandardOutput: Bool { output == "-" }
+    var isStandardOutput: Bool { output.map(DescriptorStream.isStandardOutput) ?? false }
+
+    /// Whether the only file is written to a device or a pipe, or printed.
+    var isStreamed: Bool {
+        guard let output else { return false }
+        return isStandardOutput || DescriptorStream.isNeeded(for: outputPath(output))
+    }
 
     init(_ options: Options) throws(ToolError) {
         output = options.value("output")
@@ -32,7 +38,7 @@ struct FileOptions {
         if output?.isEmpty == true { throw options.usage("--output needs a file, or - for standard output") }
         if directory.isEmpty { throw options.usage("--directory needs a directory") }
         if output != nil, usesServerNames { throw options.usage("--output and --remote-header-name contradict each other") }
-        if checksumFile != nil, usesServerNames || output == "-" {
+        if checksumFile != nil, usesServerNames {
             throw options.usage("--checksum-file needs the names of the files before they are there")
         }
         checksums = try checksumFile.map { path throws(ToolError) in
@@ -62,7 +68,7 @@ struct FileOptions {
         if isOne {
             items[0].urls += mirrors
             if let checksum { items[0].checksum = checksum }
-            if let output, !isStandardOutput { items[0].name = output }
+            if let output { items[0].name = output }
         }
         return items
     }

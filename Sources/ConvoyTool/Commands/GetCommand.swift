@@ -22,7 +22,7 @@ struct GetCommand {
         let display = try Display(options, printsBodies: files.isStandardOutput)
         let command = try GetCommand(options, files, display)
         let status = options.has("dry-run") ? try command.preview() : try command.download()
-        if case .interrupted = status, !files.isStandardOutput {
+        if case .interrupted = status, !files.isStreamed {
             display.complain("to go on: \(ContinuingLine.text(options))")
         }
         return status
@@ -58,7 +58,7 @@ struct GetCommand {
     // MARK: Transfers
 
     private func transfers(makesDirectories: Bool = true) throws(ToolError) -> ([Transfer], failed: [Outcome]) {
-        if files.isStandardOutput, let item = items.first { return ([try streamed(item)], []) }
+        if files.isStreamed, let item = items.first { return ([try streamed(item)], []) }
         let places = try places()
         if makesDirectories {
             for directory in Set(places.map(\.directory)).sorted() { try Directories.prepare(directory) }
@@ -135,14 +135,17 @@ struct GetCommand {
 
     /// The transfer of a file that is printed.
     private func streamed(_ item: DownloadItem) throws(ToolError) -> Transfer {
-        guard item.checksum == nil, item.urls.count == 1, item.metalink == nil else {
-            throw options.usage("standard output takes no checksum and no mirrors: what is printed cannot be taken back")
+        guard item.checksum == nil, item.urls.count == 1, item.metalink == nil, !options.has("checksum-file") else {
+            throw options.usage(
+                "--output to a device, a pipe or standard output takes no checksum and no mirrors, as nothing can be taken back"
+            )
         }
+        let path = files.isStandardOutput ? nil : files.output.map(files.outputPath)
         let url = item.urls[0]
         let headers = try headers.adding(item.headers)
         let transfer = Transfer(
             id: nil, name: FileNames.name(for: url), request: try headers.request(for: url), url: url,
-            body: StandardOutputStream())
+            body: DescriptorStream(path: path))
         try setUp(transfer, headers, number: 1)
         speed.apply(to: transfer.operation, limit: speed.limit)
         return transfer

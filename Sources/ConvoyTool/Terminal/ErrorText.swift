@@ -6,7 +6,9 @@ import FoundationNetworking
 enum ErrorText {
     static func line(for error: any Error) -> String {
         if let error = error as? ToolError { return error.text }
-        return Printable.line(Redaction.text(words(of: error)))
+        // The engine's words are for programs, which have no option of this name.
+        let words = words(of: error).replacing("(totalTimeout)", with: "(--max-time)")
+        return Printable.line(Redaction.text(words))
     }
 
     private static func words(of error: any Error) -> String {

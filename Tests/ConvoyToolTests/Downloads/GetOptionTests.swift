@@ -34,6 +34,27 @@ import Testing
         #expect(failed.status == 7 && failed.output.isEmpty)
     }
 
+    @Test func `a device and a pipe are written as they are`() async throws {
+        let data = bench.serve(300_000, at: "/x")
+        #expect(try await bench.get("-o", "/dev/null", bench.url("/x")).status == 0)
+        #expect(try await bench.get("-f", "-o", "/dev/null", bench.url("/x")).status == 0)
+        let command = "mkfifo pipe; cat pipe >copy & $convoy get -o pipe \(bench.url("/x")); status=$?; wait; exit $status"
+        let result = try await ToolProcess.run(command: command, in: bench.scratch.url)
+        #expect(result.status == 0, "\(result.errors)")
+        #expect(try bench.scratch.data("copy") == data)
+        let printed = try await ToolProcess.run(
+            command: "$convoy get -o /dev/stdout \(bench.url("/x")) >printed", in: bench.scratch.url)
+        #expect(printed.status == 0)
+        #expect(try bench.scratch.data("printed") == data)
+        let named = try await ToolProcess.run(
+            command: "$convoy get -o /dev/fd/7 \(bench.url("/x")) 7>seventh", in: bench.scratch.url)
+        #expect(named.status == 0)
+        #expect(try bench.scratch.data("seventh") == data)
+        let refused = try await bench.get("-o", "/dev/fd/9", bench.url("/x"))
+        #expect(refused.status == 8)
+        #expect(try await bench.get("-o", "/dev/null", "--mirror", bench.url("/y"), bench.url("/x")).status == 2)
+    }
+
     @Test func `what was printed is not printed again`() async throws {
         bench.server.serve(PatternBytes.data(count: 100_000), at: "/cut", ranges: .ignored) { _, response in
             response.truncated(afterBytes: 60_000)
@@ -58,7 +79,8 @@ import Testing
         for arguments in [
             ["-o", "x", url, url], ["--checksum", "md5=\(String(repeating: "0", count: 32))", url, url],
             ["--mirror", url, url, url], ["-o", "x", "-J", url], ["-o", "x/", url], ["-o", "", url], ["-d", "", url],
-            ["-o", "-", "--json", url], ["-o", "-", "--mirror", url, url], ["--segments", "0", url], ["--segments", "65", url],
+            ["-o", "-", "--json", url], ["-o", "-", "--mirror", url, url], ["--segments", "0", url],
+            ["--segments", "65", url],
             ["--limit-rate", "0", url], ["--limit-rate", "fast", url], ["--limit-rate", "-1k", url], ["--retry", "-1", url],
             ["--retry", "1001", url], ["--max-time", "x", url], ["--jobs-per-host", "0", url], ["--color", "blue", url],
             ["--progress", "x", url], ["--checksum", "sha-256=zz", url], ["-q", "-v", url],
@@ -132,8 +154,10 @@ import Testing
 
     @Test func `rates have units`() {
         let rates: [(String, Int64?)] = [
-            ("1", 1), ("500k", 512_000), ("2M", 2 << 20), ("1.5m", 3 << 19), ("1G", 1 << 30), ("0.5k", 512), ("0", nil), ("", nil),
-            ("k", nil), ("-1", nil), ("1e3", nil), ("1T", nil), ("1kk", nil), ("١", nil), ("0.0001", nil), ("9999999999999999G", nil),
+            ("1", 1), ("500k", 512_000), ("2M", 2 << 20), ("1.5m", 3 << 19), ("1G", 1 << 30), ("0.5k", 512), ("0", nil),
+            ("", nil),
+            ("k", nil), ("-1", nil), ("1e3", nil), ("1T", nil), ("1kk", nil), ("١", nil), ("0.0001", nil),
+            ("9999999999999999G", nil),
             ("inf", nil), ("0x10", nil),
         ]
         for (text, rate) in rates { #expect(SpeedOptions.rate(text) == rate, "\(text)") }
@@ -199,11 +223,15 @@ import Testing
         let result = try await bench.get("--timing", bench.url("/first"))
         #expect(result.outputLines.count == 3, "\(result.output)")
         for line in result.outputLines.dropFirst() {
-            #expect(line.wholeMatch(of: /\ \ name [\d.]+ s, connect [\d.]+ s, first byte [\d.]+ s, total [\d.]+ s/) != nil, "\(line)")
+            #expect(
+                line.wholeMatch(of: /\ \ name [\d.]+ s, connect [\d.]+ s, first byte [\d.]+ s, total [\d.]+ s/) != nil,
+                "\(line)")
         }
         let json = try await bench.get("-f", "--timing", "--json", bench.url("/second"))
         let line = try #require(json.outputLines.first)
-        let times = try #require(line.firstMatch(of: /"timing":\[{"name":([\d.]+),"connect":([\d.]+),"tls":null,"firstByte":([\d.]+),"total":([\d.]+)}\]/))
+        let times = try #require(
+            line.firstMatch(
+                of: /"timing":\[{"name":([\d.]+),"connect":([\d.]+),"tls":null,"firstByte":([\d.]+),"total":([\d.]+)}\]/))
         let numbers = [times.1, times.2, times.3, times.4].compactMap { Double($0) }
         #expect(numbers == numbers.sorted() && numbers.count == 4)
         #expect((numbers.dropFirst(2).first ?? 0) >= 0.1)
@@ -212,7 +240,8 @@ import Testing
     @Test func `a dry run prints what would be sent, without secrets, and sends nothing`() async throws {
         bench.server.echo(at: "/echo")
         let options = [
-            "-H", "X-Api-Key: hunter2", "-H", "Accept-Language: de", "-H", "Authorization: Bearer hunter2", "--user-agent", "me/1",
+            "-H", "X-Api-Key: hunter2", "-H", "Accept-Language: de", "-H", "Authorization: Bearer hunter2", "--user-agent",
+            "me/1",
         ]
         let url = bench.url("/echo?token=hunter2&a=1")
         let dry = try await ToolProcess.run(["get", "--dry-run"] + options + [url], in: bench.scratch.url)
@@ -241,7 +270,8 @@ import Testing
         let before = bench.server.requests.count
         try bench.scratch.write("old", to: "old")
         let result = try await bench.get("--dry-run", "-c", bench.url("/held"), bench.url("/old"))
-        #expect(result.output.contains("Range: bytes=50000-") && result.output.contains("If-Range: \"1\""), "\(result.output)")
+        #expect(
+            result.output.contains("Range: bytes=50000-") && result.output.contains("If-Range: \"1\""), "\(result.output)")
         #expect(result.output.contains("for old: it is there, nothing is sent"))
         let failing = try await bench.get("--dry-run", bench.url("/old"))
         #expect(failing.status == 8)

@@ -1,0 +1,99 @@
+import ConvoySupport
+import Foundation
+import Synchronization
+
+/// Writes the body of a response to standard output, a device or a pipe. What is written cannot be taken back, so that a
+/// try that would have to start over fails.
+///
+/// The engine opens it and writes on a worker thread: the reader of a pipe may be slow, or not be there yet.
+final class DescriptorStream: OutputStream, BodyCounting {
+    private struct Receipt {
+        var status = Stream.Status.notOpen
+        var descriptor: Int32
+        var count: Int64 = 0
+        var failure: ToolError?
+    }
+
+    private let receipt: Mutex<Receipt>
+    /// nil for standard output.
+    let path: String?
+
+    /// - Parameter path: of a device or a pipe; nil for standard output.
+    init(path: String?) {
+        self.path = path
+        receipt = Mutex(Receipt(descriptor: path == nil ? STDOUT_FILENO : -1))
+        super.init(toMemory: ())
+    }
+
+    required convenience init(toMemory: ()) { self.init(path: nil) }
+
+    deinit { release() }
+
+    override var streamStatus: Stream.Status { receipt.withLock { $0.status } }
+    override var streamError: (any Error)? { receipt.withLock { $0.failure } }
+    override var hasSpaceAvailable: Bool { streamStatus == .open }
+
+    override func open() {
+        guard streamStatus == .notOpen else { return }
+        // Not under the lock: a pipe waits for its reader.
+        let opened = path.map { Glibc.open($0, O_WRONLY | O_CLOEXEC) } ?? STDOUT_FILENO
+        let error = SystemError()
+        receipt.withLock { receipt in
+            receipt.descriptor = opened
+            receipt.status = opened < 0 ? .error : .open
+            if opened < 0 { receipt.failure = .disk("cannot open \(shownPath): \(error.text)") }
+        }
+    }
+
+    override func close() {
+        receipt.withLock { if $0.status != .error { $0.status = .closed } }
+        release()
+    }
+
+    override func write(_ buffer: UnsafePointer<UInt8>, maxLength length: Int) -> Int {
+        guard hasSpaceAvailable else { return -1 }
+        let descriptor = receipt.withLock { $0.descriptor }
+        do throws(SystemError) {
+            // Not under the lock: it may wait for a reader.
+            try StandardStreams.write(UnsafeRawBufferPointer(start: buffer, count: length), to: descriptor)
+        } catch {
+            receipt.withLock { receipt in
+                receipt.failure = .disk("cannot write \(shownPath): \(error.text)")
+                receipt.status = .error
+            }
+            return -1
+        }
+        receipt.withLock { $0.count += Int64(length) }
+        return length
+    }
+
+    private func release() {
+        let descriptor = receipt.withLock { receipt in
+            defer { receipt.descriptor = -1 }
+            return receipt.descriptor
+        }
+        if descriptor > STDERR_FILENO { Glibc.close(descriptor) }
+    }
+
+    private var shownPath: String { path.map { Printable.line($0) } ?? "standard output" }
+
+    var count: Int64 { receipt.withLock { $0.count } }
+    var sha256: String? { nil }
+    var isCommitted: Bool { false }
+    var failure: ToolError? { receipt.withLock { $0.failure } }
+
+    // MARK: Which paths
+
+    /// Whether a path is another name of standard output.
+    static func isStandardOutput(_ path: String) -> Bool {
+        ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].contains(path)
+    }
+
+    /// Whether what has this path is written as it is: a device, a pipe, or a descriptor.
+    static func isNeeded(for path: String) -> Bool {
+        if path == "/dev/stderr" || path.hasPrefix("/dev/fd/") || path.hasPrefix("/proc/self/fd/") { return true }
+        var information = stat()
+        guard stat(path, &information) == 0 else { return false }
+        return [S_IFCHR, S_IFIFO].contains(information.st_mode & S_IFMT)
+    }
+}
