@@ -28,6 +28,13 @@ enum Directories {
         return directory.utf8.last == UInt8(ascii: "/") ? directory + name : "\(directory)/\(name)"
     }
 
+    /// The directory of a file; "." for a name alone. Foundation's `deletingLastPathComponent` traps on Linux for a path of
+    /// one character.
+    static func parent(of path: String) -> String {
+        guard let slash = path.utf8.lastIndex(of: UInt8(ascii: "/")) else { return "." }
+        return slash == path.startIndex ? "/" : String(path[..<slash])
+    }
+
     /// The parent directories of a relative path, the shortest first: "a" and "a/b" for "a/b/c".
     static func parents(of path: String) -> [String] {
         path.utf8.indices.filter { path.utf8[$0] == UInt8(ascii: "/") }.map { String(path[..<$0]) }
