@@ -2,15 +2,14 @@ import Foundation
 import Testing
 
 @Suite(.serialized) struct UsageTests {
-    @Test(arguments: [["--help"], ["-h"], ["help"], ["demo", "--help"], ["get", "-h"], ["run", "--help"]])
+    @Test(arguments: [["--help"], ["-h"], ["help"], ["demo", "--help"], ["get", "-h"], ["run", "--help", "trust"]])
     func `help is output, and a success`(_ arguments: [String]) async throws {
         let scratch = try Scratch()
         let result = try await ToolProcess.run(arguments, in: scratch.url)
         #expect(result.status == 0)
         #expect(result.output.contains("Usage: convoy"))
-        #expect(result.output.contains("Exit status"))
         #expect(result.errors.isEmpty)
-        #expect(result.outputLines.allSatisfy { $0.count <= 120 })
+        #expect(result.outputLines.allSatisfy { $0.count < 80 })
     }
 
     @Test func `the version is printed`() async throws {
@@ -28,7 +27,9 @@ import Testing
         ["get", "-o", "", "http://127.0.0.1:1/"], ["get", "--header", "no colon", "http://127.0.0.1:1/"],
         ["get", "ftp://127.0.0.1/x"], ["get", "file:///etc/hostname"], ["get", "http://"],
         ["get", "http:///x"], ["get", "http://127.0.0.1:99999/"], ["get", "http://127.0.0.1:1/\n"], ["run"],
-        ["run", "a", "b"], ["run", "missing.json"],
+        ["run", "a", "b"], ["run", "missing.json"], ["help", "fly"], ["help", "get", "fly"], ["get", "--help", "fly"],
+        ["help", "get", "files", "speed"], ["help", "demo", "files"], ["help", "get", "manifest"], ["completion"],
+        ["completion", "tcsh"], ["completion", "bash", "zsh"], ["manual", "get"],
     ])
     func `a usage error is one line on standard error, and status 2`(_ arguments: [String]) async throws {
         let scratch = try Scratch()

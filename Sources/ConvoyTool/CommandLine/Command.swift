@@ -1,6 +1,6 @@
 /// The commands of the program.
 enum Command: String, CaseIterable, Sendable {
-    case demo, get, run, help, completion, manual
+    case get, run, demo, help, completion, manual
 
     /// Those that send requests.
     static let transferring: Set<Command> = [.get, .run]
@@ -8,11 +8,11 @@ enum Command: String, CaseIterable, Sendable {
     /// What it does, for the help: part of a sentence.
     var summary: String {
         switch self {
-        case .demo: "show a chain, a batch and a paused download, with a server inside the program"
-        case .get: "download URLs, several at a time; go on where an earlier run ended"
-        case .run: "run the requests of a manifest, in the order of their dependencies"
-        case .help: "print the help of a command, or of a topic: convoy help get files"
-        case .completion: "print what makes bash, zsh or fish complete the command line"
+        case .demo: "show a chain, a batch and a pause, with a server of its own"
+        case .get: "download URLs, and go on where an earlier run ended"
+        case .run: "run requests that depend on each other, from a manifest"
+        case .help: "print the help of a command or a topic: convoy help get files"
+        case .completion: "print what makes a shell complete the command line"
         case .manual: "print the manual page: convoy manual | man -l -"
         }
     }
@@ -21,8 +21,8 @@ enum Command: String, CaseIterable, Sendable {
     var usage: String {
         switch self {
         case .demo, .manual: ""
-        case .get: " [OPTION]… URL…"
-        case .run: " [OPTION]… MANIFEST.json"
+        case .get: " [OPTION]... URL..."
+        case .run: " [OPTION]... MANIFEST.json"
         case .help: " [COMMAND [TOPIC]]"
         case .completion: " bash|zsh|fish"
         }
@@ -33,15 +33,22 @@ enum Command: String, CaseIterable, Sendable {
 enum Topic: String, CaseIterable, Sendable {
     case files, speed, requests, network, trust, output
 
-    /// Its title, for the help.
+    /// What its options are about, in a few words for the help.
     var title: String {
         switch self {
-        case .files: "files, their names, and what they must be"
-        case .speed: "how many at a time, how fast, how long, how often"
-        case .requests: "headers, cookies and logins"
+        case .files: "names, lists, checksums"
+        case .speed: "how many, how fast, how long"
+        case .requests: "headers, cookies, logins"
         case .network: "proxies and addresses"
-        case .trust: "TLS: whom to trust, and who you are"
-        case .output: "what is printed"
+        case .trust: "TLS, certificates, pins"
+        case .output: "what is printed; dry runs"
         }
+    }
+
+    /// The topics in which a command has options of its own.
+    static func topics(of command: Command) -> [Topic] {
+        guard Command.transferring.contains(command) else { return [] }
+        let options = OptionTable.options(of: command)
+        return allCases.filter { topic in options.contains { $0.topic == topic } }
     }
 }

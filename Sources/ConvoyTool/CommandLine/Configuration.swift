@@ -1,4 +1,144 @@
+import ConvoySupport
+import Foundation
+
 /// The options that are always there, from `~/.config/convoy/config.json`.
 enum Configuration {
-    static func read() throws(ToolError) -> [String: [String]] { [:] }
+    /// The largest file that is read, in bytes.
+    static let maximumLength = 1 << 20
+
+    /// What the user's file says: the values of options by their names.
+    ///
+    /// - Throws: a usage error, with line and column if it is about the contents. A file that is not there is none.
+    static func read() throws(ToolError) -> [String: [String]] {
+        let environment = ProcessInfo.processInfo.environment
+        guard let path = path(in: environment), let data = try contents(of: path) else { return [:] }
+        do throws(JSONProblem) {
+            return try values(in: data, home: environment["HOME"])
+        } catch {
+            throw .usage("\(Printable.line(path)):\(error.position.line):\(error.position.column): \(error.text)")
+        }
+    }
+
+    /// The path of the file, by the XDG Base Directory Specification: a variable without an absolute path counts for
+    /// nothing. nil if there is no home, either.
+    static func path(in environment: [String: String]) -> String? {
+        if let directory = environment["XDG_CONFIG_HOME"], directory.hasPrefix("/") {
+            return "\(directory)/convoy/config.json"
+        }
+        guard let home = environment["HOME"], home.hasPrefix("/") else { return nil }
+        return "\(home)/.config/convoy/config.json"
+    }
+
+    // MARK: The file
+
+    /// The contents of the file; nil if it is not there.
+    private static func contents(of path: String) throws(ToolError) -> Data? {
+        let name = "the configuration \(Printable.line(path))"
+        // A pipe must not hold the program up.
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+        guard descriptor >= 0 else {
+            if errno == ENOENT || errno == ENOTDIR { return nil }
+            throw .usage("cannot read \(name): \(SystemError().text)")
+        }
+        let handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+        try check(descriptor, name)
+        do {
+            let data = try handle.read(upToCount: maximumLength + 1) ?? Data()
+            guard data.count <= maximumLength else {
+                throw ToolError.usage("\(name) has more than \(maximumLength) bytes")
+            }
+            return data
+        } catch {
+            throw (error as? ToolError) ?? .usage("cannot read \(name): \(ErrorText.line(for: error))")
+        }
+    }
+
+    /// Makes sure that nobody else has written the file, as it may switch off trust.
+    private static func check(_ descriptor: Int32, _ name: String) throws(ToolError) {
+        var facts = stat()
+        guard fstat(descriptor, &facts) == 0 else { throw .usage("cannot read \(name): \(SystemError().text)") }
+        guard facts.st_mode & S_IFMT == S_IFREG else { throw .usage("\(name) is not a file") }
+        guard facts.st_uid == geteuid() || facts.st_uid == 0 else {
+            throw .usage("\(name) belongs to somebody else, so it is not obeyed; see --no-config")
+        }
+        guard facts.st_mode & (S_IWGRP | S_IWOTH) == 0 else {
+            throw .usage("others can write to \(name), so it is not obeyed: chmod go-w, or --no-config")
+        }
+    }
+
+    // MARK: The contents
+
+    /// The values of options by their names; none for a flag.
+    ///
+    /// - Parameter home: what `~/` at the beginning of a path stands for.
+    static func values(in data: Data, home: String?) throws(JSONProblem) -> [String: [String]] {
+        let root = try JSONValue(parsing: data)
+        guard case .object(let members) = root.content else {
+            throw root.problem("the configuration must be an object: {\"jobs\": 4}")
+        }
+        var values: [String: [String]] = [:]
+        for member in members {
+            let option = try option(of: member)
+            guard var texts = try texts(of: member.value, option) else { continue }
+            if option.value?.completion == .file || option.value?.completion == .directory, let home {
+                texts = texts.map { $0.hasPrefix("~/") ? home + $0.dropFirst() : $0 }
+            }
+            for other in OptionTable.alternatives.first(where: { $0.contains(option.name) }) ?? [] {
+                values[other] = nil
+            }
+            values[option.name] = texts
+        }
+        return values
+    }
+
+    private static func option(of member: JSONValue.Member) throws(JSONProblem) -> ToolOption {
+        let name = Printable.line(member.key)
+        let known = OptionTable.all.filter { !$0.commands.isDisjoint(with: Command.transferring) }
+        guard let option = known.first(where: { $0.name == member.key }) else {
+            throw JSONProblem(
+                text: "unknown option \"\(name)\": the keys are the long names of options, without hyphens before them",
+                position: member.position)
+        }
+        guard option.isConfigurable else {
+            throw JSONProblem(
+                text: "\"\(name)\" is about one run, so it cannot be in the configuration", position: member.position)
+        }
+        return option
+    }
+
+    /// The values of an option, none for a flag; nil if it is absent.
+    private static func texts(of value: JSONValue, _ option: ToolOption) throws(JSONProblem) -> [String]? {
+        if value.isNull { return nil }
+        guard let kind = option.value else {
+            guard case .bool(let isOn) = value.content else { throw value.problem("\(option.name) must be true or false") }
+            return isOn ? [] : nil
+        }
+        if option.repeats, case .array(let elements) = value.content {
+            let texts = try elements.map { element throws(JSONProblem) in
+                guard case .string(let text) = element.content else {
+                    throw element.problem("\(option.name) must be an array of strings")
+                }
+                return try checked(text, element)
+            }
+            return texts.isEmpty ? nil : texts
+        }
+        switch (value.content, kind.completion) {
+        case (.string(let text), .oneOf(let words)), (.number(let text), .oneOf(let words)):
+            guard words.contains(text) else {
+                throw value.problem("\(option.name) must be \(HelpLayout.alternatives(words))")
+            }
+            return [text]
+        case (.string(let text), _): return [try checked(text, value)]
+        case (.number(let text), _): return [text]
+        default:
+            throw value.problem(
+                "\(option.name) must be \(option.repeats ? "a string or an array of strings" : "a string or a number")")
+        }
+    }
+
+    /// A text that a command line could have.
+    private static func checked(_ text: String, _ value: JSONValue) throws(JSONProblem) -> String {
+        guard !text.unicodeScalars.contains("\0") else { throw value.problem("a NUL character cannot be in an option") }
+        return text
+    }
 }

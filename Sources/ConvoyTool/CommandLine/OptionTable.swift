@@ -15,22 +15,23 @@ enum OptionTable {
     private static let files: [ToolOption] = [
         .value(
             "output", "o", "FILE", completes: .file, in: .files, of: [.get], once: true,
-            "write to FILE; - for standard output. With one URL",
+            "write to FILE, - for standard output (one URL)",
             "Without it, a file has the last part of the URL's path for its name, or index.html."),
         .value(
-            "directory", "d", "DIR", completes: .directory, in: .files, "put files into DIR, which is made if it is missing",
+            "directory", "d", "DIR", completes: .directory, in: .files, "put files into DIR, and make it if need be",
             "The directory of the outputs of a manifest, and of files without a directory of their own in a list."),
         .value(
             "input-file", "i", "FILE", completes: .file, in: .files, of: [.get], repeats: true, once: true,
-            "get the URLs of a list, - for standard input, or a Metalink",
+            "get the URLs in a list, or - for standard input",
             """
             A line of a list has a URL, or several of the same file with tabs between them. Lines below it that begin \
             with a space or a tab are about it: out=NAME, dir=DIR, checksum=ALGORITHM=HEX, header=NAME: VALUE and \
-            split=SEGMENTS, as aria2 has them. Empty lines, and those that begin with #, count for nothing.
+            split=SEGMENTS, as aria2 has them. Empty lines, and those that begin with #, count for nothing. A Metalink may \
+            be in the place of a list.
             """),
         .flag(
-            "remote-header-name", "J", in: .files, of: [.get], "take names from the servers' Content-Disposition",
-            "The name is made safe: it stays in the directory, is visible, and has no control characters."),
+            "remote-header-name", "J", in: .files, of: [.get], "take names from Content-Disposition",
+            "What a server says is made safe: the name stays in the directory, is visible, and has no control characters."),
         .flag(
             "no-clobber", "c", in: .files, of: [.get], "skip files that are there, and succeed",
             "With it, an interrupted run goes on: what is whole is skipped, and what is not is continued."),
@@ -38,14 +39,14 @@ enum OptionTable {
             "timestamping", "N", in: .files, of: [.get], "get a file that is there only if it has changed",
             "The server is asked with the entity tag and the date that were stored with the file, or its time."),
         .flag(
-            "force", "f", in: .files, "replace files that are there, when the new ones are whole",
+            "force", "f", in: .files, "replace files that are there",
             """
-            Directories, devices and pipes are never replaced. Without it, a file that is there is an error, and nothing \
+            When the new ones are whole. Directories, devices and pipes are never replaced. Without it, a file that is there is an error, and nothing \
             is sent for it.
             """),
         .value(
             "checksum", nil, "ALGORITHM=HEX", in: .files, of: [.get], once: true,
-            "what the file must be: sha-256=… With one URL",
+            "what the file must be: sha-256=... (one URL)",
             "The algorithms are md5, sha-1, sha-224, sha-256, sha-384 and sha-512. A file that is another is removed."),
         .value(
             "checksum-file", nil, "FILE", completes: .file, in: .files, of: [.get], once: true,
@@ -53,19 +54,20 @@ enum OptionTable {
             "Files are found in it by their names; a file that is not in it is an error."),
         .value(
             "mirror", nil, "URL", in: .files, of: [.get], repeats: true, once: true,
-            "another URL of the same file. With one URL",
-            "It is asked when the first one fails. With a checksum, segments come from all of them at a time."),
+            "another place of the same file (one URL)",
+            "It is asked when the URL fails. With a checksum, segments come from all of them at a time."),
         .value(
             "segments", "s", "N", in: .files, of: [.get], "get a file in N parts at a time, 1 to 64",
             "Where the server allows ranges, and a part has at least 1 MiB. 1 by default."),
     ]
 
     private static let speed: [ToolOption] = [
-        .value("jobs", "j", "N", in: .speed, "at a time, 1 to 256 (default: 6)"),
-        .value("jobs-per-host", nil, "N", in: .speed, "at a time from one host, 1 to 256 (default: no limit)"),
+        .value("jobs", "j", "N", in: .speed, "transfers at a time, 1 to 256 (default: 6)"),
         .value(
-            "limit-rate", nil, "RATE", in: .speed, "all together at most RATE bytes a second: 500k, 2M",
-            "k, M and G stand for powers of 1024."),
+            "jobs-per-host", nil, "N", in: .speed, "at a time from one host (default: no limit)", "1 to 256."),
+        .value(
+            "limit-rate", nil, "RATE", in: .speed, "bytes a second for all together: 500k, 2M",
+            "The letters k, M and G stand for powers of 1024."),
         .value(
             "retry", nil, "N", in: .speed, "try again N times (default: 3), 0 to 1000",
             """
@@ -74,9 +76,10 @@ enum OptionTable {
             Retry-After is respected. Requests that may have been carried out are repeated only if that does no harm.
             """),
         .value("retry-max-time", nil, "SECONDS", in: .speed, "begin no other try after this time"),
-        .value("max-time", "m", "SECONDS", in: .speed, "give each as long as this, with all its tries"),
-        .value("connect-timeout", nil, "SECONDS", in: .speed, "give each connection as long as this"),
-        .value("timeout", nil, "SECONDS", in: .speed, "give up after this long without a byte; 0: never (default: 60)"),
+        .value("max-time", "m", "SECONDS", in: .speed, "longest time of each, with all its tries"),
+        .value("connect-timeout", nil, "SECONDS", in: .speed, "longest time until there is a connection"),
+        .value(
+            "timeout", nil, "SECONDS", in: .speed, "longest time without a byte (default: 60)", "0 stands for no end."),
     ]
 
     private static let requests: [ToolOption] = [
@@ -86,7 +89,7 @@ enum OptionTable {
         .value("user-agent", "A", "TEXT", in: .requests, of: [.get], "send this User-Agent; overrides --header"),
         .value(
             "cookie-jar", nil, "FILE", completes: .file, in: .requests,
-            "begin with the cookies of FILE, and keep them there at the end",
+            "read cookies from FILE, and write them back",
             "In Netscape's format, which curl and wget have, too. Without it, cookies are kept as long as the run lasts."),
         .value(
             "user", "u", "USER[:PASSWORD]", in: .requests, once: true, "answer with this login when the server asks",
@@ -102,10 +105,12 @@ enum OptionTable {
         .value(
             "proxy", "x", "URL", in: .network, "use this proxy, or none: \"\"",
             """
-            In place of the environment's (https_proxy, no_proxy …): http://, https://, socks5h:// (it looks names up) or \
+            In place of the environment's (https_proxy, no_proxy ...): http://, https://, socks5h:// (it looks names up) or \
             socks5://, with USER:PASSWORD@ if it asks.
             """),
-        .value("noproxy", nil, "LIST", in: .network, "hosts that --proxy is not for: names, addresses, networks; * for all"),
+        .value(
+            "noproxy", nil, "LIST", in: .network, "hosts that --proxy is not for; * for all",
+            "Names, addresses and networks, with commas between them."),
         .value(
             "resolve", nil, "HOST:PORT:ADDRESS", in: .network, repeats: true, "connect to ADDRESS for this host and port"),
         .value("unix-socket", nil, "PATH", completes: .file, in: .network, "connect to this Unix socket for every host"),
@@ -115,7 +120,7 @@ enum OptionTable {
     private static let trust: [ToolOption] = [
         .value(
             "cacert", nil, "PATH", completes: .file, in: .trust,
-            "trust these certificates (file or directory), not the system's"),
+            "trust these certificates, not the system's", "A file in PEM, or a directory of such files."),
         .value("pin", nil, "sha256/HASH", in: .trust, repeats: true, "trust only servers whose chain has this public key"),
         .value(
             "cert", nil, "FILE", completes: .file, in: .trust, "present this certificate, PEM or PKCS#12 (.p12, .pfx)",
@@ -135,7 +140,7 @@ enum OptionTable {
             "verbose", "v", in: .output, "tell what is sent and received, on standard error",
             "Without passwords, cookies and tokens, and of bodies only the sizes."),
         .flag(
-            "timing", nil, in: .output, "tell when each transfer had a name, a connection, TLS …",
+            "timing", nil, in: .output, "tell how long names, connections, TLS and answers took",
             "In seconds from its start: the name found, connected, TLS agreed on, the first byte, all."),
         .flag(
             "json", nil, in: .output, "print a line of JSON for each on standard output",
@@ -145,14 +150,18 @@ enum OptionTable {
             """),
         .value(
             "progress", nil, "STYLE", completes: .oneOf(["auto", "bar", "plain", "none"]), in: .output,
-            "bar, plain (lines), none, or auto (default)",
-            "auto draws bars on a terminal, and nothing elsewhere. plain prints a line every few seconds."),
+            "STYLE is auto (default), bar, plain (lines) or none",
+            "With auto there are bars on a terminal, and nothing elsewhere; plain prints a line every few seconds."),
         .value(
             "color", nil, "WHEN", completes: .oneOf(["auto", "always", "never"]), in: .output,
-            "auto (default), always or never",
-            "auto means on a terminal, unless the variable NO_COLOR is set."),
-        .flag("dry-run", nil, in: .output, once: true, "print the requests as they would be sent; send none"),
+            "WHEN is auto (default), always or never",
+            "With auto there is color on a terminal, unless the variable NO_COLOR is set."),
+        .flag(
+            "dry-run", nil, in: .output, once: true, "print the requests, but send none",
+            "As they would be sent first: what a server answers is not known."),
         .flag("no-config", nil, in: .output, once: true, "leave the configuration alone"),
-        .flag("help", "h", in: .output, of: Set(Command.allCases), once: true, "print this help, or that of a topic"),
+        .flag(
+            "help", "h", in: .output, of: Set(Command.allCases), once: true, "print the help",
+            "That of a topic, if its name follows."),
     ]
 }

@@ -66,7 +66,7 @@ struct Options {
     func choice(_ name: String) throws(ToolError) -> String? {
         guard let text = value(name) else { return nil }
         guard case .oneOf(let words) = known.first(where: { $0.name == name })?.value?.completion else { return text }
-        guard words.contains(text) else { throw usage("--\(name) takes \(Self.list(words))") }
+        guard words.contains(text) else { throw usage("--\(name) takes \(HelpLayout.alternatives(words))") }
         return text
     }
 
@@ -87,12 +87,6 @@ struct Options {
 
     /// An error that says where to find help.
     func usage(_ text: String) -> ToolError { .usage("\(text); try 'convoy \(command.rawValue) --help'") }
-
-    /// "a, b or c".
-    private static func list(_ words: [String]) -> String {
-        guard let last = words.last, words.count > 1 else { return words.first ?? "" }
-        return "\(words.dropLast().joined(separator: ", ")) or \(last)"
-    }
 
     private mutating func readLong(_ text: Substring, _ rest: inout ArraySlice<String>) throws(ToolError) {
         let parts = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)

@@ -1,15 +1,16 @@
 import Convoy
 import Foundation
 
-/// A value of a manifest that knows its path from the root, so that errors can be reported with line and column.
+/// A value of a manifest or of the configuration that knows its path from the root, so that errors can be reported with line and column.
 struct JSONValue {
     enum Content {
         case null
         case string(String)
         case array([JSONValue])
         case object([Member])
-        /// A number, or true or false.
-        case other
+        case bool(Bool)
+        /// A number, as written.
+        case number(String)
     }
 
     struct Member {
@@ -22,7 +23,7 @@ struct JSONValue {
     private let pointer: JSONPointer
     private let text: Data
 
-    /// The root of a manifest. Nesting deeper than a hundred levels is an error.
+    /// The root. Nesting deeper than a hundred levels is an error.
     init(parsing text: Data) throws(JSONProblem) {
         do throws(JSONSyntaxError) {
             self.init(json: try JSON(parsing: text, maximumDepth: 100), pointer: JSONPointer(), text: text)
@@ -40,7 +41,8 @@ struct JSONValue {
     var content: Content {
         switch json {
         case .null: .null
-        case .bool, .number: .other
+        case .bool(let value): .bool(value)
+        case .number(let number): .number(number.text)
         case .string(let text): .string(text)
         case .array(let values): .array(values.enumerated().map { child($1, "\($0)") })
         case .object(let object):
@@ -66,7 +68,7 @@ struct JSONValue {
     }
 }
 
-/// An error in a manifest, and its position.
+/// An error in a manifest or the configuration, and its position.
 struct JSONProblem: Error, Equatable {
     let text: String
     let position: JSONPosition

@@ -91,6 +91,8 @@ final class ToolProcess: Sendable {
         variables["TERM"] = "xterm"
         variables["LC_ALL"] = "C.UTF-8"
         for name in ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "NO_COLOR"] { variables[name] = nil }
+        // The configuration of the person who runs the tests must not count.
+        variables["XDG_CONFIG_HOME"] = self.directory.appendingPathComponent("no-configuration").path
         process.environment = variables.merging(environment) { $1 }
         // Files, not pipes: a full pipe would stop the program while nobody reads.
         for name in ["output", "errors"] { try Data().write(to: file(name)) }

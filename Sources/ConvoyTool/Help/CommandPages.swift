@@ -1,0 +1,95 @@
+/// The pages of help of the commands.
+enum CommandPages {
+    static func page(of command: Command) -> [String] {
+        switch command {
+        case .get: get
+        case .run: run
+        case .demo: demo
+        case .help: help
+        case .completion: completion
+        case .manual: manual
+        }
+    }
+
+    private static var get: [String] {
+        transferring(
+            .get,
+            """
+            Downloads URLs, several at a time. A file has its name when it is whole; what was interrupted goes on when the \
+            same command runs again. A file that is there is an error, unless -c, -N or -f says what to do.
+            """,
+            options: ["output", "directory", "input-file", "no-clobber", "timestamping", "force", "jobs"])
+    }
+
+    private static var run: [String] {
+        transferring(
+            .run,
+            """
+            Runs the requests of a manifest (- for standard input); those that do not depend on each other, at the same \
+            time. Nothing is sent if there is a mistake in it, or a file is there and -f is not given.
+            """,
+            options: ["directory", "force", "jobs", "user", "json", "dry-run"])
+    }
+
+    private static func transferring(_ command: Command, _ text: String, options names: [String]) -> [String] {
+        let options = names.compactMap { name in OptionTable.options(of: command).first { $0.name == name } }
+        return [Help.usage(of: command), ""] + HelpLayout.wrapped(text) + [""]
+            + TopicPages.rows(options)
+            + ["", "All options, by topic: convoy \(command.rawValue) --help TOPIC"]
+            + HelpLayout.grid(Help.subjects(of: command))
+            + [""] + exitStatus(ExitStatusText.short)
+    }
+
+    private static var demo: [String] {
+        [Help.usage(of: .demo), ""]
+            + HelpLayout.wrapped(
+                """
+                Starts a server inside the program, and shows a chain of requests, a batch, and a download that is paused \
+                and resumed. It checks what it shows. Nothing leaves this machine, and no file is left behind.
+                """)
+            + [""] + help(.demo)
+            + [""] + exitStatus("0 all checks passed; 1 one of them did not; 2 usage.")
+    }
+
+    private static var help: [String] {
+        [Help.usage(of: .help), "", "Prints the help of the program, of a command, or of one of its topics:", ""]
+            + HelpLayout.rows([
+                ("convoy help", "the commands"), ("convoy help get", "the same as convoy get --help"),
+                ("convoy help get files", "the same as convoy get --help files"),
+            ])
+            + [""]
+            + Command.transferring.sorted { $0.rawValue < $1.rawValue }.flatMap { command in
+                let topics = Help.subjects(of: command).map(\.left).joined(separator: ", ")
+                return HelpLayout.wrapped("Topics of \(command.rawValue): \(topics).")
+            }
+            + [""] + help(.help)
+            + [""] + exitStatus("0 it was printed; 1 it could not be; 2 there is no such help.")
+    }
+
+    private static var completion: [String] {
+        [Help.usage(of: .completion), "", "Prints what makes a shell complete the command line. To use it always:", ""]
+            + HelpLayout.rows([
+                ("bash", "in ~/.bashrc: source <(convoy completion bash)"),
+                ("zsh", "in ~/.zshrc, below compinit: source <(convoy completion zsh)"),
+                ("fish", "convoy completion fish >~/.config/fish/completions/convoy.fish"),
+            ])
+            + [""] + help(.completion)
+            + [""] + exitStatus("0 it was printed; 1 it could not be; 2 usage.")
+    }
+
+    private static var manual: [String] {
+        [Help.usage(of: .manual), "", "Prints the manual page, in the format of man. To read it, or to install it:", ""]
+            + [
+                "  convoy manual | man -l -",
+                "  convoy manual >~/.local/share/man/man1/convoy.1",
+            ]
+            + [""] + help(.manual)
+            + [""] + exitStatus("0 it was printed; 1 it could not be; 2 usage.")
+    }
+
+    private static func help(_ command: Command) -> [String] {
+        TopicPages.rows(OptionTable.options(of: command))
+    }
+
+    private static func exitStatus(_ text: String) -> [String] { HelpLayout.wrapped("Exit status: \(text)") }
+}

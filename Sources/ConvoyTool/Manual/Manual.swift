@@ -1,0 +1,98 @@
+/// The manual page, in roff.
+enum Manual {
+    /// The day of the version, not of the run: the same version has the same page.
+    static let date = "2026-11-23"
+
+    static var text: String {
+        var page = Roff()
+        page.title("CONVOY", section: 1, date: date, source: "convoy \(Program.version)", manual: "User Commands")
+        page.section("NAME")
+        page.paragraph("convoy - \(Help.summary)")
+        page.section("SYNOPSIS")
+        for command in Command.allCases { page.paragraph(styled: synopsis(of: command)) }
+        ManualTexts.addDescription(to: &page)
+        addCommands(to: &page)
+        addOptions(to: &page)
+        for (name, guide) in [("LISTS", Guide.lists), ("MANIFESTS", .manifest), ("CONFIGURATION", .config)] {
+            page.section(name)
+            add(guide, to: &page)
+        }
+        page.section("EXIT STATUS")
+        for row in ExitStatusText.rows { page.term(Roff.bold(row.status), "\(row.meaning).") }
+        page.paragraph(
+            """
+            A signal that ends it, such as that of Ctrl-C, ends it by that signal, after running transfers were stopped \
+            and what is there of their files was stored. A shell shows 128 and the number of the signal.
+            """)
+        ManualTexts.addEnvironment(to: &page)
+        ManualTexts.addFiles(to: &page)
+        ManualTexts.addExamples(to: &page)
+        page.section("SEE ALSO")
+        page.paragraph(styled: "\(Roff.bold("aria2c"))(1), \(Roff.bold("curl"))(1), \(Roff.bold("wget"))(1)")
+        return page.text
+    }
+
+    private static func synopsis(of command: Command) -> String {
+        // What is in capitals stands for something else.
+        let rest = command.usage.split(separator: " ").map { word in
+            let variable = word.drop { !$0.isUppercase }.prefix { $0.isUppercase }
+            guard !variable.isEmpty else { return Roff.escaped(String(word)) }
+            return Roff.escaped(String(word[..<variable.startIndex])) + Roff.italic(String(variable))
+                + Roff.escaped(String(word[variable.endIndex...]))
+        }
+        return ([Roff.bold("convoy \(command.rawValue)")] + rest).joined(separator: " ")
+    }
+
+    private static func addCommands(to page: inout Roff) {
+        page.section("COMMANDS")
+        for command in Command.allCases {
+            page.term(Roff.bold(command.rawValue), sentence(command.summary))
+        }
+        page.paragraph(styled: "\(Roff.bold("convoy --version")) prints the version.")
+    }
+
+    private static func addOptions(to page: inout Roff) {
+        page.section("OPTIONS")
+        page.paragraph(
+            """
+            Options may stand before and behind URLs. The value of --option may follow as a word of its own, or behind \
+            an =; that of -o also directly. After --, nothing is an option. What is not for one run only may be in the \
+            configuration, see CONFIGURATION.
+            """)
+        for topic in Topic.allCases {
+            page.subsection("\(topic.rawValue.capitalized): \(topic.title)")
+            for option in OptionTable.all where option.topic == topic {
+                page.term(term(of: option), explanation(of: option))
+            }
+        }
+    }
+
+    private static func term(of option: ToolOption) -> String {
+        let names = [option.letter.map { "-\($0)" }, "--\(option.name)"].compactMap(\.self).map(Roff.bold)
+        return names.joined(separator: ", ") + (option.value.map { " \(Roff.italic($0.placeholder))" } ?? "")
+    }
+
+    private static func explanation(of option: ToolOption) -> String {
+        var sentences = [sentence(option.summary)]
+        if !option.details.isEmpty { sentences.append(option.details) }
+        if option.repeats { sentences.append("It may be given several times.") }
+        if option.commands.count == 1, let command = option.commands.first {
+            sentences.append("Only with \(command.rawValue).")
+        }
+        return sentences.joined(separator: " ")
+    }
+
+    private static func add(_ guide: Guide, to page: inout Roff) {
+        for part in guide.parts {
+            switch part {
+            case .text(let text): page.paragraph(text)
+            case .example(let lines): page.example(lines)
+            }
+        }
+    }
+
+    /// A summary as a sentence of its own.
+    private static func sentence(_ text: String) -> String {
+        text.prefix(1).uppercased() + text.dropFirst() + (text.hasSuffix(".") ? "" : ".")
+    }
+}

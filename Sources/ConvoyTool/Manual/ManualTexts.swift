@@ -1,0 +1,87 @@
+import Convoy
+
+/// The parts of the manual page that no table has.
+enum ManualTexts {
+    static func addDescription(to page: inout Roff) {
+        page.section("DESCRIPTION")
+        page.paragraph(
+            """
+            convoy get downloads URLs, several at a time. A URL without a scheme is https. A file is written beside its \
+            place and gets its name when it is whole, so that what has the name is never half a file. When a run was \
+            interrupted, the same command goes on with what is there, if the server still has the same file; otherwise \
+            it begins anew. A file that is there is an error, and nothing is sent for it, unless --no-clobber, \
+            --timestamping or --force says what to do.
+            """)
+        page.paragraph(
+            """
+            convoy run runs the requests of a manifest: some wait for others, and those that do not run at the same time.
+            """)
+    }
+
+    static func addEnvironment(to page: inout Roff) {
+        page.section("ENVIRONMENT")
+        let rows: [(names: [String], text: String)] = [
+            (
+                ["http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"],
+                "The proxies for http, for https, and for both. --proxy takes their place."
+            ),
+            (["no_proxy", "NO_PROXY"], "The hosts that those are not for: names, addresses and networks; * for all."),
+            (["HOME", "XDG_CONFIG_HOME"], "Where the configuration is, see CONFIGURATION."),
+            (["NETRC"], "The file of --netrc, in place of ~/.netrc."),
+            (["SSL_CERT_FILE"], "The certificates that are trusted in place of the system's, unless --cacert is given."),
+            (["NO_COLOR"], "If it is not empty, nothing is in color, unless --color always is given."),
+            (["TERM"], "If it is empty or dumb, there are no bars and no color."),
+            (
+                ["LC_ALL", "LC_CTYPE", "LANG"],
+                "Bars and marks are drawn in Unicode if the first that is not empty names UTF-8."
+            ),
+        ]
+        for row in rows { page.term(row.names.map(Roff.bold).joined(separator: ", "), row.text) }
+    }
+
+    static func addFiles(to page: inout Roff) {
+        page.section("FILES")
+        let rows: [(name: String, text: String)] = [
+            ("~/.config/convoy/config.json", "The configuration."),
+            ("~/.netrc", "Logins, for --netrc. Nobody else may be able to read it."),
+            ("NAME.convoypart", "What is there of the file NAME, which is not whole yet."),
+            (
+                "NAME.convoyjournal",
+                """
+                What is known of it: from where it comes, and which parts are there. Without it, the download begins anew. \
+                Both can be removed when nothing is to go on.
+                """
+            ),
+            ("NAME.part", "An output of a manifest while it is being written."),
+        ]
+        for row in rows { page.term(Roff.italic(row.name), row.text) }
+    }
+
+    static func addExamples(to page: inout Roff) {
+        page.section("EXAMPLES")
+        let examples: [(text: String, lines: [String])] = [
+            (
+                "Download a file, four parts at a time, and check it:",
+                [
+                    "convoy get -s 4 --checksum sha-256=b94f6f125c79e3a5... \\",
+                    "  https://example.com/disk.iso",
+                ]
+            ),
+            (
+                "Download what a list names; run it again to go on, or to get what is missing:",
+                ["convoy get -c -d pictures -i list.txt"]
+            ),
+            ("Look at a response:", ["convoy get -q -o - https://example.com/status"]),
+            ("Get what has changed since the last time, from cron:", ["convoy get -q -N -d mirror -i list.txt"]),
+            ("See what a manifest would send:", ["convoy run --dry-run requests.json"]),
+            (
+                "Which files failed, and why:",
+                ["convoy get --json -i list.txt | jq 'select(.error) | {url, error, errorCode}'"]
+            ),
+        ]
+        for example in examples {
+            page.paragraph(example.text)
+            page.example(example.lines)
+        }
+    }
+}

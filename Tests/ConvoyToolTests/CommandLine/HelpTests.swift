@@ -1,0 +1,113 @@
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+@testable import ConvoyTool
+
+@Suite struct HelpTests {
+    /// What asks for each page that there is.
+    private static let pages: [[String]] =
+        [[]]
+        + Command.allCases.flatMap { command in
+            [[command.rawValue]] + Help.subjects(of: command).map { [command.rawValue, $0.left] }
+        }
+
+    @Test(arguments: pages) func `a page fits a screen, with a row for the prompt, in ASCII`(_ words: [String]) throws {
+        let lines = try Help.page(words).split(separator: "\n", omittingEmptySubsequences: false)
+        #expect(lines.count <= 23)
+        for line in lines {
+            #expect(line.count < 80 && line.last != " ", "\(line)")
+            #expect(line.unicodeScalars.allSatisfy { (0x20..<0x7F).contains($0.value) }, "\(line)")
+        }
+        #expect(lines.contains { $0.hasPrefix("Usage: convoy") })
+    }
+
+    @Test(arguments: Command.allCases) func `the page of a command has its usage and its exit statuses`(
+        _ command: Command
+    ) throws {
+        let page = try Help.page([command.rawValue])
+        #expect(page.hasPrefix("Usage: convoy \(command.rawValue)"))
+        #expect(page.contains("\nExit status: 0 "))
+    }
+
+    @Test(arguments: Command.transferring) func `the page of a command leads to all others`(_ command: Command) throws {
+        let page = try Help.page([command.rawValue])
+        let subjects = Help.subjects(of: command)
+        #expect(subjects.count == 8)
+        for subject in subjects { #expect(page.contains("  \(subject.left) ") && page.contains(subject.right)) }
+        #expect(page.contains("convoy \(command.rawValue) --help TOPIC"))
+        #expect(page.contains("~/.config/convoy/config.json"))
+        for kind in FailureKind.allCases where kind.exitStatus > 2 {
+            let words = page.replacing("\n", with: " ")
+            #expect(words.contains(try "\(kind.exitStatus) \(#require(kind.term))"))
+        }
+    }
+
+    @Test(arguments: Topic.allCases) func `a topic is there for the commands that have options of it`(_ topic: Topic) throws
+    {
+        for command in Command.transferring {
+            let options = OptionTable.options(of: command).filter { $0.topic == topic }
+            let isThere = (try? Help.page([command.rawValue, topic.rawValue])) != nil
+            #expect(isThere == !options.isEmpty)
+        }
+    }
+
+    @Test func `a command or topic that is not there gets a list of those that are`() throws {
+        #expect { try Help.page(["fly"]) } throws: { error in
+            ErrorText.line(for: error) == "unknown command 'fly'; there are get, run, demo, help, completion, manual"
+        }
+        #expect { try Help.page(["run", "lists"]) } throws: { error in
+            let line = ErrorText.line(for: error)
+            return line.contains("'lists'") && line.hasSuffix("speed, requests, network, trust, output, manifest, config")
+        }
+    }
+
+    @Test func `there are several ways to ask for a page`() async throws {
+        let scratch = try Scratch()
+        func page(_ arguments: String...) async throws -> String {
+            let result = try await ToolProcess.run(arguments, in: scratch.url)
+            #expect(result.status == 0 && result.errors.isEmpty)
+            return result.output
+        }
+        let whole = try await page("help")
+        #expect(try await page("--help") == whole)
+        #expect(try whole == Help.page([]) + "\n")
+        let command = try await page("help", "get")
+        #expect(try await page("get", "--help") == command)
+        #expect(try await page("--help", "get") == command)
+        #expect(try command == Help.page(["get"]) + "\n")
+        let topic = try await page("help", "get", "files")
+        #expect(try await page("get", "--help", "files") == topic)
+        #expect(try await page("get", "-h", "files") == topic)
+        #expect(try topic == Help.page(["get", "files"]) + "\n")
+    }
+
+    // MARK: The examples
+
+    private func example(of guide: Guide) throws -> Data {
+        let example = guide.parts.lazy.compactMap { part -> [String]? in
+            if case .example(let lines) = part { lines } else { nil }
+        }.first
+        return Data(try #require(example).joined(separator: "\n").utf8)
+    }
+
+    @Test func `the example of a list is one`() throws {
+        let items = try DownloadList.list(example(of: .lists), "list")
+        #expect(items.map(\.urls.first?.lastPathComponent) == ["cat.png", "dog.png"])
+        #expect(items.first?.name == "animals/cat.png" && items.first?.checksum != nil)
+        #expect(items.last?.headers == ["Accept: image/png"])
+    }
+
+    @Test func `the example of a manifest is one`() throws {
+        let manifest = try Manifest(example(of: .manifest), name: "manifest", timeout: nil)
+        #expect(manifest.requests.map(\.id) == ["login", "report"])
+        #expect(manifest.requests.last?.dependsOn == ["login"])
+    }
+
+    @Test func `the example of a configuration is one`() throws {
+        let values = try Configuration.values(in: example(of: .config), home: "/home/ada")
+        #expect(values["directory"] == ["/home/ada/Downloads"])
+        #expect(values["no-clobber"] == [] && values["jobs"] == ["4"])
+        #expect(values["resolve"] == ["example.com:443:192.0.2.1"])
+    }
+}
