@@ -68,9 +68,4 @@ import Testing
             ["a.txt", "a.txt", "a.txt", "b", "b", "a.txt.part", "c.part", "c"].map { names.take($0) }
                 == ["a.txt", "a.1.txt", "a.2.txt", "b", "b.1", "a.txt.1.part", "c.part", "c.1"])
     }
-
-    @Test(arguments: [("x", "."), ("x/y", "x"), ("/x", "/"), ("a/b/c", "a/b"), ("../x", ".."), ("", "."), ("a/", "a")])
-    func `a path has a directory, however short it is`(_ path: String, _ directory: String) {
-        #expect(Directories.parent(of: path) == directory)
-    }
 }

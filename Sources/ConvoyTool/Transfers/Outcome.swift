@@ -51,8 +51,8 @@ struct Outcome: Sendable {
 
     private static func object(_ timing: TransferTiming) -> JSONLine {
         var line = JSONLine()
-        line.add("name", timing.nameFound)
-        line.add("connect", timing.connected)
+        line.add("name", timing.nameFound ?? .nan)
+        line.add("connect", timing.connected ?? .nan)
         line.add("tls", timing.secured ?? .nan)
         line.add("firstByte", timing.firstByte ?? .nan)
         line.add("total", timing.ended)

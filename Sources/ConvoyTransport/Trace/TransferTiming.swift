@@ -4,10 +4,10 @@ import Foundation
 /// When the phases of one request ended, in seconds from its start. A connection that was there already has its name, its
 /// connecting and its TLS behind it at once.
 public struct TransferTiming: Sendable, Hashable {
-    /// The name of the host was found.
-    public let nameFound: TimeInterval
-    /// The connection to the server, or to its proxy, was made.
-    public let connected: TimeInterval
+    /// The name of the host was found; nil if it was not.
+    public let nameFound: TimeInterval?
+    /// The connection to the server, or to its proxy, was made; nil if it was not.
+    public let connected: TimeInterval?
     /// TLS, and a tunnel through a proxy, were ready; nil for plain text.
     public let secured: TimeInterval?
     /// The first byte of the response came; nil if none did.
@@ -17,11 +17,13 @@ public struct TransferTiming: Sendable, Hashable {
 
     /// - Parameters: as libcurl has them, where 0 stands for what was never reached.
     init(nameFound: Double, connected: Double, secured: Double, firstByte: Double, ended: Double) {
-        self.nameFound = nameFound
-        self.connected = connected
-        self.secured = secured > 0 ? secured : nil
-        self.firstByte = firstByte > 0 ? firstByte : nil
-        self.ended = ended
+        // Of a connection that was there already libcurl says 0.
+        let isConnected = connected > 0 || firstByte > 0
+        self.nameFound = nameFound > 0 || isConnected ? nameFound : nil
+        self.connected = isConnected ? max(nameFound, connected) : nil
+        self.secured = secured > 0 ? max(nameFound, connected, secured) : nil
+        self.firstByte = firstByte > 0 ? max(nameFound, connected, secured, firstByte) : nil
+        self.ended = max(nameFound, connected, secured, firstByte, ended)
     }
 }
 

@@ -1,0 +1,104 @@
+import ConvoySecurity
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyDownloads
+
+/// What a download tells: the checksums of its file, and what it would send.
+@Suite struct DownloadResultTests {
+    private let fixture: DownloadFixture
+    private let bytes = PatternBytes.data(count: 5 << 20)
+
+    init() throws { fixture = try DownloadFixture() }
+
+    // MARK: Checksums
+
+    @Test(arguments: [1, 4])
+    func `the checksums that are wanted are those of the whole file`(_ segments: Int) async {
+        fixture.server.serve(bytes, at: "/file", etag: "\"1\"")
+        let download = await fixture.run(
+            fixture.download {
+                $0.computedChecksumAlgorithms = [.sha256, .md5]
+                $0.segmentCount = segments
+            })
+        #expect(download.error == nil)
+        #expect(Set(download.computedChecksums.map(\.algorithm)) == [.sha256, .md5])
+        let sha256 = download.computedChecksums.first { $0.algorithm == .sha256 }
+        #expect(sha256?.hexadecimal == MessageDigest.sha256(bytes)?.hexadecimalString)
+    }
+
+    @Test func `a checksum that is wanted does not hide one that is wrong`() async throws {
+        fixture.server.serve(bytes, at: "/file", etag: "\"1\"")
+        let wrong = try Checksum(parsing: "md5=\(String(repeating: "0", count: 32))")
+        let download = await fixture.run(
+            fixture.download {
+                $0.checksum = wrong
+                $0.computedChecksumAlgorithms = [.sha256]
+            })
+        guard case .checksumMismatch = download.error as? DownloadError else {
+            Issue.record("\(String(describing: download.error))")
+            return
+        }
+        #expect(download.computedChecksums.isEmpty)
+    }
+
+    @Test func `a file that was not fetched has none`() async throws {
+        try Data("old".utf8).write(to: fixture.file())
+        let download = await fixture.run(
+            fixture.download {
+                $0.existingFilePolicy = .skip
+                $0.computedChecksumAlgorithms = [.sha256]
+            })
+        #expect(download.outcome == .skipped)
+        #expect(download.computedChecksums.isEmpty)
+    }
+
+    @Test func `pieces that nobody has right are told`() async throws {
+        fixture.server.serve(bytes, at: "/file", etag: "\"1\"")
+        let wrong = try Checksum(parsing: "sha-256=\(String(repeating: "0", count: 64))")
+        let download = await fixture.run(
+            fixture.download { $0.pieceChecksums = PieceChecksums(length: 5 << 20, checksums: [wrong]) })
+        #expect(download.error as? DownloadError == .piecesMismatch)
+        #expect(fixture.names.isEmpty)
+    }
+
+    // MARK: The first request
+
+    @Test func `a file that is new is asked for as a whole, and nothing is made`() throws {
+        let request = try #require(try fixture.download().firstRequest())
+        #expect(request.value(forHTTPHeaderField: "Range") == nil)
+        #expect(request.value(forHTTPHeaderField: "Accept-Encoding") == "identity")
+        #expect(fixture.names.isEmpty && fixture.server.requests.isEmpty)
+    }
+
+    @Test func `the rest is asked for of what is there, as the download then does it`() async throws {
+        fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { request, response in
+            request.headers["Range"] == nil ? response.truncated(afterBytes: 1_000_000) : response
+        }
+        await fixture.run(fixture.download())
+        let before = fixture.names
+        #expect(before.count == 2)
+        let request = try #require(try fixture.download().firstRequest())
+        #expect(fixture.names == before)
+        fixture.server.forgetRequests()
+        await fixture.run(fixture.download())
+        let sent = try #require(fixture.server.requests.first)
+        for name in ["Range", "If-Range"] {
+            #expect(request.value(forHTTPHeaderField: name) == sent.headers[name] && sent.headers[name] != nil)
+        }
+        #expect(fixture.contents() == bytes)
+    }
+
+    @Test func `a file that is there is asked about, left alone, or in the way`() async throws {
+        fixture.server.serve(bytes, at: "/file", etag: "\"1\"")
+        await fixture.run(fixture.download { $0.existingFilePolicy = .revalidate })
+        let request = try #require(try fixture.download { $0.existingFilePolicy = .revalidate }.firstRequest())
+        #expect(request.value(forHTTPHeaderField: "If-None-Match") == "\"1\"")
+        #expect(try fixture.download { $0.existingFilePolicy = .skip }.firstRequest() == nil)
+        #expect(throws: DownloadError.fileExists(fixture.file())) { try fixture.download().firstRequest() }
+        #expect(fixture.names == ["file.bin"])
+    }
+}
