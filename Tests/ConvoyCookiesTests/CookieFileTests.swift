@@ -217,8 +217,8 @@ import Testing
             let prefix = "k\(round % 20)x"
             let writer = try ChildProcess(
                 program, ["cookies", file.path, "write", prefix], directory: directory.url, log: log)
-            try eventually(timeout: 30, "the first cookies") { writer.output.split(separator: "\n").count > 3 }
-            usleep(UInt32.random(in: 0...30_000, using: &random))
+            let goal = Int.random(in: 4...400, using: &random)
+            try eventually(timeout: 30, "\(goal) cookies") { writer.output.split(separator: "\n").count >= goal }
             kill(writer.id, SIGKILL)
             try eventually("its end") { !writer.isRunning }
             let last = try #require(writer.output.split(separator: "\n").last.flatMap { Int($0) })

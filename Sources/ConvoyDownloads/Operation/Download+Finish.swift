@@ -104,7 +104,8 @@ extension Download {
         return false
     }
 
-    /// Whether all pieces are right; if not, those that are wrong are fetched again.
+    /// Whether all pieces are right; if not, those that are wrong are fetched again. Also those are looked at that were right
+    /// already: where two parts have had the same bytes for a while, what came later has overwritten them.
     private func verifyAllPieces(_ total: Int64) -> Bool {
         guard let pieces = settings.pieces, pieces.fit(total) else { return true }
         var areAllRight = true

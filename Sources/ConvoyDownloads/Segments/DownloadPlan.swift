@@ -136,9 +136,6 @@ package struct DownloadPlan: Sendable {
 
     // MARK: Bytes
 
-    /// How many bytes a part may still write; nil if any number.
-    package func room(for id: Int) -> Int64? { parts[id]?.remaining }
-
     /// What is to be done with a part after bytes of it were written.
     package enum Flow: Sendable {
         case goesOn

@@ -1,0 +1,138 @@
+import CEpoll
+import ConvoySupport
+import Foundation
+
+/// Opening the partial file and its journal, as they were left.
+extension DownloadFile {
+    /// Opens and locks the partial file, or creates it. What is in it stays until the first byte is written.
+    ///
+    /// - Returns: what its journal says of it: bytes that can be relied on; nil if there are none.
+    package func open() throws(FileWritingError) -> (representation: Representation, written: ByteRanges)? {
+        let isNew = try openPartial()
+        isOnLocalFileSystem = FileSystem.isLocal(descriptor)
+        let entry: JournalEntry?
+        do throws(FileWritingError) {
+            entry = try openJournal(beside: isNew)
+        } catch {
+            // What is there stays: another time its journal may be readable.
+            if !isNew { identity = nil }
+            throw error
+        }
+        let now = clock()
+        state.withLock { ($0.lastEntry, $0.lastSynchronization, $0.isEmpty) = (now, now, isNew) }
+        guard let entry else { return nil }
+        let length = try size()
+        var written = entry.reliable(in: boot)
+        written.remove(length..<Int64.max)
+        guard !written.isEmpty else { return nil }
+        return (entry.representation, written)
+    }
+
+    /// Returns whether the file was created.
+    func openPartial() throws(FileWritingError) -> Bool {
+        // Without following a link, and without waiting for the reader of a pipe.
+        let flags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC
+        for _ in 0..<16 {
+            var isNew = true
+            var descriptor = opened(path, flags | O_CREAT | O_EXCL)
+            if descriptor < 0, errno == EEXIST {
+                isNew = false
+                descriptor = opened(path, flags)
+                // Another process has just given it its final name.
+                if descriptor < 0, errno == ENOENT { continue }
+            }
+            guard descriptor >= 0 else { throw failure(.cannotCreate, path) }
+            let opened = descriptor
+            state.withLock { $0.descriptor = opened }
+            guard let found = FileIdentity(descriptor) else { throw FileWritingError(.partialIsShared, path, EEXIST) }
+            guard found.isPlain || found != FileIdentity(path) else {
+                throw FileWritingError(.partialIsShared, path, EEXIST)
+            }
+            hasLock = calls.lock(descriptor) == 0
+            if !hasLock, errno == EWOULDBLOCK { throw FileWritingError(.partialIsShared, path, EBUSY) }
+            if found.isPlain, found == FileIdentity(path) {
+                if hasLock || isNew {
+                    identity = found
+                    return isNew
+                }
+                // There are no locks, so it may still be in use: it is left to its user, but its name is taken away.
+                guard calls.unlink(path) == 0 || errno == ENOENT else { throw failure(.cannotCreate, path) }
+            }
+            // Another process has renamed or removed it meanwhile.
+            closeDescriptor()
+        }
+        throw FileWritingError(.partialIsShared, path, EBUSY)
+    }
+
+    func opened(_ path: String, _ flags: Int32, mode: mode_t = 0o666) -> Int32 {
+        var opened: Int32
+        repeat { opened = calls.open(path, flags, mode) } while opened < 0 && errno == EINTR
+        return opened
+    }
+
+    /// Opens the journal, if there is one. One that does not belong to the partial file is removed.
+    func openJournal(beside isNew: Bool) throws(FileWritingError) -> JournalEntry? {
+        let journal = opened(journalPath, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+        guard journal >= 0 else {
+            if errno == ENOENT { return nil }
+            if errno != ELOOP { throw failure(.cannotCreate, journalPath) }
+            try removeJournal()
+            return nil
+        }
+        let entry: JournalEntry?
+        do throws(FileWritingError) {
+            let isOfPartial = !isNew && hasLock && FileIdentity(journal)?.isPlain == true
+            entry = isOfPartial ? JournalLayout.latest(in: try contents(of: journal)) : nil
+        } catch {
+            _ = calls.close(journal)
+            throw error
+        }
+        guard let entry else {
+            _ = calls.close(journal)
+            try removeJournal()
+            return nil
+        }
+        state.withLock { state in
+            (state.journal, state.entryNumber, state.hasOldContents) = (journal, entry.number, true)
+            state.safe = entry.safe
+        }
+        return entry
+    }
+
+    func contents(of journal: Int32) throws(FileWritingError) -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: JournalLayout.placeCount * JournalLayout.placeSize)
+        var filled = 0
+        while filled < bytes.count {
+            let count = bytes.withUnsafeMutableBytes { bytes in
+                calls.readAt(journal, UnsafeMutableRawBufferPointer(rebasing: bytes[filled...]), Int64(filled))
+            }
+            if count < 0, errno == EINTR { continue }
+            guard count >= 0 else { throw failure(.cannotWrite, journalPath) }
+            if count == 0 { break }
+            filled += count
+        }
+        return Array(bytes[..<filled])
+    }
+
+    /// Removes a journal for good, so that it cannot come back beside another partial file.
+    func removeJournal() throws(FileWritingError) {
+        guard calls.unlink(journalPath) == 0 || errno == ENOENT else { throw failure(.cannotCreate, journalPath) }
+        try synchronizeDirectory()
+    }
+
+    func synchronizeDirectory() throws(FileWritingError) {
+        let folder = opened(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard folder >= 0 else { throw failure(.cannotWrite, directory) }
+        defer { _ = calls.close(folder) }
+        // Some file systems cannot do that for directories.
+        guard calls.synchronize(folder) == 0 || errno == EINVAL || errno == EROFS else {
+            throw failure(.cannotWrite, directory)
+        }
+    }
+
+    func size() throws(FileWritingError) -> Int64 {
+        var information = stat()
+        guard fstat(descriptor, &information) == 0 else { throw failure(.cannotWrite, path) }
+        return Int64(information.st_size)
+    }
+}

@@ -1,0 +1,158 @@
+import ConvoyCache
+import ConvoyCookies
+import ConvoySecurity
+import ConvoySerialization
+import ConvoySupport
+import ConvoyTestServer
+import ConvoyTestSupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyOperations
+
+/// The cache together with cookies and credentials.
+@Suite struct CacheCookieTests {
+    private let fixture: CachingFixture
+    private var server: TestServer { fixture.server }
+    private var manager: HTTPRequestOperationManager { fixture.manager }
+    private var cache: HTTPCache { fixture.cache }
+
+    init() throws { fixture = try CachingFixture() }
+
+    @discardableResult
+    private func get(_ path: String, _ change: (inout URLRequest) -> Void = { _ in }) async throws -> HTTPRequestOperation {
+        try await fixture.get(path, change)
+    }
+
+    // MARK: Cookies
+
+    @Test func `a stored response sets no cookie again, and neither does a stored redirect`() async throws {
+        server.route("/set", .text("x").header("Set-Cookie", "a=1; Path=/").header("Cache-Control", "max-age=600"))
+        server.route(
+            "/moved",
+            .status(301, headers: ["Location": "/set", "Set-Cookie": "r=1; Path=/", "Cache-Control": "max-age=600"]))
+        try await get("/moved")
+        #expect(Set(manager.cookieStore?.cookies.map(\.name) ?? []) == ["a", "r"])
+        manager.cookieStore?.removeAll()
+        #expect(try await get("/moved").cacheUse == .fresh)
+        #expect(manager.cookieStore?.cookies.isEmpty == true && server.requests.count == 2)
+    }
+
+    @Test func `a 304 and an error that a stored response stands in for set their cookies`() async throws {
+        server.route(
+            "GET", "/stale",
+            inTurn: [
+                .text("x").header("ETag", "\"1\"").header("Cache-Control", "max-age=0, stale-if-error=600"),
+                .status(304, headers: ["ETag": "\"1\"", "Set-Cookie": "n=1; Path=/"]),
+                .status(503, headers: ["Set-Cookie": "e=1; Path=/"]),
+            ])
+        try await get("/stale")
+        #expect(try await get("/stale").cacheUse == .validated)
+        #expect(manager.cookieStore?.cookies.map(\.name) == ["n"])
+        #expect(try await get("/stale").cacheUse == .staleIfError)
+        #expect(Set(manager.cookieStore?.cookies.map(\.name) ?? []) == ["n", "e"])
+    }
+
+    @Test func `a handler is asked about the cookies of a 304 and of a redirect that is stored`() async throws {
+        let asked = Locked<[String]>([])
+        manager.cookieStore?.acceptanceHandler = { cookie, _ in
+            asked.withLock { $0.append(cookie.name) }
+            return true
+        }
+        server.route(
+            "GET", "/stale",
+            inTurn: [
+                .pattern(count: 300_000).header("ETag", "\"1\"").header("Cache-Control", "max-age=0")
+                    .header("Set-Cookie", "first=1; Path=/"),
+                .status(304, headers: ["ETag": "\"1\"", "Set-Cookie": "n=1; Path=/"]),
+            ])
+        server.route(
+            "/moved",
+            .text("elsewhere").status(301).header("Location", "/stale").header("Set-Cookie", "r=1; Path=/")
+                .header("Cache-Control", "max-age=600"))
+        try await get("/moved")
+        let second = try await get("/moved")
+        #expect(second.cacheUse == .validated && second.responseData == PatternBytes.data(count: 300_000))
+        #expect(asked.withLock { $0 } == ["r", "first", "n"])
+        #expect(server.requests.map { $0.headers["Cookie"] }.last == "r=1; first=1")
+        #expect(server.requests("/moved").count == 1)
+    }
+
+    @Test func `what depends on a cookie that a redirect sets is looked up with it`() async throws {
+        server.route("/page") { request in
+            .text(request.headers["Cookie"] ?? "none").header("Vary", "Cookie").header("Cache-Control", "max-age=600")
+        }
+        server.redirect("/in", to: "/page")
+        server.route("/login", .status(302, headers: ["Location": "/page", "Set-Cookie": "u=ada; Path=/"]))
+        #expect(try await get("/in").responseString == "none")
+        #expect(try await get("/login").responseString == "u=ada")
+        let again = try await get("/in")
+        #expect(again.responseString == "u=ada" && again.cacheUse == .fresh)
+        manager.cookieStore?.removeAll()
+        let before = try await get("/page")
+        #expect(before.responseString == "none")
+        #expect(server.requests("/page").count <= 3)
+    }
+
+    // MARK: Credentials
+
+    @Test func `a user's response is a hit without a new challenge`() async throws {
+        let asking = try AskingServer()
+        asking.protect("/in", .text("let in").header("Cache-Control", "max-age=600"))
+        let store = CredentialStore()
+        func operation(_ credential: URLCredential?) -> HTTPRequestOperation {
+            let operation = AskingServer.operation(asking.url("/in"), credential: credential)
+            operation.credentialStore = store
+            operation.cache = cache
+            return operation
+        }
+        let first = operation(AskingServer.ada)
+        try await first.finished()
+        let requests = asking.authorizations("/in").count
+        let second = operation(AskingServer.ada)
+        try await second.finished()
+        #expect(second.cacheUse == .fresh && second.responseString == "let in")
+        #expect(asking.authorizations("/in").count == requests)
+        let eve = operation(URLCredential(user: "eve", password: "guess", persistence: .none))
+        try? await eve.finished()
+        #expect(eve.cacheUse == nil && eve.statusCode == 401)
+        let nobody = AskingServer.operation(asking.url("/in"), credential: nil)
+        nobody.cache = cache
+        try? await nobody.finished()
+        #expect(nobody.cacheUse == nil && nobody.statusCode == 401)
+    }
+
+    @Test func `a token that was exchanged gets none of the old one's responses, and a stored 401 ends nothing`()
+        async throws
+    {
+        let generation = Locked(1)
+        server.route("GET", "/data") { request in
+            let token = "Bearer t\(generation.withLock { $0 })"
+            guard request.headers["Authorization"] == token else {
+                return .status(401, headers: ["WWW-Authenticate": "Bearer", "Cache-Control": "max-age=600"])
+            }
+            return .text(token).header("Cache-Control", "max-age=600")
+        }
+        server.route("GET", "/other") { request in
+            let token = "Bearer t\(generation.withLock { $0 })"
+            guard request.headers["Authorization"] == token else {
+                return .status(401, headers: ["WWW-Authenticate": "Bearer", "Cache-Control": "max-age=600"])
+            }
+            return .text("other")
+        }
+        server.route("POST", "/token") { _ in .text("t\(generation.withLock { $0 })") }
+        manager.authenticator = Authenticator(token: AccessToken("t1")) { [weak manager] _ in
+            guard let manager else { throw CancellationError() }
+            return AccessToken(try await manager.post("token", as: String.self))
+        }
+        #expect(try await get("/data").responseString == "Bearer t1")
+        #expect(try await get("/data").cacheUse == .fresh)
+        generation.withLock { $0 = 2 }
+        #expect(try await get("/other").responseString == "other")
+        let third = try await get("/data")
+        #expect(third.responseString == "Bearer t2" && third.cacheUse == nil)
+        #expect(server.requests("/token").count == 1)
+    }
+}

@@ -1,0 +1,30 @@
+import ConvoyCache
+import ConvoySerialization
+import ConvoyTestServer
+import Foundation
+import FoundationNetworking
+
+@testable import ConvoyOperations
+
+/// A server, and a manager whose cache stores its responses.
+struct CachingFixture {
+    let server: TestServer
+    let manager: HTTPRequestOperationManager
+    let cache = HTTPCache()
+
+    init() throws {
+        server = try TestServer()
+        manager = HTTPRequestOperationManager(baseURL: server.url, completionQueue: testQueue)
+        manager.responseSerializer = HTTPResponseSerializer()
+        manager.cache = cache
+    }
+
+    @discardableResult
+    func get(_ path: String, _ change: (inout URLRequest) -> Void = { _ in }) async throws -> HTTPRequestOperation {
+        var request = URLRequest(url: server.url(path))
+        change(&request)
+        let operation = manager.enqueue(manager.makeOperation(request: request))
+        try await operation.finished()
+        return operation
+    }
+}
