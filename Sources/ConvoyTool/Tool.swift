@@ -41,7 +41,7 @@ enum Tool {
         }
         var options = try Options(rest, command: command)
         if command == .help || options.has("help") {
-            return try help(command == .help ? options.arguments : [first] + options.arguments, display)
+            return try help(command == .help ? options.arguments : [first] + topics(rest, options), display)
         }
         if Command.transferring.contains(command), !options.has("no-config") { options.merge(try Configuration.read()) }
         switch command {
@@ -57,6 +57,11 @@ enum Tool {
             return .success
         case .help: return try help(options.arguments, display)
         }
+    }
+
+    /// The words behind `--help`. Those before it are what a command was about to be run with.
+    private static func topics(_ arguments: [String], _ options: Options) -> [String] {
+        arguments.drop { $0 != "--help" && $0 != "-h" }.filter(options.arguments.contains)
     }
 
     private static func help(_ words: [String], _ display: Display) throws(ToolError) -> ExitStatus {

@@ -10,6 +10,7 @@ enum OptionTable {
     /// has one at most.
     static let alternatives: [Set<String>] = [
         ["no-clobber", "timestamping", "force"], ["insecure", "cacert"], ["quiet", "verbose"],
+        ["output", "remote-header-name"],
     ]
 
     private static let files: [ToolOption] = [

@@ -9,6 +9,8 @@ struct Options {
     /// The options of the command line, in order.
     private(set) var given: [(option: ToolOption, value: String?)] = []
     private var values: [String: [String]] = [:]
+    /// The names of the options that come from the configuration, and not from the command line.
+    private var configured: Set<String> = []
     private let known: [ToolOption]
 
     /// Parses the arguments of a command.
@@ -72,21 +74,28 @@ struct Options {
 
     /// Takes over what a configuration says and the command line does not. Values that can be repeated come before those
     /// of the command line.
-    mutating func merge(_ configured: [String: [String]]) {
+    mutating func merge(_ configuration: [String: [String]]) {
         for option in known {
-            guard let values = configured[option.name] else { continue }
+            guard let values = configuration[option.name] else { continue }
             let rivals = OptionTable.alternatives.first { $0.contains(option.name) } ?? []
             guard !rivals.contains(where: { $0 != option.name && has($0) }) else { continue }
             if option.repeats {
                 self.values[option.name] = values + all(option.name)
             } else if !has(option.name) {
                 self.values[option.name] = values
+            } else {
+                continue
             }
+            self.configured.insert(option.name)
         }
     }
 
-    /// An error that says where to find help.
-    func usage(_ text: String) -> ToolError { .usage("\(text); try 'convoy \(command.rawValue) --help'") }
+    /// An error that says where to find help, and which of the options that it names are not on the command line.
+    func usage(_ text: String) -> ToolError {
+        let words = text.split { !$0.isLetter && $0 != "-" }
+        let origins = configured.sorted().filter { words.contains("--\($0)") }.map { "; --\($0) is in the configuration" }
+        return .usage("\(text)\(origins.joined()); try 'convoy \(command.rawValue) --help'")
+    }
 
     private mutating func readLong(_ text: Substring, _ rest: inout ArraySlice<String>) throws(ToolError) {
         let parts = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)

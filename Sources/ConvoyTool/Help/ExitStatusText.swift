@@ -24,7 +24,7 @@ extension FailureKind {
     /// The kind in a word or two; nil for one without an exit status of its own.
     var term: String? {
         switch self {
-        case .name: "name"
+        case .name: "name not found"
         case .connection: "connection"
         case .tls: "TLS or trust"
         case .timeout: "timeout"

@@ -182,6 +182,21 @@ import Testing
         #expect(try scratch.text("here/file") == "changed")
     }
 
+    @Test func `an error says which option is in the configuration`() async throws {
+        try configure(#"{"jobs": 0, "jobs-per-host": 3}"#)
+        let result = try await get()
+        #expect(result.status == 2)
+        #expect(result.errors.contains("from 1 to 256; --jobs is in the configuration; try"))
+        #expect(!result.errors.contains("--jobs-per-host"))
+        #expect(try await get("--jobs", "0").errors.contains("from 1 to 256; try"))
+    }
+
+    @Test func `a name on the command line takes the place of configured names from servers`() async throws {
+        try configure(#"{"remote-header-name": true}"#)
+        #expect(try await get("-o", "x").status == 0)
+        #expect(exists("here/x"))
+    }
+
     @Test func `an option that a command does not have counts for nothing there`() throws {
         var options = try Options(["manifest.json"], command: .run)
         options.merge(try Configuration.values(in: Data(#"{"no-clobber": true, "jobs": 2}"#.utf8), home: nil))

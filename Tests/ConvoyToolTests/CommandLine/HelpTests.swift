@@ -80,6 +80,9 @@ import Testing
         #expect(try await page("get", "--help", "files") == topic)
         #expect(try await page("get", "-h", "files") == topic)
         #expect(try topic == Help.page(["get", "files"]) + "\n")
+        // At the end of a line that was about to be run.
+        #expect(try await page("get", "-q", "https://example.com/", "--help") == command)
+        #expect(try await page("get", "https://example.com/", "--help", "files") == topic)
     }
 
     // MARK: The examples
