@@ -51,7 +51,7 @@ struct CookieOptions {
             return status
         } catch {
             display.complain("--cookie-jar: \(Printable.line(error.description))")
-            return status == .success ? .failure : status
+            return status == .success ? .failed(.disk) : status
         }
     }
 }

@@ -70,6 +70,9 @@ enum OptionTable {
             "limit-rate", nil, "RATE", in: .speed, "bytes a second for all together: 500k, 2M",
             "The letters k, M and G stand for powers of 1024."),
         .value(
+            "min-rate", nil, "RATE", in: .speed, "give up one that is slower for half a minute",
+            "Bytes a second, on the average of 30 s. Time in which --limit-rate holds a transfer back does not count."),
+        .value(
             "retry", nil, "N", in: .speed, "try again N times (default: 3), 0 to 1000",
             """
             After an error that may pass: a timeout, a lost connection, or the status 408, 429, 500, 502, 503 or 504; with \
@@ -115,6 +118,9 @@ enum OptionTable {
         .value(
             "resolve", nil, "HOST:PORT:ADDRESS", in: .network, repeats: true, "connect to ADDRESS for this host and port"),
         .value("unix-socket", nil, "PATH", completes: .file, in: .network, "connect to this Unix socket for every host"),
+        .value(
+            "interface", nil, "NAME|ADDRESS", in: .network, "connect from this interface, or address",
+            "The name of an interface needs the right to bind to one, as root has it."),
         .value("max-redirs", nil, "N", in: .network, "follow at most N redirects (default: 20)"),
     ]
 
@@ -130,6 +136,12 @@ enum OptionTable {
         .value(
             "tls-min", nil, "VERSION", completes: .oneOf(["1.2", "1.3"]), in: .trust,
             "refuse older versions of TLS (default: 1.2)"),
+        .value(
+            "hsts", nil, "FILE", completes: .file, in: .trust, "keep in FILE which servers want TLS only",
+            """
+            A URL of http is fetched over https if its host has said so (RFC 6797), and the file has what hosts say. It is \
+            made if it is missing. Without it, nothing is kept.
+            """),
         .flag(
             "insecure", "k", in: .trust, "trust any certificate: anybody can read and change all",
             "With --pin only the key counts."),

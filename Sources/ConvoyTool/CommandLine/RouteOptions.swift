@@ -2,12 +2,13 @@ import Convoy
 import Foundation
 import FoundationNetworking
 
-/// The options for the way to a server: proxies, fixed addresses, a Unix socket, and how many redirects there may be.
+/// The options for the way to a server: proxies, fixed addresses, a Unix socket, from where, and how many redirects there may be.
 struct RouteOptions {
     private var proxy: ProxySelection?
     private var addresses: [String: String] = [:]
     private let unixSocket: String?
     private let maximumRedirects: Int?
+    private let source: ConnectionSource?
 
     init(_ options: Options) throws(ToolError) {
         unixSocket = options.value("unix-socket")
@@ -23,12 +24,17 @@ struct RouteOptions {
             }
             addresses[place] = address
         }
+        source = try options.value("interface").map { text throws(ToolError) in
+            guard !text.isEmpty else { throw options.usage("--interface needs a name or an address") }
+            return IPAddress(text).map { .address($0) } ?? .interface(text)
+        }
         if let unixSocket, unixSocket.isEmpty { throw options.usage("--unix-socket needs a path") }
     }
 
     func apply(to configuration: inout ConnectionConfiguration) {
         if let proxy { configuration.proxy = proxy }
         if !addresses.isEmpty { configuration.addressOverrides = addresses }
+        if let source { configuration.connectionSource = source }
         if let unixSocket { configuration.unixSocket = unixSocket }
         if let maximumRedirects { configuration.maximumRedirects = maximumRedirects }
     }

@@ -6,6 +6,7 @@ struct SpeedOptions {
     let jobs: Int
     private let jobsPerHost: Int?
     private let rate: Int64?
+    private let leastRate: Int64?
     private var policy = RetryPolicy()
     private let maximumTime: TimeInterval?
     private let connectTimeout: TimeInterval?
@@ -13,12 +14,8 @@ struct SpeedOptions {
     init(_ options: Options) throws(ToolError) {
         jobs = try options.integer("jobs", in: 1...256) ?? 6
         jobsPerHost = try options.integer("jobs-per-host", in: 1...256)
-        rate = try options.value("limit-rate").map { text throws(ToolError) in
-            guard let rate = Self.rate(text) else {
-                throw options.usage("--limit-rate takes bytes a second: 500k, 2M, 1.5M")
-            }
-            return rate
-        }
+        rate = try Self.rate("limit-rate", options)
+        leastRate = try Self.rate("min-rate", options)
         if let count = try options.integer("retry", in: 0...1000) {
             policy.maximumRetryCount = count
         } else if options.command == .run {
@@ -43,6 +40,7 @@ struct SpeedOptions {
 
     func apply(to configuration: inout ConnectionConfiguration) {
         configuration.timeoutIntervalForConnecting = connectTimeout
+        if let leastRate { configuration.stallLimit = StallLimit(bytesPerSecond: leastRate, duration: 30) }
     }
 
     /// - Parameter limit: what all operations of the run have together.
@@ -54,6 +52,12 @@ struct SpeedOptions {
 
     /// A new limit for all operations of a run; nil if there is none.
     var limit: RateLimit? { rate.map { RateLimit(bytesPerSecond: $0) } }
+
+    private static func rate(_ name: String, _ options: Options) throws(ToolError) -> Int64? {
+        guard let text = options.value(name) else { return nil }
+        guard let rate = rate(text) else { throw options.usage("--\(name) takes bytes a second: 500k, 2M, 1.5M") }
+        return rate
+    }
 
     /// Bytes per second of a text like `500k` or `1.5M`; nil for anything else. The units are powers of 1024, as with curl,
     /// wget and aria2.

@@ -7,11 +7,20 @@ struct TrustOptions {
     private var policy = SecurityPolicy.default
     private var identity: ClientIdentity?
     private var minimumVersion = TLSVersion.tls12
+    private let hsts: HSTSStore?
     private let isInsecure: Bool
 
     /// - Throws: a usage error for options that contradict each other, and for files that cannot be used.
     init(_ options: Options) throws(ToolError) {
         isInsecure = options.has("insecure")
+        hsts = try options.value("hsts").map { path throws(ToolError) in
+            guard !path.isEmpty else { throw options.usage("--hsts needs a file") }
+            do throws(HSTSStoreError) {
+                return try HSTSStore(file: URL(fileURLWithPath: path))
+            } catch {
+                throw .usage("--hsts: \(Printable.line(error.description))")
+            }
+        }
         if let path = options.value("cacert") {
             guard !isInsecure else { throw options.usage("--cacert and --insecure contradict each other") }
             policy.certificateAuthorities = try Self.authorities(path)
@@ -43,6 +52,21 @@ struct TrustOptions {
         configuration.securityPolicy = policy
         configuration.clientIdentity = identity
         configuration.minimumTLSVersion = minimumVersion
+        configuration.hsts = hsts
+    }
+
+    /// Writes what the servers have said.
+    ///
+    /// - Returns: the status of the run, which fails if the file cannot be written.
+    func finish(_ status: ExitStatus, _ display: Display) -> ExitStatus {
+        guard let hsts else { return status }
+        do throws(HSTSStoreError) {
+            try hsts.save()
+            return status
+        } catch {
+            display.complain("--hsts: \(Printable.line(error.description))")
+            return status == .success ? .failed(.disk) : status
+        }
     }
 
     /// What to be warned of; nil if there is nothing.

@@ -46,7 +46,8 @@ struct GetCommand {
         defer { trace.finish() }
         let (transfers, failed) = try transfers()
         let run = TransferRun(display: display, speed: speed, options: options, trace: trace)
-        return cookies.finish(run.run(transfers, failed: failed) { "\($0) downloaded" }, display)
+        let status = run.run(transfers, failed: failed) { "\($0) downloaded" }
+        return trust.finish(cookies.finish(status, display), display)
     }
 
     /// Prints what would be sent.

@@ -51,7 +51,7 @@ enum RunCommand {
         let status = run.run(transfers, summary: { "\($0) succeeded" }) { transfer, outcome in
             explain(outcome, of: transfer, waitingFor: waitsFor[transfer.name] ?? [])
         }
-        return cookies.finish(status, display)
+        return trust.finish(cookies.finish(status, display), display)
     }
 
     private static func transfers(

@@ -1,0 +1,51 @@
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+/// From where `convoy get` connects, what it remembers of servers, and what is too slow for it.
+@Suite(.serialized) struct GetWayTests {
+    let bench: Workbench
+
+    init() throws { bench = try Workbench() }
+
+    @Test func `a connection comes from the address that is wanted`() async throws {
+        bench.server.route("/x", .text("x"))
+        #expect(try await bench.get("--interface", "127.0.0.1", bench.url("/x")).status == 0)
+        // Another family than the server's, an address of nobody here, and no interface.
+        for place in ["::1", "192.0.2.1", "no-such-if0"] {
+            let result = try await bench.get("-f", "--retry", "0", "--interface", place, bench.url("/x"))
+            #expect(result.status == 4, "\(place): \(result.errors)")
+        }
+        #expect(try await bench.get("--interface", "", bench.url("/x")).status == 2)
+        #expect(bench.server.requests.count == 1)
+    }
+
+    @Test func `what a server says of TLS is kept, and counts the next time`() async throws {
+        let ground = try TrustGround()
+        ground.server.route("/file", .text("hello").header("Strict-Transport-Security", "max-age=600"))
+        let root = ground.files.url.appendingPathComponent("root.pem").path
+        let secure = "https://localhost:\(ground.server.port)/file"
+        let options = ["--hsts", "known", "--cacert", root]
+        let first = try await ToolProcess.run(["get"] + options + [secure], in: bench.scratch.url)
+        #expect(first.status == 0, "\(first.errors)")
+        #expect(try bench.scratch.text("known").contains("localhost"))
+        let plain = secure.replacing("https://", with: "http://")
+        let second = try await ToolProcess.run(["get", "-f"] + options + [plain], in: bench.scratch.url)
+        #expect(second.status == 0, "\(second.errors)")
+        #expect(try bench.scratch.text("file") == "hello")
+        let without = try await ToolProcess.run(["get", "-f", "--retry", "0", plain], in: bench.scratch.url)
+        #expect(without.status == 4)
+        try bench.scratch.write("no such file\n", to: "damaged")
+        #expect(try await bench.get("--hsts", "damaged", bench.url("/x")).status == 2)
+        #expect(try bench.scratch.text("damaged") == "no such file\n")
+    }
+
+    @Test func `rates that are none are refused`() async throws {
+        for rate in ["0", "-1", "x", ""] {
+            #expect(try await bench.get("--min-rate", rate, bench.url("/x")).status == 2, "\(rate)")
+        }
+        bench.server.route("/x", .text("x"))
+        #expect(try await bench.get("--min-rate", "1k", bench.url("/x")).status == 0)
+    }
+}
