@@ -1,4 +1,5 @@
 import CXML2
+import ConvoySerialization
 import ConvoySupport
 import Foundation
 
@@ -43,38 +44,21 @@ struct MetalinkParser {
     }
 
     private mutating func read(_ data: Data) {
-        _ = Self.initialized
-        var handler = Self.handler
         withUnsafeMutablePointer(to: &self) { state in
-            guard let parser = xmlCreatePushParserCtxt(&handler, state, nil, 0, nil) else {
+            let isWellFormed = XMLEvents.parse(
+                data, Self.handler, context: state, begin: { state.pointee.parser = $0 },
+                isOver: { state.pointee.error != nil })
+            guard let isWellFormed else {
                 state.pointee.error = .malformed(reason: "There is no memory.", line: 1)
                 return
             }
-            defer {
-                if let document = parser.pointee.myDoc { xmlFreeDoc(document) }
-                parser.pointee.myDoc = nil
-                xmlFreeParserCtxt(parser)
-            }
-            state.pointee.parser = parser
-            xmlCtxtUseOptions(parser, Int32(XML_PARSE_NONET.rawValue))
-            data.withUnsafeBytes { bytes in
-                let bytes = bytes.bindMemory(to: CChar.self)
-                var offset = 0
-                repeat {
-                    let count = min(bytes.count - offset, 1 << 20)
-                    let isLast = offset + count == bytes.count
-                    xmlParseChunk(parser, bytes.baseAddress.map { $0 + offset }, Int32(count), isLast ? 1 : 0)
-                    offset += count
-                } while offset < bytes.count && state.pointee.error == nil
-            }
-            if state.pointee.error == nil, parser.pointee.wellFormed == 0 || !state.pointee.builder.isComplete {
-                state.pointee.error = .malformed(reason: "The document ends too early.", line: state.pointee.line)
+            if state.pointee.error == nil, !isWellFormed || !state.pointee.builder.isComplete {
+                // The parser is gone; the end is where the document ends.
+                let line = data.reduce(1) { $1 == UInt8(ascii: "\n") ? $0 + 1 : $0 }
+                state.pointee.error = .malformed(reason: "The document ends too early.", line: line)
             }
         }
     }
-
-    /// Once, as libxml2's own initialization is not safe on several threads at a time.
-    private static let initialized: Void = xmlInitParser()
 
     private var line: Int { max(1, Int(parser?.pointee.input?.pointee.line ?? 1)) }
 

@@ -36,31 +36,15 @@ struct XMLInspection {
     private init(maximumDepth: Int) { self.maximumDepth = maximumDepth }
 
     private mutating func read(_ data: Data) {
-        var handler = XMLInspection.handler
         withUnsafeMutablePointer(to: &self) { inspection in
-            guard let parser = xmlCreatePushParserCtxt(&handler, inspection, nil, 0, nil) else {
+            let isWellFormed = XMLEvents.parse(
+                data, XMLInspection.handler, context: inspection, begin: { inspection.pointee.parser = $0 },
+                isOver: { inspection.pointee.finding != nil })
+            guard let isWellFormed else {
                 inspection.pointee.finding = .malformed(XMLInspection.error(.outOfMemoryError, "No memory."))
                 return
             }
-            defer {
-                // libxml2 keeps what it needs of a document type in a document.
-                if let document = parser.pointee.myDoc { xmlFreeDoc(document) }
-                parser.pointee.myDoc = nil
-                xmlFreeParserCtxt(parser)
-            }
-            inspection.pointee.parser = parser
-            xmlCtxtUseOptions(parser, Int32(XML_PARSE_NONET.rawValue))
-            data.withUnsafeBytes { bytes in
-                let bytes = bytes.bindMemory(to: CChar.self)
-                var offset = 0
-                repeat {
-                    let count = min(bytes.count - offset, 1 << 20)
-                    let isLast = offset + count == bytes.count
-                    xmlParseChunk(parser, bytes.baseAddress.map { $0 + offset }, Int32(count), isLast ? 1 : 0)
-                    offset += count
-                } while offset < bytes.count && inspection.pointee.finding == nil
-            }
-            if inspection.pointee.finding == nil, parser.pointee.wellFormed == 0 || !inspection.pointee.hasRoot {
+            if inspection.pointee.finding == nil, !isWellFormed || !inspection.pointee.hasRoot {
                 inspection.pointee.finding = .malformed(XMLInspection.cutShort)
             }
         }

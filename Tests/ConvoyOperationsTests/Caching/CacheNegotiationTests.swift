@@ -12,25 +12,10 @@ import Testing
 @testable import ConvoyOperations
 
 /// What client and server agree upon is respected by what is stored: codings, and who the client is.
-@Suite struct CacheNegotiationTests {
-    let server: TestServer
-    let manager: HTTPRequestOperationManager
-    let cache = HTTPCache()
+@Suite struct CacheNegotiationTests: CachingSuite {
+    let fixture: CachingFixture
 
-    init() throws {
-        server = try TestServer()
-        manager = HTTPRequestOperationManager(baseURL: server.url, completionQueue: testQueue)
-        manager.responseSerializer = HTTPResponseSerializer()
-        manager.cache = cache
-    }
-
-    private func get(_ path: String, _ change: (inout URLRequest) -> Void = { _ in }) async throws -> HTTPRequestOperation {
-        var request = URLRequest(url: server.url(path))
-        change(&request)
-        let operation = manager.enqueue(manager.makeOperation(request: request))
-        try await operation.finished()
-        return operation
-    }
+    init() throws { fixture = try CachingFixture() }
 
     // MARK: Codings
 

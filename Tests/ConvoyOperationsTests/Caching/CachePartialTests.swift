@@ -13,18 +13,10 @@ import Testing
 @testable import ConvoyOperations
 
 /// The cache together with heads, parts, conditions and what changes something.
-@Suite struct CachePartialTests {
-    private let fixture: CachingFixture
-    private var server: TestServer { fixture.server }
-    private var manager: HTTPRequestOperationManager { fixture.manager }
-    private var cache: HTTPCache { fixture.cache }
+@Suite struct CachePartialTests: CachingSuite {
+    let fixture: CachingFixture
 
     init() throws { fixture = try CachingFixture() }
-
-    @discardableResult
-    private func get(_ path: String, _ change: (inout URLRequest) -> Void = { _ in }) async throws -> HTTPRequestOperation {
-        try await fixture.get(path, change)
-    }
 
     // MARK: Heads, parts and conditions
 

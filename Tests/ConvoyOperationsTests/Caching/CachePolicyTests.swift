@@ -10,16 +10,11 @@ import Testing
 @testable import ConvoyOperations
 
 /// What requests want of the cache, and what they get.
-@Suite struct CachePolicyTests {
-    let server: TestServer
-    let manager: HTTPRequestOperationManager
-    let cache = HTTPCache()
+@Suite struct CachePolicyTests: CachingSuite {
+    let fixture: CachingFixture
 
     init() throws {
-        server = try TestServer()
-        manager = HTTPRequestOperationManager(baseURL: server.url, completionQueue: testQueue)
-        manager.responseSerializer = HTTPResponseSerializer()
-        manager.cache = cache
+        fixture = try CachingFixture()
         let count = Locked(0)
         server.route("GET", "/counted") { request in
             if request.headers["If-None-Match"] == "\"v\"" {
@@ -37,15 +32,6 @@ import Testing
             }
             return .text("old").header("Cache-Control", "max-age=0").header("ETag", "\"v\"")
         }
-    }
-
-    @discardableResult
-    func get(_ path: String, _ change: (inout URLRequest) -> Void = { _ in }) async throws -> HTTPRequestOperation {
-        var request = URLRequest(url: server.url(path))
-        change(&request)
-        let operation = manager.enqueue(manager.makeOperation(request: request))
-        try await operation.finished()
-        return operation
     }
 
     @Test func `to reload is to ask the server, and to store what it says`() async throws {

@@ -11,26 +11,12 @@ import Testing
 @testable import ConvoyOperations
 
 /// What comes out of the cache arrives as what comes from the network.
-@Suite struct CachedOperationTests {
-    let server: TestServer
-    let manager: HTTPRequestOperationManager
-    let cache = HTTPCache()
+@Suite struct CachedOperationTests: CachingSuite {
+    let fixture: CachingFixture
 
     init() throws {
-        server = try TestServer()
+        fixture = try CachingFixture()
         server.route("/fresh", .text("body").header("Cache-Control", "max-age=600").header("ETag", "\"1\""))
-        manager = HTTPRequestOperationManager(baseURL: server.url, completionQueue: testQueue)
-        manager.responseSerializer = HTTPResponseSerializer()
-        manager.cache = cache
-    }
-
-    @discardableResult
-    func get(_ path: String, _ change: (inout URLRequest) -> Void = { _ in }) async throws -> HTTPRequestOperation {
-        var request = URLRequest(url: server.url(path))
-        change(&request)
-        let operation = manager.enqueue(manager.makeOperation(request: request))
-        try await operation.finished()
-        return operation
     }
 
     @Test func `a hit has the body and the head, and costs no request`() async throws {

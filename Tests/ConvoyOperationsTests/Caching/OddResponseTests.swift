@@ -12,23 +12,10 @@ import Testing
 @testable import ConvoyOperations
 
 /// Responses that are wrong, cut off or unusual leave in the cache what is right, or nothing.
-@Suite struct OddResponseTests {
-    let server: TestServer
-    let manager: HTTPRequestOperationManager
-    let cache = HTTPCache()
+@Suite struct OddResponseTests: CachingSuite {
+    let fixture: CachingFixture
 
-    init() throws {
-        server = try TestServer()
-        manager = HTTPRequestOperationManager(baseURL: server.url, completionQueue: testQueue)
-        manager.responseSerializer = HTTPResponseSerializer()
-        manager.cache = cache
-    }
-
-    private func get(_ path: String) async throws -> HTTPRequestOperation {
-        let operation = manager.enqueue(try manager.makeOperation(.get, path))
-        try await operation.finished()
-        return operation
-    }
+    init() throws { fixture = try CachingFixture() }
 
     private static let fresh = TestServer.Response.pattern(count: 50_000).header("Cache-Control", "max-age=600")
 

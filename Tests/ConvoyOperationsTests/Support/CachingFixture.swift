@@ -18,6 +18,17 @@ struct CachingFixture {
         manager.responseSerializer = HTTPResponseSerializer()
         manager.cache = cache
     }
+}
+
+/// Tests with a ``CachingFixture``.
+protocol CachingSuite {
+    var fixture: CachingFixture { get }
+}
+
+extension CachingSuite {
+    var server: TestServer { fixture.server }
+    var manager: HTTPRequestOperationManager { fixture.manager }
+    var cache: HTTPCache { fixture.cache }
 
     @discardableResult
     func get(_ path: String, _ change: (inout URLRequest) -> Void = { _ in }) async throws -> HTTPRequestOperation {

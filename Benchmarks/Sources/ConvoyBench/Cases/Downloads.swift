@@ -92,38 +92,19 @@ extension Results {
     }
 }
 
-extension Sample {
-    /// The figures of one file.
-    fileprivate init(mebibytes: Double, _ cost: Cost, peak: Int, grown: Int? = nil) {
-        var details = ["CPU ms per GiB": cost.cpuSeconds * 1000 * 1024 / mebibytes]
-        if let grown { details["grown MiB"] = Double(grown) / 1024 }
-        self.init(mebibytes / cost.seconds, peakKilobytes: peak, details: details)
-    }
-}
-
 /// One download of the large file.
 private struct LargeDownload {
-    let context: Context
-    let target: URL
-    let mebibytes: Double
+    let file: LargeFile
+    private var context: Context { file.context }
 
-    init(_ context: Context) throws {
-        self.context = context
-        target = context.scratch.appendingPathComponent("target")
-        let attributes = try FileManager.default.attributesOfItem(atPath: context.largeFile.path)
-        mebibytes = Double((attributes[.size] as? Int) ?? 0) / 1048576
-    }
+    init(_ context: Context) throws { file = try LargeFile(context) }
 
     func run(segments: Int) throws -> Sample {
         let queue = RequestOperationQueue()
         // What is made once exists then.
         try run("small", to: context.scratch.appendingPathComponent("warm-up"), segments: 1, queue)
         try? FileManager.default.removeItem(at: context.scratch.appendingPathComponent("warm-up"))
-        limit_reset_peak()
-        let before = limit_memory("VmRSS")
-        let cost = try Cost { try run("large", to: target, segments: segments, queue) }
-        let peak = limit_memory("VmHWM")
-        return try verified(Sample(mebibytes: mebibytes, cost, peak: peak, grown: peak - before))
+        return try file.verified(try file.measure { try run("large", to: file.target, segments: segments, queue) })
     }
 
     private func run(_ path: String, to file: URL, segments: Int, _ queue: RequestOperationQueue) throws {
@@ -141,43 +122,34 @@ private struct LargeDownload {
         queue.addOperation(operation)
         try BenchError.check(failed: countdown.wait(), of: 1)
     }
-
-    /// Compares what has arrived byte by byte, and removes it.
-    func verified(_ sample: Sample) throws -> Sample {
-        defer { try? FileManager.default.removeItem(at: target) }
-        guard limit_same_files(target.path, context.largeFile.path) == 1 else {
-            throw BenchError("the file that has arrived is another one")
-        }
-        return sample
-    }
 }
 
 /// Programs that download the large file. Their start is included, some milliseconds.
 private struct Rival {
-    let download: LargeDownload
+    private let file: LargeFile
 
-    init(_ context: Context) throws { download = try LargeDownload(context) }
+    init(_ context: Context) throws { file = try LargeFile(context) }
 
-    private var url: String { download.context.url.appendingPathComponent("large").absoluteString }
+    private var url: String { file.context.url.appendingPathComponent("large").absoluteString }
 
-    func curl() throws -> Sample { try run("curl", ["-q", "-s", "-S", "-f", "-o", download.target.path, url]) }
+    func curl() throws -> Sample { try run("curl", ["-q", "-s", "-S", "-f", "-o", file.target.path, url]) }
 
     func wget2() throws -> Sample {
-        try run("wget2", ["--no-config", "-q", "--no-proxy", "--chunk-size=0", "-O", download.target.path, url])
+        try run("wget2", ["--no-config", "-q", "--no-proxy", "--chunk-size=0", "-O", file.target.path, url])
     }
 
     func aria2c(_ arguments: [String]) throws -> Sample {
         try run(
             "aria2c",
             arguments + [
-                "--no-conf", "-q", "--file-allocation=none", "--allow-overwrite=true", "-d", download.context.scratch.path,
-                "-o", download.target.lastPathComponent, url,
+                "--no-conf", "-q", "--file-allocation=none", "--allow-overwrite=true", "-d", file.context.scratch.path,
+                "-o", file.target.lastPathComponent, url,
             ])
     }
 
     private func run(_ program: String, _ arguments: [String]) throws -> Sample {
-        let run = try External.whole(program, arguments, context: download.context)
-        return try download.verified(Sample(mebibytes: download.mebibytes, run.cost, peak: run.peakKilobytes))
+        let run = try External.whole(program, arguments, context: file.context)
+        return try file.verified(file.sample(run.cost, peak: run.peakKilobytes))
     }
 }
 

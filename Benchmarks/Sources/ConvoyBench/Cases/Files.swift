@@ -42,14 +42,12 @@ extension Case {
 /// One transfer of the large file.
 private struct FileTransfer {
     let context: Context
-    let target: URL
-    let mebibytes: Double
+    private let file: LargeFile
+    private var target: URL { file.target }
 
     init(_ context: Context) throws {
         self.context = context
-        target = context.scratch.appendingPathComponent("target")
-        let attributes = try FileManager.default.attributesOfItem(atPath: context.largeFile.path)
-        mebibytes = Double((attributes[.size] as? Int) ?? 0) / 1048576
+        file = try LargeFile(context)
     }
 
     // MARK: Convoy
@@ -58,8 +56,8 @@ private struct FileTransfer {
         let manager = self.manager(context.url)
         let operation = try manager.makeOperation(.get, "large")
         operation.outputStream = FileOutputStream(fileURL: target)
-        let sample = try measure { try run(operation, manager) }
-        return try verified(sample)
+        let sample = try file.measure { try run(operation, manager) }
+        return try file.verified(sample)
     }
 
     func uploadWithConvoy() throws -> Sample {
@@ -67,9 +65,9 @@ private struct FileTransfer {
         var request = URLRequest(url: context.sinkURL)
         request.httpMethod = "PUT"
         request.httpBodyStream = InputStream(url: context.largeFile)
-        request.setValue("\(Int(mebibytes) << 20)", forHTTPHeaderField: "Content-Length")
+        request.setValue("\(Int(file.mebibytes) << 20)", forHTTPHeaderField: "Content-Length")
         let operation = manager.makeOperation(request: request)
-        return try measure { try run(operation, manager) }
+        return try file.measure { try run(operation, manager) }
     }
 
     /// A manager that has already made a request, so that things that are made once exist.
@@ -109,7 +107,7 @@ private struct FileTransfer {
         }.resume()
         _ = warmUp.wait()
         let target = target
-        let sample = try measure {
+        let sample = try file.measure {
             let countdown = Countdown(1)
             session.downloadTask(with: context.url.appendingPathComponent("large")) { file, _, _ in
                 guard let file else { return countdown.done(false) }
@@ -118,13 +116,13 @@ private struct FileTransfer {
             }.resume()
             try BenchError.check(failed: countdown.wait(), of: 1)
         }
-        return try verified(sample)
+        return try file.verified(sample)
     }
 
     // MARK: Programs
 
     func downloadWithCurl() throws -> Sample {
-        try verified(
+        try file.verified(
             curl(["-o", target.path, context.url.appendingPathComponent("large").absoluteString]))
     }
 
@@ -137,7 +135,7 @@ private struct FileTransfer {
         let run = try External.whole(
             "curl", ["-q", "-s", "-S", "-f", "-w", "%{time_total}"] + arguments, context: context)
         guard let seconds = Double(run.output) else { throw BenchError("curl: \(run.output)") }
-        return sample(Cost(seconds: seconds, cpuSeconds: run.cost.cpuSeconds), peak: run.peakKilobytes, grown: nil)
+        return file.sample(Cost(seconds: seconds, cpuSeconds: run.cost.cpuSeconds), peak: run.peakKilobytes)
     }
 
     func downloadWithAria() throws -> Sample {
@@ -147,31 +145,6 @@ private struct FileTransfer {
                 "--no-conf", "-q", "--file-allocation=none", "--allow-overwrite=true", "-d", context.scratch.path, "-o",
                 target.lastPathComponent, context.url.appendingPathComponent("large").absoluteString,
             ], context: context)
-        return try verified(sample(run.cost, peak: run.peakKilobytes, grown: nil))
-    }
-
-    // MARK: Figures
-
-    private func measure(_ transfer: () throws -> Void) throws -> Sample {
-        limit_reset_peak()
-        let before = limit_memory("VmRSS")
-        let cost = try Cost(of: transfer)
-        let peak = limit_memory("VmHWM")
-        return sample(cost, peak: peak, grown: peak - before)
-    }
-
-    private func sample(_ cost: Cost, peak: Int, grown: Int?) -> Sample {
-        var details = ["CPU ms per GiB": cost.cpuSeconds * 1000 * 1024 / mebibytes]
-        if let grown { details["grown MiB"] = Double(grown) / 1024 }
-        return Sample(mebibytes / cost.seconds, peakKilobytes: peak, details: details)
-    }
-
-    /// Compares what has arrived byte by byte, and removes it.
-    private func verified(_ sample: Sample) throws -> Sample {
-        defer { try? FileManager.default.removeItem(at: target) }
-        guard limit_same_files(target.path, context.largeFile.path) == 1 else {
-            throw BenchError("the file that has arrived is another one")
-        }
-        return sample
+        return try file.verified(file.sample(run.cost, peak: run.peakKilobytes))
     }
 }
