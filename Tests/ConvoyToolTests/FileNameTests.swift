@@ -68,4 +68,9 @@ import Testing
             ["a.txt", "a.txt", "a.txt", "b", "b", "a.txt.part", "c.part", "c"].map { names.take($0) }
                 == ["a.txt", "a.1.txt", "a.2.txt", "b", "b.1", "a.txt.1.part", "c.part", "c.1"])
     }
+
+    @Test(arguments: [("a", "."), ("abc", "."), ("a/b", "a"), ("/a", "/"), ("/", "/"), ("a/b/c", "a/b"), ("é/日", "é")])
+    func `the directory of a path is found, however short it is`(_ path: String, _ directory: String) {
+        #expect(Directories.directory(of: path) == directory)
+    }
 }

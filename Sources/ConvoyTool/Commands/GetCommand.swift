@@ -94,8 +94,8 @@ struct GetCommand {
             guard !path.hasSuffix("/"), !path.unicodeScalars.contains("\0") else {
                 throw options.usage("--output takes a file, and --directory a directory")
             }
-            let directory = (path as NSString).deletingLastPathComponent
-            return [Place(directory: directory.isEmpty ? "." : directory, path: path)]
+            let directory = Directories.directory(of: path)
+            return [Place(directory: directory, path: path)]
         }
         var places = DownloadPlaces(directory: files.directory, usesServerNames: files.usesServerNames)
         var taken: [Int: Place] = [:]
@@ -106,8 +106,8 @@ struct GetCommand {
             switch place {
             case .directory(let directory): taken[index] = Place(directory: directory)
             case .file(let path):
-                let directory = (path as NSString).deletingLastPathComponent
-                taken[index] = Place(directory: directory.isEmpty ? "." : directory, path: path)
+                let directory = Directories.directory(of: path)
+                taken[index] = Place(directory: directory, path: path)
                 if let wanted {
                     let url = items[index].urls[0].forPeople
                     display.say("\(url) goes to \(Printable.line(path)): \(Printable.line(wanted)) is another URL's")

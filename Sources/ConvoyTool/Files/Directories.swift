@@ -33,6 +33,12 @@ enum Directories {
         path.utf8.indices.filter { path.utf8[$0] == UInt8(ascii: "/") }.map { String(path[..<$0]) }
     }
 
+    /// The directory of the file at a path. Foundation's `deletingLastPathComponent` traps for a path of one character.
+    static func directory(of path: String) -> String {
+        guard let slash = path.utf8.lastIndex(of: UInt8(ascii: "/")) else { return "." }
+        return slash == path.startIndex ? "/" : String(path[..<slash])
+    }
+
     /// Checks that a file can be written at a path without losing another one.
     ///
     /// - Parameters:
