@@ -210,4 +210,41 @@ struct TerminalTests {
         #expect(rows.filter { $0.hasPrefix("✓ ") }.count == 2 && !rows.contains { $0.contains("━") }, "\(rows)")
         #expect(try tmux.isCursorVisible)
     }
+
+    @Test func `after a stop without notice, the bars are drawn again below what another program has written`() async throws
+    {
+        let tmux = try Tmux(columns: 80, rows: 24, in: scratch.url)
+        try await tmux.run("(echo $BASHPID >number; exec " + get(["a.bin", "b.bin"]) + ")")
+        try await bars(2, in: tmux) { $0.last?.contains(" 0 B/s") == true }
+        let number = try #require(pid_t(scratch.text("number").trimmingCharacters(in: .whitespacesAndNewlines)))
+        kill(number, SIGSTOP)
+        try await tmux.waitFor("the stop") { $0.contains { $0.contains("Stopped") } }
+        try tmux.type("clear; echo other; fg", "Enter")
+        let rows = try await tmux.waitFor("bars") { $0.filter(Self.isBar).count == 2 }
+        #expect(rows.first == "other", "\(rows)")
+        #expect(rows.filter(Self.isSummary).count == 1, "\(rows)")
+        gate.open()
+        try await tmux.waitFor("the end") { $0.last == "$" }
+        #expect(try tmux.isCursorVisible)
+    }
+
+    @Test func `in the background of a shell no bars are drawn`() async throws {
+        let other = TestServer.Gate()
+        server.route("/other.bin", .pattern(count: 1000).heldBody(by: other, afterBytes: 420))
+        let tmux = try Tmux(columns: 80, rows: 24, in: scratch.url)
+        try await tmux.run(get(["a.bin", "b.bin"]) + " '\(server.url("/other.bin").absoluteString)'")
+        try await bars(3, in: tmux)
+        try tmux.type("C-z")
+        try await tmux.waitFor("the stop") { $0.last == "$" && $0.contains { $0.contains("Stopped") } }
+        try tmux.type("clear; bg", "Enter")
+        other.open()
+        // With a line of a file the bars would come again.
+        let rows = try await tmux.waitFor("the line of a file") { $0.contains { $0.contains("✓ other.bin") } }
+        #expect(!rows.contains { $0.contains("━") }, "\(rows)")
+        #expect(try tmux.isCursorVisible)
+        try tmux.type("fg", "Enter")
+        try await bars(2, in: tmux)
+        gate.open()
+        try await tmux.waitFor("the end") { $0.last == "$" && $0.contains { $0.hasPrefix("3 downloaded") } }
+    }
 }

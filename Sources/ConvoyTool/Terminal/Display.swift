@@ -133,7 +133,7 @@ final class Display: Sendable {
         change { screen in
             guard terminals.contains(descriptor) else { return put(line, to: descriptor, &screen) }
             let erasing = screen.changing.erase()
-            let drawing = screen.isAway ? "" : screen.changing.draw()
+            let drawing = screen.isAway || !isInForeground ? "" : screen.changing.draw()
             if descriptor == people { return put(erasing + line + drawing, to: people, &screen) }
             put(erasing, to: people, &screen)
             put(line, to: descriptor, &screen)
@@ -180,7 +180,7 @@ final class Display: Sendable {
         guard isLive else { return }
         change { screen in
             screen.changing.lines = lines
-            guard !waits, !screen.isAway else { return }
+            guard !waits, !screen.isAway, isInForeground else { return }
             put(screen.changing.draw(), to: people, &screen)
         }
     }
@@ -205,6 +205,14 @@ final class Display: Sendable {
         var size = winsize()
         guard ioctl(people, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0, size.ws_row > 0 else { return (80, 24) }
         return (Int(size.ws_col), Int(size.ws_row))
+    }
+
+    /// Whether the terminal is this program's, and not that of a shell in whose background it runs: what the user types
+    /// there must not be overwritten.
+    private var isInForeground: Bool {
+        let group = tcgetpgrp(people)
+        // Of a terminal that is not the program's own, nobody can tell.
+        return group < 0 || group == getpgrp()
     }
 
     enum Colour: Int {
@@ -259,7 +267,7 @@ final class Display: Sendable {
         })
 
     private func drawIfPossible(_ screen: inout Screen) {
-        guard !screen.isAway, StandardStreams.hasRoom(people) else { return }
+        guard !screen.isAway, isInForeground, StandardStreams.hasRoom(people) else { return }
         put(screen.changing.draw(), to: people, &screen)
     }
 
