@@ -4,16 +4,34 @@ import Testing
 @testable import ConvoyTool
 
 @Suite(.serialized) struct PrintableTests {
-    @Test func `a text is fitted into columns, wide characters included`() {
-        #expect(Printable.fitted("abc", to: 5) == "abc  ")
-        #expect(Printable.fitted("abcdefgh", to: 5) == "ab…gh" || Printable.fitted("abcdefgh", to: 5) == "ab~gh")
+    private let mark = Display.hasUnicode ? "…" : "~"
+
+    @Test func `a text is cut to columns, wide characters included`() {
+        #expect(Printable.cut("abc", to: 5) == "abc")
+        #expect(Printable.cut("abcdefgh", to: 5) == "ab\(mark)gh")
         for columns in 0..<20 {
-            #expect(Printable.width(Printable.fitted("日本語のファイル名です.txt", to: columns)) == columns)
+            for text in ["日本語のファイル名です.txt", "a\u{301}b日👨‍👩‍👧c🇩🇪d❤️e👍🏽f.tar.gz", "....................."] {
+                let width = Printable.width(Printable.cut(text, to: columns))
+                #expect(width <= columns && width >= columns - 1, "\(columns) of \(text)")
+            }
         }
     }
 
     @Test(arguments: [
-        ("abc", 3), ("日本", 4), ("✅", 2), ("☕", 2), ("😀", 2), ("é", 1), ("e\u{301}", 1), ("\u{301}", 0), ("한", 2),
+        ("a-long-name-of-a-file.txt", "a-long\u{7}le.txt"), ("a-long-name-of-a-file.tar.gz", "a-long\u{7}tar.gz"),
+        ("a-long-name.with a blank", "a-long\u{7} blank"), ("a.verylongextension", "a.very\u{7}ension"),
+        (".averylonghiddenname", ".avery\u{7}enname"),
+    ])
+    func `a name that is cut keeps its extension`(_ name: String, _ cut: String) {
+        #expect(Printable.cut(name, to: 13) == cut.replacing("\u{7}", with: mark))
+    }
+
+    @Test func `a text becomes ASCII character by character`() {
+        #expect(Printable.ascii("aé日👨‍👩‍👧e\u{301}\r\n.") == "a????\r\n.")
+    }
+
+    @Test(arguments: [
+        ("abc", 3), ("日本", 4), ("✅", 2), ("☕", 2), ("😀", 2), ("é", 1), ("e\u{301}", 1), ("\u{301}", 0), ("한", 2), ("👨‍👩‍👧", 2),
         ("ㅎ", 2), ("…", 1), ("━", 1), ("a\u{200B}b", 2), ("ﾊ", 1), ("", 0),
     ])
     func `a text is as wide as the terminal shows it`(_ text: String, _ columns: Int) {

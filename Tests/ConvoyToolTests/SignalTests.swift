@@ -64,24 +64,6 @@ import Testing
         #expect(try await tool.finished().status == 0)
     }
 
-    @Test func `a stopped program restores the terminal, and draws again when it continues`() async throws {
-        let command = ToolProcess.shell(job: "$convoy get \(held)", meanwhile: stopped(by: "TSTP"))
-        let tool = try ToolProcess(command: command, in: scratch.url, columns: 80)
-        try await tool.waitForOutput("\u{1B}[?25l")
-        try scratch.write("", to: "go")
-        try await tool.waitForOutput("\u{1B}[?25l", behind: "STOPPED")
-        gate.open()
-        let result = try await tool.finished()
-        #expect(result.status == 0, "\(result.output)")
-        let parts = result.output.components(separatedBy: "STOPPED")
-        try #require(parts.count == 2)
-        for part in parts {
-            let hidden = part.components(separatedBy: "\u{1B}[?25l").count
-            let shown = part.components(separatedBy: "\u{1B}[?25h").count
-            #expect(hidden == shown && hidden == 2, "\(part.debugDescription)")
-        }
-    }
-
     @Test func `a program whose output nobody reads can be stopped and ended`() async throws {
         server.route("/*", .text("x"))
         // More lines than fit in a pipe.
@@ -100,16 +82,6 @@ import Testing
         let result = try await tool.finished()
         #expect(result.output.contains("STOPPED"))
         #expect(result.status == 130)
-    }
-
-    @Test func `a program that was stopped without notice draws again when it continues`() async throws {
-        let command = ToolProcess.shell(job: "$convoy get \(held)", meanwhile: stopped(by: "STOP"))
-        let tool = try ToolProcess(command: command, in: scratch.url, columns: 80)
-        try await tool.waitForOutput("\u{1B}[?25l")
-        try scratch.write("", to: "go")
-        try await tool.waitForOutput("\u{1B}[?25l", behind: "STOPPED")
-        gate.open()
-        #expect(try await tool.finished().status == 0)
     }
 
     @Test(arguments: [SIGINT, SIGTERM])

@@ -17,6 +17,8 @@ final class Interruption: Sendable {
         var takeAgain: @Sendable () -> Void
         /// Called when the program continues after a stop without notice: another program may have used the terminal.
         var drawAnew: @Sendable () -> Void
+        /// Called when the window has another size.
+        var resized: @Sendable () -> Void = {}
     }
 
     private struct State {
@@ -35,7 +37,7 @@ final class Interruption: Sendable {
         signal(SIGPIPE, SIG_IGN)
         // The same for exceeding the limit on the size of files.
         signal(SIGXFSZ, SIG_IGN)
-        let numbers = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT].filter { !Self.isIgnored($0) }
+        let numbers = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH].filter { !Self.isIgnored($0) }
         let watched = Self.set(numbers)
         Self.change(SIG_BLOCK, watched)
         Thread { [self] in
@@ -45,6 +47,7 @@ final class Interruption: Sendable {
                 switch number {
                 case SIGTSTP: Self.stop(terminal)
                 case SIGCONT: terminal.drawAnew()
+                case SIGWINCH: terminal.resized()
                 default:
                     if status != nil || state.withLock({ $0.cancel == nil }) {
                         terminal.giveBack()

@@ -5,12 +5,12 @@ import Synchronization
 /// The output of the program: lines for people, lines for programs, and, on a terminal, a few changing lines at the
 /// bottom.
 ///
-/// A permanent line pushes the changing ones down: they are erased, and redrawn below it.
+/// A permanent line pushes the changing ones down: they are erased, and redrawn below it, in the same write.
 final class Display: Sendable {
     private struct Screen {
-        var live: [String] = []
-        var drawn = 0
-        var isCursorHidden = false
+        var changing = ChangingLines()
+        /// Called when the window has another size; nil if nobody wants to know.
+        var resizeHandler: (@Sendable () -> Void)?
         /// Whether the program is being stopped, so that the terminal must not be used.
         var isAway = false
         /// The first failure of a descriptor, if it is not reported yet.
@@ -26,10 +26,14 @@ final class Display: Sendable {
     let showsProgress: Bool
     /// Whether that is printed as lines.
     let printsProgress: Bool
+    /// Whether lines about single transfers begin with a mark: where there is a terminal, or colour.
+    let showsMarks: Bool
     private let usesColour: Bool
-    /// Whether standard error is a terminal, and in colour.
-    private let complaintsAreLive: Bool
+    /// Whether error messages are marked, and in colour.
+    private let marksComplaints: Bool
     private let complaintsUseColour: Bool
+    /// Which of standard output and standard error are terminals.
+    private let terminals: Set<Int32>
     private let screen = Mutex(Screen())
 
     init(_ style: Style = Style()) {
@@ -39,10 +43,17 @@ final class Display: Sendable {
         let terminal = environment["TERM"] ?? ""
         let obeys = terminal != "dumb" && !terminal.isEmpty
         let likesColour = (environment["NO_COLOR"] ?? "").isEmpty
-        isLive = obeys && isatty(people) == 1 && !style.isQuiet && style.showsBars
-        complaintsAreLive = obeys && isatty(STDERR_FILENO) == 1
-        usesColour = style.colour ?? (obeys && isatty(people) == 1 && likesColour)
-        complaintsUseColour = style.colour ?? (complaintsAreLive && likesColour)
+        let terminals = Set([STDOUT_FILENO, STDERR_FILENO].filter { isatty($0) == 1 })
+        let isTerminal = obeys && terminals.contains(people)
+        let complaintsAreSeen = obeys && terminals.contains(STDERR_FILENO)
+        // A body that is printed on the same terminal would be mixed with them.
+        let isFree = !style.printsBodies || !terminals.contains(STDOUT_FILENO)
+        isLive = isTerminal && isFree && !style.isQuiet && style.showsBars
+        usesColour = style.colour ?? (isTerminal && likesColour)
+        complaintsUseColour = style.colour ?? (complaintsAreSeen && likesColour)
+        showsMarks = isTerminal || style.colour == true
+        marksComplaints = complaintsAreSeen || style.colour == true
+        self.terminals = terminals
         showsProgress = isLive || style.printsProgress
         printsProgress = !isLive && style.printsProgress
         Self.current.withLock { $0 = self }
@@ -52,6 +63,8 @@ final class Display: Sendable {
     struct Style {
         /// Whether programs read standard output.
         var machineReadsOutput = false
+        /// Whether standard output gets the body of a response.
+        var printsBodies = false
         var isQuiet = false
         /// Whether there are changing lines on a terminal.
         var showsBars = true
@@ -67,6 +80,7 @@ final class Display: Sendable {
     convenience init(_ options: Options, printsBodies: Bool) throws(ToolError) {
         var style = Style()
         style.machineReadsOutput = options.has("json") || printsBodies
+        style.printsBodies = printsBodies
         style.isQuiet = options.has("quiet")
         if options.has("json"), printsBodies { throw options.usage("--json and --output - both need standard output") }
         switch try options.choice("color") {
@@ -102,7 +116,7 @@ final class Display: Sendable {
     ///
     /// - Parameter isMarked: whether to mark it, as it appears among lines about successes.
     func complain(_ line: String, isMarked: Bool = false) {
-        let mark = isMarked && complaintsAreLive ? (Self.hasUnicode ? "✗ " : "x ") : ""
+        let mark = isMarked && marksComplaints ? (Self.hasUnicode ? "✗ " : "x ") : ""
         write("convoy: \(complaintsUseColour ? Self.painted(mark, .red) : mark)\(line)", to: STDERR_FILENO)
     }
 
@@ -113,10 +127,17 @@ final class Display: Sendable {
     func emit(_ line: String) { write(line, to: STDOUT_FILENO) }
 
     private func write(_ line: String, to descriptor: Int32) {
+        // What another encoding makes of these bytes could be a sequence that the terminal obeys.
+        let isSafe = Self.hasUnicode || !terminals.contains(descriptor) || line.utf8.allSatisfy { $0 < 0x80 }
+        let line = (isSafe ? line : Printable.ascii(line)) + "\n"
         change { screen in
-            erase(&screen)
-            put(line + "\n", to: descriptor, &screen)
-            draw(&screen)
+            guard terminals.contains(descriptor) else { return put(line, to: descriptor, &screen) }
+            let erasing = screen.changing.erase()
+            let drawing = screen.isAway || !isInForeground ? "" : screen.changing.draw()
+            if descriptor == people { return put(erasing + line + drawing, to: people, &screen) }
+            put(erasing, to: people, &screen)
+            put(line, to: descriptor, &screen)
+            put(drawing, to: people, &screen)
         }
     }
 
@@ -142,6 +163,7 @@ final class Display: Sendable {
     }
 
     private func put(_ text: String, to descriptor: Int32, _ screen: inout Screen) {
+        guard !text.isEmpty else { return }
         do throws(SystemError) {
             try StandardStreams.write(text, to: descriptor)
         } catch {
@@ -152,13 +174,14 @@ final class Display: Sendable {
     // MARK: Changing lines
 
     /// Shows these changing lines below all others, in place of the previous ones. Does nothing if there can be none.
-    func show(_ lines: [String]) {
+    ///
+    /// - Parameter waits: whether they are drawn with the next change: a permanent line is about to come.
+    func show(_ lines: [String], waits: Bool = false) {
         guard isLive else { return }
         change { screen in
-            guard !lines.isEmpty || screen.drawn > 0 else { return }
-            erase(&screen, keepingText: true)
-            screen.live = lines
-            draw(&screen)
+            screen.changing.lines = lines
+            guard !waits, !screen.isAway, isInForeground else { return }
+            put(screen.changing.draw(), to: people, &screen)
         }
     }
 
@@ -166,35 +189,14 @@ final class Display: Sendable {
     func clear() {
         guard isLive else { return }
         change { screen in
-            screen.live = []
-            giveBack(&screen)
+            screen.changing.lines = []
+            put(screen.changing.giveBack(), to: people, &screen)
         }
     }
 
-    private func giveBack(_ screen: inout Screen) {
-        erase(&screen)
-        if screen.isCursorHidden { put("\u{1B}[?25h", to: people, &screen) }
-        screen.isCursorHidden = false
-    }
-
-    private func erase(_ screen: inout Screen, keepingText: Bool = false) {
-        guard screen.drawn > 0 else { return }
-        // Overwriting what stays in place does not flicker; the rest of the screen is cleared below it.
-        put("\u{1B}[\(screen.drawn)A\r" + (keepingText ? "" : "\u{1B}[J"), to: people, &screen)
-        screen.drawn = 0
-    }
-
-    private func draw(_ screen: inout Screen) {
-        guard !screen.live.isEmpty, !screen.isAway else { return }
-        var text = screen.isCursorHidden ? "" : "\u{1B}[?25l"
-        screen.isCursorHidden = true
-        // Line wrap is turned off: a wrapped line would be two, and the count wrong.
-        text += "\u{1B}[?7l"
-        for line in screen.live { text += line + "\u{1B}[K\n" }
-        text += "\u{1B}[?7h\u{1B}[J"
-        put(text, to: people, &screen)
-        screen.drawn = screen.live.count
-    }
+    /// Sets what is called when the window has another size; nil for nothing. It is called on a thread that handles
+    /// signals, and must not block.
+    func onResize(_ handler: (@Sendable () -> Void)?) { screen.withLock { $0.resizeHandler = handler } }
 
     // MARK: The terminal
 
@@ -203,6 +205,14 @@ final class Display: Sendable {
         var size = winsize()
         guard ioctl(people, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0, size.ws_row > 0 else { return (80, 24) }
         return (Int(size.ws_col), Int(size.ws_row))
+    }
+
+    /// Whether the terminal is this program's, and not that of a shell in whose background it runs: what the user types
+    /// there must not be overwritten.
+    private var isInForeground: Bool {
+        let group = tcgetpgrp(people)
+        // Of a terminal that is not the program's own, nobody can tell.
+        return group < 0 || group == getpgrp()
     }
 
     enum Colour: Int {
@@ -230,19 +240,47 @@ final class Display: Sendable {
         giveBack: {
             current.withLock { $0 }?.changeSoon { display, screen in
                 screen.isAway = true
-                if StandardStreams.hasRoom(display.people) { display.giveBack(&screen) }
+                guard StandardStreams.hasRoom(display.people) else { return }
+                display.put(screen.changing.giveBack(), to: display.people, &screen)
             }
         },
-        takeAgain: { current.withLock { $0 }?.changeSoon { $1.isAway = false } },
+        takeAgain: {
+            current.withLock { $0 }?.changeSoon { display, screen in
+                screen.isAway = false
+                display.drawIfPossible(&screen)
+            }
+        },
         // What was drawn is still there, but with other text below it.
-        drawAnew: { current.withLock { $0 }?.changeSoon { ($1.drawn, $1.isCursorHidden) = (0, false) } })
+        drawAnew: {
+            current.withLock { $0 }?.changeSoon { display, screen in
+                screen.changing.forget()
+                display.drawIfPossible(&screen)
+            }
+        },
+        resized: {
+            guard let display = current.withLock({ $0 }) else { return }
+            let handler = display.changeSoon { _, screen in
+                screen.changing.reflow()
+                return screen.resizeHandler
+            }
+            handler??()
+        })
+
+    private func drawIfPossible(_ screen: inout Screen) {
+        guard !screen.isAway, isInForeground, StandardStreams.hasRoom(people) else { return }
+        put(screen.changing.draw(), to: people, &screen)
+    }
 
     /// Changes the screen, unless another thread keeps writing: its output may have no reader, and a signal must not
     /// wait for that.
-    private func changeSoon(_ body: (Display, inout Screen) -> Void) {
+    ///
+    /// - Returns: what the closure returns; nil if it was not called.
+    @discardableResult
+    private func changeSoon<Result: Sendable>(_ body: (Display, inout Screen) -> Result) -> Result? {
         for _ in 0..<100 {
-            if screen.withLockIfAvailable({ body(self, &$0) }) != nil { return }
+            if let result = screen.withLockIfAvailable({ body(self, &$0) }) { return result }
             usleep(1000)
         }
+        return nil
     }
 }

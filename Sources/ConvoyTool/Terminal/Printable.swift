@@ -21,34 +21,64 @@ enum Printable {
     /// The width of the text in columns.
     static func width(_ text: String) -> Int { inTextLocale { text.reduce(0) { $0 + width($1) } } }
 
-    /// The text in exactly this many columns. If it is too long, it is cut in the middle, as names often differ at
-    /// their ends.
-    static func fitted(_ text: String, to columns: Int) -> String {
-        inTextLocale { fit(text, columns) }
+    /// The text in ASCII, with `?` for each other character: for a terminal of which nobody knows the encoding.
+    static func ascii(_ text: String) -> String {
+        String(text.map { character in character.isASCII || character.utf8.allSatisfy { $0 < 0x80 } ? character : "?" })
     }
 
-    private static func fit(_ text: String, _ columns: Int) -> String {
-        let missing = columns - width(text)
-        if missing >= 0 { return text + String(repeating: " ", count: missing) }
+    /// A name for a terminal: on one line, and in ASCII where there is nothing else.
+    static func name(_ text: String) -> String { Display.hasUnicode ? line(text) : ascii(line(text)) }
+
+    /// The text in at most this many columns. If it is too long, it is cut in the middle, as names often differ at their
+    /// ends, and a file's extension is kept.
+    static func cut(_ text: String, to columns: Int) -> String {
+        inTextLocale { cut(Array(text), columns) }
+    }
+
+    private static func cut(_ characters: [Character], _ columns: Int) -> String {
+        let widths = characters.map { width($0) }
+        guard widths.reduce(0, +) > columns else { return String(characters) }
         guard columns > 2 else { return String(repeating: ".", count: max(0, columns)) }
-        let characters = Array(text)
-        var (left, right, used) = (0, characters.count, 1)
-        // Takes characters from both ends in turn, leaving one column for the mark.
+        // One column is for the mark.
+        let room = columns - 1
+        var (left, right) = (0, extensionStart(characters))
+        var (usedLeft, usedRight) = (0, widths[right...].reduce(0, +))
+        if usedRight * 2 > columns { (right, usedRight) = (characters.count, 0) }
+        // Takes characters from both ends, so that both get about as many columns.
         while left < right {
-            let next = left <= characters.count - right ? characters[left] : characters[right - 1]
-            guard used + width(next) <= columns else { break }
-            used += width(next)
-            if left <= characters.count - right { left += 1 } else { right -= 1 }
+            let isLeft = usedLeft <= usedRight
+            let next = isLeft ? widths[left] : widths[right - 1]
+            guard usedLeft + usedRight + next <= room else { break }
+            if isLeft {
+                (left, usedLeft) = (left + 1, usedLeft + next)
+            } else {
+                (right, usedRight) = (right - 1, usedRight + next)
+            }
         }
-        let mark = Display.hasUnicode ? "…" : "~"
-        let cut = String(characters[..<left]) + mark + String(characters[right...])
-        return cut + String(repeating: " ", count: columns - used)
+        return String(characters[..<left]) + (Display.hasUnicode ? "…" : "~") + String(characters[right...])
+    }
+
+    /// Where the extension begins, with the one before it in ".tar.gz"; the end if there is none.
+    private static func extensionStart(_ characters: [Character]) -> Int {
+        func isExtension(_ range: Range<Int>) -> Bool {
+            (2...5).contains(range.count)
+                && characters[range].dropFirst().allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber) }
+        }
+        guard let dot = characters.lastIndex(of: "."), dot > 0, isExtension(dot..<characters.count) else {
+            return characters.count
+        }
+        if dot >= 5, String(characters[(dot - 4)..<dot]) == ".tar" { return dot - 4 }
+        return dot
     }
 
     /// The width by the C library, which follows Unicode and the behaviour of terminals. To be called in
     /// ``inTextLocale(_:)``.
     private static func width(_ character: Character) -> Int {
-        character.unicodeScalars.reduce(0) { columns, scalar in
+        var isJoined = false
+        return character.unicodeScalars.reduce(0) { columns, scalar in
+            defer { isJoined = scalar == "\u{200D}" }
+            // tmux draws what follows a zero-width joiner into the columns of what is before it.
+            if isJoined { return columns }
             let width = wcwidth(wchar_t(scalar.value))
             // -1 means an unassigned scalar.
             return columns + (width < 0 ? 1 : Int(width))

@@ -1,7 +1,8 @@
 /// The progress of a transfer, as one line on a terminal.
 struct ProgressBar {
+    /// Safe for a terminal.
     var name: String
-    var done: Int64
+    var done: Int64 = 0
     /// nil if it is unknown.
     var total: Int64?
     /// Bytes per second; nil while it is unknown.
@@ -9,36 +10,43 @@ struct ProgressBar {
 
     var fraction: Double? {
         guard let total, total > 0 else { return nil }
-        return min(1, Double(done) / Double(total))
+        return min(1, max(0, Double(done) / Double(total)))
     }
 
-    /// The line, in at most this many columns. If there is too little room, the bar is dropped first, then the name is
-    /// shortened.
-    func line(columns: Int, display: Display) -> String {
-        let figures = self.figures
-        let room = columns - Printable.width(figures) - 1
-        guard room >= 8 else { return Printable.fitted(figures, to: max(0, columns - 1)) }
-        let nameWidth = min(32, max(8, min(room, columns / 3)))
-        let barWidth = min(40, room - nameWidth - 1)
-        let shown = Printable.fitted(name, to: barWidth >= 6 ? nameWidth : room)
-        guard barWidth >= 6 else { return "\(shown) \(figures)" }
-        return "\(shown) \(Self.bar(fraction, width: barWidth, display: display)) \(figures)"
+    /// Seconds; nil if it is unknown, as when nothing arrives.
+    var timeLeft: Double? {
+        guard let speed, speed > 0, let total, total > done else { return nil }
+        return Double(total - done) / speed
     }
 
-    private var figures: String {
-        var text = fraction.map { padded("\(Int($0 * 100))%", 4) } ?? "    "
-        text += padded(Amounts.bytes(done), 10)
-        text += padded(speed.map(Amounts.speed) ?? "", 12)
-        if let speed, speed > 0, let total, total > done {
-            text += padded(Amounts.clock(Double(total - done) / speed), 8)
-        } else {
-            text += padded("", 8)
+    /// The line.
+    ///
+    /// Terminals do not agree how wide some names are. So the cursor is moved to the columns of what is behind the name,
+    /// and that is drawn over whatever of the name is there.
+    func line(_ layout: ProgressLayout, display: Display) -> String {
+        var line = ""
+        if layout.name > 0 {
+            line += Printable.cut(name, to: layout.name) + "\u{1B}[K"
+            if let column = layout.barColumn {
+                line += Self.column(column) + Self.bar(fraction, width: layout.bar, display: display)
+            }
+            line += Self.column(layout.figuresColumn)
         }
+        return line + figures(layout)
+    }
+
+    private static func column(_ number: Int) -> String { "\u{1B}[\(number)G" }
+
+    private func figures(_ layout: ProgressLayout) -> String {
+        var text = padded(fraction.map { "\(Int($0 * 100))%" } ?? "--", ProgressLayout.percentWidth)
+        if layout.showsAmount { text += padded(Amounts.bytes(done), ProgressLayout.amountWidth) }
+        if layout.showsSpeed { text += padded(speed.map(Amounts.speed) ?? "", ProgressLayout.speedWidth) }
+        if layout.showsTime { text += padded(timeLeft.map(Amounts.clock) ?? "", ProgressLayout.timeWidth) }
         return text
     }
 
     private func padded(_ text: String, _ width: Int) -> String {
-        String(repeating: " ", count: max(0, width - text.count)) + text
+        String(repeating: " ", count: max(0, width - text.utf8.count)) + text
     }
 
     /// A bar of this many columns; empty if the total is unknown.
@@ -48,5 +56,15 @@ struct ProgressBar {
         let done = String(repeating: full, count: min(width, max(0, count)))
         let left = String(repeating: empty, count: width - min(width, max(0, count)))
         return display.paint(done, .green) + display.paint(left, .dim)
+    }
+
+    /// The progress as a line of text: "big.iso: 42 %, 1.2 GB of 2.9 GB, 34.5 MB/s, 0:49 left".
+    var text: String {
+        var parts: [String] = []
+        if let fraction { parts.append("\(Int(fraction * 100)) %") }
+        parts.append(Amounts.bytes(done) + (total.map { " of \(Amounts.bytes($0))" } ?? ""))
+        if let speed { parts.append(Amounts.speed(speed)) }
+        if let timeLeft { parts.append("\(Amounts.clock(timeLeft)) left") }
+        return "\(name): \(parts.joined(separator: ", "))"
     }
 }

@@ -78,6 +78,10 @@ extension Interruption.Terminal {
             drawAnew: {
                 own.drawAnew()
                 other.drawAnew()
+            },
+            resized: {
+                own.resized()
+                other.resized()
             })
     }
 }

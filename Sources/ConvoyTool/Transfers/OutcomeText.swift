@@ -4,7 +4,7 @@ import Foundation
 /// The line about a transfer that succeeded.
 enum OutcomeText {
     static func line(_ outcome: Outcome, name: String, _ display: Display) -> String {
-        var text = display.isLive ? display.paint(Display.hasUnicode ? "✓ " : "* ", .green) : ""
+        var text = display.showsMarks ? display.paint(Display.hasUnicode ? "✓ " : "* ", .green) : ""
         text += Printable.line(outcome.file ?? name)
         if let id = outcome.id, outcome.file != nil { text = "\(Printable.line(id)): \(text)" }
         switch outcome.result {

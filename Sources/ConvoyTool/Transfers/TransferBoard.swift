@@ -1,54 +1,81 @@
 import Foundation
 import Synchronization
 
-/// Draws the running transfers as progress bars at the bottom of a terminal, ten times per second.
+/// Shows how far the running transfers are: as bars at the bottom of a terminal, which are drawn ten times per second at
+/// most, or as lines.
 final class TransferBoard: Sendable {
     private struct Row {
         let id: ObjectIdentifier
         var bar: ProgressBar
-        var meter = SpeedMeter()
+        /// Bytes that have come over the network.
+        var arrived: Int64 = 0
+        var meter: SpeedMeter
+        var lines: ProgressLines
     }
 
     private struct Contents {
         var rows: [Row] = []
+        /// The width of the longest name that there was, so that the columns do not jump when its transfer ends.
+        var longestName = 0
         var finished = 0
         var failed = 0
+        /// Bytes of files that are whole.
         var bytes: Int64 = 0
+        /// Bytes of all transfers that have come over the network.
+        var arrived: Int64 = 0
+        var meter: SpeedMeter
         var timer: (any DispatchSourceTimer)?
     }
 
     private let display: Display
     private let total: Int
-    private let begun = ContinuousClock.now
-    private let contents = Mutex(Contents())
+    private let begun: ContinuousClock.Instant
+    private let contents: Mutex<Contents>
+    private let queue = DispatchQueue(label: "convoy.display")
 
     init(display: Display, total: Int) {
-        self.display = display
-        self.total = total
-        guard display.isLive else { return }
-        let timer = DispatchSource.makeTimerSource(queue: DispatchQueue(label: "convoy.display"))
-        timer.schedule(deadline: .now() + 0.1, repeating: 0.1)
-        timer.setEventHandler { @Sendable [weak self] in self?.draw() }
+        (self.display, self.total, begun) = (display, total, .now)
+        contents = Mutex(Contents(meter: SpeedMeter(at: begun)))
+        guard display.showsProgress else { return }
+        let timer = DispatchSource.makeTimerSource(queue: queue)
+        let interval = display.isLive ? 0.1 : 0.5
+        timer.schedule(deadline: .now() + interval, repeating: interval)
+        timer.setEventHandler { @Sendable [weak self] in self?.update() }
         timer.activate()
         struct Box: @unchecked Sendable { let timer: any DispatchSourceTimer }
         let box = Box(timer: timer)
         contents.withLock { $0.timer = box.timer }
+        display.onResize { [weak self, queue] in queue.async { [self] in self?.update() } }
     }
 
     /// Notes that bytes of a transfer have arrived. The first call makes its bar.
-    func note(_ transfer: Transfer, done: Int64, expected: Int64?) {
-        guard display.isLive else { return }
+    ///
+    /// - Parameters:
+    ///   - arrived: how many bytes have come since the last call.
+    ///   - done: how many bytes of the file are there, also from an earlier run.
+    ///   - expected: the length of the file; nil if it is unknown.
+    func note(_ transfer: Transfer, arrived: Int64, done: Int64, expected: Int64?) {
+        guard display.showsProgress else { return }
         let id = ObjectIdentifier(transfer)
         contents.withLock { contents in
-            let index = contents.rows.firstIndex { $0.id == id }
-            if index == nil { contents.rows.append(Row(id: id, bar: ProgressBar(name: transfer.name, done: 0))) }
-            let row = index ?? contents.rows.count - 1
-            contents.rows[row].bar.done = done
-            contents.rows[row].bar.total = expected
+            contents.arrived += arrived
+            let index = contents.rows.firstIndex { $0.id == id } ?? contents.rows.count
+            if index == contents.rows.count {
+                let name = Printable.name(transfer.name)
+                let now = ContinuousClock.now
+                contents.rows.append(
+                    Row(
+                        id: id, bar: ProgressBar(name: name), meter: SpeedMeter(at: now),
+                        lines: ProgressLines(at: now, bytes: done - arrived)))
+                contents.longestName = max(contents.longestName, Printable.width(name))
+            }
+            contents.rows[index].arrived += arrived
+            contents.rows[index].bar.done = done
+            contents.rows[index].bar.total = expected
         }
     }
 
-    /// Removes the bar of a finished transfer.
+    /// Removes the bar of a finished transfer, with the line about it.
     func finish(_ transfer: Transfer, _ outcome: Outcome) {
         let id = ObjectIdentifier(transfer)
         contents.withLock { contents in
@@ -56,15 +83,19 @@ final class TransferBoard: Sendable {
             contents.finished += 1
             if outcome.error == nil { contents.bytes += outcome.bytes } else { contents.failed += 1 }
         }
-        draw()
+        guard display.isLive, let lines = lines() else { return }
+        display.show(lines, waits: true)
     }
 
-    /// Stops drawing.
+    /// Ends the drawing.
     func end() {
+        display.onResize(nil)
         contents.withLock { contents in
             contents.timer?.cancel()
             contents.timer = nil
         }
+        // An update that has begun ends before.
+        queue.sync {}
         display.clear()
     }
 
@@ -73,29 +104,71 @@ final class TransferBoard: Sendable {
         contents.withLock { ($0.bytes, (ContinuousClock.now - begun).seconds) }
     }
 
-    private func draw() {
-        guard display.isLive else { return }
-        let now = ContinuousClock.now
-        let size = display.size
-        let lines: [String]? = contents.withLock { contents in
-            guard contents.timer != nil else { return nil }
-            var lines: [String] = []
-            // More bars than rows would scroll away, and could not be erased.
-            for index in contents.rows.indices.prefix(max(1, size.rows - 3)) {
-                contents.rows[index].meter.note(contents.rows[index].bar.done, at: now)
-                contents.rows[index].bar.speed = contents.rows[index].meter.speed
-                lines.append(contents.rows[index].bar.line(columns: size.columns, display: display))
-            }
-            if total > 1 { lines.append(summary(contents)) }
-            return lines
+    private func update() {
+        if display.isLive {
+            if let lines = lines(measuring: true) { display.show(lines) }
+        } else {
+            for text in dueLines() { display.say(text) }
         }
-        if let lines { display.show(lines) }
     }
 
-    private func summary(_ contents: Contents) -> String {
-        var text = "\(contents.finished) of \(total) finished"
-        if contents.failed > 0 { text += ", \(contents.failed) failed" }
-        let arriving = contents.rows.reduce(contents.bytes) { $0 + $1.bar.done }
-        return display.paint("\(text), \(Amounts.bytes(arriving))", .dim)
+    // MARK: Lines
+
+    private func dueLines() -> [String] {
+        let now = ContinuousClock.now
+        return contents.withLock { contents in
+            guard contents.timer != nil else { return [] }
+            measure(&contents, at: now)
+            return contents.rows.indices.compactMap { index in
+                let bar = contents.rows[index].bar
+                return contents.rows[index].lines.isDue(bar, at: now) ? bar.text : nil
+            }
+        }
+    }
+
+    private func measure(_ contents: inout Contents, at now: ContinuousClock.Instant) {
+        contents.meter.note(contents.arrived, at: now)
+        for index in contents.rows.indices {
+            contents.rows[index].meter.note(contents.rows[index].arrived, at: now)
+            contents.rows[index].bar.speed = contents.rows[index].meter.speed
+        }
+    }
+
+    // MARK: Bars
+
+    /// The bars, and the line of the whole; nil after the end.
+    private func lines(measuring: Bool = false) -> [String]? {
+        let size = display.size
+        return contents.withLock { contents in
+            guard contents.timer != nil else { return nil }
+            if measuring { measure(&contents, at: .now) }
+            // Half of the window is left to what is finished, if it is not very low.
+            let most = max(1, min(size.rows - 1, max(size.rows / 2, 8)))
+            let hasSummary = total > 1 && most > 1
+            let shown = contents.rows.prefix(hasSummary ? most - 1 : most)
+            // When the window gets narrower, a terminal makes several rows of a line. If they did not fit the window, the
+            // first would be out of reach. Two rows for each line do.
+            let columns = min(size.columns - 1, 80)
+            let layout = ProgressLayout(columns: columns, longestName: contents.longestName)
+            var lines = shown.map { $0.bar.line(layout, display: display) }
+            if hasSummary {
+                let summary = summary(contents, hidden: contents.rows.count - shown.count)
+                lines.append(display.paint(summary.line(columns: columns), .dim))
+            }
+            return lines
+        }
+    }
+
+    private func summary(_ contents: Contents, hidden: Int) -> ProgressSummary {
+        let done = contents.rows.reduce(contents.bytes) { $0 + $1.bar.done }
+        var summary = ProgressSummary(
+            total: total, finished: contents.finished, failed: contents.failed, hidden: hidden, bytes: done,
+            speed: contents.meter.speed)
+        let lengths = contents.rows.compactMap(\.bar.total)
+        // Of those that have not begun, nobody knows the length.
+        if lengths.count == total - contents.finished {
+            summary.bytesLeft = max(0, lengths.reduce(contents.bytes, +) - done)
+        }
+        return summary
     }
 }

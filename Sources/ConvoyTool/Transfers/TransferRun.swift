@@ -64,10 +64,10 @@ final class TransferRun: Sendable {
         let operation = transfer.operation
         transfer.attach(to: manager.completionQueue, group: manager.completionGroup)
         if display.showsProgress {
-            operation.downloadProgressHandler = { [weak operation] _, total, expected in
+            operation.downloadProgressHandler = { [weak operation] bytes, total, expected in
                 // The body of an error response is not a download.
                 guard let status = operation?.statusCode, (200..<300).contains(status) else { return }
-                board.note(transfer, done: total, expected: expected)
+                board.note(transfer, arrived: bytes, done: total, expected: expected)
             }
         }
         operation.retryHandler = { [display] _, event in

@@ -1,0 +1,130 @@
+import Foundation
+import Testing
+
+@testable import ConvoyTool
+
+/// The parts of which the progress on a terminal is made.
+struct ProgressPartTests {
+    private let begun = ContinuousClock.now
+    private func time(_ seconds: Double) -> ContinuousClock.Instant { begun + .seconds(seconds) }
+
+    // MARK: Speed
+
+    @Test func `the speed is that of the last seconds, and 0 when nothing comes any more`() {
+        var meter = SpeedMeter(at: begun)
+        #expect(meter.speed == nil)
+        for tenth in 1...50 { meter.note(Int64(tenth) * 100, at: time(Double(tenth) / 10)) }
+        #expect(abs((meter.speed ?? 0) - 1000) < 1)
+        for tenth in 51...100 { meter.note(5000, at: time(Double(tenth) / 10)) }
+        #expect(meter.speed == 0)
+        let bar = ProgressBar(name: "a", done: 5000, total: 9000, speed: meter.speed)
+        #expect(bar.timeLeft == nil)
+        #expect(bar.text == "a: 55 %, 5.0 kB of 9.0 kB, 0 B/s")
+    }
+
+    @Test func `the time in which the program was stopped counts`() {
+        var meter = SpeedMeter(at: begun)
+        meter.note(1000, at: time(1))
+        meter.note(2000, at: time(101))
+        #expect(abs((meter.speed ?? 0) - 10) < 10)
+    }
+
+    // MARK: Lines of progress
+
+    @Test func `a line is due every few seconds if bytes have come, and when a quarter has`() {
+        var lines = ProgressLines(at: begun, bytes: 0)
+        func bar(_ done: Int64) -> ProgressBar { ProgressBar(name: "a", done: done, total: 1000) }
+        #expect(lines.isDue(bar(300), at: time(0.9)) == false)
+        #expect(lines.isDue(bar(300), at: time(1.5)) == true)
+        #expect(lines.isDue(bar(400), at: time(4)) == false)
+        #expect(lines.isDue(bar(400), at: time(6.6)) == true)
+        #expect(lines.isDue(bar(400), at: time(60)) == false, "nothing has come")
+        #expect(lines.isDue(bar(501), at: time(61)) == true)
+        #expect(lines.isDue(bar(1000), at: time(62.5)) == false, "the line about the whole follows")
+    }
+
+    @Test func `what was there before is not worth a line`() {
+        var lines = ProgressLines(at: begun, bytes: 600)
+        #expect(lines.isDue(ProgressBar(name: "a", done: 610, total: 1000), at: time(2)) == false)
+        #expect(lines.isDue(ProgressBar(name: "a", done: 760, total: 1000), at: time(2)) == true)
+        var unknown = ProgressLines(at: begun, bytes: 0)
+        #expect(unknown.isDue(ProgressBar(name: "a", done: 610), at: time(2)) == false)
+        #expect(unknown.isDue(ProgressBar(name: "a", done: 610), at: time(5)) == true)
+        #expect(ProgressBar(name: "a", done: 610).text == "a: 610 B")
+    }
+
+    @Test func `a transfer that takes long has fewer lines`() {
+        var lines = ProgressLines(at: begun, bytes: 0)
+        var count = 0
+        for second in 1...3600 where lines.isDue(ProgressBar(name: "a", done: Int64(second)), at: time(Double(second))) {
+            count += 1
+        }
+        #expect((100...180).contains(count), "\(count)")
+    }
+
+    // MARK: Layout
+
+    @Test func `with less room the bar goes first, then the time, the rate and the amount`() {
+        func parts(_ columns: Int) -> String {
+            let layout = ProgressLayout(columns: columns, longestName: 50)
+            var parts = layout.bar > 0 ? ["bar"] : []
+            if layout.showsTime { parts.append("time") }
+            if layout.showsSpeed { parts.append("rate") }
+            if layout.showsAmount { parts.append("amount") }
+            if layout.name > 0 { parts.append("name") }
+            return parts.joined(separator: " ")
+        }
+        var steps: [String] = []
+        for columns in (4...100).reversed() where steps.last != parts(columns) { steps.append(parts(columns)) }
+        #expect(
+            steps == [
+                "bar time rate amount name", "time rate amount name", "rate amount name", "amount name", "name", "",
+            ])
+    }
+
+    @Test func `no line is longer than the window`() {
+        for columns in 4...120 {
+            for name in [0, 1, 2, 3, 5, 11, 40, 200] {
+                let layout = ProgressLayout(columns: columns, longestName: name)
+                #expect(layout.figuresColumn - 1 + layout.figures <= columns, "\(columns) \(name)")
+                #expect(layout.name <= name)
+            }
+        }
+    }
+
+    @Test func `the line of the whole is as long as there is room`() {
+        var summary = ProgressSummary(
+            total: 24, finished: 3, failed: 1, hidden: 12, bytes: 12_345_678, speed: 4_500_000, bytesLeft: 220_000_000)
+        #expect(
+            summary.line(columns: 80) == "3 of 24 finished, 1 failed, 12.3 MB, 4.5 MB/s, 0:49 left, and 12 more")
+        #expect(summary.line(columns: 60) == "3 of 24 finished, 1 failed, 12.3 MB, 4.5 MB/s, and 12 more")
+        #expect(summary.line(columns: 40) == "3 of 24 finished, 1 failed, and 12 more")
+        #expect(summary.line(columns: 9) == "3 of 24")
+        #expect(summary.line(columns: 4) == "3/24")
+        #expect(summary.line(columns: 3).isEmpty)
+        (summary.bytesLeft, summary.hidden, summary.failed) = (nil, 0, 0)
+        #expect(summary.line(columns: 80) == "3 of 24 finished, 12.3 MB, 4.5 MB/s")
+    }
+
+    // MARK: Drawing
+
+    @Test func `what is there already is not drawn again, but after a change of the window`() {
+        var changing = ChangingLines()
+        #expect(changing.draw().isEmpty)
+        changing.lines = ["a", "b"]
+        #expect(changing.draw() == "\u{1B}[?25l\u{1B}[?7la\u{1B}[K\r\nb\u{1B}[K\u{1B}[J\u{1B}[?7h\r\u{1B}[1A")
+        #expect(changing.draw().isEmpty)
+        changing.reflow()
+        #expect(changing.draw().hasPrefix("\r\u{1B}[K"))
+        #expect(changing.draw().isEmpty)
+        changing.lines = ["c"]
+        #expect(changing.draw() == "\u{1B}[?7lc\u{1B}[K\u{1B}[J\u{1B}[?7h\r")
+        #expect(changing.giveBack().hasSuffix("\u{1B}[?25h"))
+        #expect(changing.giveBack().isEmpty)
+        #expect(changing.draw().hasPrefix("\u{1B}[?25l"))
+        changing.forget()
+        #expect(changing.draw().hasPrefix("\u{1B}[?25l"))
+        changing.lines = []
+        #expect(changing.draw() == "\r\u{1B}[K\u{1B}[C\u{1B}[J\r")
+    }
+}

@@ -1,0 +1,250 @@
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+@testable import ConvoyTool
+
+/// What is on the screen of a terminal while transfers run, and after them.
+@Suite(.serialized, .enabled(if: Tmux.isInstalled, "not installed: \(Tmux.installHint)"))
+struct TerminalTests {
+    let server: TestServer
+    let scratch: Scratch
+    let gate = TestServer.Gate()
+
+    init() throws {
+        server = try TestServer()
+        scratch = try Scratch()
+        // Of all that is held, 42 % have come.
+        server.route("/held/*", .pattern(count: 1_000_000).heldBody(by: gate, afterBytes: 420_000))
+        server.route("/quick.txt", .text("x"))
+    }
+
+    /// The command that gets files with these names.
+    private func get(_ names: [String], options: String = "") -> String {
+        let urls = names.map { name in
+            let encoded = name.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
+            return "'\(server.url("/held/\(encoded)").absoluteString)'"
+        }
+        return "$convoy get \(options) \(urls.joined(separator: " "))"
+    }
+
+    private var quick: String { "'\(server.url("/quick.txt").absoluteString)'" }
+
+    private static let percent = "42%"
+    private static func isBar(_ row: String) -> Bool { row.contains(percent) }
+    private static func isSummary(_ row: String) -> Bool { row.contains(/^\d+( of |\/)\d+/) }
+    private static let long = "a-very-long-name-of-a-file-that-is-cut-in-the-middle-2026.tar.gz"
+
+    /// Waits for bars of so many transfers and the line of the whole below them, and returns these rows.
+    @discardableResult
+    private func bars(
+        _ count: Int, in tmux: Tmux, when isRight: ([String]) -> Bool = { _ in true }
+    ) async throws
+        -> [String]
+    {
+        let rows = try await tmux.waitFor("\(count) bars and a summary") { rows in
+            rows.filter(Self.isBar).count == count && rows.last.map(Self.isSummary) == true && isRight(rows)
+        }
+        let bars = Array(rows.suffix(count + 1))
+        #expect(bars.filter(Self.isBar).count == count, "they are one below the other: \(rows)")
+        return bars
+    }
+
+    // MARK: Windows
+
+    @Test(arguments: [40, 80, 200])
+    func `each transfer has a row of its own with a percentage, and there is one of the whole`(
+        _ columns: Int
+    ) async throws {
+        let tmux = try Tmux(columns: columns, rows: 24, in: scratch.url)
+        try await tmux.run(get([Self.long, "b.bin", "日本.txt"]))
+        let rows = try await bars(3, in: tmux) { $0.last?.contains("1.3 MB") == true }
+        let names = rows.dropLast().map { $0.split(separator: " ").first.map(String.init) ?? "" }
+        let shown = try #require(names.first { $0.contains("…") })
+        #expect(shown.hasPrefix("a-v") && shown.hasSuffix(".tar.gz") && !shown.contains("cut-in-the-middle"))
+        #expect(Set(names) == [shown, "b.bin", "日本.txt"])
+        for row in rows.dropLast() {
+            #expect(row.contains("420.0 kB"))
+            #expect(row.contains("━") == (columns > 40), "\(row)")
+        }
+        #expect(rows.last?.hasPrefix("0 of 3 finished, 1.3 MB") == true)
+        #expect(try tmux.rows.count <= 24 && tmux.allRows.contains("line 60"))
+        let widths = rows.map { Printable.width($0) }
+        #expect(widths.allSatisfy { $0 < min(columns, 101) }, "\(widths)")
+    }
+
+    @Test func `when the window changes, there is each row once, and nothing is left over`() async throws {
+        let tmux = try Tmux(columns: 200, rows: 24, in: scratch.url)
+        try await tmux.run(get([Self.long, "b.bin", "日本.txt"]) + " " + quick)
+        try await bars(3, in: tmux) { $0.last?.hasPrefix("1 of 4 finished") == true }
+        for columns in [40, 80, 24, 80, 200, 100, 30, 200] {
+            try tmux.resize(columns: columns)
+            let rows = try await bars(3, in: tmux) { rows in
+                let bars = rows.filter(Self.isBar)
+                return bars.allSatisfy { $0.contains("━") == (columns >= 80) && $0.contains("kB") }
+                    && bars.contains { $0.contains("B/s") } == (columns >= 40)
+            }
+            #expect(rows.last?.hasPrefix("1 of 4") == true)
+            let all = try tmux.allRows
+            #expect(all.filter(Self.isBar).count == 3, "at \(columns): \(all.suffix(30))")
+            #expect(all.filter(Self.isSummary).count == 1, "at \(columns): \(all.suffix(30))")
+            #expect(all.filter { $0.contains("━") || $0.contains("B/s") || $0.contains("…") }.count <= 5, "\(all)")
+            let end = try #require(all.firstIndex(of: "line 60"))
+            #expect(all[end + 1].hasPrefix("✓ quick.txt: 1 B in"), "\(all.suffix(30))")
+            #expect(all.count - end <= 7, "\(all.suffix(30))")
+        }
+        gate.open()
+        try await tmux.waitFor("the end") { $0.last == "$" }
+        #expect(try !tmux.allRows.contains { $0.contains("━") })
+    }
+
+    @Test func `with more transfers than rows, the line of the whole tells how many are not shown`() async throws {
+        let tmux = try Tmux(columns: 80, rows: 10, in: scratch.url)
+        try await tmux.run(get((1...20).map { "\($0).bin" }, options: "-j 20"))
+        let rows = try await bars(7, in: tmux) { $0.last?.hasSuffix("and 13 more") == true }
+        #expect(rows.last?.hasPrefix("0 of 20 finished, 8.4 MB, ") == true)
+        try tmux.resize(rows: 5)
+        try await bars(3, in: tmux) { $0.last?.hasSuffix("and 17 more") == true }
+        gate.open()
+        let last = try await tmux.waitFor("the end") { $0.last == "$" }
+        #expect(last.dropLast().last?.hasPrefix("20 downloaded, 20.0 MB in") == true)
+        #expect(try tmux.allRows.filter { $0.hasPrefix("✓ ") }.count == 20)
+        #expect(try !tmux.allRows.contains { $0.contains(Self.percent) || $0.contains(" more") })
+    }
+
+    @Test func `in a tiny window there are the percentage and what is left of the name`() async throws {
+        let tmux = try Tmux(columns: 10, rows: 3, in: scratch.url)
+        try await tmux.run(get(["first.bin", "second.bin", "third.bin"]))
+        let rows = try await bars(1, in: tmux)
+        #expect(rows.first?.contains(/^[fst][a-z]?…[a-z]?[n] +42%$/) == true, "\(rows)")
+        #expect(rows.last == "0 of 3")
+        try tmux.type("C-c")
+        try await tmux.waitFor("the end") { $0.last == "$" }
+        #expect(try !tmux.allRows.contains(where: Self.isBar))
+    }
+
+    // MARK: Names
+
+    @Test func `whatever a name is made of, its figures are in the same columns as those of the others`() async throws {
+        let names = [
+            "plain.bin", "中文文件名.bin", "👨‍👩‍👧👍🏽🇩🇪❤️.bin", "e\u{301}a\u{308}o\u{302}.bin", "שלום عالم.bin",
+            "\u{1B}[31m\u{1B}[2J\u{9B}5n\r\u{202E}.bin",
+        ]
+        let tmux = try Tmux(columns: 80, rows: 24, in: scratch.url)
+        try await tmux.run(get(names))
+        let rows = try await bars(names.count, in: tmux) { $0.last?.contains("2.5 MB") == true }
+        var columns: Set<[Int]> = []
+        for row in rows.dropLast() {
+            let percent = try #require(row.range(of: Self.percent))
+            let bar = try #require(row.firstIndex(of: "━"))
+            columns.insert([
+                try await tmux.width(of: String(row[..<bar])), try await tmux.width(of: String(row[..<percent.upperBound])),
+            ])
+            #expect(row[percent.lowerBound...].hasPrefix("42% 420.0 kB"), "\(row)")
+            #expect(row.components(separatedBy: ".bin").count == 2, "\(row)")
+        }
+        #expect(columns.count == 1, "\(columns) in \(rows)")
+        #expect(rows.contains { $0.hasPrefix("中文文件名.bin ") })
+        #expect(rows.contains { $0.hasPrefix("שלום عالم.bin ") })
+    }
+
+    @Test func `without UTF-8, names and bars are ASCII`() async throws {
+        let tmux = try Tmux(columns: 80, rows: 24, in: scratch.url)
+        try await tmux.run("LC_ALL=C " + get(["日本.txt", "éß.bin"]))
+        let rows = try await bars(2, in: tmux)
+        #expect(Set(rows.dropLast().map { $0.prefix(6) }) == ["??.txt", "??.bin"], "\(rows)")
+        #expect(rows.dropLast().allSatisfy { $0.contains("###---") && $0.utf8.allSatisfy { $0 < 0x80 } }, "\(rows)")
+        gate.open()
+        let last = try await tmux.waitFor("the end") { $0.last == "$" }
+        #expect(last.contains { $0.hasPrefix("* ??.txt: 1.0 MB in ") }, "\(last)")
+    }
+
+    // MARK: The end
+
+    @Test func `Ctrl-C leaves nothing of the bars, and the terminal as it was`() async throws {
+        let tmux = try Tmux(columns: 80, rows: 24, in: scratch.url)
+        try await tmux.run(get(["a.bin", "b.bin"]) + " " + quick)
+        try await bars(2, in: tmux)
+        #expect(try !tmux.isCursorVisible)
+        try tmux.type("C-c")
+        let rows = try await tmux.waitFor("the prompt") { $0.last == "$" }
+        let end = try #require(rows.firstIndex(of: "line 60"))
+        #expect(rows[end + 1].hasPrefix("✓ quick.txt"), "\(rows)")
+        #expect(rows[end + 2].hasPrefix("1 downloaded, 2 not finished"), "\(rows)")
+        #expect(!rows.contains { $0.contains("━") || $0.contains("%") && $0.contains("B/s") }, "\(rows)")
+        #expect(try tmux.isCursorVisible)
+        try tmux.type("echo typed", "Enter")
+        try await tmux.waitFor("what is typed") { $0.suffix(3) == ["$ echo typed", "typed", "$"] }
+    }
+
+    @Test func `an error is told above the bars, and after the last one nothing of them is left`() async throws {
+        server.route("/missing", .text("gone", status: 404))
+        let tmux = try Tmux(columns: 80, rows: 24, in: scratch.url)
+        try await tmux.run(get(["a.bin", "b.bin"]) + " '\(server.url("/missing").absoluteString)'")
+        let rows = try await tmux.waitFor("bars below the error") {
+            $0.filter(Self.isBar).count == 2 && $0.last?.hasPrefix("1 of 3 finished, 1 failed") == true
+        }
+        let first = try #require(rows.firstIndex(where: Self.isBar))
+        #expect(rows[..<first].contains { $0.hasPrefix("convoy: ✗ http://127.0.0.1") }, "\(rows)")
+        server.stop()
+        let last = try await tmux.waitFor("the prompt") { $0.last == "$" }
+        #expect(!last.contains { $0.contains("━") }, "\(last)")
+        #expect(try tmux.isCursorVisible)
+    }
+
+    @Test func `Ctrl-Z removes the bars, and fg draws them again, even if nothing arrives`() async throws {
+        let tmux = try Tmux(columns: 80, rows: 24, in: scratch.url)
+        try await tmux.run(get(["a.bin", "b.bin"]))
+        // The rate is 0 by now, so that nothing changes any more.
+        try await bars(2, in: tmux) { $0.last?.contains(" 0 B/s") == true }
+        try tmux.type("C-z")
+        let stopped = try await tmux.waitFor("the stop") { $0.last == "$" && $0.contains { $0.contains("Stopped") } }
+        #expect(!stopped.contains { $0.contains("━") || $0.contains("of 2 finished") }, "\(stopped)")
+        #expect(try tmux.isCursorVisible)
+        try tmux.type("clear; fg", "Enter")
+        try await bars(2, in: tmux)
+        #expect(try !tmux.isCursorVisible)
+        gate.open()
+        let rows = try await tmux.waitFor("the end") { $0.last == "$" }
+        #expect(rows.filter { $0.hasPrefix("✓ ") }.count == 2 && !rows.contains { $0.contains("━") }, "\(rows)")
+        #expect(try tmux.isCursorVisible)
+    }
+
+    @Test func `after a stop without notice, the bars are drawn again below what another program has written`() async throws
+    {
+        let tmux = try Tmux(columns: 80, rows: 24, in: scratch.url)
+        try await tmux.run("(echo $BASHPID >number; exec " + get(["a.bin", "b.bin"]) + ")")
+        try await bars(2, in: tmux) { $0.last?.contains(" 0 B/s") == true }
+        let number = try #require(pid_t(scratch.text("number").trimmingCharacters(in: .whitespacesAndNewlines)))
+        kill(number, SIGSTOP)
+        try await tmux.waitFor("the stop") { $0.contains { $0.contains("Stopped") } }
+        try tmux.type("clear; echo other; fg", "Enter")
+        let rows = try await tmux.waitFor("bars") { $0.filter(Self.isBar).count == 2 }
+        #expect(rows.first == "other", "\(rows)")
+        #expect(rows.filter(Self.isSummary).count == 1, "\(rows)")
+        gate.open()
+        try await tmux.waitFor("the end") { $0.last == "$" }
+        #expect(try tmux.isCursorVisible)
+    }
+
+    @Test func `in the background of a shell no bars are drawn`() async throws {
+        let other = TestServer.Gate()
+        server.route("/other.bin", .pattern(count: 1000).heldBody(by: other, afterBytes: 420))
+        let tmux = try Tmux(columns: 80, rows: 24, in: scratch.url)
+        try await tmux.run(get(["a.bin", "b.bin"]) + " '\(server.url("/other.bin").absoluteString)'")
+        try await bars(3, in: tmux)
+        try tmux.type("C-z")
+        try await tmux.waitFor("the stop") { $0.last == "$" && $0.contains { $0.contains("Stopped") } }
+        try tmux.type("clear; bg", "Enter")
+        other.open()
+        // With a line of a file the bars would come again.
+        let rows = try await tmux.waitFor("the line of a file") { $0.contains { $0.contains("✓ other.bin") } }
+        #expect(!rows.contains { $0.contains("━") }, "\(rows)")
+        #expect(try tmux.isCursorVisible)
+        try tmux.type("fg", "Enter")
+        try await bars(2, in: tmux)
+        gate.open()
+        try await tmux.waitFor("the end") { $0.last == "$" && $0.contains { $0.hasPrefix("3 downloaded") } }
+    }
+}
