@@ -12,6 +12,8 @@ struct Outcome: Sendable {
     var status: Int?
     /// Bytes of the body that are there.
     var bytes: Int64 = 0
+    /// How many of them this run has fetched.
+    var fetched: Int64 = 0
     /// The path of the file with the body.
     var file: String?
     var sha256: String?

@@ -12,9 +12,13 @@ enum OutcomeText {
         case .notModified: return "\(text): has not changed"
         case .downloaded, nil: break
         }
-        var figures = [Amounts.bytes(outcome.bytes), "in \(Amounts.seconds(outcome.seconds))"]
-        if outcome.bytes >= 100_000, outcome.seconds > 0 {
-            figures.append("(\(Amounts.speed(Double(outcome.bytes) / outcome.seconds)))")
+        var figures = [Amounts.bytes(outcome.bytes)]
+        if outcome.result != nil, outcome.fetched < outcome.bytes {
+            figures.append("(\(Amounts.bytes(outcome.bytes - outcome.fetched)) from before)")
+        }
+        figures.append("in \(Amounts.seconds(outcome.seconds))")
+        if outcome.fetched >= 100_000, outcome.seconds > 0 {
+            figures.append("(\(Amounts.speed(Double(outcome.fetched) / outcome.seconds)))")
         }
         if outcome.id != nil, let status = outcome.status { figures.insert("\(status),", at: 0) }
         return "\(text): \(figures.joined(separator: " "))"

@@ -84,7 +84,7 @@ final class Transfer: Sendable {
     }
 
     private func conclude(_ body: any BodyCounting, _ error: (any Error)?, _ outcome: inout Outcome) {
-        outcome.bytes = body.count
+        (outcome.bytes, outcome.fetched) = (body.count, body.count)
         guard error != nil else {
             outcome.file = body.path
             outcome.sha256 = body.sha256
@@ -106,6 +106,7 @@ final class Transfer: Sendable {
         outcome.result = download.outcome
         outcome.file = download.fileURL?.relativePath
         outcome.bytes = download.outcome == .downloaded ? progress.bytesReceived : 0
+        outcome.fetched = download.fetchedByteCount
         outcome.sha256 = download.computedChecksums.first { $0.algorithm == .sha256 }?.hexadecimal
     }
 }

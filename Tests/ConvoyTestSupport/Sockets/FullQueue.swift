@@ -1,3 +1,4 @@
+import CEpoll
 import Foundation
 
 /// A port on which connections wait to be taken by nobody, with no room for another one.
@@ -10,7 +11,7 @@ public final class FullQueue {
     ///
     /// - Throws: `ProcessError.didNotStart` if there is no socket.
     public init() throws {
-        let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         sockets = [listener]
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
@@ -26,7 +27,8 @@ public final class FullQueue {
         port = UInt16(bigEndian: address.sin_port)
         // The second one would wait already.
         for _ in 0..<4 {
-            let client = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue), 0)
+            let client = socket(
+                AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue), 0)
             sockets.append(client)
             withUnsafePointer(to: &address) { pointer in
                 pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { _ = connect(client, $0, length) }

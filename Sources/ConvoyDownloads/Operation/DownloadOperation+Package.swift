@@ -3,6 +3,11 @@ import Foundation
 import FoundationNetworking
 
 extension DownloadOperation {
+    /// How many bytes of the file this operation has fetched: those that an earlier one has left are not among them.
+    package var fetchedByteCount: Int64 {
+        download.withLock { $0 }?.state.withLock { $0.contributions.values.reduce(0) { $0 + $1.count } } ?? 0
+    }
+
     /// The request that the download would send first, without what is added on the way; nil if it would send none. It asks
     /// for the rest of what an earlier download has left. To be called before the operation is started; blocks. Nothing is
     /// changed, unless what was left beside the file is none of a download.
