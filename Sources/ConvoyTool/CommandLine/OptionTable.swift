@@ -73,6 +73,9 @@ enum OptionTable {
             "min-rate", nil, "RATE", in: .speed, "give up one that is slower for half a minute",
             "Bytes a second, on the average of 30 s. Time in which --limit-rate holds a transfer back does not count."),
         .value(
+            "wait", nil, "SECONDS", in: .speed, "between two starts at one host, to be polite",
+            "Skipped files do not count."),
+        .value(
             "retry", nil, "N", in: .speed, "try again N times (default: 3), 0 to 1000",
             """
             After an error that may pass: a timeout, a lost connection, or the status 408, 429, 500, 502, 503 or 504; with \

@@ -7,6 +7,8 @@ struct SpeedOptions {
     private let jobsPerHost: Int?
     private let rate: Int64?
     private let leastRate: Int64?
+    /// Seconds between two starts at one host.
+    private let wait: Double
     private var policy = RetryPolicy()
     private let maximumTime: TimeInterval?
     private let connectTimeout: TimeInterval?
@@ -16,6 +18,7 @@ struct SpeedOptions {
         jobsPerHost = try options.integer("jobs-per-host", in: 1...256)
         rate = try Self.rate("limit-rate", options)
         leastRate = try Self.rate("min-rate", options)
+        wait = try options.seconds("wait") ?? 0
         if let count = try options.integer("retry", in: 0...1000) {
             policy.maximumRetryCount = count
         } else if options.command == .run {
@@ -34,6 +37,7 @@ struct SpeedOptions {
         // A queue without a limit per host, unless the user has one.
         let queue = RequestOperationQueue()
         queue.maxConcurrentOperationCount = jobs
+        if wait > 0 { queue.maximumStartRatePerHost = StartRate(perSecond: 1 / wait) }
         if let jobsPerHost { queue.maxConcurrentOperationCountPerHost = jobsPerHost }
         manager.operationQueue = queue
     }

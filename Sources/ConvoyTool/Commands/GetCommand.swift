@@ -44,21 +44,22 @@ struct GetCommand {
 
     private func download() throws(ToolError) -> ExitStatus {
         defer { trace.finish() }
-        let (transfers, failed) = try transfers()
+        let (transfers, settled) = try transfers()
         let run = TransferRun(display: display, speed: speed, options: options, trace: trace)
-        let status = run.run(transfers, failed: failed) { "\($0) downloaded" }
+        let status = run.run(transfers, settled: settled) { "\($0) downloaded" }
         return trust.finish(cookies.finish(status, display), display)
     }
 
     /// Prints what would be sent.
     private func preview() throws(ToolError) -> ExitStatus {
-        let (transfers, failed) = try transfers(makesDirectories: false)
-        return Preview(display: display).print(transfers, failed: failed)
+        let (transfers, settled) = try transfers(makesDirectories: false)
+        return Preview(display: display).print(transfers, settled: settled)
     }
 
     // MARK: Transfers
 
-    private func transfers(makesDirectories: Bool = true) throws(ToolError) -> ([Transfer], failed: [Outcome]) {
+    /// The transfers, and the outcomes that are known without one.
+    private func transfers(makesDirectories: Bool = true) throws(ToolError) -> ([Transfer], settled: [Outcome]) {
         if files.isStreamed, let item = items.first { return ([try streamed(item)], []) }
         let places = try places()
         if makesDirectories {
@@ -66,22 +67,33 @@ struct GetCommand {
         }
         let limit = speed.limit
         var transfers: [Transfer] = []
-        var failed: [Outcome] = []
+        var settled: [Outcome] = []
         for (item, place) in zip(items, places) {
+            if let outcome = settle(item, place) {
+                settled.append(outcome)
+                continue
+            }
             let transfer = try transfer(item, place, number: transfers.count + 1)
             speed.apply(to: transfer.operation, limit: limit)
-            do throws(ToolError) {
-                if let path = place.path, files.existing != .skip {
-                    let replaces = files.existing != .fail
-                    try Directories.checkIsFree(
-                        path, partial: nil, replaces: replaces, see: "--no-clobber, -N and --force")
-                }
-                transfers.append(transfer)
-            } catch {
-                failed.append(.failure(error, url: Redaction.url(transfer.url.absoluteString)))
-            }
+            transfers.append(transfer)
         }
-        return (transfers, failed)
+        return (transfers, settled)
+    }
+
+    /// What has become of a file whose name is taken; nil if it is to be fetched.
+    private func settle(_ item: DownloadItem, _ place: Place) -> Outcome? {
+        guard let path = place.path else { return nil }
+        let url = Redaction.url(item.urls[0].absoluteString)
+        guard files.existing != .skip else {
+            return Directories.hasFile(path) ? Outcome(url: url, file: path, result: .skipped) : nil
+        }
+        do throws(ToolError) {
+            try Directories.checkIsFree(
+                path, partial: nil, replaces: files.existing != .fail, see: "--no-clobber, -N and --force")
+            return nil
+        } catch {
+            return .failure(error, url: url)
+        }
     }
 
     /// Where a file goes: its directory, and its path, if its name is known.

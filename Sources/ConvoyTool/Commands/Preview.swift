@@ -12,11 +12,13 @@ struct Preview {
 
     /// Prints the requests of transfers.
     ///
-    /// - Parameter failed: what would not be sent, and why.
+    /// - Parameter settled: what would not be sent, and why.
     /// - Returns: what the exit status of the run would be, so far as it is known.
-    func print(_ transfers: [Transfer], failed: [Outcome] = []) -> ExitStatus {
-        var kinds = failed.compactMap(\.kind)
-        for outcome in failed { complain(outcome) }
+    func print(_ transfers: [Transfer], settled: [Outcome] = []) -> ExitStatus {
+        var kinds = settled.compactMap(\.kind)
+        for outcome in settled {
+            if outcome.error != nil { complain(outcome) } else { display.say(Self.unsent(outcome.url, outcome.file)) }
+        }
         for (index, transfer) in transfers.enumerated() {
             do {
                 if index > 0 { display.say("") }
@@ -37,14 +39,22 @@ struct Preview {
     }
 
     private func lines(of transfer: Transfer) throws -> [String] {
-        let target = (transfer.path ?? transfer.id).map { " for \($0)" } ?? ""
+        let name = transfer.path ?? transfer.id
         let url = Redaction.url(transfer.url.withoutUserInfo.absoluteString)
         var request = transfer.operation.request
         if let download = transfer.operation as? DownloadOperation {
-            guard let first = try download.firstRequest() else { return ["# \(url)\(target): it is there, nothing is sent"] }
+            guard let first = try download.firstRequest() else { return [Self.unsent(url, name)] }
             request = first
         }
-        return ["# \(url)\(target)"] + (try head(of: request, for: transfer.operation))
+        return [Self.title(url, name)] + (try head(of: request, for: transfer.operation))
+    }
+
+    private static func title(_ url: String, _ name: String?) -> String {
+        Printable.line("# \(url)" + (name.map { " for \($0)" } ?? ""))
+    }
+
+    private static func unsent(_ url: String, _ name: String?) -> String {
+        "\(title(url, name)): it is there, nothing is sent"
     }
 
     private func head(of request: URLRequest, for operation: HTTPRequestOperation) throws -> [String] {

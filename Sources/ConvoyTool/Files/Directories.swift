@@ -65,6 +65,9 @@ enum Directories {
         }
     }
 
+    /// Whether there is something at a path that is no directory.
+    static func hasFile(_ path: String) -> Bool { kind(of: path).map { $0 != S_IFDIR } ?? false }
+
     /// The type of the file at a path, without following links; nil if there is none.
     private static func kind(of path: String) -> mode_t? {
         var information = stat()

@@ -25,14 +25,14 @@ final class TransferRun: Sendable {
     /// Enqueues all transfers, and waits for them.
     ///
     /// - Parameters:
-    ///   - failed: outcomes of failures that are known before any request.
+    ///   - settled: outcomes that are known before any request.
     ///   - refine: may replace the reason of a failure by a better one.
     func run(
-        _ transfers: [Transfer], failed: [Outcome] = [], summary: @escaping (Int) -> String,
+        _ transfers: [Transfer], settled: [Outcome] = [], summary: @escaping (Int) -> String,
         refine: @escaping @Sendable (Transfer, Outcome) -> Outcome = { $1 }
     ) -> ExitStatus {
         let board = TransferBoard(display: display, total: transfers.count)
-        for outcome in failed { report(outcome, name: outcome.url) }
+        for outcome in settled { report(outcome, name: outcome.url) }
         for transfer in transfers { attach(transfer, board, refine) }
         let queue = manager.operationQueue
         Interruption.shared.onInterrupt { queue.cancelAllOperations() }
@@ -43,7 +43,7 @@ final class TransferRun: Sendable {
         board.end()
         let kinds = failures.withLock { $0 }
         let interruption = Interruption.shared.status
-        let total = transfers.count + failed.count
+        let total = transfers.count + settled.count
         if total != 1 { summarize(board, total: total, failed: kinds.count, summary) }
         // A failure that follows from another one says nothing new.
         return interruption ?? ExitStatus(failures: kinds.filter { $0 != .dependency })

@@ -32,6 +32,20 @@ import Testing
         #expect(try bench.scratch.text("file") == "old")
     }
 
+    @Test func `what is skipped does not wait, and what is fetched does`() async throws {
+        for path in ["/a", "/b"] { bench.server.route(path, .text("x")) }
+        for index in 0..<20 { try bench.scratch.write("old", to: "\(index)") }
+        let there = (0..<20).map { bench.url("/\($0)") }
+        // If one of them counted, the next would wait for longer than any test.
+        let one = try await ToolProcess.run(
+            ["get", "-c", "--wait", "1000"] + there + [bench.url("/a")], in: bench.scratch.url)
+        #expect(one.status == 0)
+        #expect(one.output.contains("1 downloaded, 20 there already"))
+        let begun = ContinuousClock.now
+        #expect(try await bench.get("-f", "--wait", "0.5", bench.url("/a"), bench.url("/b")).status == 0)
+        #expect(ContinuousClock.now - begun >= .milliseconds(500))
+    }
+
     @Test(arguments: ["-N", "--timestamping"])
     func `a file that is there is fetched if it has changed`(_ option: String) async throws {
         let first = bench.serve(5000, at: "/fresh")
