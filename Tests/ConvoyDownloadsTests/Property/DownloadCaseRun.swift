@@ -5,7 +5,7 @@ import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
-import Synchronization
+import ConvoySupport
 
 /// One case, run and checked. Blocks its thread.
 final class DownloadCaseRun {
@@ -175,7 +175,7 @@ final class DownloadCaseRun {
 
 /// A number that several threads change.
 private final class Counter: Sendable {
-    private let number = Mutex(0)
+    private let number = Locked(0)
 
     var value: Int { number.withLock { $0 } }
 

@@ -1,7 +1,7 @@
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
-import Synchronization
+import ConvoySupport
 import Testing
 
 /// Whatever servers and mirrors do, and whatever happens to a download meanwhile, it ends once, with a right file or an
@@ -15,9 +15,9 @@ struct DownloadPropertyTests {
     private static let width = 16
 
     private final class Results: Sendable {
-        let next = Mutex(0)
-        let faults = Mutex<[String]>([])
-        let successes = Mutex(0)
+        let next = Locked(0)
+        let faults = Locked<[String]>([])
+        let successes = Locked(0)
     }
 
     @Test func aFileIsRightOrTheDownloadFailsOnce() throws {
