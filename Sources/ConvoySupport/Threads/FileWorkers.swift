@@ -36,24 +36,34 @@ package final class FileWorkers: @unchecked Sendable {
     package func perform(_ job: @escaping Job) {
         condition.lock()
         jobs.append(job)
-        let starts = callHelp()
+        let help = helpNeeded()
         condition.unlock()
-        if starts { start() }
+        call(help)
     }
 
-    /// Sees to it that somebody runs the jobs, or watches. Returns whether the caller must start a thread for it, which is
-    /// already counted. With the lock.
-    private func callHelp() -> Bool {
-        guard !isHelpComing, busy == 0 || !hasWatcher else { return false }
+    /// Who has to come so that the jobs are run, or watched.
+    private enum Help { case nobody, idleThread, newThread }
+
+    /// Decides who is to come. A new thread is counted already. With the lock.
+    private func helpNeeded() -> Help {
+        guard !isHelpComing, busy == 0 || !hasWatcher else { return .nobody }
         if idle > 0 {
             isHelpComing = true
-            condition.signal()
-            return false
+            return .idleThread
         }
-        guard threads < Self.mostThreads else { return false }
+        guard threads < Self.mostThreads else { return .nobody }
         isHelpComing = true
         threads += 1
-        return true
+        return .newThread
+    }
+
+    /// Without the lock: a thread that is woken wants it at once.
+    private func call(_ help: Help) {
+        switch help {
+        case .nobody: break
+        case .idleThread: condition.signal()
+        case .newThread: start()
+        }
     }
 
     private func start() {
@@ -77,10 +87,10 @@ package final class FileWorkers: @unchecked Sendable {
         while waitForWork() {
             busy += 1
             // Whoever has brought the others has called nobody, as this thread was about to come, or was watching.
-            let starts = jobs.count > 1 && callHelp()
-            if starts {
+            let help = jobs.count > 1 ? helpNeeded() : .nobody
+            if help != .nobody {
                 condition.unlock()
-                start()
+                call(help)
                 condition.lock()
             }
             while let job = jobs.popFirst() {

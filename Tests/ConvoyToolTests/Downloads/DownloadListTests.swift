@@ -95,6 +95,14 @@ import Testing
         #expect(result.output.contains("3 downloaded"))
     }
 
+    @Test func `a file of a list comes in the segments that it is to have`() async throws {
+        let data = bench.serve(4 << 20, at: "/large")
+        let result = try await bench.get("-i", "-", input: "\(bench.url("/large"))\n  split=3\n")
+        #expect(result.status == 0)
+        #expect(try bench.scratch.data("large") == data)
+        #expect(bench.ranges("/large").count == 3)
+    }
+
     @Test func `a mistake in a list stops everything before anything is sent`() async throws {
         let result = try await bench.get("-i", "-", input: "\(bench.url("/a"))\n  oops=1\n")
         #expect(result.status == 2)

@@ -274,6 +274,7 @@ import Testing
             result.output.contains("Range: bytes=50000-") && result.output.contains("If-Range: \"1\""), "\(result.output)")
         #expect(result.output.contains("for old: it is there, nothing is sent"))
         let failing = try await bench.get("--dry-run", bench.url("/old"))
+        #expect(try await bench.get("--dry-run", "-d", "new", bench.url("/x")).status == 0)
         #expect(failing.status == 8)
         #expect(bench.server.requests.count == before)
         #expect(bench.scratch.names == ["held.convoyjournal", "held.convoypart", "old"])

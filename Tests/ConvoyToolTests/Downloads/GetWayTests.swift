@@ -1,7 +1,10 @@
+import Convoy
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
 import Testing
+
+@testable import ConvoyTool
 
 /// From where `convoy get` connects, what it remembers of servers, and what is too slow for it.
 @Suite(.serialized) struct GetWayTests {
@@ -47,5 +50,17 @@ import Testing
         }
         bench.server.route("/x", .text("x"))
         #expect(try await bench.get("--min-rate", "1k", bench.url("/x")).status == 0)
+        var configuration = ConnectionConfiguration()
+        try SpeedOptions(Options(["--min-rate", "2k"], command: .get)).apply(to: &configuration)
+        #expect(configuration.stallLimit == StallLimit(bytesPerSecond: 2048, duration: 30))
+    }
+
+    @Test func `a refused connection is tried again only if that is wanted`() async throws {
+        let url = "http://127.0.0.1:\(try LoopbackPort.free())/x"
+        let plain = try await bench.get(url)
+        #expect(plain.status == 4 && plain.output.isEmpty, "\(plain.output)")
+        let patient = try await bench.get("--retry", "2", url)
+        #expect(patient.status == 4)
+        #expect(patient.outputLines.filter { $0.contains("trying again in") }.count == 2, "\(patient.output)")
     }
 }
