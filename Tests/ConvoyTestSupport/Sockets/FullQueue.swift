@@ -1,3 +1,4 @@
+import CEpoll
 import Foundation
 
 /// A port on which connections wait to be taken by nobody, with no room for another one.
