@@ -7,7 +7,7 @@ struct SpeedOptions {
     private let jobsPerHost: Int?
     private let rate: Int64?
     private var policy = RetryPolicy()
-    private let maximumTime: TimeInterval?
+    let maximumTime: TimeInterval?
     private let connectTimeout: TimeInterval?
 
     init(_ options: Options) throws(ToolError) {
