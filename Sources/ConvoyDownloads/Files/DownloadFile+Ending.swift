@@ -18,6 +18,7 @@ extension DownloadFile {
         guard try size() == total else { throw FileWritingError(.partialIsShared, path, EBUSY) }
         if synchronizes, !secures(descriptor, calls.synchronize) { throw failure(.cannotWrite, path) }
         if let code = state.withLock({ $0.lossCode }) { throw FileWritingError(.cannotWrite, path, code) }
+        guard FileIdentity(directory) != nil else { throw FileWritingError(.cannotWrite, directory, ENOENT) }
         guard identity != nil, identity == FileIdentity(path) else { throw FileWritingError(.partialIsShared, path, EBUSY) }
         if !isOnLocalFileSystem { try closeEarly() }
         try FileRenaming(calls: calls).rename(path, to: name, replaces: replaces)

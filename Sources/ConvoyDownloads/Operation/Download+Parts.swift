@@ -169,7 +169,8 @@ extension Download {
                     isFinal: true))
             return true
         }
-        guard finalURL == nil, let place = place(for: head) else { return false }
+        guard finalURL == nil, let suggested = place(for: head) else { return false }
+        let place = settings.placeFilter?(suggested) ?? suggested
         state.withLock { ($0.finalURL, $0.finalPath) = (place, place.path) }
         guard FileIdentity(place.path) != nil else { return false }
         switch settings.existing {

@@ -24,10 +24,8 @@ final class Download: @unchecked Sendable {
     init(_ operation: DownloadOperation) {
         self.operation = operation
         settings = operation.settings.withLock { $0 }
-        var request = operation.request
-        let asksForEncoding = request.value(forHTTPHeaderField: "Accept-Encoding") != nil
-        if !asksForEncoding { request.setValue("identity", forHTTPHeaderField: "Accept-Encoding") }
-        decodes = !asksForEncoding && !Self.isCompressed(request.url)
+        let request = DownloadOperation.askingForIdentity(operation.request)
+        decodes = DownloadOperation.decodesBody(of: operation.request)
         self.request = request
         serializer = operation.responseSerializer.http
         var plan = DownloadPlan(
@@ -35,10 +33,6 @@ final class Download: @unchecked Sendable {
             isVerified: !settings.checksums.isEmpty || settings.pieces != nil, expectedLength: settings.expectedLength)
         plan.add(settings.mirrors)
         state = Locked(DownloadState(plan: plan))
-    }
-
-    private static func isCompressed(_ url: URL?) -> Bool {
-        ["gz", "tgz", "taz", "svgz", "z", "br", "zst", "tzst", "deb"].contains(url?.pathExtension.lowercased() ?? "")
     }
 
     var outcome: DownloadOutcome? { state.withLock { $0.outcome } }
@@ -211,6 +205,9 @@ final class Download: @unchecked Sendable {
         switch error.reason {
         case .partialIsShared where error.cause.code == EBUSY: return DownloadError.inUse(file)
         case .exists: return DownloadError.fileExists(file)
+        // What is in the way is not the file itself.
+        case .cannotCreate, .partialIsShared, .partialExists:
+            return error.urlError(request.url, URL(fileURLWithPath: error.path))
         default: return error.urlError(request.url, file)
         }
     }

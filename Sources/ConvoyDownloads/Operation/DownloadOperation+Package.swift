@@ -10,10 +10,14 @@ extension DownloadOperation {
 
     /// The request that the download would send first, without what is added on the way; nil if it would send none. It asks
     /// for the rest of what an earlier download has left. To be called before the operation is started; blocks. Nothing is
-    /// changed, unless what was left beside the file is none of a download.
+    /// changed.
     ///
     /// - Throws: what the download would fail with before it sends anything.
     package func firstRequest() throws -> URLRequest? {
+        // Also what is none of a download stays: nothing is replaced before the download itself is asked for.
+        let calls = fileCalls
+        fileCalls.unlink = { _ in 0 }
+        defer { fileCalls = calls }
         let download = Download(self)
         guard let paths = try download.findPlace() else { return nil }
         var information = stat()

@@ -189,6 +189,13 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
         file.discard()
     }
 
+    /// Called once with the place of a file whose name the response says; returns the place that it gets, in the same
+    /// directory. On the network thread: it must not block.
+    package final var placeFilter: (@Sendable (URL) -> URL)? {
+        get { settings.withLock { $0.placeFilter } }
+        set { settings.withLock { $0.placeFilter = newValue } }
+    }
+
     // MARK: For tests
 
     /// The system calls for files.

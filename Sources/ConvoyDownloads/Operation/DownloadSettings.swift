@@ -13,6 +13,7 @@ struct DownloadSettings: Sendable {
     var place: Place?
     var existing = ExistingFilePolicy.fail
     var usesServerFileName = true
+    var placeFilter: (@Sendable (URL) -> URL)?
     var checksums: [Checksum] = []
     var computed: Set<ChecksumAlgorithm> = []
     var pieces: PieceChecksums?

@@ -21,8 +21,10 @@ extension URLError {
     ///
     /// - Parameter url: where the bytes come from.
     package init(_ code: Code = .cannotWriteToFile, writing file: URL, url: URL?, underlying: any Error) {
+        // Foundation's text for it begins with a phrase that says nothing.
+        let reason = (underlying as? POSIXError).map { SystemError(code: $0.code.rawValue).text }
         self.init(
-            code, url: url, "The file \(file.path) could not be written: \(underlying.localizedDescription)",
+            code, url: url, "The file \(file.path) could not be written: \(reason ?? underlying.localizedDescription)",
             underlying: underlying)
     }
 }

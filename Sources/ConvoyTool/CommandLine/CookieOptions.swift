@@ -1,4 +1,5 @@
 import Convoy
+import ConvoySupport
 import Foundation
 import Glibc
 
@@ -15,7 +16,7 @@ struct CookieOptions {
         var facts = stat()
         // The error of a file that must not be looked at comes from reading it.
         if stat(file, &facts) != 0, errno == ENOENT {
-            let directory = URL(fileURLWithPath: file).deletingLastPathComponent().path
+            let directory = PathText.directory(of: file)
             guard access(directory, W_OK | X_OK) == 0 else {
                 throw .usage("--cookie-jar: \(Printable.line(file)) cannot be written: \(String(cString: strerror(errno)))")
             }
@@ -23,7 +24,7 @@ struct CookieOptions {
         }
         let report: NetscapeCookieReport
         do throws(CookieStoreError) {
-            report = try store.read(netscapeFile: URL(fileURLWithPath: file))
+            report = try store.read(netscapeFile: UserPath.url(file))
         } catch {
             throw .usage("--cookie-jar: \(Printable.line(error.description))")
         }
@@ -43,7 +44,7 @@ struct CookieOptions {
     func finish(_ status: ExitStatus, _ display: Display) -> ExitStatus {
         guard let file else { return status }
         do throws(CookieStoreError) {
-            let left = try store.writeNetscape(to: URL(fileURLWithPath: file))
+            let left = try store.writeNetscape(to: UserPath.url(file))
             guard !left.isEmpty else { return status }
             display.complain(
                 "\(Printable.line(file)): has no place for \(left.count) cookie\(left.count == 1 ? "" : "s") "

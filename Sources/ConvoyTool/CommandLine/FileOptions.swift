@@ -91,6 +91,6 @@ struct FileOptions {
         guard let checksum = checksums.checksum(forFileNamed: path) ?? checksums.checksum(forFileNamed: name) else {
             throw .usage("\(Printable.line(checksumFile)) has no checksum of \(Printable.line(name))")
         }
-        download.checksum = checksum
+        if !download.checksums.contains(checksum) { download.checksums.append(checksum) }
     }
 }

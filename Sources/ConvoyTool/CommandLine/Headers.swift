@@ -18,7 +18,6 @@ struct Headers {
         if let agent = options.value("user-agent") {
             fields[Self.spelling(of: "User-Agent", in: fields) ?? "User-Agent"] = agent
         }
-        Self.askForIdentity(&fields)
     }
 
     /// These headers, and further ones.

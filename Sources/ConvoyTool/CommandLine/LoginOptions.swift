@@ -18,7 +18,7 @@ struct LoginOptions {
             throw options.usage("--user is for one server, but the URLs name several")
         }
         credential = try options.value("user").map { text throws(ToolError) in try Self.credential(text, options) }
-        let named = options.value("netrc-file").map { URL(fileURLWithPath: $0) }
+        let named = options.value("netrc-file").map { UserPath.url($0) }
         guard let file = named ?? (options.has("netrc") ? Netrc.standardLocation : nil) else { return }
         do throws(NetrcError) {
             store.netrc = try Netrc(contentsOf: file)

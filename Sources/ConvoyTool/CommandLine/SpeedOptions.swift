@@ -10,7 +10,7 @@ struct SpeedOptions {
     /// Seconds between two starts at one host.
     private let wait: Double
     private var policy = RetryPolicy()
-    private let maximumTime: TimeInterval?
+    let maximumTime: TimeInterval?
     private let connectTimeout: TimeInterval?
 
     init(_ options: Options) throws(ToolError) {

@@ -80,7 +80,7 @@ struct TrustOptions {
     // MARK: Files
 
     private static func authorities(_ path: String) throws(ToolError) -> CertificateAuthorities {
-        let url = URL(fileURLWithPath: path)
+        let url = UserPath.url(path)
         var isDirectory: ObjCBool = false
         let exists = FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory)
         do throws(CertificateError) {
@@ -99,14 +99,14 @@ struct TrustOptions {
             guard options.value("key") == nil else { throw options.usage("--key needs --cert") }
             return nil
         }
-        let certificate = URL(fileURLWithPath: file)
+        let certificate = UserPath.url(file)
         let prompt = PassphrasePrompt(file: options.value("key") ?? file)
         let identity: ClientIdentity
         if ["p12", "pfx"].contains(certificate.pathExtension.lowercased()) {
             guard options.value("key") == nil else { throw options.usage("a PKCS#12 file has its own key, so no --key") }
             identity = ClientIdentity(pkcs12: certificate, passphrase: prompt.ask)
         } else {
-            let key = options.value("key").map { URL(fileURLWithPath: $0) }
+            let key = options.value("key").map { UserPath.url($0) }
             identity = ClientIdentity(certificate: certificate, key: key, passphrase: prompt.ask)
         }
         do throws(ClientIdentityError) {

@@ -4,6 +4,12 @@ import Foundation
 
 /// The command that goes on with an interrupted run.
 enum ContinuingLine {
+    /// What an interrupted run says last.
+    static func sentence(_ options: Options) -> String {
+        let text = text(options)
+        return "to go on\(text.contains(Redaction.mask) ? ", with the secrets in place of \(Redaction.mask)" : ""): \(text)"
+    }
+
     /// The command line of `get`, without passwords, and so that what is whole is not fetched again.
     static func text(_ options: Options) -> String {
         var words = ["convoy", "get"]
@@ -15,7 +21,7 @@ enum ContinuingLine {
         }
         if options.arguments.contains(where: { $0.hasPrefix("-") && $0 != "-" }) { words.append("--") }
         words += options.arguments.map { Redaction.text($0) }
-        return words.map { ShellText.word(Printable.line($0)) }.joined(separator: " ")
+        return Printable.line(words.map { ShellText.word($0) }.joined(separator: " "))
     }
 
     private static func shown(_ value: String, of option: ToolOption) -> String {
@@ -28,7 +34,7 @@ enum ContinuingLine {
             guard let colon = value.firstIndex(of: ":") else { return value }
             let name = value[..<colon].trimmingCharacters(in: .whitespaces)
             let text = value[value.index(after: colon)...].trimmingCharacters(in: .whitespaces)
-            return "\(name): \(SecretFields(marked: [], names: .standard).shown(name, text))"
+            return "\(name): \(SecretFields(marked: Headers.secrets(among: [name]), names: .standard).shown(name, text))"
         default: return Redaction.text(value)
         }
     }

@@ -2,7 +2,8 @@ import Convoy
 import ConvoySupport
 import Foundation
 
-/// Decides where the files of a run go.
+/// Decides where the files of a run go, so that no two are written to the same place, however their directories are
+/// written.
 struct DownloadPlaces {
     /// Where a file goes.
     enum Place {
@@ -15,11 +16,22 @@ struct DownloadPlaces {
     private let usesServerNames: Bool
     /// The names that are taken, for each directory.
     private var names: [String: FileNameAllocator] = [:]
-    /// The paths that lists have named, with the directories.
-    private var named: [String: OutputPaths] = [:]
+    /// The paths that lists have named.
+    private var named = OutputPaths()
+    /// The absolute paths of directories, by how they are written.
+    private var resolved: [String: String] = [:]
 
     init(directory: String, usesServerNames: Bool) {
         (self.directory, self.usesServerNames) = (directory, usesServerNames)
+    }
+
+    /// Keeps the names of the directories of files, and of those below them, free of other files. Called for all files
+    /// before any gets its place.
+    mutating func keepDirectories(of item: DownloadItem) {
+        guard item.directory != nil || item.name?.contains("/") == true else { return }
+        let directory = resolve(item.directory ?? self.directory)
+        if item.directory != nil { keep(directory) }
+        for parent in Directories.parents(of: item.name ?? "") { keep(PathText.join(directory, parent)) }
     }
 
     /// The place of a file.
@@ -31,19 +43,34 @@ struct DownloadPlaces {
         guard let path = item.name else {
             if usesServerNames { return (.directory(directory), nil) }
             let wanted = FileNames.name(for: item.urls[0])
-            let name = names[directory, default: FileNameAllocator()].take(wanted)
+            let name = names[resolve(directory), default: FileNameAllocator()].take(wanted)
             return (.file(PathText.join(directory, name)), name == wanted ? nil : wanted)
         }
         let shown = Printable.line(path)
-        switch named[directory, default: OutputPaths()].add(path, of: item.urls[0].absoluteString) {
+        let root = resolve(directory)
+        let whole = PathText.join(root, path)
+        switch named.add(whole, of: item.urls[0].absoluteString) {
         case nil: break
         case .same: throw .usage("two files of the list have the name \(shown)")
         case .below(let file, _, _):
-            throw .usage("\(shown) is below \(Printable.line(file)), which is another file of the list")
+            let other = Printable.line(file.hasPrefix("\(root)/") ? String(file.dropFirst(root.count + 1)) : file)
+            throw .usage("\(shown) is below \(other), which is another file of the list")
         }
         try Directories.checkIsInside(directory, path)
         // Those of URLs go out of its way.
-        if !path.contains("/") { _ = names[directory, default: FileNameAllocator()].take(path) }
+        let parent = PathText.directory(of: whole)
+        names[parent, default: FileNameAllocator()].keep(PathText.name(of: whole))
         return (.file(PathText.join(directory, path)), nil)
+    }
+
+    private mutating func keep(_ path: String) {
+        names[PathText.directory(of: path), default: FileNameAllocator()].keep(PathText.name(of: path))
+    }
+
+    private mutating func resolve(_ directory: String) -> String {
+        if let known = resolved[directory] { return known }
+        let path = Directories.resolved(directory)
+        resolved[directory] = path
+        return path
     }
 }

@@ -16,6 +16,7 @@ struct GetCommand {
     private let trust: TrustOptions
     private let trace: TraceOptions
     private let items: [DownloadItem]
+    private let serverNames = ServerNames()
 
     static func run(_ options: Options) throws(ToolError) -> ExitStatus {
         let files = try FileOptions(options)
@@ -23,7 +24,7 @@ struct GetCommand {
         let command = try GetCommand(options, files, display)
         let status = options.has("dry-run") ? try command.preview() : try command.download()
         if case .interrupted = status, !files.isStreamed {
-            display.complain("to go on: \(ContinuingLine.text(options))")
+            display.complain(ContinuingLine.sentence(options))
         }
         return status
     }
@@ -68,6 +69,8 @@ struct GetCommand {
         let limit = speed.limit
         var transfers: [Transfer] = []
         var settled: [Outcome] = []
+        // The downloads whose partial files are named after their URLs.
+        var unnamed: [String: Transfer] = [:]
         for (item, place) in zip(items, places) {
             if let outcome = settle(item, place) {
                 settled.append(outcome)
@@ -76,6 +79,12 @@ struct GetCommand {
             let transfer = try transfer(item, place, number: transfers.count + 1)
             speed.apply(to: transfer.operation, limit: limit)
             transfers.append(transfer)
+            guard place.path == nil else { continue }
+            // One after the other, where several are of the same URL.
+            let partial = PartialPaths(directory: Directories.resolved(place.directory), url: transfer.url).partial
+            if let earlier = unnamed.updateValue(transfer, forKey: partial) {
+                transfer.operation.addDependency(earlier.operation)
+            }
         }
         return (transfers, settled)
     }
@@ -84,10 +93,11 @@ struct GetCommand {
     private func settle(_ item: DownloadItem, _ place: Place) -> Outcome? {
         guard let path = place.path else { return nil }
         let url = Redaction.url(item.urls[0].absoluteString)
-        guard files.existing != .skip else {
-            return Directories.hasFile(path) ? Outcome(url: url, file: path, result: .skipped) : nil
-        }
         do throws(ToolError) {
+            try Directories.checkLength(of: path)
+            guard files.existing != .skip else {
+                return Directories.hasFile(path) ? Outcome(url: url, file: path, result: .skipped) : nil
+            }
             try Directories.checkIsFree(
                 path, partial: nil, replaces: files.existing != .fail, see: "--no-clobber, -N and --force")
             return nil
@@ -112,6 +122,7 @@ struct GetCommand {
         }
         var places = DownloadPlaces(directory: files.directory, usesServerNames: files.usesServerNames)
         var taken: [Int: Place] = [:]
+        for item in items { places.keepDirectories(of: item) }
         // First those whose names are fixed: others can go out of their way.
         let order = items.indices.filter { items[$0].name != nil } + items.indices.filter { items[$0].name == nil }
         for index in order {
@@ -121,11 +132,11 @@ struct GetCommand {
             case .file(let path):
                 taken[index] = Place(directory: PathText.directory(of: path), path: path)
                 if let wanted {
-                    let url = items[index].urls[0].forPeople
-                    display.say("\(url) goes to \(Printable.line(path)): \(Printable.line(wanted)) is another URL's")
+                    display.say(OutcomeText.line(ofRenamed: items[index].urls[0], path: path, wanted: wanted))
                 }
             }
         }
+        if files.usesServerNames { for path in taken.values.compactMap(\.path) { serverNames.keep(path) } }
         return items.indices.compactMap { taken[$0] }
     }
 
@@ -134,14 +145,22 @@ struct GetCommand {
         let headers = try headers.adding(item.headers)
         let download = DownloadOperation(request: try headers.request(for: url))
         if let path = place.path {
-            download.destination = URL(fileURLWithPath: path, isDirectory: false)
+            download.destination = UserPath.url(path, isDirectory: false)
         } else {
-            download.directory = URL(fileURLWithPath: place.directory, isDirectory: true)
+            download.directory = UserPath.url(place.directory, isDirectory: true)
         }
         try files.apply(to: download, of: item, path: place.path)
         if options.has("json") { download.computedChecksumAlgorithms = [.sha256] }
         let name = place.path.map { PathText.name(of: $0) } ?? FileNames.name(for: url)
         let transfer = Transfer(name: name, url: url, download: download)
+        if place.path == nil {
+            let directory = Directories.resolved(place.directory)
+            download.placeFilter = { [serverNames, weak transfer] wanted in
+                let choice = serverNames.place(wanted, in: directory)
+                transfer?.setWantedName(choice.wanted)
+                return choice.place
+            }
+        }
         try setUp(transfer, headers, number: number)
         return transfer
     }
@@ -156,10 +175,12 @@ struct GetCommand {
         let path = files.isStandardOutput ? nil : files.output.map(files.outputPath)
         let url = item.urls[0]
         let headers = try headers.adding(item.headers)
+        let request = try headers.request(for: url)
         let transfer = Transfer(
-            id: nil, name: FileNames.name(for: url), request: try headers.request(for: url), url: url,
-            body: DescriptorStream(path: path))
+            id: nil, name: FileNames.name(for: url), request: DownloadOperation.askingForIdentity(request), url: url,
+            body: DescriptorStream(path: path, patience: speed.maximumTime))
         try setUp(transfer, headers, number: 1)
+        transfer.operation.connectionConfiguration.decodesUnaskedEncodings = DownloadOperation.decodesBody(of: request)
         speed.apply(to: transfer.operation, limit: speed.limit)
         return transfer
     }

@@ -11,10 +11,12 @@ enum Directories {
                 throw .disk("not a directory: \(Printable.line(path))")
             }
         } else {
-            do {
-                try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
-            } catch {
-                throw .disk("cannot create the directory \(Printable.line(path)): \(ErrorText.line(for: error))")
+            for parent in parents(of: path) + [path] where !parent.isEmpty && mkdir(parent, 0o777) != 0 {
+                let error = SystemError()
+                // One that is there is not necessarily said to exist: the root of a file system that cannot be written.
+                guard stat(parent, &information) != 0 || information.st_mode & S_IFMT != S_IFDIR else { continue }
+                let reason = error.code == EEXIST ? SystemError(code: ENOTDIR) : error
+                throw .disk("cannot create the directory \(Printable.line(path)): \(reason.text)")
             }
         }
         guard access(path, W_OK | X_OK) == 0 else {
@@ -46,9 +48,38 @@ enum Directories {
                 throw .disk("\(Printable.line(name)) is not a file")
             }
         }
+        try checkLength(of: path)
         let longest = FileNames.companions(of: path).map(\.utf8.count).max() ?? 0
         guard longest < Int(PATH_MAX) else {
             throw .disk("cannot create \(Printable.line(path)): \(SystemError(code: ENAMETOOLONG).text)")
+        }
+    }
+
+    /// Checks that the file system allows a name as long as that of a file.
+    static func checkLength(of path: String) throws(ToolError) {
+        let limit = pathconf(PathText.directory(of: path), Int32(_PC_NAME_MAX))
+        guard PathText.name(of: path).utf8.count > (limit > 0 ? limit : Int(NAME_MAX)) else { return }
+        throw .disk("cannot create \(Printable.line(path)): \(SystemError(code: ENAMETOOLONG).text)")
+    }
+
+    /// A directory's absolute path without links and dots, so far as it exists: two names of one directory have the same.
+    static func resolved(_ path: String) -> String {
+        var components = path.utf8.split(separator: UInt8(ascii: "/")).map { String(decoding: $0, as: UTF8.self) }
+        var missing: [String] = []
+        while true {
+            let start = path.utf8.first == UInt8(ascii: "/") ? "/" : "."
+            let known = components.reduce(start) { "\($0)/\($1)" }
+            if let found = realpath(known, nil) {
+                defer { free(found) }
+                // What does not exist has no links.
+                var whole = String(cString: found).utf8.split(separator: UInt8(ascii: "/")).map { String(Substring($0)) }
+                for component in missing.reversed() where component != "." {
+                    if component == ".." { _ = whole.popLast() } else { whole.append(component) }
+                }
+                return "/" + whole.joined(separator: "/")
+            }
+            guard let last = components.popLast() else { return path }
+            missing.append(last)
         }
     }
 

@@ -16,8 +16,13 @@ struct FileNameAllocator {
             candidate = "\(stem).\(number)\(suffix)"
         }
         numbers[name] = number
-        taken.insert(candidate)
-        taken.formUnion(FileNames.companions(of: candidate))
+        keep(candidate)
         return candidate
+    }
+
+    /// Takes a name that is not to be changed.
+    mutating func keep(_ name: String) {
+        taken.insert(name)
+        taken.formUnion(FileNames.companions(of: name))
     }
 }

@@ -8,20 +8,22 @@ enum InputFile {
     /// - Parameter what: what the file is, for errors.
     /// - Throws: a usage error if it cannot be read, or is longer than the limit in bytes.
     static func contents(of path: String, called what: String, limit: Int) throws(ToolError) -> Data {
-        do {
-            // Foundation's `Data(contentsOf:)` does not read pipes, which a shell makes for `<(…)`.
-            let handle = path == "-" ? .standardInput : try FileHandle(forReadingFrom: URL(fileURLWithPath: path))
-            defer { if path != "-" { try? handle.close() } }
-            var data = Data()
-            while let block = try handle.read(upToCount: 1 << 20), !block.isEmpty {
-                data += block
-                guard data.count <= limit else { throw ToolError.usage("\(what): it has more than \(limit) bytes") }
+        // Foundation's `Data(contentsOf:)` does not read pipes, which a shell makes for `<(…)`.
+        let descriptor = path == "-" ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw .usage("cannot read \(what): \(SystemError().text)") }
+        defer { if descriptor != STDIN_FILENO { close(descriptor) } }
+        var data = Data()
+        var block = [UInt8](repeating: 0, count: 1 << 18)
+        while true {
+            let count = read(descriptor, &block, block.count)
+            if count == 0 { return data }
+            guard count > 0 else {
+                let error = SystemError()
+                if error.code == EINTR { continue }
+                throw .usage("cannot read \(what): \(error.text)")
             }
-            return data
-        } catch let error as ToolError {
-            throw error
-        } catch {
-            throw .usage("cannot read \(what): \(ErrorText.line(for: error))")
+            data.append(contentsOf: block[..<count])
+            guard data.count <= limit else { throw .usage("\(what): it has more than \(limit) bytes") }
         }
     }
 }

@@ -1,11 +1,13 @@
+import ConvoySupport
 import Foundation
 import Synchronization
 
 /// Handles Ctrl-C and the other signals that end a program: cancels the running transfers, so that the program can
 /// clean up. Then it ends by the signal itself, so that a shell that runs it in a loop ends the loop.
 ///
-/// A second signal ends the program at once, as does one that comes when there is nothing to cancel. Ctrl-Z stops the
-/// program after the terminal has been restored.
+/// A second signal ends the program at once, as does one that comes when there is nothing to cancel. The same signal at
+/// once after the first counts as one: `timeout` sends each twice, to the program and to its group. Ctrl-Z stops the program
+/// after the terminal has been restored.
 final class Interruption: Sendable {
     static let shared = Interruption()
 
@@ -20,6 +22,9 @@ final class Interruption: Sendable {
         /// Called when the window has another size.
         var resized: @Sendable () -> Void = {}
     }
+
+    /// In nanoseconds.
+    private static let echoTime: MonotonicTime = 200_000_000
 
     private struct State {
         var status: ExitStatus?
@@ -43,12 +48,16 @@ final class Interruption: Sendable {
         Thread { [self] in
             var signals = watched
             var number: Int32 = 0
+            var first: (number: Int32, time: MonotonicTime)?
             while sigwait(&signals, &number) == 0 {
                 switch number {
                 case SIGTSTP: Self.stop(terminal)
                 case SIGCONT: terminal.drawAnew()
                 case SIGWINCH: terminal.resized()
                 default:
+                    let now = MonotonicClock.now
+                    if let first, first.number == number, now - first.time < Self.echoTime { continue }
+                    first = first ?? (number, now)
                     if status != nil || state.withLock({ $0.cancel == nil }) {
                         terminal.giveBack()
                         Self.end(by: number)

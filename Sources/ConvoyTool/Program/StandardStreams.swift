@@ -15,13 +15,36 @@ enum StandardStreams {
         }
     }
 
-    /// Writes the whole text.
+    /// Writes the whole text. Waits for a reader, but not much longer when the program has been interrupted: it must end.
     static func write(_ text: String, to descriptor: Int32) throws(SystemError) {
         var text = text
         let result = text.withUTF8 { bytes in
-            Result { () throws(SystemError) in try write(UnsafeRawBufferPointer(bytes), to: descriptor) }
+            Result { () throws(SystemError) in
+                var rest = UnsafeRawBufferPointer(bytes)
+                while !rest.isEmpty {
+                    try waitForRoom(descriptor)
+                    // A pipe or a terminal with room takes as much without waiting.
+                    let count = min(rest.count, Int(PIPE_BUF))
+                    try write(UnsafeRawBufferPointer(rebasing: rest.prefix(count)), to: descriptor)
+                    rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(count))
+                }
+            }
         }
         try result.get()
+    }
+
+    /// How long text waits for room after an interruption, in milliseconds.
+    private static let lastPatience: Int32 = 500
+
+    private static func waitForRoom(_ descriptor: Int32) throws(SystemError) {
+        var waiting = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+        while true {
+            let isOver = Interruption.shared.status != nil
+            let count = poll(&waiting, 1, isOver ? lastPatience : 100)
+            // An error is told by writing.
+            if count > 0 || count < 0 && errno != EINTR { return }
+            if count == 0, isOver { throw SystemError(code: ETIMEDOUT) }
+        }
     }
 
     /// Writes all bytes. Waits for a reader, if it must.

@@ -18,9 +18,12 @@ final class DescriptorStream: OutputStream, BodyCounting {
     /// nil for standard output.
     let path: String?
 
+    /// How long it waits for the reader of a pipe, in seconds; nil for as long as it takes.
+    private let patience: TimeInterval?
+
     /// - Parameter path: of a device or a pipe; nil for standard output.
-    init(path: String?) {
-        self.path = path
+    init(path: String?, patience: TimeInterval? = nil) {
+        (self.path, self.patience) = (path, patience)
         receipt = Mutex(Receipt(descriptor: path == nil ? STDOUT_FILENO : -1))
         super.init(toMemory: ())
     }
@@ -35,14 +38,40 @@ final class DescriptorStream: OutputStream, BodyCounting {
 
     override func open() {
         guard streamStatus == .notOpen else { return }
-        // Not under the lock: a pipe waits for its reader.
-        let opened = path.map { Glibc.open($0, O_WRONLY | O_CLOEXEC) } ?? STDOUT_FILENO
-        let error = SystemError()
-        receipt.withLock { receipt in
-            receipt.descriptor = opened
-            receipt.status = opened < 0 ? .error : .open
-            if opened < 0 { receipt.failure = .disk("cannot open \(shownPath): \(error.text)") }
+        do throws(ToolError) {
+            // Not under the lock: a pipe waits for its reader.
+            let opened = try path.map { path throws(ToolError) in try open(path) } ?? STDOUT_FILENO
+            receipt.withLock { ($0.descriptor, $0.status) = (opened, .open) }
+        } catch {
+            receipt.withLock { ($0.failure, $0.status) = (error, .error) }
         }
+    }
+
+    /// Opens a device or a pipe. For the reader of a pipe it waits until it is interrupted, which a plain call would not
+    /// be.
+    private func open(_ path: String) throws(ToolError) -> Int32 {
+        let end = patience.flatMap { $0 > 0 ? MonotonicClock.now + UInt64($0 * 1e9) : nil }
+        while true {
+            let opened = Glibc.open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK)
+            if opened >= 0 { return opened }
+            let error = SystemError()
+            guard error.code == ENXIO || error.code == EINTR, isPipe(path) else {
+                throw .disk("cannot open \(shownPath): \(error.text)")
+            }
+            guard Interruption.shared.status == nil, streamStatus == .notOpen else {
+                throw ToolError(text: Outcome.cancelled, status: .failed(.cancelled))
+            }
+            if let end, MonotonicClock.now > end {
+                throw ToolError(
+                    text: "nobody has opened \(shownPath) for reading in time (--max-time)", status: .failed(.timeout))
+            }
+            usleep(20_000)
+        }
+    }
+
+    private func isPipe(_ path: String) -> Bool {
+        var information = stat()
+        return stat(path, &information) == 0 && information.st_mode & S_IFMT == S_IFIFO
     }
 
     override func close() {

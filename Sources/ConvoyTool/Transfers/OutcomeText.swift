@@ -3,6 +3,11 @@ import Foundation
 
 /// The line about a transfer that succeeded.
 enum OutcomeText {
+    /// The line about a file that has another name than it should, as that is another URL's.
+    static func line(ofRenamed url: URL, path: String, wanted: String) -> String {
+        "\(url.forPeople) goes to \(Printable.line(path)): \(Printable.line(wanted)) is another URL's"
+    }
+
     static func line(_ outcome: Outcome, name: String, _ display: Display) -> String {
         var text = display.showsMarks ? display.paint(Display.hasUnicode ? "✓ " : "* ", .green) : ""
         text += Printable.line(outcome.file ?? name)

@@ -2,6 +2,7 @@ import Convoy
 import ConvoySupport
 import Foundation
 import FoundationNetworking
+import Synchronization
 
 /// One request, and the destination of its body.
 final class Transfer: Sendable {
@@ -21,6 +22,7 @@ final class Transfer: Sendable {
     let operation: HTTPRequestOperation
     let clock = TransferClock()
     let timings = Timings()
+    private let wanted = Mutex<String?>(nil)
     private let box: Box
 
     /// Streams are not Sendable; everything that is used of this one is behind its lock.
@@ -54,6 +56,11 @@ final class Transfer: Sendable {
         case .stream(let body): body.path
         }
     }
+
+    /// The name that its file should have had, if another file of the run has that.
+    var wantedName: String? { wanted.withLock { $0 } }
+
+    func setWantedName(_ name: String?) { wanted.withLock { $0 = name } }
 
     /// Sets the queue and group for the operation's handlers.
     func attach(to queue: DispatchQueue?, group: DispatchGroup?) {

@@ -81,6 +81,9 @@ final class TransferRun: Sendable {
             let outcome = transfer.conclude(error)
             board.finish(transfer, outcome)
             self.order.finish(operation, after: dependencies) {
+                if let wanted = transfer.wantedName, let path = transfer.path {
+                    self.display.say(OutcomeText.line(ofRenamed: transfer.url, path: path, wanted: wanted))
+                }
                 self.report(outcome.error == nil ? outcome : refine(transfer, outcome), name: transfer.name)
             }
         }

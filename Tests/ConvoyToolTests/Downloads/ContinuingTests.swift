@@ -63,7 +63,7 @@ import Testing
         #expect(try line(["-i", "list"]) == "convoy get --no-clobber -i list")
         #expect(try line(["-f", "-i", "list"]) == "convoy get -f -i list")
         #expect(try line(["--", "-x"]) == "convoy get -- -x")
-        #expect(try line(["a b", "c'd", "x\u{1B}"]) == #"convoy get --no-clobber 'a b' 'c'\''d' 'x?'"#)
+        #expect(try line(["a b", "c'd", "x\u{1B}"]) == #"convoy get --no-clobber 'a b' 'c'\''d' "$(printf 'x\033')""#)
     }
 
     @Test(arguments: [SIGTERM, SIGKILL])

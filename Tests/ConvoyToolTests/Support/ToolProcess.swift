@@ -157,6 +157,9 @@ final class ToolProcess: Sendable {
         }
     }
 
+    /// The number of the process.
+    var id: Int32 { process.processIdentifier }
+
     func send(signal: Int32) { kill(process.processIdentifier, signal) }
 
     /// Waits for the end. A program that has hung for half a minute is killed, and the test fails.

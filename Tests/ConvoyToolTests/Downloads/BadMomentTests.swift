@@ -1,0 +1,108 @@
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+@testable import ConvoyTool
+
+/// Signals, and readers that are not there.
+@Suite(.serialized) struct BadMomentTests {
+    let bench: Workbench
+    let gate = TestServer.Gate()
+
+    init() throws {
+        bench = try Workbench()
+        let gate = gate
+        bench.server.route("/x", .text("x"))
+        bench.server.serve(PatternBytes.data(count: 100_000), at: "/held", etag: "\"1\"") { request, response in
+            request.headers["Range"] == nil ? response.heldBody(by: gate, afterBytes: 60_000) : response
+        }
+    }
+
+    private func makePipe(_ name: String) throws -> String {
+        let path = bench.scratch.url.appendingPathComponent(name).path
+        try #require(mkfifo(path, 0o600) == 0)
+        return path
+    }
+
+    @Test func `Ctrl-C ends a run that waits for the reader of a pipe`() async throws {
+        let pipe = try makePipe("pipe")
+        let tool = try ToolProcess(["get", "-o", pipe, bench.url("/x")], in: bench.scratch.url)
+        try await waitUntil("the thread that opens the pipe") { threads(of: tool).contains("Convoy.Worker") }
+        tool.send(signal: SIGINT)
+        let result = try await tool.finished()
+        #expect(result.status == -SIGINT)
+        #expect(!result.errors.contains("cancelled"), "\(result.errors)")
+    }
+
+    private func threads(of tool: ToolProcess) -> [String] {
+        let directory = "/proc/\(tool.id)/task"
+        let numbers = (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []
+        return numbers.compactMap { number in
+            let name = FileManager.default.contents(atPath: "\(directory)/\(number)/comm")
+            return name.map { String(decoding: $0, as: UTF8.self).trimmingCharacters(in: .newlines) }
+        }
+    }
+
+    @Test func `a pipe without a reader is given up after the time that a download may take`() async throws {
+        let pipe = try makePipe("pipe")
+        let result = try await bench.get("-o", pipe, "--max-time", "0.3", bench.url("/x"))
+        #expect(result.status == 6)
+        #expect(result.errors.contains("nobody has opened \(pipe) for reading in time (--max-time)"), "\(result.errors)")
+    }
+
+    @Test(arguments: [["--json"], []])
+    func `Ctrl-C ends a run whose standard output nobody reads`(_ options: [String]) async throws {
+        _ = try makePipe("pipe")
+        // Held open for reading, and full.
+        let words = (options + [bench.url("/x"), bench.url("/held")]).joined(separator: " ")
+        let command = """
+            exec 3<>pipe; dd if=/dev/zero of=pipe bs=65536 count=1 2>/dev/null; exec $convoy get \(words) >pipe
+            """
+        let tool = try ToolProcess(command: command, in: bench.scratch.url)
+        try await bench.waitForBytes(of: "held", count: 60_000)
+        try await waitUntil("x") { (try? bench.scratch.text("x")) == "x" }
+        tool.send(signal: SIGINT)
+        let result = try await tool.finished()
+        #expect(result.status == -SIGINT, "\(result.errors)")
+        #expect(result.errors.contains("convoy: to go on: convoy get"), "\(result.errors)")
+        #expect(bench.scratch.names == ["held.convoyjournal", "held.convoypart", "pipe", "x"])
+    }
+
+    @Test func `a signal that comes twice at once, as those of timeout, still lets the run say how to go on`() async throws {
+        for round in 1...10 {
+            let tool = try ToolProcess(["get", "-o", "held\(round)", bench.url("/held")], in: bench.scratch.url)
+            try await bench.waitForBytes(of: "held\(round)", count: 60_000)
+            for _ in 1...20 { tool.send(signal: SIGTERM) }
+            let result = try await tool.finished()
+            #expect(result.status == -SIGTERM)
+            #expect(result.errors.contains("to go on: convoy get -o held\(round) "), "round \(round): \(result.errors)")
+        }
+    }
+
+    @Test(arguments: ["a\nb", "\u{1B}[31m", "\u{202E}gpj", "~x", "-x", "!x $HOME `id` \"'\\*", "#é"])
+    func `the line goes on for any name when it is pasted`(_ name: String) async throws {
+        let tool = try ToolProcess(["get", "-o", name, bench.url("/held")], in: bench.scratch.url)
+        try await bench.waitForBytes(of: name, count: 60_000)
+        tool.send(signal: SIGINT)
+        let line = try #require(try await tool.finished().errorLines.last)
+        let command = try #require(line.components(separatedBy: "to go on: convoy ").last)
+        #expect(!line.unicodeScalars.contains(where: Printable.isObeyed))
+        let next = try await ToolProcess.run(command: "exec $convoy \(command)", in: bench.scratch.url)
+        #expect(next.status == 0, "\(next.errors)")
+        #expect(bench.scratch.names == [name])
+        #expect(bench.ranges("/held") == [nil, "bytes=60000-"])
+    }
+
+    @Test func `the line has no value of a header that may be a secret, and says so`() throws {
+        func sentence(_ arguments: String...) throws -> String {
+            ContinuingLine.sentence(try Options(arguments, command: .get))
+        }
+        #expect(
+            try sentence("-H", "X-Custom: pa55", "http://h/")
+                == "to go on, with the secrets in place of ***: convoy get -H 'X-Custom: ***' http://h/")
+        #expect(
+            try sentence("-H", "Accept: text/plain", "http://h/") == "to go on: convoy get -H 'Accept: text/plain' http://h/"
+        )
+    }
+}
