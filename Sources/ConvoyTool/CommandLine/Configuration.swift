@@ -80,7 +80,7 @@ enum Configuration {
         for member in members {
             let option = try option(of: member)
             guard var texts = try texts(of: member.value, option) else { continue }
-            if option.value?.completion == .file || option.value?.completion == .directory, let home {
+            if option.value?.offer == .file || option.value?.offer == .directory, let home {
                 texts = texts.map { $0.hasPrefix("~/") ? home + $0.dropFirst() : $0 }
             }
             for other in OptionTable.alternatives.first(where: { $0.contains(option.name) }) ?? [] {
@@ -122,10 +122,10 @@ enum Configuration {
             }
             return texts.isEmpty ? nil : texts
         }
-        switch (value.content, kind.completion) {
+        switch (value.content, kind.offer) {
         case (.string(let text), .oneOf(let words)), (.number(let text), .oneOf(let words)):
             guard words.contains(text) else {
-                throw value.problem("\(option.name) must be \(HelpLayout.alternatives(words))")
+                throw value.problem("\(option.name) must be \(Alternatives.text(words))")
             }
             return [text]
         case (.string(let text), _): return [try checked(text, value)]

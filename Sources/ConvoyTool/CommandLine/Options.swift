@@ -67,8 +67,8 @@ struct Options {
     /// One of the words that the table has for an option.
     func choice(_ name: String) throws(ToolError) -> String? {
         guard let text = value(name) else { return nil }
-        guard case .oneOf(let words) = known.first(where: { $0.name == name })?.value?.completion else { return text }
-        guard words.contains(text) else { throw usage("--\(name) takes \(HelpLayout.alternatives(words))") }
+        guard case .oneOf(let words) = known.first(where: { $0.name == name })?.value?.offer else { return text }
+        guard words.contains(text) else { throw usage("--\(name) takes \(Alternatives.text(words))") }
         return text
     }
 

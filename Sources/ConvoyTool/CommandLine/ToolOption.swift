@@ -3,14 +3,14 @@ struct ToolOption: Sendable {
     /// What follows an option.
     struct Value: Sendable {
         /// What a shell can offer for it.
-        enum Completion: Sendable, Equatable {
+        enum Offer: Sendable, Equatable {
             case nothing, file, directory
             case oneOf([String])
         }
 
         /// What stands for it in the help: `SECONDS`.
         let placeholder: String
-        var completion = Completion.nothing
+        var offer = Offer.nothing
     }
 
     /// Without the hyphens: `output`.
@@ -48,12 +48,12 @@ extension ToolOption {
     }
 
     static func value(
-        _ name: String, _ letter: Character?, _ placeholder: String, completes completion: Value.Completion = .nothing,
+        _ name: String, _ letter: Character?, _ placeholder: String, completes offer: Value.Offer = .nothing,
         in topic: Topic, of commands: Set<Command> = Command.transferring, repeats: Bool = false, once: Bool = false,
         _ summary: String, _ details: String = ""
     ) -> Self {
         ToolOption(
-            name: name, letter: letter, value: Value(placeholder: placeholder, completion: completion),
+            name: name, letter: letter, value: Value(placeholder: placeholder, offer: offer),
             repeats: repeats, topic: topic, commands: commands, isConfigurable: !once, summary: summary,
             details: details)
     }

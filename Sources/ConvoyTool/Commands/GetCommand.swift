@@ -190,7 +190,7 @@ struct GetCommand {
         trust.apply(to: &configuration)
         routes.apply(to: &configuration)
         speed.apply(to: &configuration)
-        configuration.trace = trace.trace(number: number, timings: transfer.timings)
+        configuration.trace = trace.trace(number: number, heard: transfer.timings.add)
         transfer.operation.connectionConfiguration = configuration
         login.apply(to: transfer.operation, try Login.taken(from: transfer.url)?.login)
         cookies.apply(to: transfer.operation)

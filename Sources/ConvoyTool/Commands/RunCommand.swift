@@ -35,7 +35,7 @@ enum RunCommand {
             trust.apply(to: &configuration)
             routes.apply(to: &configuration)
             speed.apply(to: &configuration)
-            configuration.trace = trace.trace(number: number, timings: transfer.timings)
+            configuration.trace = trace.trace(number: number, heard: transfer.timings.add)
             speed.apply(to: transfer.operation, limit: limit)
             login.apply(to: transfer.operation, try Login.taken(from: transfer.url)?.login)
             cookies.apply(to: transfer.operation)

@@ -70,7 +70,7 @@ enum BashCompletion {
         for option in options {
             guard let value = option.value else { continue }
             let action =
-                switch value.completion {
+                switch value.offer {
                 case .nothing: "return"
                 case .file: "compopt -o default"
                 case .directory: "compopt -o dirnames"

@@ -53,7 +53,7 @@ enum FishCompletion {
     private static func line(_ option: ToolOption) -> String {
         let commands = Command.allCases.filter(option.commands.contains).map(\.rawValue).joined(separator: " ")
         let value =
-            switch option.value?.completion {
+            switch option.value?.offer {
             case nil: ""
             case .nothing: " -x"
             case .file: " -r -F"

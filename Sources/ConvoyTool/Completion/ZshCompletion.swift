@@ -82,7 +82,7 @@ enum ZshCompletion {
             return "\(prefix)\(names(option.name, option.letter, suffix: ""))\(quoted(summary))"
         }
         let action =
-            switch value.completion {
+            switch value.offer {
             case .nothing: ""
             case .file: "_files"
             case .directory: "_files -/"

@@ -37,12 +37,6 @@ enum HelpLayout {
         return lines
     }
 
-    /// "a, b or c".
-    static func alternatives(_ words: [String]) -> String {
-        guard let last = words.last, words.count > 1 else { return words.first ?? "" }
-        return "\(words.dropLast().joined(separator: ", ")) or \(last)"
-    }
-
     private static func padded(_ text: String, to columns: Int) -> String {
         text + String(repeating: " ", count: max(0, columns - text.count))
     }

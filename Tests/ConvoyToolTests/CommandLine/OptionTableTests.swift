@@ -18,7 +18,7 @@ import Testing
 
     /// A value that the option takes.
     private func value(for option: ToolOption) -> String {
-        if case .oneOf(let words) = option.value?.completion { words[0] } else { "x" }
+        if case .oneOf(let words) = option.value?.offer { words[0] } else { "x" }
     }
 
     @Test(arguments: Command.allCases) func `names and letters are each there once`(_ command: Command) {

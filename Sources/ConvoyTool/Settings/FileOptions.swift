@@ -16,12 +16,12 @@ struct FileOptions {
     private let segments: Int
 
     /// Whether the only file is printed.
-    var isStandardOutput: Bool { output.map(DescriptorStream.isStandardOutput) ?? false }
+    var isStandardOutput: Bool { output.map(SpecialFile.isStandardOutput) ?? false }
 
     /// Whether the only file is written to a device or a pipe, or printed.
     var isStreamed: Bool {
         guard let output else { return false }
-        return isStandardOutput || DescriptorStream.isNeeded(for: outputPath(output))
+        return isStandardOutput || SpecialFile.isStream(outputPath(output))
     }
 
     init(_ options: Options) throws(ToolError) {
