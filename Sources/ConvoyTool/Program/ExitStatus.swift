@@ -46,7 +46,9 @@ enum ExitStatus: RawRepresentable, Equatable, Sendable {
     /// Ends the program.
     func end() -> Never {
         if case .interrupted(let signal) = self { Interruption.end(by: signal) }
-        exit(rawValue)
+        // Not `exit`: that clears away what OpenSSL needs, while other threads may still use it.
+        fflush(nil)
+        _exit(rawValue)
     }
 }
 

@@ -20,48 +20,48 @@ enum StandardStreams {
         var text = text
         let result = text.withUTF8 { bytes in
             Result { () throws(SystemError) in
-                var rest = UnsafeRawBufferPointer(bytes)
-                while !rest.isEmpty {
-                    try waitForRoom(descriptor)
-                    // A pipe or a terminal with room takes as much without waiting.
-                    let count = min(rest.count, Int(PIPE_BUF))
-                    try write(UnsafeRawBufferPointer(rebasing: rest.prefix(count)), to: descriptor)
-                    rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(count))
+                var end: MonotonicTime?
+                try write(UnsafeRawBufferPointer(bytes), to: descriptor) {
+                    guard Interruption.shared.status != nil else { return true }
+                    end = end ?? MonotonicClock.now + 500_000_000
+                    return MonotonicClock.now < end ?? 0
                 }
             }
         }
         try result.get()
     }
 
-    /// How long text waits for room after an interruption, in milliseconds.
-    private static let lastPatience: Int32 = 500
-
-    private static func waitForRoom(_ descriptor: Int32) throws(SystemError) {
-        var waiting = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
-        while true {
-            let isOver = Interruption.shared.status != nil
-            let count = poll(&waiting, 1, isOver ? lastPatience : 100)
-            // An error is told by writing.
-            if count > 0 || count < 0 && errno != EINTR { return }
-            if count == 0, isOver { throw SystemError(code: ETIMEDOUT) }
-        }
-    }
-
     /// Writes all bytes. Waits for a reader, if it must.
-    static func write(_ bytes: UnsafeRawBufferPointer, to descriptor: Int32) throws(SystemError) {
+    ///
+    /// - Parameter isWanted: whether to go on waiting; asked ten times a second. If not, the error is `ECANCELED`.
+    static func write(
+        _ bytes: UnsafeRawBufferPointer, to descriptor: Int32, while isWanted: () -> Bool
+    ) throws(SystemError) {
         var rest = bytes
+        var information = stat()
+        let isFile = fstat(descriptor, &information) == 0 && information.st_mode & S_IFMT == S_IFREG
         while !rest.isEmpty {
-            let count = Glibc.write(descriptor, rest.baseAddress, rest.count)
+            if !isFile { try waitForRoom(descriptor, while: isWanted) }
+            // A pipe or a terminal with room takes as much without waiting, during which nobody could be asked.
+            let length = isFile ? rest.count : min(rest.count, Int(PIPE_BUF))
+            let count = Glibc.write(descriptor, rest.baseAddress, length)
             if count > 0 {
                 rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(count))
             } else if count == 0 {
                 throw SystemError(code: EIO)
-            } else if errno == EAGAIN {
-                var waiting = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
-                _ = poll(&waiting, 1, -1)
-            } else if errno != EINTR {
+            } else if errno != EAGAIN, errno != EINTR {
                 throw SystemError()
             }
+        }
+    }
+
+    private static func waitForRoom(_ descriptor: Int32, while isWanted: () -> Bool) throws(SystemError) {
+        var waiting = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+        while true {
+            let count = poll(&waiting, 1, 100)
+            // An error is told by writing.
+            if count > 0 || count < 0 && errno != EINTR { return }
+            guard isWanted() else { throw SystemError(code: ECANCELED) }
         }
     }
 

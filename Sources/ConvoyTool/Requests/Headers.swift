@@ -1,4 +1,5 @@
 import Convoy
+import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
@@ -32,13 +33,23 @@ struct Headers {
         guard text.contains(":") else {
             throw .usage("a header is 'Name: value', not '\(Printable.line(text))'")
         }
+        let (name, value) = parts(of: text)
+        do {
+            _ = try RequestHeader(fields: [name: value])
+        } catch {
+            throw .usage(ErrorText.line(for: error))
+        }
+    }
+
+    private static func parts(of text: String) -> (name: String, value: String) {
+        let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+        let value = parts.count > 1 ? String(parts[1]) : ""
+        return (String(parts[0]).trimmingCharacters(in: .whitespaces), value.trimmingCharacters(in: [" ", "\t"]))
     }
 
     private mutating func add(_ text: String) throws(ToolError) {
         try Self.check(text)
-        let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
-        let name = String(parts[0]).trimmingCharacters(in: .whitespaces)
-        let value = String(parts[1]).trimmingCharacters(in: [" ", "\t"])
+        let (name, value) = Self.parts(of: text)
         guard let other = Self.spelling(of: name, in: fields), let earlier = fields[other] ?? nil else {
             fields[name] = value
             return

@@ -11,6 +11,11 @@ final class DescriptorStream: OutputStream, BodyCounting {
         var status = Stream.Status.notOpen
         var descriptor: Int32
         var count: Int64 = 0
+        /// Whether a write is under way, which closes the descriptor at its end, if that is to be: another file may get its
+        /// number.
+        var isWriting = false
+        /// When it gives up waiting for a reader.
+        var end: MonotonicTime?
         var failure: ToolError?
     }
 
@@ -18,7 +23,7 @@ final class DescriptorStream: OutputStream, BodyCounting {
     /// nil for standard output.
     let path: String?
 
-    /// How long it waits for the reader of a pipe, in seconds; nil for as long as it takes.
+    /// How long it waits for a reader in all, in seconds; nil for as long as it takes.
     private let patience: TimeInterval?
 
     /// - Parameter path: of a device or a pipe; nil for standard output.
@@ -38,6 +43,7 @@ final class DescriptorStream: OutputStream, BodyCounting {
 
     override func open() {
         guard streamStatus == .notOpen else { return }
+        if let patience, patience > 0 { receipt.withLock { $0.end = MonotonicClock.now + UInt64(patience * 1e9) } }
         do throws(ToolError) {
             // Not under the lock: a pipe waits for its reader.
             let opened = try path.map { path throws(ToolError) in try open(path) } ?? STDOUT_FILENO
@@ -50,7 +56,6 @@ final class DescriptorStream: OutputStream, BodyCounting {
     /// Opens a device or a pipe. For the reader of a pipe it waits until it is interrupted, which a plain call would not
     /// be.
     private func open(_ path: String) throws(ToolError) -> Int32 {
-        let end = patience.flatMap { $0 > 0 ? MonotonicClock.now + UInt64($0 * 1e9) : nil }
         while true {
             let opened = Glibc.open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK)
             if opened >= 0 { return opened }
@@ -58,15 +63,18 @@ final class DescriptorStream: OutputStream, BodyCounting {
             guard error.code == ENXIO || error.code == EINTR, isPipe(path) else {
                 throw .disk("cannot open \(shownPath): \(error.text)")
             }
-            guard Interruption.shared.status == nil, streamStatus == .notOpen else {
-                throw ToolError(text: Outcome.cancelled, status: .failed(.cancelled))
-            }
-            if let end, MonotonicClock.now > end {
-                throw ToolError(
-                    text: "nobody has opened \(shownPath) for reading in time (--max-time)", status: .failed(.timeout))
-            }
+            if let reason = reasonToStop { throw reason }
             usleep(20_000)
         }
+    }
+
+    /// Why nobody waits for a reader any more; nil as long as somebody does.
+    private var reasonToStop: ToolError? {
+        if Interruption.shared.status != nil || streamStatus == .closed {
+            return ToolError(text: Outcome.cancelled, status: .failed(.cancelled))
+        }
+        guard let end = receipt.withLock({ $0.end }), MonotonicClock.now > end else { return nil }
+        return ToolError(text: "nobody has read \(shownPath) in time (--max-time)", status: .failed(.timeout))
     }
 
     private func isPipe(_ path: String) -> Bool {
@@ -75,20 +83,38 @@ final class DescriptorStream: OutputStream, BodyCounting {
     }
 
     override func close() {
-        receipt.withLock { if $0.status != .error { $0.status = .closed } }
-        release()
+        let isWriting = receipt.withLock { receipt in
+            if receipt.status != .error || receipt.isWriting { receipt.status = .closed }
+            return receipt.isWriting
+        }
+        if !isWriting { release() }
+    }
+
+    private func endWriting() {
+        let isClosed = receipt.withLock { receipt in
+            receipt.isWriting = false
+            return receipt.status == .closed
+        }
+        if isClosed { release() }
     }
 
     override func write(_ buffer: UnsafePointer<UInt8>, maxLength length: Int) -> Int {
         guard hasSpaceAvailable else { return -1 }
-        let descriptor = receipt.withLock { $0.descriptor }
+        let descriptor = receipt.withLock { receipt in
+            receipt.isWriting = true
+            return receipt.descriptor
+        }
+        defer { endWriting() }
         do throws(SystemError) {
             // Not under the lock: it may wait for a reader.
-            try StandardStreams.write(UnsafeRawBufferPointer(start: buffer, count: length), to: descriptor)
+            try StandardStreams.write(UnsafeRawBufferPointer(start: buffer, count: length), to: descriptor) {
+                reasonToStop == nil
+            }
         } catch {
+            let failure = reasonToStop ?? .disk("cannot write \(shownPath): \(error.text)")
             receipt.withLock { receipt in
-                receipt.failure = .disk("cannot write \(shownPath): \(error.text)")
-                receipt.status = .error
+                receipt.failure = receipt.failure ?? failure
+                if receipt.status == .open { receipt.status = .error }
             }
             return -1
         }
