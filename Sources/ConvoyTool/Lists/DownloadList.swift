@@ -60,7 +60,9 @@ enum DownloadList {
                     items.append(DownloadItem(urls: try urls(words)))
                 }
             } catch {
-                throw .usage("\(place): \(error.text)")
+                // A line may be the whole of a file that is no list.
+                let text = error.text.count > 400 ? error.text.prefix(400) + "…" : error.text[...]
+                throw .usage("\(place): \(text)")
             }
         }
         return items

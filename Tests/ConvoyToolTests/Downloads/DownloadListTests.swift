@@ -48,6 +48,15 @@ import Testing
         }
     }
 
+    @Test func `a line that is no line of a list is not printed whole`() throws {
+        do {
+            _ = try list(String(repeating: "x", count: 100_000) + ":y")
+            Issue.record("it was taken")
+        } catch let error as ToolError {
+            #expect(error.text.count < 500)
+        }
+    }
+
     @Test func `bytes that are no text are a mistake`() throws {
         #expect(throws: ToolError.self) { try DownloadList.list(Data([0x68, 0xFF, 0xFE]), "list") }
     }
