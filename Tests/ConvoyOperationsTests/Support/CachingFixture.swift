@@ -32,7 +32,7 @@ extension CachingSuite {
 
     @discardableResult
     func get(_ path: String, _ change: (inout URLRequest) -> Void = { _ in }) async throws -> HTTPRequestOperation {
-        var request = URLRequest(url: server.url(path))
+        var request = URLRequest(url: try manager.url(for: path))
         change(&request)
         let operation = manager.enqueue(manager.makeOperation(request: request))
         try await operation.finished()
