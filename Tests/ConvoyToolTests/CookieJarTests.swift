@@ -72,7 +72,7 @@ import Testing
             "/held", .pattern(count: 100_000).header("Set-Cookie", "held=1; Path=/").heldBody(by: gate, afterBytes: 50_000))
         let tool = try ToolProcess(
             command: "exec $convoy get --cookie-jar jar \(address("/held"))", in: scratch.url)
-        try await scratch.waitForFile("held.convoypart")
+        try await scratch.waitForBytes(of: "held.convoypart")
         tool.send(signal: SIGINT)
         #expect(try await tool.finished().status == -SIGINT)
         let jar = try scratch.text("jar")

@@ -37,4 +37,13 @@ final class Scratch: Sendable {
         let path = url.appendingPathComponent(name).path
         try await waitUntil("the file \(name)") { FileManager.default.fileExists(atPath: path) }
     }
+
+    /// Waits until a run of the program has written to the file. A partial file is there before its request is sent.
+    func waitForBytes(of name: String) async throws {
+        let path = url.appendingPathComponent(name).path
+        try await waitUntil("bytes of the file \(name)") {
+            let attributes = try? FileManager.default.attributesOfItem(atPath: path)
+            return (attributes?[.size] as? Int ?? 0) > 0
+        }
+    }
 }
