@@ -4,74 +4,7 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// Operations that are made and not enqueued: to give them dependencies, handlers, a stream, or a place in a batch.
-extension HTTPRequestOperationManager {
-    /// An operation for a method, a URL and parameters. Not enqueued.
-    ///
-    /// - Parameters:
-    ///   - method: the method.
-    ///   - url: absolute, or relative to `baseURL`.
-    ///   - parameters: by their keys, as `Parameter.converting(_:)` takes them: nil leaves its key out. They become
-    ///     the query of a GET, HEAD and DELETE, and the body of the others, as the request serializer writes it: a form,
-    ///     or JSON with a `JSONRequestSerializer`.
-    ///   - body: sent as JSON, by ``encoder``; `Data` as it is. The parameters then become the query.
-    ///   - headers: win over the serializer's; nil takes one of those away.
-    ///   - timeout: limits for this operation alone; a number is the seconds that it may take in all.
-    /// - Throws: `URLError.badURL`, the request serializer's error, or the encoder's.
-    public final func makeOperation(
-        _ method: HTTPMethod, _ url: some URLConvertible, parameters: [String: Any?]? = nil,
-        body: (any Encodable)? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil
-    ) throws -> HTTPRequestOperation {
-        try makeOperation(ManagerCall(method, url.urlString, parameters, body, headers, timeout))
-    }
-
-    /// An operation for a method, a URL and parameters of any type that can be encoded. Not enqueued. The rest is as with
-    /// parameters by their keys.
-    public final func makeOperation(
-        _ method: HTTPMethod, _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil
-    ) throws -> HTTPRequestOperation {
-        try makeOperation(ManagerCall(method, url.urlString, parameters, body, headers, timeout))
-    }
-
-    /// An operation for a method, a URL and a tree of parameters, which may be a literal of any depth. Not enqueued.
-    @_disfavoredOverload
-    public final func makeOperation(
-        _ method: HTTPMethod, _ urlString: String, parameters: Parameters?, headers: [String: String?] = [:]
-    ) throws -> HTTPRequestOperation {
-        try makeOperation(ManagerCall(method, urlString, parameters, nil, headers, nil))
-    }
-
-    /// An operation that sends a form with parts (RFC 7578). Not enqueued.
-    ///
-    /// - Parameters:
-    ///   - url: absolute, or relative to `baseURL`.
-    ///   - method: the method; POST, unless given.
-    ///   - parameters: fields that are sent before the parts.
-    ///   - headers: win over the serializer's; nil takes one of those away.
-    ///   - timeout: limits for this operation alone.
-    ///   - constructingBody: appends the parts; called before this returns.
-    /// - Throws: `URLError.badURL`, the serializer's error, or what `constructingBody` throws.
-    public final func makeMultipartOperation(
-        _ url: some URLConvertible, method: HTTPMethod = .post, parameters: [String: Any?]? = nil,
-        headers: [String: String?] = [:], timeout: Timeout? = nil,
-        constructingBody: (inout MultipartFormData) throws -> Void
-    ) throws -> HTTPRequestOperation {
-        let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
-        return try makeMultipartOperation(call, constructingBody)
-    }
-
-    /// An operation that sends a form with parts, and with parameters of any type that can be encoded. Not enqueued.
-    public final func makeMultipartOperation(
-        _ url: some URLConvertible, method: HTTPMethod = .post, parameters: some Encodable,
-        headers: [String: String?] = [:], timeout: Timeout? = nil,
-        constructingBody: (inout MultipartFormData) throws -> Void
-    ) throws -> HTTPRequestOperation {
-        let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
-        return try makeMultipartOperation(call, constructingBody)
-    }
-}
-
+/// How operations are made of the calls of the verbs.
 extension HTTPRequestOperationManager {
     func makeOperation(_ call: ManagerCall) throws -> HTTPRequestOperation {
         if call.isPlainGet, let operation = makePreparedOperation(call.url, { $0.settingsOfNextOperation() }) {
@@ -155,21 +88,21 @@ extension HTTPRequestOperationManager {
         return Self.operation(.prepared(request), common, handler)
     }
 
-    /// Enqueues the operation that a call makes; one that cannot be made fails as one that the network refuses.
-    func enqueue(
-        _ success: Success?, _ failure: Failure?, _ make: () throws -> HTTPRequestOperation
-    ) -> HTTPRequestOperation {
-        let operation: HTTPRequestOperation
-        do {
-            operation = try make()
-        } catch {
-            // A request that could not be made has no URL of its own.
-            var request = URLRequest(url: baseURL ?? URL(fileURLWithPath: "/"))
-            request.httpMethod = nil
-            operation = makeOperation(request: request)
-            operation.fail(with: error)
+    /// A GET whose body goes into a file.
+    func makeDownload(_ call: ManagerCall, to file: URL) throws -> HTTPRequestOperation {
+        guard file.isFileURL else {
+            throw URLError(.badURL, url: file, "A download goes into a file, and this is the URL of none.")
         }
-        operation.setCompletionHandler(success: success, failure: failure)
-        return enqueue(operation)
+        var headers = call.headers
+        if !headers.keys.contains(where: { HTTPSyntax.isSameField($0, "Accept-Encoding") }) {
+            headers["Accept-Encoding"] = "identity"
+        }
+        let operation = try makeOperation(
+            ManagerCall(call.method, call.url, call.parameters, call.body, headers, call.timeout))
+        var serializer = HTTPResponseSerializer()
+        serializer.acceptableStatusCodes = responseSerializer.acceptableStatusCodes
+        operation.responseSerializer = serializer
+        operation.outputStream = PartialFileStream(fileURL: file)
+        return operation
     }
 }

@@ -6,7 +6,7 @@ import FoundationNetworking
 
 /// Downloads to files, and uploads of files, data, streams and forms with parts, with async/await. Cancelling the task
 /// cancels the operation.
-extension HTTPRequestOperationManager {
+extension HTTPManager {
     // MARK: Downloads
 
     /// Downloads into a file, and returns the finished operation.
@@ -19,45 +19,26 @@ extension HTTPRequestOperationManager {
     /// - Throws: `URLError`, which is `.cannotWriteToFile` and names the file where it cannot be written; the error of a
     ///   status that is not acceptable.
     @discardableResult
-    public nonisolated(nonsending) final func download(
+    public nonisolated(nonsending) func download(
         _ url: some URLConvertible, to file: URL, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
         timeout: Timeout? = nil,
         progress: TransferProgress.Handler? = nil
     ) async throws -> HTTPRequestOperation {
-        let operation = try makeDownload(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), to: file)
-            .reporting(to: progress)
-        try await enqueue(operation).finished()
-        return operation
+        let call = ManagerCall(.get, url.urlString, parameters, nil, headers, timeout)
+        return try await finish(operationManager.makeDownload(call, to: file).reporting(to: progress), as: .download)
     }
 
     /// Downloads into a file, in the form with handlers. See the async form.
     @discardableResult
-    public final func download(
+    public func download(
         _ url: some URLConvertible, to file: URL, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
         timeout: Timeout? = nil,
         progress: TransferProgress.Handler? = nil, success: Success?, failure: Failure? = nil
-    ) -> HTTPRequestOperation {
-        enqueue(success, failure) {
+    ) -> Request {
+        begin(.download, success, failure) {
             let call = ManagerCall(.get, url.urlString, parameters, nil, headers, timeout)
-            return try makeDownload(call, to: file).reporting(to: progress)
+            return try operationManager.makeDownload(call, to: file).reporting(to: progress)
         }
-    }
-
-    private func makeDownload(_ call: ManagerCall, to file: URL) throws -> HTTPRequestOperation {
-        guard file.isFileURL else {
-            throw URLError(.badURL, url: file, "A download goes into a file, and this is the URL of none.")
-        }
-        var headers = call.headers
-        if !headers.keys.contains(where: { HTTPSyntax.isSameField($0, "Accept-Encoding") }) {
-            headers["Accept-Encoding"] = "identity"
-        }
-        let operation = try makeOperation(
-            ManagerCall(call.method, call.url, call.parameters, call.body, headers, call.timeout))
-        var serializer = HTTPResponseSerializer()
-        serializer.acceptableStatusCodes = responseSerializer.acceptableStatusCodes
-        operation.responseSerializer = serializer
-        operation.outputStream = PartialFileStream(fileURL: file)
-        return operation
     }
 
     // MARK: Uploads
@@ -65,113 +46,112 @@ extension HTTPRequestOperationManager {
     /// Uploads a file, and returns the value of the response. The file is read while it is sent, and again after a
     /// redirect; it is an error when its length has changed meanwhile. Its type is that of its extension, unless a
     /// header says otherwise.
-    public nonisolated(nonsending) final func upload<Value: Decodable & Sendable>(
+    public nonisolated(nonsending) func upload<Value: Decodable & Sendable>(
         _ url: some URLConvertible, method: HTTPMethod = .post, fromFile file: URL,
         parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,
         progress: TransferProgress.Handler? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
         let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
-        let operation = try makeOperation(call, body: .file(file)).reporting(to: progress)
-        setAwaited(type, of: operation)
-        return try await enqueue(operation).decodedValue(as: type)
+        let operation = try operationManager.makeOperation(call, body: .file(file)).reporting(to: progress)
+        operationManager.setAwaited(type, of: operation)
+        return try await value(of: operation, as: .upload)
     }
 
     /// Uploads a file, and returns the finished operation. Otherwise as the form that returns a value.
     @discardableResult
-    public nonisolated(nonsending) final func upload(
+    public nonisolated(nonsending) func upload(
         _ url: some URLConvertible, method: HTTPMethod = .post, fromFile file: URL,
         parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,
         progress: TransferProgress.Handler? = nil
     ) async throws -> HTTPRequestOperation {
         let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
-        let operation = try makeOperation(call, body: .file(file)).reporting(to: progress)
-        try await enqueue(operation).finished()
-        return operation
+        return try await finish(
+            operationManager.makeOperation(call, body: .file(file)).reporting(to: progress), as: .upload)
     }
 
     /// Uploads data, and returns the value of the response. Its type is `application/octet-stream`, unless a header
     /// says otherwise.
-    public nonisolated(nonsending) final func upload<Value: Decodable & Sendable>(
+    public nonisolated(nonsending) func upload<Value: Decodable & Sendable>(
         _ url: some URLConvertible, method: HTTPMethod = .post, from data: Data,
         parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,
         progress: TransferProgress.Handler? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
         let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
-        let operation = try makeOperation(call, body: .data(data, contentType: MIMEType.unknown)).reporting(to: progress)
-        setAwaited(type, of: operation)
-        return try await enqueue(operation).decodedValue(as: type)
+        let operation = try operationManager.makeOperation(call, body: .data(data, contentType: MIMEType.unknown)).reporting(
+            to: progress)
+        operationManager.setAwaited(type, of: operation)
+        return try await value(of: operation, as: .upload)
     }
 
     /// Uploads data, and returns the finished operation. Otherwise as the form that returns a value.
     @discardableResult
-    public nonisolated(nonsending) final func upload(
+    public nonisolated(nonsending) func upload(
         _ url: some URLConvertible, method: HTTPMethod = .post, from data: Data,
         parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,
         progress: TransferProgress.Handler? = nil
     ) async throws -> HTTPRequestOperation {
         let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
-        let operation = try makeOperation(call, body: .data(data, contentType: MIMEType.unknown)).reporting(to: progress)
-        try await enqueue(operation).finished()
-        return operation
+        return try await finish(
+            operationManager.makeOperation(call, body: .data(data, contentType: MIMEType.unknown)).reporting(to: progress),
+            as: .upload)
     }
 
     /// Uploads a stream, and returns the value of the response. The stream is read while it is sent, on a thread of
     /// the library's own, and so many bytes of it are sent; one that ends before is an error. It can be sent once:
     /// where a redirect or a retry asks for it again, the upload fails, unless it is a `ReplayableBodyStream`.
-    public nonisolated(nonsending) final func upload<Value: Decodable & Sendable>(
+    public nonisolated(nonsending) func upload<Value: Decodable & Sendable>(
         _ url: some URLConvertible, method: HTTPMethod = .post, from stream: InputStream, length: Int64,
         parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,
         progress: TransferProgress.Handler? = nil,
         as type: Value.Type = Value.self
     ) async throws -> Value {
         let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
-        let operation = try makeOperation(call, body: .stream(stream, length: length)).reporting(to: progress)
-        setAwaited(type, of: operation)
-        return try await enqueue(operation).decodedValue(as: type)
+        let operation = try operationManager.makeOperation(call, body: .stream(stream, length: length)).reporting(
+            to: progress)
+        operationManager.setAwaited(type, of: operation)
+        return try await value(of: operation, as: .upload)
     }
 
     /// Uploads a stream, and returns the finished operation. Otherwise as the form that returns a value.
     @discardableResult
-    public nonisolated(nonsending) final func upload(
+    public nonisolated(nonsending) func upload(
         _ url: some URLConvertible, method: HTTPMethod = .post, from stream: InputStream, length: Int64,
         parameters: [String: Any?]? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,
         progress: TransferProgress.Handler? = nil
     ) async throws -> HTTPRequestOperation {
         let call = ManagerCall(method, url.urlString, parameters, nil, headers, timeout)
-        let operation = try makeOperation(call, body: .stream(stream, length: length)).reporting(to: progress)
-        try await enqueue(operation).finished()
-        return operation
+        return try await finish(
+            operationManager.makeOperation(call, body: .stream(stream, length: length)).reporting(to: progress), as: .upload)
     }
 
     // MARK: Forms with parts
 
     /// Posts a form with parts (RFC 7578), and returns the value of the response. `constructingBody` appends the parts,
     /// and is called before anything is sent.
-    public nonisolated(nonsending) final func post<Value: Decodable & Sendable>(
+    public nonisolated(nonsending) func post<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
         timeout: Timeout? = nil,
         progress: TransferProgress.Handler? = nil, as type: Value.Type = Value.self,
         constructingBody: (inout MultipartFormData) throws -> Void
     ) async throws -> Value {
         let call = ManagerCall(.post, url.urlString, parameters, nil, headers, timeout)
-        let operation = try makeMultipartOperation(call, constructingBody).reporting(to: progress)
-        setAwaited(type, of: operation)
-        return try await enqueue(operation).decodedValue(as: type)
+        let operation = try operationManager.makeMultipartOperation(call, constructingBody).reporting(to: progress)
+        operationManager.setAwaited(type, of: operation)
+        return try await value(of: operation, as: .upload)
     }
 
     /// Posts a form with parts (RFC 7578), and returns the finished operation. `constructingBody` appends the parts, and
     /// is called before anything is sent.
     @discardableResult
-    public nonisolated(nonsending) final func post(
+    public nonisolated(nonsending) func post(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
         timeout: Timeout? = nil,
         progress: TransferProgress.Handler? = nil, constructingBody: (inout MultipartFormData) throws -> Void
     ) async throws -> HTTPRequestOperation {
         let call = ManagerCall(.post, url.urlString, parameters, nil, headers, timeout)
-        let operation = try makeMultipartOperation(call, constructingBody).reporting(to: progress)
-        try await enqueue(operation).finished()
-        return operation
+        return try await finish(
+            operationManager.makeMultipartOperation(call, constructingBody).reporting(to: progress), as: .upload)
     }
 }

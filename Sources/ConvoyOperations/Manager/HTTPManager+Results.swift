@@ -5,123 +5,123 @@ import Foundation
 ///
 /// Each makes an operation, enqueues it and returns it. The handler runs on `completionQueue`, or on the main queue
 /// where there is none. The value is what the async form delivers.
-extension HTTPRequestOperationManager {
+extension HTTPManager {
     /// Called with the value, or with the operation's error.
     public typealias ResultHandler<Value> = @Sendable (Result<Value, any Error>) -> Void
 
     /// A GET, whose response becomes a value. Its parameters are its query.
     @discardableResult
-    public final func get<Value: Decodable & Sendable>(
+    public func get<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
         timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil, as type: Value.Type,
         completion: @escaping ResultHandler<Value>
-    ) -> HTTPRequestOperation {
+    ) -> Request {
         perform(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), progress, type, completion)
     }
 
     /// A GET with parameters of any type that can be encoded, whose response becomes a value.
     @discardableResult
-    public final func get<Value: Decodable & Sendable>(
+    public func get<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, headers: [String: String?] = [:],
         timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil, as type: Value.Type,
         completion: @escaping ResultHandler<Value>
-    ) -> HTTPRequestOperation {
+    ) -> Request {
         perform(ManagerCall(.get, url.urlString, parameters, nil, headers, timeout), progress, type, completion)
     }
 
     /// A POST, whose response becomes a value. Its parameters are its body, as the request serializer writes it;
     /// `body` is sent as JSON in their place.
     @discardableResult
-    public final func post<Value: Decodable & Sendable>(
+    public func post<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
         as type: Value.Type, completion: @escaping ResultHandler<Value>
-    ) -> HTTPRequestOperation {
+    ) -> Request {
         perform(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), progress, type, completion)
     }
 
     /// A POST with parameters of any type that can be encoded, whose response becomes a value.
     @discardableResult
-    public final func post<Value: Decodable & Sendable>(
+    public func post<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
         as type: Value.Type, completion: @escaping ResultHandler<Value>
-    ) -> HTTPRequestOperation {
+    ) -> Request {
         perform(ManagerCall(.post, url.urlString, parameters, body, headers, timeout), progress, type, completion)
     }
 
     /// A PUT, whose response becomes a value. Its parameters are its body, as the request serializer writes it;
     /// `body` is sent as JSON in their place.
     @discardableResult
-    public final func put<Value: Decodable & Sendable>(
+    public func put<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
         as type: Value.Type, completion: @escaping ResultHandler<Value>
-    ) -> HTTPRequestOperation {
+    ) -> Request {
         perform(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), progress, type, completion)
     }
 
     /// A PUT with parameters of any type that can be encoded, whose response becomes a value.
     @discardableResult
-    public final func put<Value: Decodable & Sendable>(
+    public func put<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
         as type: Value.Type, completion: @escaping ResultHandler<Value>
-    ) -> HTTPRequestOperation {
+    ) -> Request {
         perform(ManagerCall(.put, url.urlString, parameters, body, headers, timeout), progress, type, completion)
     }
 
     /// A PATCH (RFC 5789), whose response becomes a value. Its parameters are its body, as the request serializer
     /// writes it; `body` is sent as JSON in their place.
     @discardableResult
-    public final func patch<Value: Decodable & Sendable>(
+    public func patch<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
         as type: Value.Type, completion: @escaping ResultHandler<Value>
-    ) -> HTTPRequestOperation {
+    ) -> Request {
         perform(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), progress, type, completion)
     }
 
     /// A PATCH (RFC 5789) with parameters of any type that can be encoded, whose response becomes a value.
     @discardableResult
-    public final func patch<Value: Decodable & Sendable>(
+    public func patch<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
         as type: Value.Type, completion: @escaping ResultHandler<Value>
-    ) -> HTTPRequestOperation {
+    ) -> Request {
         perform(ManagerCall(.patch, url.urlString, parameters, body, headers, timeout), progress, type, completion)
     }
 
     /// A DELETE, whose response becomes a value. Its parameters are its query; `body` is sent as JSON.
     @discardableResult
-    public final func delete<Value: Decodable & Sendable>(
+    public func delete<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
         as type: Value.Type, completion: @escaping ResultHandler<Value>
-    ) -> HTTPRequestOperation {
+    ) -> Request {
         perform(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), progress, type, completion)
     }
 
     /// A DELETE with parameters of any type that can be encoded, whose response becomes a value.
     @discardableResult
-    public final func delete<Value: Decodable & Sendable>(
+    public func delete<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
         as type: Value.Type, completion: @escaping ResultHandler<Value>
-    ) -> HTTPRequestOperation {
+    ) -> Request {
         perform(ManagerCall(.delete, url.urlString, parameters, body, headers, timeout), progress, type, completion)
     }
 
     private func perform<Value: Decodable & Sendable>(
         _ call: ManagerCall, _ progress: TransferProgress.Handler?, _ type: Value.Type,
         _ completion: @escaping ResultHandler<Value>
-    ) -> HTTPRequestOperation {
-        let success: Success = { operation, object in
-            completion(Result { try operation.value(of: object) })
+    ) -> Request {
+        let success: Success = { request, object in
+            completion(Result { try request.operation.value(of: object) })
         }
-        return enqueue(success, { _, error in completion(.failure(error)) }) {
-            let operation = try makeOperation(call)
-            setAwaited(type, of: operation)
+        return begin(.data, success, { _, error in completion(.failure(error)) }) {
+            let operation = try operationManager.makeOperation(call)
+            operationManager.setAwaited(type, of: operation)
             // Its handler wants it decoded.
             operation.change { $0.awaitedValue = nil }
             return operation.reporting(to: progress)

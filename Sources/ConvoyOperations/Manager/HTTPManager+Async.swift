@@ -13,9 +13,9 @@ import FoundationNetworking
 ///
 /// All throw `URLError`, what the request serializer or the encoder throws, or the response serializer's error.
 /// `makeOperation(_:_:parameters:body:headers:timeout:)` says what the arguments are.
-extension HTTPRequestOperationManager {
+extension HTTPManager {
     /// The value of the response to a GET. Its parameters are its query.
-    public nonisolated(nonsending) final func get<Value: Decodable & Sendable>(
+    public nonisolated(nonsending) func get<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
         timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil, as type: Value.Type = Value.self
     ) async throws -> Value {
@@ -23,7 +23,7 @@ extension HTTPRequestOperationManager {
     }
 
     /// The value of the response to a GET with parameters of any type that can be encoded.
-    public nonisolated(nonsending) final func get<Value: Decodable & Sendable>(
+    public nonisolated(nonsending) func get<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, headers: [String: String?] = [:],
         timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil, as type: Value.Type = Value.self
     ) async throws -> Value {
@@ -32,7 +32,7 @@ extension HTTPRequestOperationManager {
 
     /// The finished operation of a GET. Its parameters are its query.
     @discardableResult
-    public nonisolated(nonsending) final func get(
+    public nonisolated(nonsending) func get(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
         timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil
     ) async throws -> HTTPRequestOperation {
@@ -41,7 +41,7 @@ extension HTTPRequestOperationManager {
 
     /// The finished operation of a GET with parameters of any type that can be encoded.
     @discardableResult
-    public nonisolated(nonsending) final func get(
+    public nonisolated(nonsending) func get(
         _ url: some URLConvertible, parameters: some Encodable, headers: [String: String?] = [:],
         timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil
     ) async throws -> HTTPRequestOperation {
@@ -50,7 +50,7 @@ extension HTTPRequestOperationManager {
 
     /// The value of the response to a POST. Its parameters are its body, as the request serializer writes it; `body`
     /// is sent as JSON in their place.
-    public nonisolated(nonsending) final func post<Value: Decodable & Sendable>(
+    public nonisolated(nonsending) func post<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
         as type: Value.Type = Value.self
@@ -59,7 +59,7 @@ extension HTTPRequestOperationManager {
     }
 
     /// The value of the response to a POST with parameters of any type that can be encoded.
-    public nonisolated(nonsending) final func post<Value: Decodable & Sendable>(
+    public nonisolated(nonsending) func post<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
         as type: Value.Type = Value.self
@@ -70,7 +70,7 @@ extension HTTPRequestOperationManager {
     /// The finished operation of a POST. Its parameters are its body, as the request serializer writes it; `body` is
     /// sent as JSON in their place.
     @discardableResult
-    public nonisolated(nonsending) final func post(
+    public nonisolated(nonsending) func post(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil
     ) async throws -> HTTPRequestOperation {
@@ -79,7 +79,7 @@ extension HTTPRequestOperationManager {
 
     /// The finished operation of a POST with parameters of any type that can be encoded.
     @discardableResult
-    public nonisolated(nonsending) final func post(
+    public nonisolated(nonsending) func post(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil
     ) async throws -> HTTPRequestOperation {
@@ -88,7 +88,7 @@ extension HTTPRequestOperationManager {
 
     /// The value of the response to a PUT. Its parameters are its body, as the request serializer writes it; `body`
     /// is sent as JSON in their place.
-    public nonisolated(nonsending) final func put<Value: Decodable & Sendable>(
+    public nonisolated(nonsending) func put<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
         as type: Value.Type = Value.self
@@ -97,7 +97,7 @@ extension HTTPRequestOperationManager {
     }
 
     /// The value of the response to a PUT with parameters of any type that can be encoded.
-    public nonisolated(nonsending) final func put<Value: Decodable & Sendable>(
+    public nonisolated(nonsending) func put<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
         as type: Value.Type = Value.self
@@ -108,7 +108,7 @@ extension HTTPRequestOperationManager {
     /// The finished operation of a PUT. Its parameters are its body, as the request serializer writes it; `body` is
     /// sent as JSON in their place.
     @discardableResult
-    public nonisolated(nonsending) final func put(
+    public nonisolated(nonsending) func put(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil
     ) async throws -> HTTPRequestOperation {
@@ -117,7 +117,7 @@ extension HTTPRequestOperationManager {
 
     /// The finished operation of a PUT with parameters of any type that can be encoded.
     @discardableResult
-    public nonisolated(nonsending) final func put(
+    public nonisolated(nonsending) func put(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil
     ) async throws -> HTTPRequestOperation {
@@ -126,7 +126,7 @@ extension HTTPRequestOperationManager {
 
     /// The value of the response to a PATCH (RFC 5789). Its parameters are its body, as the request serializer writes
     /// it; `body` is sent as JSON in their place.
-    public nonisolated(nonsending) final func patch<Value: Decodable & Sendable>(
+    public nonisolated(nonsending) func patch<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
         as type: Value.Type = Value.self
@@ -135,7 +135,7 @@ extension HTTPRequestOperationManager {
     }
 
     /// The value of the response to a PATCH (RFC 5789) with parameters of any type that can be encoded.
-    public nonisolated(nonsending) final func patch<Value: Decodable & Sendable>(
+    public nonisolated(nonsending) func patch<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
         as type: Value.Type = Value.self
@@ -146,7 +146,7 @@ extension HTTPRequestOperationManager {
     /// The finished operation of a PATCH (RFC 5789). Its parameters are its body, as the request serializer writes
     /// it; `body` is sent as JSON in their place.
     @discardableResult
-    public nonisolated(nonsending) final func patch(
+    public nonisolated(nonsending) func patch(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil
     ) async throws -> HTTPRequestOperation {
@@ -155,7 +155,7 @@ extension HTTPRequestOperationManager {
 
     /// The finished operation of a PATCH (RFC 5789) with parameters of any type that can be encoded.
     @discardableResult
-    public nonisolated(nonsending) final func patch(
+    public nonisolated(nonsending) func patch(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil
     ) async throws -> HTTPRequestOperation {
@@ -163,7 +163,7 @@ extension HTTPRequestOperationManager {
     }
 
     /// The value of the response to a DELETE. Its parameters are its query; `body` is sent as JSON.
-    public nonisolated(nonsending) final func delete<Value: Decodable & Sendable>(
+    public nonisolated(nonsending) func delete<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
         as type: Value.Type = Value.self
@@ -172,7 +172,7 @@ extension HTTPRequestOperationManager {
     }
 
     /// The value of the response to a DELETE with parameters of any type that can be encoded.
-    public nonisolated(nonsending) final func delete<Value: Decodable & Sendable>(
+    public nonisolated(nonsending) func delete<Value: Decodable & Sendable>(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
         as type: Value.Type = Value.self
@@ -182,7 +182,7 @@ extension HTTPRequestOperationManager {
 
     /// The finished operation of a DELETE. Its parameters are its query; `body` is sent as JSON.
     @discardableResult
-    public nonisolated(nonsending) final func delete(
+    public nonisolated(nonsending) func delete(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil
     ) async throws -> HTTPRequestOperation {
@@ -191,7 +191,7 @@ extension HTTPRequestOperationManager {
 
     /// The finished operation of a DELETE with parameters of any type that can be encoded.
     @discardableResult
-    public nonisolated(nonsending) final func delete(
+    public nonisolated(nonsending) func delete(
         _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil
     ) async throws -> HTTPRequestOperation {
@@ -200,7 +200,7 @@ extension HTTPRequestOperationManager {
 
     /// The finished operation of a HEAD, with the head of the response: there is nothing to decode.
     @discardableResult
-    public nonisolated(nonsending) final func head(
+    public nonisolated(nonsending) func head(
         _ url: some URLConvertible, parameters: [String: Any?]? = nil, headers: [String: String?] = [:],
         timeout: Timeout? = nil
     ) async throws -> HTTPRequestOperation {
@@ -209,7 +209,7 @@ extension HTTPRequestOperationManager {
 
     /// The finished operation of a HEAD with parameters of any type that can be encoded.
     @discardableResult
-    public nonisolated(nonsending) final func head(
+    public nonisolated(nonsending) func head(
         _ url: some URLConvertible, parameters: some Encodable, headers: [String: String?] = [:],
         timeout: Timeout? = nil
     ) async throws -> HTTPRequestOperation {
@@ -217,7 +217,7 @@ extension HTTPRequestOperationManager {
     }
 
     /// The value of the response to a request of any method.
-    public nonisolated(nonsending) final func value<Value: Decodable & Sendable>(
+    public nonisolated(nonsending) func value<Value: Decodable & Sendable>(
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: [String: Any?]? = nil,
         body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
@@ -227,7 +227,7 @@ extension HTTPRequestOperationManager {
     }
 
     /// The value of the response to a request of any method with parameters of any type that can be encoded.
-    public nonisolated(nonsending) final func value<Value: Decodable & Sendable>(
+    public nonisolated(nonsending) func value<Value: Decodable & Sendable>(
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil,
         as type: Value.Type = Value.self
@@ -237,7 +237,7 @@ extension HTTPRequestOperationManager {
 
     /// The finished operation of a request of any method.
     @discardableResult
-    public nonisolated(nonsending) final func response(
+    public nonisolated(nonsending) func response(
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: [String: Any?]? = nil,
         body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil
@@ -247,7 +247,7 @@ extension HTTPRequestOperationManager {
 
     /// The finished operation of a request of any method with parameters of any type that can be encoded.
     @discardableResult
-    public nonisolated(nonsending) final func response(
+    public nonisolated(nonsending) func response(
         _ method: HTTPMethod, _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
         headers: [String: String?] = [:], timeout: Timeout? = nil, progress: TransferProgress.Handler? = nil
     ) async throws -> HTTPRequestOperation {
@@ -257,15 +257,12 @@ extension HTTPRequestOperationManager {
     private nonisolated(nonsending) func value<Value: Decodable & Sendable>(
         _ call: ManagerCall, _ progress: TransferProgress.Handler?
     ) async throws -> Value {
-        let operation = try makeOperation(call, awaiting: Value.self).reporting(to: progress)
-        return try await enqueue(operation).decodedValue(as: Value.self)
+        try await value(of: operationManager.makeOperation(call, awaiting: Value.self).reporting(to: progress), as: .data)
     }
 
     private nonisolated(nonsending) func response(
         _ call: ManagerCall, _ progress: TransferProgress.Handler?
     ) async throws -> HTTPRequestOperation {
-        let operation = try makeOperation(call).reporting(to: progress)
-        try await enqueue(operation).finished()
-        return operation
+        try await finish(operationManager.makeOperation(call).reporting(to: progress), as: .data)
     }
 }

@@ -1,7 +1,7 @@
 import Foundation
 
 /// Batches that are awaited.
-extension HTTPRequestOperationManager {
+extension HTTPManager {
     /// Enqueues operations, and waits until all have finished and their handlers have run. Cancelling the task cancels
     /// them.
     ///
@@ -17,7 +17,7 @@ extension HTTPRequestOperationManager {
     /// - Returns: the operations in their order, each once. One that has failed holds its `error`.
     /// - Throws: `URLError.cancelled` if the task was cancelled.
     @discardableResult
-    public final func enqueueBatch<Member: URLConnectionOperation>(
+    public func enqueueBatch<Member: URLConnectionOperation>(
         of operations: [Member], progress: BatchOperation.ProgressHandler? = nil
     ) async throws -> [Member] {
         let members = operations.eachOnce

@@ -1,0 +1,152 @@
+import ConvoySerialization
+import Foundation
+import FoundationNetworking
+
+/// A manager of requests: ``HTTPRequestOperationManager``, or the `HTTPSessionManager` of ConvoySession.
+///
+/// Both have the same verbs, with the same arguments, in the same three forms: with handlers, with async/await, and as
+/// operations that are made first and enqueued later. They differ in ``Request``: what the verbs with handlers return, and
+/// what the handlers get first. A program changes from one to the other by changing the name of the type, and a function
+/// that takes `some HTTPManager` works with both:
+///
+/// ```swift
+/// func loadUsers(from manager: some HTTPManager) async throws -> [User] {
+///     try await manager.get("users", parameters: ["limit": 20])
+/// }
+/// ```
+///
+/// The verbs are methods of this protocol; a type of your own gets them from an ``operationManager`` of its own.
+public protocol HTTPManager: AnyObject, Sendable {
+    /// What the verbs with handlers return, and what the handlers get: an operation, or a task.
+    associatedtype Request: HTTPRequestHandle
+
+    /// What makes the operations of all requests, and has their settings.
+    var operationManager: HTTPRequestOperationManager { get }
+
+    /// The URL against which relative URLs are resolved.
+    var baseURL: URL? { get }
+    /// Makes requests of parameters.
+    var requestSerializer: any HTTPRequestSerialization { get set }
+    /// Validates and parses responses.
+    var responseSerializer: any HTTPResponseSerialization { get set }
+    /// Decodes the JSON of awaited values.
+    var decoder: JSONDecoder { get set }
+    /// Encodes what the calls are given as `body`.
+    var encoder: JSONEncoder { get set }
+    /// The queue on which the handlers of requests run; nil is the main queue.
+    var completionQueue: DispatchQueue? { get set }
+    /// A group that each request is in until its handlers have run.
+    var completionGroup: DispatchGroup? { get set }
+
+    /// Makes a new operation, which ``operationManager`` has made, one of this manager's. It has not been started or
+    /// enqueued, and is not now. Called on the thread that calls a verb, once for each operation.
+    func adopt(_ operation: HTTPRequestOperation, as kind: HTTPRequestKind)
+
+    /// Begins the request of an operation that was adopted.
+    ///
+    /// - Parameters:
+    ///   - success: called with the request and its `responseObject`, on ``completionQueue``.
+    ///   - failure: called with the request and its error, on ``completionQueue``.
+    @discardableResult
+    func begin(
+        _ operation: HTTPRequestOperation, success: (@Sendable (Request, Any?) -> Void)?,
+        failure: (@Sendable (Request, any Error) -> Void)?
+    ) -> Request
+
+    /// Enqueues operations that `makeOperation` has made, and others, in this order.
+    func enqueue(_ operations: [Operation])
+}
+
+/// What a verb with handlers returns: an operation, or a task that has one.
+public protocol HTTPRequestHandle: AnyObject, Sendable {
+    /// The operation of the request, for its results, its dependencies and its settings.
+    var operation: HTTPRequestOperation { get }
+}
+
+extension HTTPRequestOperation: HTTPRequestHandle {
+    /// The operation itself.
+    public final var operation: HTTPRequestOperation { self }
+}
+
+/// What a request is for: which class of task it has in a session.
+public enum HTTPRequestKind: Sendable, Hashable {
+    /// A response that is kept in memory.
+    case data
+    /// A body that is sent: a file, data, a stream, or a form with parts.
+    case upload
+    /// A response that goes into a file.
+    case download
+}
+
+extension HTTPManager {
+    /// Called with the request and its `responseObject`.
+    public typealias Success = @Sendable (_ request: Request, _ responseObject: Any?) -> Void
+    /// Called with the request and its error.
+    public typealias Failure = @Sendable (_ request: Request, _ error: any Error) -> Void
+
+    /// Enqueues an operation, and returns it.
+    @discardableResult
+    public func enqueue<Enqueued: Operation>(_ operation: Enqueued) -> Enqueued {
+        enqueue([operation])
+        return operation
+    }
+
+    /// Makes an operation one of the manager's.
+    func adopted(_ operation: HTTPRequestOperation, as kind: HTTPRequestKind) -> HTTPRequestOperation {
+        adopt(operation, as: kind)
+        return operation
+    }
+
+    /// Begins the request of a new operation. One that cannot be made fails like one that the network refuses: through the
+    /// request, to `failure`.
+    func begin(
+        _ kind: HTTPRequestKind, _ success: Success?, _ failure: Failure?, _ make: () throws -> HTTPRequestOperation
+    ) -> Request {
+        let operation: HTTPRequestOperation
+        do {
+            operation = try make()
+        } catch {
+            // A request that could not be made has no URL of its own.
+            var request = URLRequest(url: baseURL ?? URL(fileURLWithPath: "/"))
+            request.httpMethod = nil
+            operation = operationManager.makeOperation(request: request)
+            operation.fail(with: error)
+        }
+        return begin(adopted(operation, as: kind), success: success, failure: failure)
+    }
+
+    /// Begins the request of a new operation, and waits for its end.
+    nonisolated(nonsending) func finish(
+        _ operation: HTTPRequestOperation, as kind: HTTPRequestKind
+    ) async throws -> HTTPRequestOperation {
+        begin(adopted(operation, as: kind), success: nil, failure: nil)
+        try await operation.finished()
+        return operation
+    }
+
+    /// The same for a value that the awaiting task decodes.
+    nonisolated(nonsending) func value<Value: Decodable & Sendable>(
+        of operation: HTTPRequestOperation, as kind: HTTPRequestKind
+    ) async throws -> Value {
+        begin(adopted(operation, as: kind), success: nil, failure: nil)
+        return try await operation.decodedValue(as: Value.self)
+    }
+}
+
+extension HTTPRequestOperationManager: HTTPManager {
+    /// The manager itself.
+    public final var operationManager: HTTPRequestOperationManager { self }
+
+    /// Does nothing: an operation that the manager has made is its own.
+    public final func adopt(_ operation: HTTPRequestOperation, as kind: HTTPRequestKind) {}
+
+    /// Enqueues the operation, with handlers, and returns it.
+    @discardableResult
+    public final func begin(
+        _ operation: HTTPRequestOperation, success: HTTPRequestOperation.Success?,
+        failure: HTTPRequestOperation.Failure?
+    ) -> HTTPRequestOperation {
+        if success != nil || failure != nil { operation.setCompletionHandler(success: success, failure: failure) }
+        return enqueue(operation)
+    }
+}
