@@ -17,6 +17,7 @@ let package = Package(
         .library(name: "ConvoyCache", targets: ["ConvoyCache"]),
         .library(name: "ConvoyOperations", targets: ["ConvoyOperations"]),
         .library(name: "ConvoyDownloads", targets: ["ConvoyDownloads"]),
+        .library(name: "ConvoySession", targets: ["ConvoySession"]),
         .library(name: "ConvoyTestServer", targets: ["ConvoyTestServer"]),
         // For the benchmarks, which are a package of their own.
         .library(name: "ConvoyTestSupport", targets: ["ConvoyTestSupport"]),
@@ -90,10 +91,17 @@ let package = Package(
             ],
             swiftSettings: swiftSettings),
         .target(
+            name: "ConvoySession",
+            dependencies: [
+                "ConvoyCache", "ConvoyCookies", "ConvoyDownloads", "ConvoyOperations", "ConvoySecurity",
+                "ConvoySerialization", "ConvoySupport", "ConvoyTransport",
+            ],
+            swiftSettings: swiftSettings),
+        .target(
             name: "Convoy",
             dependencies: [
                 "ConvoyTransport", "ConvoySecurity", "ConvoySerialization", "ConvoyCookies", "ConvoyCache",
-                "ConvoyOperations", "ConvoyDownloads",
+                "ConvoyOperations", "ConvoyDownloads", "ConvoySession",
             ],
             swiftSettings: swiftSettings),
         // Not part of the umbrella: nobody who does not ask for images needs gdk-pixbuf.
@@ -181,6 +189,13 @@ let package = Package(
             dependencies: [
                 "ConvoyDownloads", "ConvoyDatabase", "ConvoyOperations", "ConvoySecurity", "ConvoySupport",
                 "ConvoyTestServer", "ConvoyTestSupport", "ConvoyTransport", "StoreProgram",
+            ],
+            swiftSettings: swiftSettings),
+        .testTarget(
+            name: "ConvoySessionTests",
+            dependencies: [
+                "ConvoySession", "ConvoyCache", "ConvoyCookies", "ConvoyDownloads", "ConvoyOperations", "ConvoySecurity",
+                "ConvoySerialization", "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport", "ConvoyTransport",
             ],
             swiftSettings: swiftSettings),
         .testTarget(

@@ -5,4 +5,5 @@
 @_exported import ConvoyOperations
 @_exported import ConvoySecurity
 @_exported import ConvoySerialization
+@_exported import ConvoySession
 @_exported import ConvoyTransport

@@ -159,7 +159,17 @@ extension Download {
                 throw self.error(error)
             }
             state.withLock { $0.outcome = .downloaded }
-            succeed()
+            guard let relocation = settings.relocation else { return succeed() }
+            relocation(url, head?.urlResponse) { [self] result in
+                FileWorkers.shared.perform { [self] in
+                    switch result {
+                    case .success(let place):
+                        state.withLock { $0.finalURL = place }
+                        succeed()
+                    case .failure(let error): fail(error)
+                    }
+                }
+            }
         } catch {
             fail(error)
         }

@@ -126,6 +126,8 @@ final class Download: @unchecked Sendable {
             return request
         }
         report(0)
+        let (done, total) = state.withLock { ($0.plan.done.count, $0.plan.total) }
+        if done > 0 { state.withLock { $0.work }?.didResume(at: done, expected: total) }
         if let request {
             start(request)
         } else if state.withLock({ $0.plan.isComplete }) {

@@ -3,6 +3,19 @@ import Foundation
 import FoundationNetworking
 
 extension DownloadOperation {
+    /// Moves a file that is whole, and has its name, to where it is to be, and answers with its URL there. Called on a thread
+    /// that may block; answers once, now or later, on any thread.
+    package typealias Relocation =
+        @Sendable (
+            _ file: URL, _ response: HTTPURLResponse?, _ answer: @escaping @Sendable (Result<URL, any Error>) -> Void
+        ) -> Void
+
+    /// Called before the operation ends with a file that was downloaded; nil for none.
+    package final var relocation: Relocation? {
+        get { settings.withLock { $0.relocation } }
+        set { settings.withLock { $0.relocation = newValue } }
+    }
+
     /// How many bytes of the file this operation has fetched: those that an earlier one has left are not among them.
     package var fetchedByteCount: Int64 {
         download.withLock { $0 }?.state.withLock { $0.contributions.values.reduce(0) { $0 + $1.count } } ?? 0

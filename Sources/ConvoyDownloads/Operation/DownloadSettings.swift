@@ -24,6 +24,7 @@ struct DownloadSettings: Sendable {
     var usesServerMirrors = false
     var synchronizes = false
     var keepsModificationDate = true
+    var relocation: DownloadOperation.Relocation?
     /// The system calls, when the system was started, and the clock of the journal; tests replace them.
     var calls = FileCalls()
     var boot = SystemBoot.identifier

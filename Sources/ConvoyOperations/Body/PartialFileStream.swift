@@ -9,6 +9,8 @@ final class PartialFileStream: OutputStream, CommittingOutputStream, FileStream 
     private let file: FileWriter
     private var status = Stream.Status.notOpen
     private(set) var failure: POSIXError?
+    fileprivate var prepare: @Sendable () throws -> Void = {}
+    fileprivate var didCommit: @Sendable () throws -> Void = {}
 
     init(fileURL: URL) {
         self.fileURL = fileURL
@@ -32,7 +34,13 @@ final class PartialFileStream: OutputStream, CommittingOutputStream, FileStream 
 
     /// The file is created with the first byte: a response that is an error leaves nothing.
     override func open() {
-        if status == .notOpen { status = .open }
+        guard status == .notOpen else { return }
+        do {
+            try prepare()
+            status = .open
+        } catch {
+            (failure, status) = (error as? POSIXError ?? POSIXError(.EACCES), .error)
+        }
     }
 
     override func write(_ buffer: UnsafePointer<UInt8>, maxLength length: Int) -> Int {
@@ -59,6 +67,7 @@ final class PartialFileStream: OutputStream, CommittingOutputStream, FileStream 
             throw URLError(writing: fileURL, url: nil, underlying: error)
         }
         status = .closed
+        try didCommit()
     }
 
     override func close() {
@@ -74,5 +83,21 @@ final class PartialFileStream: OutputStream, CommittingOutputStream, FileStream 
             (self.failure, status) = (failure, .error)
             throw failure
         }
+    }
+}
+
+extension URLConnectionOperation.StreamBox {
+    /// A stream for a response that is to go into a file.
+    ///
+    /// - Parameters:
+    ///   - preparing: called before the file is made.
+    ///   - didCommit: called when the file has its name; an error that it throws fails the operation. Both on a thread that
+    ///     may block.
+    package static func file(
+        at fileURL: URL, preparing: @escaping @Sendable () throws -> Void, didCommit: @escaping @Sendable () throws -> Void
+    ) -> Self {
+        let stream = PartialFileStream(fileURL: fileURL)
+        (stream.prepare, stream.didCommit) = (preparing, didCommit)
+        return Self(stream: stream)
     }
 }

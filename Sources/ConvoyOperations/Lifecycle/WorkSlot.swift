@@ -56,6 +56,13 @@ struct WorkSlot {
         return true
     }
 
+    /// Gives a try something else to stop, as its connection has ended. False if the try was asked to stop or has ended.
+    mutating func reconnect(_ number: TryNumber, _ connection: any Connection) -> Bool {
+        guard number == self.number, case .connected = phase, stopped != number else { return false }
+        phase = .connected(connection)
+        return true
+    }
+
     /// Notes that the transfer of a try is over. False if the try has already ended.
     mutating func conclude(_ number: TryNumber) -> Bool {
         guard isUnderWay(number) else { return false }

@@ -15,6 +15,26 @@ extension HTTPRequestOperationManager {
         if let handler { operation.authenticationChallengeHandler = handler }
     }
 
+    /// Adds an operation to the queue, unless a queue has it, or may have it, or it has finished.
+    package final func enqueueUnlessTaken(_ operation: HTTPRequestOperation) {
+        guard !operation.isFinished, operation.claimForAwaiting() else { return }
+        operation.enterCompletionGroup()
+        currentQueue.addOperation(operation)
+    }
+
+    /// Sets over what the operations travel that are made from now on.
+    package final func setTransport(_ transport: any Transport) {
+        let old = settings.withLock { settings in
+            let old = (settings.transport, settings.forgetShared())
+            settings.transport = transport
+            return old
+        }
+        withExtendedLifetime(old) {}
+    }
+
+    /// Sets whether the operations post notifications that are made from now on.
+    package final func setPostsNotifications(_ posts: Bool) { change { $0.postsNotifications = posts } }
+
     /// A request without parameters as the manager's serializer makes it: with the header fields of all requests.
     package final func makeRequest(_ method: HTTPMethod, _ url: URL) throws -> URLRequest {
         try requestSerializer.request(method: method, url: url, parameters: nil, headers: [:])

@@ -17,6 +17,11 @@ extension HTTPRequestOperationManager {
     /// A subclass that inherits its initializers inherits this one.
     public convenience init(copying manager: HTTPRequestOperationManager) {
         self.init(baseURL: manager.baseURL)
+        takeSettings(of: manager)
+    }
+
+    /// Takes the settings of another manager, and the limits of its queue for a new one.
+    package final func takeSettings(of manager: HTTPRequestOperationManager) {
         let values = manager.settings.withLock { settings in
             (
                 settings.requestSerializer, settings.preparedHeader, settings.common, settings.threads,

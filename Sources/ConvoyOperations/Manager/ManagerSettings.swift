@@ -13,6 +13,8 @@ struct ManagerSettings {
     /// The same as objects that operations share, one for each thread; empty after a change.
     var shared: [CommonSettings] = []
     var threads = [NetworkThread.shared]
+    /// What the operations travel over in place of the threads.
+    var transport: (any Transport)?
     var nextThread = 0
     var operationQueue: OperationQueue
     var challengeHandler: URLConnectionOperation.AuthenticationChallengeHandler?
@@ -43,9 +45,9 @@ struct ManagerSettings {
     }
 
     private func settingsForThreads(_ change: (inout CommonSettings.Values) -> Void) -> [CommonSettings] {
-        threads.map { thread in
+        (transport.map { [$0] } ?? threads).map { transport in
             var values = common
-            values.transport = thread
+            values.transport = transport
             change(&values)
             return CommonSettings(values)
         }

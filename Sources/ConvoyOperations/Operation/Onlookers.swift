@@ -10,6 +10,8 @@ struct Onlookers: ~Copyable, Sendable {
         case progress = 2
         /// Somebody hears of changes before they have consequences.
         case supervisor = 4
+        /// Somebody hears of the transfer, and decides about it.
+        case delegate = 8
     }
 
     private let bits = Atomic<UInt8>(0)

@@ -65,6 +65,8 @@ struct OperationCore {
         var acceptsBody: (@Sendable (ResponseHead) -> Bool)?
         /// Hears of changes first.
         var supervisor: (any OperationSupervisor)?
+        /// Decides what the handlers leave open.
+        var delegate: (any OperationDelegate)?
 
         var copy: RareHandlers {
             let copy = RareHandlers()
@@ -183,10 +185,14 @@ struct OperationCore {
         if let carrier { return carrier }
         // Not a copy of all values: each reference in it would be retained.
         let own = common.values.transport
-        let chosen = common.values.coalesces && rareHandlers?.redirect == nil ? own.coalescing : own
+        let isShared = common.values.coalesces && rareHandlers?.redirect == nil && !isDecidedUpon
+        let chosen = isShared ? own.coalescing : own
         carrier = chosen
         return chosen
     }
+
+    /// Whether a delegate decides about the transfer, set when the first try begins.
+    var isDecidedUpon = false
 
     mutating func openTransfer(over carrier: any Transport) -> OperationTransfer {
         if let transfer { return transfer }

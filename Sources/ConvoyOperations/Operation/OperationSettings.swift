@@ -32,5 +32,9 @@ extension URLConnectionOperation {
     public typealias Preparation = @Sendable (_ request: inout URLRequest) throws -> Void
 
     /// Foundation's streams are not Sendable. An operation only passes its stream on from the user to its own work.
-    struct StreamBox: @unchecked Sendable { let stream: OutputStream }
+    package struct StreamBox: @unchecked Sendable {
+        let stream: OutputStream
+
+        package init(stream: OutputStream) { self.stream = stream }
+    }
 }

@@ -12,16 +12,16 @@ import Synchronization
 /// so no lock is needed.
 final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     /// Retained during a try, but not in a pause, so that a paused operation can be released.
-    @exclusivity(unchecked) private var operation: URLConnectionOperation?
+    @exclusivity(unchecked) var operation: URLConnectionOperation?
     /// The current try and its connection. Late callbacks of other connections are ignored.
-    @exclusivity(unchecked) private var number: Lifecycle.TryNumber = 0
+    @exclusivity(unchecked) var number: Lifecycle.TryNumber = 0
     @exclusivity(unchecked) private var connection: ObjectIdentifier?
     /// The output stream for the body; nil if the body goes to memory.
-    private let stream: StreamSink?
+    @exclusivity(unchecked) var stream: StreamSink?
     @exclusivity(unchecked) private var memory = MemoryBody()
     /// The body of a response that does not go into the output stream, or does not continue the bytes already received.
-    @exclusivity(unchecked) private var setAside: MemoryBody?
-    @exclusivity(unchecked) private var request: TransferRequest?
+    @exclusivity(unchecked) var setAside: MemoryBody?
+    @exclusivity(unchecked) var request: TransferRequest?
     /// The head that the bytes in the sink belong to.
     @exclusivity(unchecked) private var head: ResponseHead?
     /// The length of the whole body as sent: from `head`, or from the answer to a range.
@@ -32,18 +32,23 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     /// Whether an answer to a range was unusable. Tries then request the whole body, until it begins to arrive.
     @exclusivity(unchecked) private var asksForWhole = false
     /// What to do after the connection was cancelled from here, and not because the operation was asked to stop.
-    @exclusivity(unchecked) private var afterCancel: AfterCancel?
+    @exclusivity(unchecked) var afterCancel: AfterCancel?
     /// The request that the redirects of the current try have led to, and how many there were; nil without any, or where
     /// they do not matter any more. Without the range of a resumption.
     @exclusivity(unchecked) private(set) var redirection: (request: URLRequest, followed: Int)?
     /// The connection that waits for the sink.
     @exclusivity(unchecked) private var suspended: (any Connection)?
     /// How to end the try once the sink is no longer busy.
-    @exclusivity(unchecked) private var endsAfterSink: (() -> Void)?
+    @exclusivity(unchecked) var endsAfterSink: (() -> Void)?
+
+    /// The connection that waits for the delegate.
+    @exclusivity(unchecked) var delayed: (any Connection)?
+    /// The response about which somebody is to decide, and its connection, which waits.
+    @exclusivity(unchecked) var undecided: (connection: any Connection, response: ResponseHead)?
 
     private let counts = TransferCounts()
 
-    private enum AfterCancel {
+    enum AfterCancel {
         case askForWhole
         case succeed
         case fail(URLError)
@@ -79,6 +84,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         setAside = nil
         afterCancel = nil
         redirection = nil
+        (delayed, undecided) = (nil, nil)
         guard let head, !asksForWhole else { return request }
         let whole = request.urlRequest
         resumption = Resumption(after: head, of: whole, offset: offset, total: total)
@@ -162,6 +168,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         case .append(let whole):
             total = whole
             noteHeadOfWhole(operation)
+            operation.delegate(interestedIn: .progress)?.operation(operation, didResumeAt: offset, expected: whole)
         case .alreadyComplete:
             noteHeadOfWhole(operation)
             stop(connection, then: .succeed)
@@ -173,6 +180,9 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
             resumption = nil
             asksForWhole = false
             operation.note(response)
+            if !isQuestion, let delegate = operation.delegate(interestedIn: .responses) {
+                return wait(for: delegate, toDecideAbout: response, of: operation, connection)
+            }
             // What comes with a question is kept, until it is clear that there is no answer, out of a stream that may not
             // be able to start over.
             if isInMemory || !isQuestion && operation.belongsIntoOutput(response) {
@@ -197,7 +207,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         if let head { operation.note(head) }
     }
 
-    private func startOver(with response: ResponseHead, _ connection: any Connection) {
+    func startOver(with response: ResponseHead, _ connection: any Connection) {
         head = response
         let hasBody = request?.method != "HEAD" && response.statusCode != 204 && response.statusCode != 304
         total = hasBody && !response.isEncoded ? response.contentLength : nil
@@ -226,6 +236,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
             }
         }
         counts.bytesReceived.store(received, ordering: .relaxed)
+        if operation.onlookers.contains(.delegate) { tell(operation.delegate, of: data, received, operation, connection) }
         guard operation.onlookers.contains(.progress) else { return }
         operation.progressReport.noteDownload(
             Int64(data.count), total: received, expected: expectedTotal, of: operation)
@@ -237,6 +248,8 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         guard let operation = operation(for: connection) else { return }
         counts.bytesSent.store(total, ordering: .relaxed)
         counts.bytesExpectedToSend.store(totalExpected ?? -1, ordering: .relaxed)
+        operation.delegate(interestedIn: .progress)?
+            .operation(operation, didSend: Int64(count), total: total, expected: totalExpected)
         guard operation.onlookers.contains(.progress) else { return }
         operation.progressReport.noteUpload(Int64(count), total: total, expected: totalExpected, of: operation)
     }
@@ -253,7 +266,13 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         operation(for: connection)?.note(redirect)
     }
 
-    func connectionDidFinish(_ connection: any Connection) { end(connection) { $0.succeed() } }
+    func connectionDidFinish(_ connection: any Connection) {
+        guard self.connection == ObjectIdentifier(connection), undecided != nil, afterCancel == nil else {
+            return end(connection) { $0.succeed() }
+        }
+        self.connection = nil
+        endsUndecided { $0.succeed() }
+    }
 
     func connection(_ connection: any Connection, didFailWith error: URLError) {
         if self.connection == ObjectIdentifier(connection) { noteRedirection(connection) }
@@ -271,6 +290,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     private func end(_ connection: any Connection, _ otherwise: @escaping (OperationTransfer) -> Void) {
         guard self.connection == ObjectIdentifier(connection) else { return }
         self.connection = nil
+        undecided = nil
         // A cancelled operation does not wait for a pipe that nobody reads; its bytes are not needed.
         if stream?.isBusy == true, operation?.isCancelled != true {
             endsAfterSink = { [self] in conclude(otherwise) }
@@ -279,7 +299,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         }
     }
 
-    private func conclude(_ otherwise: (OperationTransfer) -> Void) {
+    func conclude(_ otherwise: (OperationTransfer) -> Void) {
         switch afterCancel {
         case nil: otherwise(self)
         case .succeed: succeed()
@@ -291,11 +311,11 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     }
 
     /// The receiver of the end of the try; nil after the first call.
-    private func takeOperation() -> OperationTry? {
+    func takeOperation() -> OperationTry? {
         operation.take().map { OperationTry(operation: $0, number: number) }
     }
 
-    private func stop(_ connection: any Connection, then: AfterCancel) {
+    func stop(_ connection: any Connection, then: AfterCancel) {
         guard afterCancel == nil else { return }
         afterCancel = then
         connection.cancel()
@@ -355,7 +375,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     }
 
     /// The length of the arriving body, as shown to the user.
-    private var expectedTotal: Int64? {
+    var expectedTotal: Int64? {
         guard setAside != nil else { return total }
         guard let shown = operation?.currentHead, !shown.isEncoded else { return nil }
         return shown.contentLength
@@ -379,7 +399,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         if let end = endsAfterSink.take() {
             // However the transfer ended meanwhile, bytes are missing.
             if let failure { fail(failure) } else { end() }
-        } else if failure == nil {
+        } else if failure == nil, delayed == nil {
             connection?.resumeReceiving()
         }
     }

@@ -75,8 +75,17 @@ package struct OwnWork: Sendable {
         progress.counts.bytesReceived.store(total, ordering: .relaxed)
         progress.counts.bytesExpectedToReceive.store(expected ?? -1, ordering: .relaxed)
         let operation = current.operation
-        guard bytes > 0, operation.onlookers.contains(.progress) else { return }
+        guard bytes > 0 else { return }
+        operation.delegate(interestedIn: .progress)?
+            .operation(operation, didReceive: bytes, total: total, expected: expected)
+        guard operation.onlookers.contains(.progress) else { return }
         operation.progressReport.noteDownload(bytes, total: total, expected: expected, of: operation)
+    }
+
+    /// Tells that the body goes on behind bytes that were there already.
+    package func didResume(at offset: Int64, expected: Int64?) {
+        let operation = current.operation
+        operation.delegate(interestedIn: .progress)?.operation(operation, didResumeAt: offset, expected: expected)
     }
 
     /// The host has answered: its gate need not stay closed.
@@ -96,7 +105,7 @@ final class ReportedProgress: Sendable {
 }
 
 /// What is cancelled to stop work that is not a connection.
-private final class WorkHandle: Connection {
+final class WorkHandle: Connection {
     let originalRequest: URLRequest
     private let stop: Locked<(@Sendable () -> Void)?>
 
@@ -184,6 +193,7 @@ extension URLConnectionOperation {
             let cleared = request
             core.withLock { $0.request = .foundation(cleared) }
         }
+        if parent.delegate != nil { setDelegate(PartDelegate(parent)) }
         if let redirect {
             redirectHandler = { [weak parent] _, request, response in
                 guard let parent else { return request }

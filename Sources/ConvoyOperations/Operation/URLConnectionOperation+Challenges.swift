@@ -92,7 +92,7 @@ extension URLConnectionOperation {
         case .none: return nil
         case .sendAgain: return .atOnce
         case .ask(let questions):
-            if authenticationChallengeHandler != nil {
+            if authenticationChallengeHandler != nil || delegate(interestedIn: .challenges) != nil {
                 return .whenAnswered { [self] in ask(questions[...], head, or: otherwise, number) }
             }
             return answerByDefault(questions[...]) ? .atOnce : nil
@@ -125,8 +125,13 @@ extension URLConnectionOperation {
         (completionQueue ?? OperationQueues.processing).async { [self] in
             // It may have been cancelled meanwhile; its handlers are released then.
             guard !isFinished else { return }
-            guard let handler = authenticationChallengeHandler else { return answer.give(.performDefaultHandling) }
-            handler(self, challenge) { answer.give($0) }
+            if let handler = authenticationChallengeHandler {
+                handler(self, challenge) { answer.give($0) }
+            } else if let delegate = delegate(interestedIn: .challenges) {
+                delegate.operation(self, didReceive: challenge) { answer.give($0) }
+            } else {
+                answer.give(.performDefaultHandling)
+            }
         }
     }
 

@@ -24,12 +24,18 @@ extension URLConnectionOperation {
     func decide(about redirect: Redirect, _ decide: @escaping @Sendable (URLRequest?) -> Void) {
         let proposed = redirect.request
         let handler = redirectHandler
-        guard handler != nil || proposed.httpBodyStream is any ReplayableBodyStream else { return decide(proposed) }
+        let delegate = handler == nil ? delegate(interestedIn: .redirects) : nil
+        let isReplayed = proposed.httpBodyStream != nil && canReplay(proposed.httpBodyStream)
+        guard handler != nil || delegate != nil || isReplayed else { return decide(proposed) }
         // The user's stream and the user's handler may both block.
         BlockingWorkers.shared.perform { [self] in
             var next = proposed
-            if let stream = next.httpBodyStream as? any ReplayableBodyStream, let fresh = try? stream.replay() {
+            if isReplayed, let stream = next.httpBodyStream, let fresh = freshBodyStream(for: stream) {
                 next.httpBodyStream = fresh
+            }
+            if let delegate {
+                return delegate.operation(
+                    self, willFollow: next, after: redirect.response.urlResponse, decide: decide)
             }
             guard let handler else { return decide(next) }
             let replayed = next

@@ -75,7 +75,7 @@ extension URLConnectionOperation {
         let failure = error as? URLError
         // After a redirect the request was sent and answered, also where the redirect has led back to its URL.
         let nothingWasSent = redirects.isEmpty && failure?.provesThatNothingWasSent(of: request) ?? false
-        let canSendBodyAgain = request.httpBodyStream == nil || request.httpBodyStream is any ReplayableBodyStream
+        let canSendBodyAgain = canReplay(request.httpBodyStream)
         if let failure, nothingWasSent, failure.isMarkedAsUnsent {
             if canSendBodyAgain, let count = countImmediateRetry() {
                 tell(RetryEvent(retryCount: count, reason: .error(failure), decision: .retry(after: 0)))
@@ -210,7 +210,7 @@ extension URLConnectionOperation {
         let request = self.request
         guard let stream = request.httpBodyStream else { return request }
         if core.withLock({ $0.authentication?.takeIsBodyUnread() ?? false }) { return request }
-        guard let replayable = stream as? any ReplayableBodyStream, let fresh = try? replayable.replay() else {
+        guard let fresh = freshBodyStream(for: stream) else {
             throw URLError(
                 .requestBodyStreamExhausted, url: request.url,
                 "The body must be sent again, but its stream cannot be read twice.")

@@ -126,7 +126,18 @@ extension URLConnectionOperation {
     private func connect(_ number: Lifecycle.TryNumber, withToken hasToken: Bool = false) {
         let parses = serializesResponse
         var lacksToken = false
+        let interests = delegate.map { $0.interests(in: self) } ?? []
+        var delegatedCaching: CacheResponseHandler?
+        if interests.contains(.caching) {
+            delegatedCaching = { operation, candidate in
+                guard let delegate = operation.delegate else { return candidate }
+                return delegate.operation(operation, willCache: candidate)
+            }
+        }
         let prepared = core.withLock { core -> TryWork? in
+            if core.carrier == nil, !interests.isDisjoint(with: [.redirects, .responses, .data]) {
+                core.isDecidedUpon = true
+            }
             if !hasToken, core.common.values.authenticator != nil {
                 lacksToken = true
                 return nil
@@ -144,7 +155,7 @@ extension URLConnectionOperation {
             if let limit = core.common.values.sendRateLimit { configuration.sendRateLimits.append(limit) }
             configuration.cookies = core.common.values.cookies
             configuration.cache = core.common.values.cache
-            let cacheHandler = configuration.cache == nil ? nil : core.rareHandlers?.cache
+            let cacheHandler = configuration.cache == nil ? nil : core.rareHandlers?.cache ?? delegatedCaching
             var request = continuation.map { .foundation($0.request) } ?? core.requestWithTimeout
             // The failure that it is about may be in the cache.
             if configuration.cache != nil, core.retry?.followsAnswer == true { request = request.revalidating }

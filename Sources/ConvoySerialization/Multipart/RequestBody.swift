@@ -25,6 +25,23 @@ extension HTTPRequestSerializer {
         var serializer = self
         serializer.httpMethodsEncodingParametersInURI.insert(method)
         var request = try serializer.request(method: method, url: url, parameters: query, headers: headers)
+        try set(body, of: &request)
+        // What the caller does not want is taken away again.
+        for (name, value) in headers where value == nil { request.setValue(nil, forHTTPHeaderField: name) }
+        return request
+    }
+
+    /// A request that sends a body; a GET becomes a POST.
+    ///
+    /// - Throws: for a file that cannot be read, and a length below 0.
+    package static func request(_ request: URLRequest, sending body: RequestBody) throws -> URLRequest {
+        var request = request
+        if request.httpMethod == nil || request.httpMethod == "GET" { request.httpMethod = "POST" }
+        try HTTPRequestSerializer().set(body, of: &request)
+        return request
+    }
+
+    private func set(_ body: RequestBody, of request: inout URLRequest) throws {
         switch body {
         case .data(let data, let contentType): try setBody(data, contentType: contentType, of: &request)
         case .file(let file):
@@ -37,9 +54,6 @@ extension HTTPRequestSerializer {
             let layout = try MultipartLayout(pieces: [.stream(StreamSource(stream, length: length))])
             setStream(layout, contentType: MIMEType.unknown, of: &request)
         }
-        // What the caller does not want is taken away again.
-        for (name, value) in headers where value == nil { request.setValue(nil, forHTTPHeaderField: name) }
-        return request
     }
 
     private func setStream(_ layout: MultipartLayout, contentType: String, of request: inout URLRequest) {

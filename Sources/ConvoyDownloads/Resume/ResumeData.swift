@@ -1,0 +1,151 @@
+import ConvoySecurity
+import ConvoySupport
+import Foundation
+
+/// What a download that was stopped has left: enough to go on with it later, in this process or another one. The counterpart
+/// of the resume data of `URLSession`.
+///
+/// It is JSON, of a few hundred bytes:
+///
+///     {"digest":"…","file":"…","journal":"convoy-journal 1 …","url":"https://…","version":1}
+///
+/// `file` is the name of the partial file in the directory of a session's downloads, and never a path. `journal` is what the
+/// ``DownloadOperation``'s own journal says: what the bytes are bytes of, and which of them are there. `url` is that of the
+/// request, with its query: whoever may read the one may read the other. `digest` is the SHA-256 digest of the other
+/// members, by which damage is found.
+///
+/// It holds no header fields, and no secrets but those of the URL.
+///
+/// Resume data may come from anybody. It decides nothing about bytes: those are believed only as far as the journal beside
+/// the partial file goes, and only if the server still has the same file. Where the partial file is gone, the download
+/// starts over.
+public struct ResumeData: Sendable, Hashable {
+    /// The version of the format that this library writes.
+    public static let currentVersion = 1
+    /// Longer data is not read, in bytes.
+    public static let maximumSize = 64 << 10
+
+    /// The URL of the request.
+    public let url: URL
+    /// The name of the partial file, without its suffix: 32 hexadecimal digits.
+    package let name: String
+    /// How many bytes the download had.
+    public let byteCount: Int64
+    /// How many bytes the whole file had.
+    public let expectedByteCount: Int64
+    /// The journal's entry as text.
+    private let journal: String
+
+    /// The resume data that some bytes are, as ``data`` makes them.
+    ///
+    /// - Throws: ``ResumeDataError``.
+    public init(_ data: Data) throws(ResumeDataError) {
+        guard data.count <= Self.maximumSize else { throw .malformed("It is longer than \(Self.maximumSize) bytes.") }
+        do {
+            self = try JSONDecoder().decode(ResumeData.self, from: data)
+        } catch let error as ResumeDataError {
+            throw error
+        } catch {
+            throw .malformed("It is no JSON of resume data, or only a part of it.")
+        }
+    }
+
+    /// The resume data as JSON.
+    public var data: Data {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        // Texts and a number, which can always be encoded.
+        return (try? encoder.encode(self)) ?? Data()
+    }
+
+    /// - Returns: nil where that is nothing to go on from.
+    package init?(url: URL, name: String, entry: JournalEntry) {
+        guard let text = entry.text, !entry.written.isEmpty, ResourcePlace(url) == entry.representation.place,
+            let data = try? Content(version: Self.currentVersion, url: url.absoluteString, file: name, journal: text)
+        else { return nil }
+        guard let made = try? Self(data), made.data.count <= Self.maximumSize else { return nil }
+        self = made
+    }
+
+    private init(_ content: Content) throws(ResumeDataError) {
+        guard content.file.utf8.count == 32, content.file.utf8.allSatisfy(Self.isHexadecimal) else {
+            throw .malformed("It names no partial file.")
+        }
+        guard let url = URL(string: content.url), let scheme = url.scheme?.lowercased(),
+            ["http", "https"].contains(scheme), url.host?.isEmpty == false, url.absoluteString == content.url,
+            !URLUserInfo.isPresent(in: content.url)
+        else { throw .malformed("Its URL is none of HTTP.") }
+        guard let entry = JournalEntry(text: Array(content.journal.utf8)[...]) else {
+            throw .malformed("Its journal is none.")
+        }
+        guard ResourcePlace(url) == entry.representation.place else { throw .otherURL }
+        (self.url, name, journal) = (url, content.file, content.journal)
+        (byteCount, expectedByteCount) = (entry.written.count, entry.representation.total)
+    }
+
+    private static func isHexadecimal(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"): true
+        default: false
+        }
+    }
+
+    /// Whether a URL is that of the same resource: apart from the signature in its query, which is a new one each time.
+    public func isOf(_ other: URL) -> Bool { ResourcePlace(url) == ResourcePlace(other.absoluteURL) }
+}
+
+extension ResumeData: Codable {
+    /// As it is written.
+    fileprivate struct Content: Codable {
+        var version: Int
+        var url: String
+        var file: String
+        var journal: String
+        var digest: String
+
+        init(version: Int, url: String, file: String, journal: [UInt8]) throws(ResumeDataError) {
+            try self.init(version, url, file, String(decoding: journal, as: UTF8.self))
+        }
+
+        init(_ version: Int, _ url: String, _ file: String, _ journal: String) throws(ResumeDataError) {
+            (self.version, self.url, self.file, self.journal) = (version, url, file, journal)
+            guard let digest = Self.digest(version, url, file, journal) else {
+                throw .malformed("Its digest cannot be computed.")
+            }
+            self.digest = digest
+        }
+
+        /// The digest of the members in the order of their names, each with its length before it.
+        static func digest(_ version: Int, _ url: String, _ file: String, _ journal: String) -> String? {
+            let digest = MessageDigest()
+            for member in [file, journal, url, "\(version)"] { digest.update(Data("\(member.utf8.count):\(member)".utf8)) }
+            return digest.value()?.hexadecimalString
+        }
+    }
+
+    private struct Version: Decodable { var version: Int }
+
+    /// - Throws: ``ResumeDataError``, or the decoder's error.
+    public init(from decoder: any Decoder) throws {
+        let version = try Version(from: decoder).version
+        guard version == Self.currentVersion else { throw ResumeDataError.unsupportedVersion(version) }
+        let content = try Content(from: decoder)
+        let digest = Content.digest(content.version, content.url, content.file, content.journal)
+        guard let digest, digest.utf8.elementsEqual(content.digest.utf8) else {
+            throw ResumeDataError.malformed("It was changed or damaged.")
+        }
+        try self.init(content)
+    }
+
+    /// Encodes the members that are listed above.
+    public func encode(to encoder: any Encoder) throws {
+        try Content(Self.currentVersion, url.absoluteString, name, journal).encode(to: encoder)
+    }
+}
+
+extension ResumeData: CustomStringConvertible {
+    /// The URL without secrets, and how many bytes there are.
+    public var description: String {
+        "\(Redaction.url(url.absoluteString)): \(byteCount) of \(expectedByteCount) bytes"
+    }
+}

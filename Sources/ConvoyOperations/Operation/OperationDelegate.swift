@@ -1,0 +1,173 @@
+import ConvoyCache
+import ConvoySecurity
+import ConvoySerialization
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// Hears what an operation's transfer does, and decides what the operation's own handlers leave open: for those that make
+/// something else of operations, as sessions make tasks of them.
+///
+/// Called on any thread, the network thread too; it must not block, unless said otherwise. What it is asked it answers once,
+/// now or later, on any thread. An operation whose delegate decides about redirects, responses or data shares its transfer
+/// with nobody.
+package protocol OperationDelegate: AnyObject, Sendable {
+    /// What it wants to be asked about an operation now. Others are not.
+    func interests(in operation: URLConnectionOperation) -> OperationInterests
+
+    /// A redirect is to be followed, with the request that the rules propose; nil keeps the redirecting response.
+    func operation(
+        _ operation: URLConnectionOperation, willFollow request: URLRequest, after response: HTTPURLResponse?,
+        decide: @escaping @Sendable (URLRequest?) -> Void)
+
+    /// Somebody asks who the client is.
+    func operation(
+        _ operation: URLConnectionOperation, didReceive challenge: AuthenticationChallenge,
+        answer: @escaping @Sendable (AuthenticationDisposition) -> Void)
+
+    /// A body that was read is needed anew; nil where there is none. On a thread that may block.
+    func newBodyStream(of operation: URLConnectionOperation) -> InputStream?
+
+    /// A response is about to be stored. On a thread that may block.
+    func operation(_ operation: URLConnectionOperation, willCache candidate: CacheCandidate) -> CacheCandidate?
+
+    /// The head of a response has come whose body is the operation's. The transfer waits for the decision.
+    func operation(
+        _ operation: URLConnectionOperation, didReceive response: ResponseHead,
+        decide: @escaping @Sendable (ResponseDecision) -> Void)
+
+    /// Bytes of the body have come, decoded. Returns whether the transfer is to wait until `then` is called.
+    func operation(
+        _ operation: URLConnectionOperation, didReceive bytes: UnsafeRawBufferPointer,
+        then: @escaping @Sendable () -> Void
+    ) -> Bool
+
+    /// How many bytes of the body there are; `count` of them since the last call.
+    func operation(_ operation: URLConnectionOperation, didReceive count: Int64, total: Int64, expected: Int64?)
+
+    /// How many bytes of the request's body have gone out; `count` of them since the last call.
+    func operation(_ operation: URLConnectionOperation, didSend count: Int64, total: Int64, expected: Int64?)
+
+    /// The body goes on behind bytes that were there already.
+    func operation(_ operation: URLConnectionOperation, didResumeAt offset: Int64, expected: Int64?)
+}
+
+/// What an operation's delegate is asked.
+package struct OperationInterests: OptionSet, Sendable {
+    package let rawValue: UInt8
+
+    package init(rawValue: UInt8) { self.rawValue = rawValue }
+
+    package static let redirects = OperationInterests(rawValue: 1)
+    package static let challenges = OperationInterests(rawValue: 2)
+    package static let bodyStreams = OperationInterests(rawValue: 4)
+    package static let caching = OperationInterests(rawValue: 8)
+    package static let responses = OperationInterests(rawValue: 16)
+    package static let data = OperationInterests(rawValue: 32)
+    package static let progress = OperationInterests(rawValue: 64)
+}
+
+/// What becomes of a response's body.
+package enum ResponseDecision: Sendable {
+    /// It is taken as the operation takes bodies.
+    case allow
+    /// The operation fails with `URLError.cancelled`.
+    case cancel
+    /// It goes into a stream, in place of memory.
+    case divert(URLConnectionOperation.StreamBox)
+}
+
+extension URLConnectionOperation {
+    /// Sets the delegate. To be set before the operation starts; it is released when the handlers have run. A copy has
+    /// none.
+    package final func setDelegate(_ delegate: (any OperationDelegate)?) {
+        core.withLock { $0.handlers.delegate = delegate }
+        onlookers.insert(.delegate)
+    }
+
+    /// Changes the request. To be called before the operation starts.
+    package final func changeRequest(_ change: (inout URLRequest) -> Void) {
+        var request = request
+        change(&request)
+        let changed = request
+        core.withLock { $0.request = .foundation(changed) }
+    }
+
+    /// The delegate; nil, as a rule, for none.
+    package final var delegate: (any OperationDelegate)? {
+        onlookers.contains(.delegate) ? core.withLock { $0.rareHandlers?.delegate } : nil
+    }
+
+    /// The delegate, if it wants to be asked.
+    final func delegate(interestedIn interest: OperationInterests) -> (any OperationDelegate)? {
+        guard let delegate, !delegate.interests(in: self).isDisjoint(with: interest) else { return nil }
+        return delegate
+    }
+
+    /// A body stream that can be read from its start, in place of one that was read; nil where there is none. Calls the
+    /// user's code.
+    final func freshBodyStream(for stream: InputStream) -> InputStream? {
+        if let delegate = delegate(interestedIn: .bodyStreams), let fresh = delegate.newBodyStream(of: self) {
+            return fresh
+        }
+        return try? (stream as? any ReplayableBodyStream)?.replay()
+    }
+
+    /// Whether a body stream may be had anew.
+    final func canReplay(_ stream: InputStream?) -> Bool {
+        stream == nil || stream is any ReplayableBodyStream || delegate(interestedIn: .bodyStreams) != nil
+    }
+}
+
+/// For the operations that do parts of another's work: they ask what that one would ask.
+final class PartDelegate: OperationDelegate {
+    private struct Parent { weak var operation: URLConnectionOperation? }
+    private let parent: Parent
+
+    init(_ parent: URLConnectionOperation) { self.parent = Parent(operation: parent) }
+
+    private func ask<Answer>(_ body: (any OperationDelegate, URLConnectionOperation) -> Answer) -> Answer? {
+        guard let operation = parent.operation, let delegate = operation.delegate else { return nil }
+        return body(delegate, operation)
+    }
+
+    func interests(in operation: URLConnectionOperation) -> OperationInterests {
+        ask { $0.interests(in: $1).intersection([.redirects, .challenges]) } ?? []
+    }
+
+    func operation(
+        _ operation: URLConnectionOperation, willFollow request: URLRequest, after response: HTTPURLResponse?,
+        decide: @escaping @Sendable (URLRequest?) -> Void
+    ) {
+        let isAsked: Void? = ask { $0.operation($1, willFollow: request, after: response, decide: decide) }
+        if isAsked == nil { decide(request) }
+    }
+
+    func operation(
+        _ operation: URLConnectionOperation, didReceive challenge: AuthenticationChallenge,
+        answer: @escaping @Sendable (AuthenticationDisposition) -> Void
+    ) {
+        let isAsked: Void? = ask { $0.operation($1, didReceive: challenge, answer: answer) }
+        if isAsked == nil { answer(.cancel) }
+    }
+
+    func newBodyStream(of operation: URLConnectionOperation) -> InputStream? { nil }
+
+    func operation(_ operation: URLConnectionOperation, willCache candidate: CacheCandidate) -> CacheCandidate? {
+        candidate
+    }
+
+    func operation(
+        _ operation: URLConnectionOperation, didReceive response: ResponseHead,
+        decide: @escaping @Sendable (ResponseDecision) -> Void
+    ) { decide(.allow) }
+
+    func operation(
+        _ operation: URLConnectionOperation, didReceive bytes: UnsafeRawBufferPointer,
+        then: @escaping @Sendable () -> Void
+    ) -> Bool { false }
+
+    func operation(_ operation: URLConnectionOperation, didReceive count: Int64, total: Int64, expected: Int64?) {}
+    func operation(_ operation: URLConnectionOperation, didSend count: Int64, total: Int64, expected: Int64?) {}
+    func operation(_ operation: URLConnectionOperation, didResumeAt offset: Int64, expected: Int64?) {}
+}

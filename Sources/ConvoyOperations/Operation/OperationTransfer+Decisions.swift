@@ -1,0 +1,115 @@
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// What a transfer asks its operation's delegate, and tells it.
+extension OperationTransfer {
+    // MARK: Decisions about a response
+
+    /// Lets the transfer wait until somebody has decided about the response.
+    func wait(
+        for delegate: any OperationDelegate, toDecideAbout response: ResponseHead, of operation: URLConnectionOperation,
+        _ connection: any Connection
+    ) {
+        connection.suspendReceiving()
+        undecided = (connection, response)
+        let (number, carrier) = (number, operation.core.withLock { $0.openCarrier() })
+        delegate.operation(operation, didReceive: response) { [self] decision in
+            carrier.perform { [self] in decided(decision, number) }
+        }
+    }
+
+    private func decided(_ decision: ResponseDecision, _ number: Lifecycle.TryNumber) {
+        // A try that was stopped meanwhile asks for the response again, and somebody decides about that one.
+        guard self.number == number, let operation, let (connection, response) = undecided.take() else { return }
+        switch decision {
+        case .cancel:
+            refuse(connection, URLError(.cancelled, url: request?.url, "The response was refused by its handler."))
+        case .divert(let box) where isInMemory: divert(box, response, connection, operation)
+        case .allow, .divert:
+            if isInMemory || operation.belongsIntoOutput(response) {
+                startOver(with: response, connection)
+            } else {
+                setAside = MemoryBody()
+            }
+            goOn(connection)
+        }
+    }
+
+    /// Lets the body go into a stream. The transfer waits until it is open.
+    private func divert(
+        _ box: URLConnectionOperation.StreamBox, _ response: ResponseHead, _ connection: any Connection,
+        _ operation: URLConnectionOperation
+    ) {
+        let (number, carrier) = (number, operation.core.withLock { $0.openCarrier() })
+        let opening = OpeningSink(
+            sink: StreamSink(stream: box.stream, url: request?.url) { carrier.perform($0) })
+        operation.core.withLock { $0.outputStream = box }
+        undecided = (connection, response)
+        opening.sink.open { [self] failure in
+            carrier.perform { [self] in
+                guard self.number == number, let (connection, response) = undecided.take() else { return }
+                stream = opening.sink
+                if let failure { return refuse(connection, failure) }
+                startOver(with: response, connection)
+                goOn(connection)
+            }
+        }
+    }
+
+    /// Passes a sink on to the thread that opens it, and back to the network thread.
+    private struct OpeningSink: @unchecked Sendable { let sink: StreamSink }
+
+    private func refuse(_ connection: any Connection, _ error: URLError) {
+        stop(connection, then: .fail(error))
+        // One that has ended already tells nothing any more.
+        endsAfterSink.take()?()
+    }
+
+    /// Lets a transfer go on that waited for a decision, or ends it, if it has ended meanwhile. One that waits for its sink
+    /// goes on after that.
+    private func goOn(_ connection: any Connection) {
+        guard stream?.isBusy != true else { return }
+        if let end = endsAfterSink.take() { end() } else { connection.resumeReceiving() }
+    }
+
+    /// The connection has ended before somebody has decided about its response. Whoever stops the try stops the waiting.
+    func endsUndecided(_ end: @escaping (OperationTransfer) -> Void) {
+        guard let operation else { return }
+        endsAfterSink = { [self] in conclude(end) }
+        let (number, carrier) = (number, operation.core.withLock { $0.openCarrier() })
+        let handle = WorkHandle(request: operation.request) { [self] in
+            carrier.perform { [self] in
+                guard self.number == number, undecided.take() != nil else { return }
+                endsAfterSink = nil
+                takeOperation()?.transferDidStop()
+            }
+        }
+        if !operation.core.withLock({ $0.workSlot.reconnect(number, handle) }) { handle.cancel() }
+    }
+
+    // MARK: A slow receiver
+
+    /// Tells the delegate of bytes, and suspends the connection if it has enough of them.
+    func tell(
+        _ delegate: (any OperationDelegate)?, of data: UnsafeRawBufferPointer, _ received: Int64,
+        _ operation: URLConnectionOperation, _ connection: any Connection
+    ) {
+        guard let delegate else { return }
+        let interests = delegate.interests(in: operation)
+        if interests.contains(.progress) {
+            delegate.operation(operation, didReceive: Int64(data.count), total: received, expected: expectedTotal)
+        }
+        guard interests.contains(.data) else { return }
+        let (number, carrier) = (number, operation.core.withLock { $0.openCarrier() })
+        let waits = delegate.operation(operation, didReceive: data) { [self] in
+            carrier.perform { [self] in
+                guard self.number == number, let connection = delayed.take() else { return }
+                if stream?.isBusy != true { connection.resumeReceiving() }
+            }
+        }
+        guard waits else { return }
+        connection.suspendReceiving()
+        delayed = connection
+    }
+}

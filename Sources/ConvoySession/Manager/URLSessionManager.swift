@@ -1,0 +1,169 @@
+import ConvoyDownloads
+import ConvoyOperations
+import ConvoySecurity
+import ConvoySerialization
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// Makes tasks, with common settings, and decides about them in handlers. The counterpart of `AFURLSessionManager`.
+///
+/// A task is an operation underneath (``SessionTask/operation``), which runs in the manager's queue, over connections and a
+/// network thread of the manager's own. A task that was made is suspended; `resume()` begins it.
+///
+/// A manager needs no end: when nobody refers to it any more, and its tasks have ended, it is gone with its thread and its
+/// connections. ``invalidate(cancellingTasks:resetting:)`` ends it at once, or when its tasks have ended.
+///
+/// The handlers run one at a time on ``handlerQueue``, in the order in which things happen; those of a task, which are given
+/// when it is made, on ``completionQueue``. All members can be used from any thread. Changed settings apply to tasks that are
+/// made afterwards; handlers are read when they are called.
+open class URLSessionManager: @unchecked Sendable {
+    /// The settings, as they were given.
+    public final let configuration: SessionConfiguration
+
+    /// What makes the operations of the tasks. Its settings are theirs.
+    public final let operationManager: HTTPRequestOperationManager
+
+    /// Where the handlers of the manager run, one at a time, and the notifications are posted. The counterpart of
+    /// `AFURLSessionManager.operationQueue`, the queue of its delegate. They may block it for a while: tasks that wait for an
+    /// answer wait longer.
+    public final let handlerQueue = DispatchQueue(label: "Convoy.Session")
+
+    let handlers = HandlerTable()
+    private let current: Locked<Session>
+
+    /// A manager with a session of its own.
+    ///
+    /// - Parameters:
+    ///   - configuration: the settings; `.default` unless given.
+    ///   - completionQueue: where the handlers of tasks run; nil is the main queue.
+    public convenience init(configuration: SessionConfiguration = .default, completionQueue: DispatchQueue? = nil) {
+        self.init(
+            operations: HTTPRequestOperationManager(completionQueue: completionQueue), configuration: configuration)
+    }
+
+    /// - Parameter operations: a new manager, which gets the settings.
+    init(operations: HTTPRequestOperationManager, configuration: SessionConfiguration) {
+        (self.configuration, operationManager) = (configuration, operations)
+        configuration.apply(to: operations)
+        operations.setPostsNotifications(false)
+        current = Locked(Session(operations, configuration, handlers, handlerQueue))
+    }
+
+    var session: Session { current.withLock { $0 } }
+
+    // MARK: Tasks
+
+    /// The tasks that have not ended, in the order in which they were made. Unlike in AFNetworking, asking for them blocks
+    /// nobody.
+    public final var tasks: [SessionTask] { session.tasks }
+    /// The data tasks that have not ended, but for upload tasks.
+    public final var dataTasks: [SessionDataTask] {
+        tasks.compactMap { $0 is SessionUploadTask ? nil : $0 as? SessionDataTask }
+    }
+    /// The upload tasks that have not ended.
+    public final var uploadTasks: [SessionUploadTask] { tasks.compactMap { $0 as? SessionUploadTask } }
+    /// The download tasks that have not ended.
+    public final var downloadTasks: [SessionDownloadTask] { tasks.compactMap { $0 as? SessionDownloadTask } }
+
+    // MARK: The end
+
+    /// Ends the session. No task is made any more: those that are asked for fail with ``SessionError/invalidated``.
+    ///
+    /// When the last task has ended, ``sessionDidBecomeInvalidHandler`` is called, `networkingSessionDidInvalidate` is
+    /// posted, and the thread ends with all connections. Does nothing more the second time, but cancels if that is asked for.
+    ///
+    /// - Parameters:
+    ///   - cancellingTasks: whether all tasks are cancelled; otherwise those that run go on, and those that are suspended are
+    ///     waited for.
+    ///   - resetting: whether the manager gets a new session at once, and keeps its handlers; see ``resetSession()``.
+    ///     Otherwise it lets go of them in the end.
+    public final func invalidate(cancellingTasks: Bool, resetting: Bool = false) {
+        let ending: Session
+        if resetting {
+            let fresh = Session(operationManager, configuration, handlers, handlerQueue)
+            ending = current.withLock { current in
+                defer { current = fresh }
+                return current
+            }
+        } else {
+            ending = session
+        }
+        ending.invalidate(cancels: cancellingTasks, forgetsHandlers: !resetting) { [weak self] in
+            NotificationCenter.default.post(name: .networkingSessionDidInvalidate, object: self)
+        }
+    }
+
+    /// Gives the manager a new session, with new connections; the tasks of the old one go on. For when the network has
+    /// changed, or connections are not to be used again.
+    public final func resetSession() { invalidate(cancellingTasks: false, resetting: true) }
+
+    // MARK: Settings
+
+    /// Validates and parses responses. `JSONResponseSerializer`, unless set.
+    public final var responseSerializer: any HTTPResponseSerialization {
+        get { operationManager.responseSerializer }
+        set { operationManager.responseSerializer = newValue }
+    }
+
+    /// The queue on which the handlers of tasks run; nil is the main queue.
+    public final var completionQueue: DispatchQueue? {
+        get { operationManager.completionQueue }
+        set { operationManager.completionQueue = newValue }
+    }
+
+    /// A group that each task is in from when it is resumed until its handlers have run.
+    public final var completionGroup: DispatchGroup? {
+        get { operationManager.completionGroup }
+        set { operationManager.completionGroup = newValue }
+    }
+
+    /// Which servers are trusted; ``setSecurityPolicy(_:)`` changes it.
+    public final var securityPolicy: SecurityPolicy { operationManager.securityPolicy }
+
+    /// Sets which servers are trusted, for tasks that are made from now on. They use no connection that was made under
+    /// another policy.
+    ///
+    /// - Throws: `URLError.appTransportSecurityRequiresSecureConnection` if the policy pins the host of a base URL that is not
+    ///   https. Nothing is changed then.
+    public final func setSecurityPolicy(_ policy: SecurityPolicy) throws(URLError) {
+        try operationManager.setSecurityPolicy(policy)
+    }
+
+    /// The user name and password for servers that ask for them.
+    public final var credential: URLCredential? {
+        get { operationManager.credential }
+        set { operationManager.credential = newValue }
+    }
+
+    /// Sends a token with each request. nil by default.
+    public final var authenticator: Authenticator? {
+        get { operationManager.authenticator }
+        set { operationManager.authenticator = newValue }
+    }
+
+    /// Whether and when failed requests are retried.
+    public final var retryPolicy: RetryPolicy? {
+        get { operationManager.retryPolicy }
+        set { operationManager.retryPolicy = newValue }
+    }
+
+    /// The queue in which the tasks' operations run: a `RequestOperationQueue` with the limits of the configuration, unless
+    /// set. (AFNetworking's property of this name is ``handlerQueue``.)
+    public final var operationQueue: OperationQueue {
+        get { operationManager.operationQueue }
+        set { operationManager.operationQueue = newValue }
+    }
+
+    /// How many tasks' operations the queue has.
+    public final var queuedOperationCount: Int { operationManager.queuedOperationCount }
+}
+
+extension URLSessionManager: CustomStringConvertible {
+    /// The class, the address, the base URL without a password, if there is one, and how many tasks have not ended.
+    public final var description: String {
+        let base = operationManager.baseURL.map { "baseURL: \(Redaction.url($0.absoluteString)), " } ?? ""
+        return "<\(type(of: self)): \(Unmanaged.passUnretained(self).toOpaque()), \(base)\(tasks.count) tasks>"
+    }
+}

@@ -1,0 +1,206 @@
+import ConvoyDownloads
+import ConvoyOperations
+import ConvoySerialization
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// The tasks of a manager, from its beginning or its last reset to its invalidation.
+///
+/// It keeps tasks weakly: a task that runs is kept by the queue, and one that nobody has begun by whoever holds it. So
+/// neither a session nor a task needs to be told that it is not needed any more.
+final class Session: TaskSession {
+    let handlers: HandlerTable
+    let handlerQueue: DispatchQueue
+    let files: TemporaryFiles
+    private let operations: HTTPRequestOperationManager
+    private let transport: SessionTransport
+    private let headers: [String: String]
+    private let cachePolicy: URLRequest.CachePolicy
+
+    fileprivate enum Phase {
+        case open
+        /// No task is made any more; those that are there end.
+        case ending
+        case invalid
+    }
+
+    fileprivate struct Entry {
+        weak var operation: HTTPRequestOperation?
+        weak var record: TaskRecord?
+    }
+
+    fileprivate struct State {
+        var phase = Phase.open
+        var entries: [Int: Entry] = [:]
+        var lastIdentifier = 0
+        /// Whether the handlers are forgotten with the session.
+        var forgetsHandlers = true
+        var whenInvalid: (@Sendable () -> Void)?
+    }
+
+    private let state = Locked(State())
+
+    init(
+        _ operations: HTTPRequestOperationManager, _ configuration: SessionConfiguration, _ handlers: HandlerTable,
+        _ handlerQueue: DispatchQueue
+    ) {
+        (self.operations, self.handlers, self.handlerQueue) = (operations, handlers, handlerQueue)
+        headers = configuration.httpAdditionalHeaders
+        cachePolicy = configuration.requestCachePolicy
+        files = TemporaryFiles(configuration.temporaryDirectory)
+        transport = SessionTransport(configuration.networkThread ?? NetworkThread())
+        operations.setTransport(transport)
+    }
+
+    // MARK: Tasks
+
+    /// Makes a task of a new operation. In a session that is invalid it fails.
+    @discardableResult
+    func adopt(_ operation: HTTPRequestOperation, as kind: HTTPRequestKind) -> TaskRecord {
+        let (identifier, isOpen) = state.withLock { state in
+            state.lastIdentifier += 1
+            return (state.lastIdentifier, state.phase == .open)
+        }
+        let record = TaskRecord(identifier, kind, of: self)
+        let entered =
+            isOpen
+            && state.withLock { state in
+                guard state.phase == .open else { return false }
+                state.entries[identifier] = Entry(operation: operation, record: record)
+                return true
+            }
+        if !entered { operation.fail(with: SessionError.invalidated) }
+        if !headers.isEmpty || cachePolicy != .useProtocolCachePolicy {
+            operation.changeRequest { request in
+                for (name, value) in headers where request.value(forHTTPHeaderField: name) == nil {
+                    // Unlike `setValue`, this loses no value that HTTP does not allow: it is found when it is to be sent.
+                    request.allHTTPHeaderFields = (request.allHTTPHeaderFields ?? [:]).merging([name: value]) { old, _ in old
+                    }
+                }
+                if request.cachePolicy == .useProtocolCachePolicy { request.cachePolicy = cachePolicy }
+            }
+        }
+        operation.setDelegate(TaskDelegate(record, self))
+        operation.whenDelivered { [weak operation] in
+            guard let operation else { return }
+            self.didEnd(record, operation)
+        }
+        return record
+    }
+
+    /// The record of an operation that was made a task.
+    static func record(of operation: HTTPRequestOperation) -> TaskRecord? { (operation.delegate as? TaskDelegate)?.record }
+
+    func enqueue(_ operation: HTTPRequestOperation) { operations.enqueueUnlessTaken(operation) }
+
+    /// The tasks that have not ended, in the order in which they were made.
+    var tasks: [SessionTask] {
+        live.compactMap { operation in Self.record(of: operation)?.task(of: operation) }
+    }
+
+    private var live: [HTTPRequestOperation] {
+        state.withLock { state in
+            state.entries.sorted { $0.key < $1.key }.compactMap { $0.value.operation }
+        }
+    }
+
+    func post(_ name: Notification.Name, of task: SessionTask, _ userInfo: [String: any Sendable]) {
+        handlerQueue.async { NotificationCenter.default.post(name: name, object: task, userInfo: userInfo) }
+    }
+
+    /// Gives a download the settings of all operations.
+    func giveSettings(to download: DownloadOperation) {
+        operations.adopt(download)
+        var serializer = HTTPResponseSerializer()
+        serializer.acceptableStatusCodes = operations.responseSerializer.acceptableStatusCodes
+        download.responseSerializer = serializer
+    }
+
+    // MARK: The end of a task
+
+    /// The operation has ended and its handlers have run. Perhaps on the network thread.
+    private func didEnd(_ record: TaskRecord, _ operation: HTTPRequestOperation) {
+        handlerQueue.async { [self] in
+            let task = record.task(of: operation)
+            let error = operation.error
+            handlers.get(\.didComplete)?(task, error)
+            NotificationCenter.default.post(
+                name: .networkingTaskDidComplete, object: task, userInfo: Self.userInfo(of: task, error))
+            let isOver: @Sendable () -> Void = { [self] in remove(record.identifier) }
+            guard let download = operation as? DownloadOperation, let place = download.destination,
+                !record.keepsPartialFile, error != nil, operation.isCancelled || download.resumeData == nil
+            else { return isOver() }
+            // Nobody can go on with it.
+            BlockingWorkers.shared.perform {
+                try? DownloadOperation.removePartialFile(of: place)
+                isOver()
+            }
+        }
+    }
+
+    private static func userInfo(of task: SessionTask, _ error: (any Error)?) -> [String: Any] {
+        var userInfo: [String: Any] = [TaskNotificationKey.responseSerializer: task.operation.responseSerializer]
+        if let file = (task as? SessionDownloadTask)?.fileURL {
+            userInfo[TaskNotificationKey.assetPath] = file
+        } else {
+            if let object = task.operation.responseObject { userInfo[TaskNotificationKey.serializedResponse] = object }
+            if let data = task.operation.responseData { userInfo[TaskNotificationKey.responseData] = data }
+        }
+        if let error { userInfo[TaskNotificationKey.error] = error }
+        return userInfo
+    }
+
+    func forget(_ identifier: Int) { remove(identifier) }
+
+    private func remove(_ identifier: Int) {
+        let isLast = state.withLock { state in
+            guard state.entries.removeValue(forKey: identifier) != nil else { return false }
+            return state.isOver
+        }
+        if isLast { becomeInvalid() }
+    }
+
+    // MARK: The end of the session
+
+    /// Ends the session when its tasks have ended. No task is made any more.
+    ///
+    /// - Parameters:
+    ///   - cancels: whether the tasks are cancelled; otherwise also one that is suspended is waited for.
+    ///   - forgetsHandlers: whether the handlers are let go of then.
+    ///   - then: called when it has ended and its handler has run.
+    func invalidate(cancels: Bool, forgetsHandlers: Bool, then: @escaping @Sendable () -> Void) {
+        let (isFirst, isOver) = state.withLock { state in
+            guard state.phase == .open else { return (false, false) }
+            (state.phase, state.forgetsHandlers, state.whenInvalid) = (.ending, forgetsHandlers, then)
+            return (true, state.isOver)
+        }
+        if cancels {
+            // The newest first, so that the end of a dependency begins no dependent.
+            for operation in live.reversed() {
+                operation.cancel()
+                enqueue(operation)
+            }
+        }
+        if isFirst, isOver { becomeInvalid() }
+    }
+
+    private func becomeInvalid() {
+        handlerQueue.async { [self] in
+            let (forgetsHandlers, then) = state.withLock { state in
+                state.phase = .invalid
+                return (state.forgetsHandlers, state.whenInvalid.take())
+            }
+            handlers.get(\.didBecomeInvalid)?(nil)
+            transport.close()
+            if forgetsHandlers { handlers.removeAll() }
+            then?()
+        }
+    }
+}
+
+extension Session.State {
+    /// Whether it can become invalid: it is to, and has no task. Answers true once.
+    fileprivate var isOver: Bool { phase == .ending && entries.isEmpty }
+}

@@ -1,0 +1,65 @@
+import ConvoyOperations
+import ConvoySerialization
+import ConvoySession
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Synchronization
+
+/// A server, a directory for files, and a manager whose handlers need no main queue.
+final class SessionFixture: Sendable {
+    let server: TestServer
+    let directory: TemporaryDirectory
+    let manager: HTTPSessionManager
+    /// What handlers have noted, in order.
+    let log = Mutex<[String]>([])
+
+    init(_ configure: (inout SessionConfiguration) -> Void = { _ in }) throws {
+        server = try TestServer()
+        directory = try TemporaryDirectory()
+        var configuration = SessionConfiguration.ephemeral
+        configuration.temporaryDirectory = directory.url.appendingPathComponent("parts")
+        configure(&configuration)
+        manager = HTTPSessionManager(
+            baseURL: server.url("/"), configuration: configuration, completionQueue: DispatchQueue(label: "Convoy.Tests"))
+        manager.responseSerializer = HTTPResponseSerializer()
+    }
+
+    deinit { server.stop() }
+
+    func request(_ path: String, method: String = "GET") -> URLRequest {
+        var request = URLRequest(url: server.url(path))
+        request.httpMethod = method
+        return request
+    }
+
+    func file(_ name: String) -> URL { directory.url.appendingPathComponent(name) }
+
+    func contents(_ name: String) -> Data? { try? Data(contentsOf: file(name)) }
+
+    /// The names of the partial files.
+    var parts: [String] {
+        ((try? FileManager.default.contentsOfDirectory(atPath: directory.url.appendingPathComponent("parts").path)) ?? [])
+            .sorted()
+    }
+
+    func note(_ text: String) { log.withLock { $0.append(text) } }
+    var notes: [String] { log.withLock { $0 } }
+
+    /// Waits until all handlers that were called for by now have run.
+    func settle() { manager.handlerQueue.sync {} }
+}
+
+extension SessionTask {
+    /// Waits for the end, whatever it is. Returns the error.
+    @discardableResult
+    func end() async -> (any Error)? {
+        do {
+            try await finished()
+            return nil
+        } catch {
+            return error
+        }
+    }
+}
