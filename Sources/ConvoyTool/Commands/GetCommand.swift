@@ -94,8 +94,8 @@ struct GetCommand {
         guard let path = place.path else { return nil }
         let url = Redaction.url(item.urls[0].absoluteString)
         do throws(ToolError) {
-            try Directories.checkLength(of: path)
             guard files.existing != .skip else {
+                try Directories.checkLength(of: path)
                 return Directories.hasFile(path) ? Outcome(url: url, file: path, result: .skipped) : nil
             }
             try Directories.checkIsFree(
