@@ -125,7 +125,7 @@ enum Configuration {
         switch (value.content, kind.offer) {
         case (.string(let text), .oneOf(let words)), (.number(let text), .oneOf(let words)):
             guard words.contains(text) else {
-                throw value.problem("\(option.name) must be \(Alternatives.text(words))")
+                throw value.problem("\(option.name) must be \(WordChoice.text(words))")
             }
             return [text]
         case (.string(let text), _): return [try checked(text, value)]
