@@ -79,9 +79,9 @@ struct GetCommand {
             let transfer = try transfer(item, place, number: transfers.count + 1)
             speed.apply(to: transfer.operation, limit: limit)
             transfers.append(transfer)
-            guard place.path == nil else { continue }
+            guard case .directory(_, let directory) = place else { continue }
             // One after the other, where several are of the same URL.
-            let partial = PartialPaths(directory: Directories.resolved(place.directory), url: transfer.url).partial
+            let partial = PartialPaths(directory: directory, url: transfer.url).partial
             if let earlier = unnamed.updateValue(transfer, forKey: partial) {
                 transfer.operation.addDependency(earlier.operation)
             }
@@ -90,7 +90,7 @@ struct GetCommand {
     }
 
     /// What has become of a file whose name is taken; nil if it is to be fetched.
-    private func settle(_ item: DownloadItem, _ place: Place) -> Outcome? {
+    private func settle(_ item: DownloadItem, _ place: DownloadPlaces.Place) -> Outcome? {
         guard let path = place.path else { return nil }
         let url = Redaction.url(item.urls[0].absoluteString)
         do throws(ToolError) {
@@ -106,41 +106,33 @@ struct GetCommand {
         }
     }
 
-    /// Where a file goes: its directory, and its path, if its name is known.
-    private struct Place {
-        let directory: String
-        var path: String?
-    }
-
-    private func places() throws(ToolError) -> [Place] {
+    private func places() throws(ToolError) -> [DownloadPlaces.Place] {
         if let output = files.output {
             let path = files.outputPath(output)
             guard !path.hasSuffix("/"), !path.unicodeScalars.contains("\0") else {
                 throw options.usage("--output takes a file, and --directory a directory")
             }
-            return [Place(directory: PathText.directory(of: path), path: path)]
+            return [.file(path)]
         }
         var places = DownloadPlaces(directory: files.directory, usesServerNames: files.usesServerNames)
-        var taken: [Int: Place] = [:]
+        var taken: [Int: DownloadPlaces.Place] = [:]
         for item in items { places.keepDirectories(of: item) }
         // First those whose names are fixed: others can go out of their way.
         let order = items.indices.filter { items[$0].name != nil } + items.indices.filter { items[$0].name == nil }
         for index in order {
             let (place, wanted) = try places.take(items[index])
-            switch place {
-            case .directory(let directory): taken[index] = Place(directory: directory)
-            case .file(let path):
-                taken[index] = Place(directory: PathText.directory(of: path), path: path)
-                if let wanted {
-                    display.say(OutcomeText.line(ofRenamed: items[index].urls[0], path: path, wanted: wanted))
-                }
+            taken[index] = place
+            if let wanted, let path = place.path {
+                display.say(OutcomeText.line(ofRenamed: items[index].urls[0], path: path, wanted: wanted))
             }
         }
         if files.usesServerNames { for path in taken.values.compactMap(\.path) { serverNames.keep(path) } }
         return items.indices.compactMap { taken[$0] }
     }
 
-    private func transfer(_ item: DownloadItem, _ place: Place, number: Int) throws(ToolError) -> Transfer {
+    private func transfer(
+        _ item: DownloadItem, _ place: DownloadPlaces.Place, number: Int
+    ) throws(ToolError) -> Transfer {
         let url = item.urls[0]
         let headers = try headers.adding(item.headers)
         let download = DownloadOperation(request: try headers.request(for: url))
@@ -153,8 +145,7 @@ struct GetCommand {
         if options.has("json") { download.computedChecksumAlgorithms = [.sha256] }
         let name = place.path.map { PathText.name(of: $0) } ?? FileNames.name(for: url)
         let transfer = Transfer(name: name, url: url, download: download)
-        if place.path == nil {
-            let directory = Directories.resolved(place.directory)
+        if case .directory(_, let directory) = place {
             download.placeFilter = { [serverNames, weak transfer] wanted in
                 let choice = serverNames.place(wanted, in: directory)
                 transfer?.setWantedName(choice.wanted)
