@@ -40,17 +40,9 @@ enum Configuration {
             if errno == ENOENT || errno == ENOTDIR { return nil }
             throw .usage("cannot read \(name): \(SystemError().text)")
         }
-        let handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+        defer { close(descriptor) }
         try check(descriptor, name)
-        do {
-            let data = try handle.read(upToCount: maximumLength + 1) ?? Data()
-            guard data.count <= maximumLength else {
-                throw ToolError.usage("\(name) has more than \(maximumLength) bytes")
-            }
-            return data
-        } catch {
-            throw (error as? ToolError) ?? .usage("cannot read \(name): \(ErrorText.line(for: error))")
-        }
+        return try InputFile.contents(of: descriptor, called: name, limit: maximumLength)
     }
 
     /// Makes sure that nobody else has written the file, as it may switch off trust.
