@@ -8,13 +8,8 @@ struct GetCommand {
     private let options: Options
     private let display: Display
     private let files: FileOptions
-    private let speed: SpeedOptions
     private let headers: Headers
-    private let routes: RouteOptions
-    private let cookies: CookieOptions
-    private let login: LoginOptions
-    private let trust: TrustOptions
-    private let trace: TraceOptions
+    private let settings: TransferSettings
     private let items: [DownloadItem]
     private let serverNames = ServerNames()
 
@@ -31,24 +26,26 @@ struct GetCommand {
 
     private init(_ options: Options, _ files: FileOptions, _ display: Display) throws(ToolError) {
         (self.options, self.files, self.display) = (options, files, display)
-        speed = try SpeedOptions(options)
+        let speed = try SpeedOptions(options)
         headers = try Headers(options)
-        routes = try RouteOptions(options)
-        cookies = try CookieOptions(options, display)
+        let routes = try RouteOptions(options)
+        let cookies = try CookieOptions(options, display)
         items = try files.items(options)
-        trace = TraceOptions(options, display, count: items.count)
         // Last, as they may ask for a password and a passphrase.
-        login = try LoginOptions(options, for: items.compactMap(\.urls.first))
-        trust = try TrustOptions(options)
+        let login = try LoginOptions(options, for: items.compactMap(\.urls.first))
+        let trust = try TrustOptions(options)
+        settings = TransferSettings(
+            speed: speed, routes: routes, cookies: cookies, login: login, trust: trust,
+            trace: TraceOptions(options, display, count: items.count))
         if let warning = trust.warning { display.complain(warning) }
     }
 
     private func download() throws(ToolError) -> ExitStatus {
-        defer { trace.finish() }
+        defer { settings.trace.finish() }
         let (transfers, settled) = try transfers()
-        let run = TransferRun(display: display, speed: speed, options: options, trace: trace)
+        let run = TransferRun(display: display, speed: settings.speed, options: options, trace: settings.trace)
         let status = run.run(transfers, settled: settled) { "\($0) downloaded" }
-        return trust.finish(cookies.finish(status, display), display)
+        return settings.finish(status, display)
     }
 
     /// Prints what would be sent.
@@ -66,7 +63,6 @@ struct GetCommand {
         if makesDirectories {
             for directory in Set(places.map(\.directory)).sorted() { try Directories.prepare(directory) }
         }
-        let limit = speed.limit
         var transfers: [Transfer] = []
         var settled: [Outcome] = []
         // The downloads whose partial files are named after their URLs.
@@ -77,7 +73,6 @@ struct GetCommand {
                 continue
             }
             let transfer = try transfer(item, place, number: transfers.count + 1)
-            speed.apply(to: transfer.operation, limit: limit)
             transfers.append(transfer)
             guard case .directory(_, let directory) = place else { continue }
             // One after the other, where several are of the same URL.
@@ -152,7 +147,7 @@ struct GetCommand {
                 return choice.place
             }
         }
-        try setUp(transfer, headers, number: number)
+        try settings.apply(to: transfer, headers.configuration, number: number)
         return transfer
     }
 
@@ -169,21 +164,10 @@ struct GetCommand {
         let request = try headers.request(for: url)
         let transfer = Transfer(
             id: nil, name: FileNames.name(for: url), request: DownloadOperation.askingForIdentity(request), url: url,
-            body: DescriptorStream(path: path, patience: speed.maximumTime))
-        try setUp(transfer, headers, number: 1)
-        transfer.operation.connectionConfiguration.decodesUnaskedEncodings = DownloadOperation.decodesBody(of: request)
-        speed.apply(to: transfer.operation, limit: speed.limit)
-        return transfer
-    }
-
-    private func setUp(_ transfer: Transfer, _ headers: Headers, number: Int) throws(ToolError) {
+            body: DescriptorStream(path: path, patience: settings.speed.maximumTime))
         var configuration = headers.configuration
-        trust.apply(to: &configuration)
-        routes.apply(to: &configuration)
-        speed.apply(to: &configuration)
-        configuration.trace = trace.trace(number: number, heard: transfer.timings.add)
-        transfer.operation.connectionConfiguration = configuration
-        login.apply(to: transfer.operation, try Login.taken(from: transfer.url)?.login)
-        cookies.apply(to: transfer.operation)
+        configuration.decodesUnaskedEncodings = DownloadOperation.decodesBody(of: request)
+        try settings.apply(to: transfer, configuration, number: 1)
+        return transfer
     }
 }
