@@ -63,4 +63,17 @@ import Testing
         #expect(plan.done == ByteRanges([0..<50]))
         #expect(plan.representation?.validators.entityTag == "\"1\"")
     }
+
+    @Test func aPartMayLoseWorkWhileItWrites() throws {
+        var plan = DownloadPlan(sources: [url], maximumParts: 3, minimumPart: 10)
+        let begun = plan.begin()
+        let first = try #require(begun)
+        #expect(plan.evaluate(whole("\"1\"", length: 100), for: first.id) == .startsOver)
+        #expect(plan.more(at: 1) != nil)
+        #expect(plan.parts[first.id]?.end == 33)
+        // Its write of 80 bytes had begun before.
+        #expect(plan.didWrite(80, for: first.id, at: 2) == .stop)
+        let next = plan.more(at: 3)
+        #expect(try #require(next).request.range?.first == 80)
+    }
 }
