@@ -7,24 +7,21 @@ import Testing
 
 /// What is written about the progress of transfers where there are no bars, and where there are.
 @Suite(.serialized) struct ProgressTests {
-    let server: TestServer
-    let scratch: Scratch
-    let gate = TestServer.Gate()
+    let bench: Workbench
 
     init() throws {
-        server = try TestServer()
-        scratch = try Scratch()
-        server.route("/big.iso", .pattern(count: 3_000_000).heldBody(by: gate, afterBytes: 1_500_000))
+        bench = try Workbench()
+        bench.hold(count: 3_000_000, at: "/big.iso", after: 1_500_000)
     }
 
-    private var big: String { server.url("/big.iso").absoluteString }
+    private var big: String { bench.url("/big.iso") }
 
     // MARK: Lines
 
     @Test func `--progress plain prints a line about a transfer that takes some time`() async throws {
-        let tool = try ToolProcess(["get", "--progress", "plain", big], in: scratch.url)
+        let tool = try ToolProcess(["get", "--progress", "plain", big], in: bench.scratch.url)
         try await tool.waitForOutput("\n")
-        gate.open()
+        bench.gate.open()
         let result = try await tool.finished()
         let first = try #require(result.outputLines.first)
         #expect(first.contains(/^big\.iso: 50 %, 1\.5 MB of 3\.0 MB, [\d.]+ [kM]B\/s, 0:\d\d left$/), "\(first)")
@@ -33,17 +30,17 @@ import Testing
     }
 
     @Test func `--progress plain prints nothing about the progress of small files`() async throws {
-        server.route("/small/*", .text("x"))
-        let urls = (0..<100).map { server.url("/small/\($0)").absoluteString }
-        let result = try await ToolProcess.run(["get", "--progress=plain"] + urls, in: scratch.url)
+        bench.server.route("/small/*", .text("x"))
+        let urls = (0..<100).map { bench.url("/small/\($0)") }
+        let result = try await ToolProcess.run(["get", "--progress=plain"] + urls, in: bench.scratch.url)
         #expect(result.outputLines.count == 101, "\(result.errors)")
         #expect(!result.output.contains("%"))
     }
 
     @Test func `what an earlier run has left is not part of the rate`() async throws {
         let data = PatternBytes.data(count: 3_000_000)
-        let (first, second) = (TestServer.Gate(), gate)
-        server.route("/big.iso") { request in
+        let (first, second) = (TestServer.Gate(), bench.gate)
+        bench.server.route("/big.iso") { request in
             guard let range = request.headers["Range"], let start = Int(range.dropFirst(6).prefix { $0.isNumber }) else {
                 return .bytes(data).header("ETag", "\"a\"").heldBody(by: first, afterBytes: 1_500_000)
             }
@@ -52,16 +49,16 @@ import Testing
             rest.status = 206
             return rest.heldBody(by: second, afterBytes: 800_000)
         }
-        let interrupted = try ToolProcess(["get", "--progress", "plain", big], in: scratch.url)
+        let interrupted = try ToolProcess(["get", "--progress", "plain", big], in: bench.scratch.url)
         try await interrupted.waitForOutput("50 %")
         interrupted.send(signal: SIGINT)
         _ = try await interrupted.finished()
         first.open()
-        let tool = try ToolProcess(["get", "--progress", "plain", big], in: scratch.url)
+        let tool = try ToolProcess(["get", "--progress", "plain", big], in: bench.scratch.url)
         try await tool.waitForOutput("\n")
         second.open()
         let result = try await tool.finished()
-        #expect(server.requests.last?.headers["Range"] == "bytes=1500000-")
+        #expect(bench.server.requests.last?.headers["Range"] == "bytes=1500000-")
         let line = try #require(result.outputLines.first)
         // 800 kB have come in a second or more, and not 2.3 MB.
         #expect(line.contains(/^big\.iso: 76 %, 2\.3 MB of 3\.0 MB, [\d.]+ kB\/s,/), "\(line)")
@@ -69,21 +66,21 @@ import Testing
 
     @Test(arguments: [[], ["--progress", "bar"], ["--progress", "auto"], ["--progress", "none"]])
     func `output to a pipe has neither bars nor lines of progress`(_ options: [String]) async throws {
-        server.route("/slow", .pattern(count: 400_000).bandwidth(bytesPerSecond: 250_000))
-        let result = try await ToolProcess.run(["get", server.url("/slow").absoluteString] + options, in: scratch.url)
+        bench.server.route("/slow", .pattern(count: 400_000).bandwidth(bytesPerSecond: 250_000))
+        let result = try await ToolProcess.run(["get", bench.url("/slow")] + options, in: bench.scratch.url)
         #expect(result.outputLines.count == 1)
         #expect(!(result.output + result.errors).contains("\u{1B}"))
     }
 
     @Test(arguments: ["none", "plain"])
     func `without bars, a terminal gets no sequence that moves the cursor`(_ style: String) async throws {
-        let tool = try ToolProcess(["get", "--progress", style, big], in: scratch.url, columns: 80)
+        let tool = try ToolProcess(["get", "--progress", style, big], in: bench.scratch.url, columns: 80)
         if style == "plain" {
             try await tool.waitForOutput("50 %")
         } else {
-            try await scratch.waitForFile("big.iso.convoypart")
+            try await bench.scratch.waitForFile("big.iso.convoypart")
         }
-        gate.open()
+        bench.gate.open()
         let result = try await tool.finished()
         #expect(result.output.replacing(/\u{1B}\[\d+m/, with: "").contains("\u{1B}") == false, "\(result.output)")
     }
@@ -97,18 +94,18 @@ import Testing
         _ options: [String], _ variable: String, _ isColoured: Bool
     ) async throws {
         let tool = try ToolProcess(
-            ["get"] + options + [big], in: scratch.url, environment: ["NO_COLOR": variable], columns: 80)
+            ["get"] + options + [big], in: bench.scratch.url, environment: ["NO_COLOR": variable], columns: 80)
         try await tool.waitForOutput("50%")
-        gate.open()
+        bench.gate.open()
         let output = try await tool.finished().output
         #expect(output.contains(/\u{1B}\[\d+m/) == isColoured)
         #expect(output.contains("━") && output.contains("\u{1B}[?25h"))
     }
 
     @Test func `--color always colours what goes into a pipe`() async throws {
-        gate.open()
+        bench.gate.open()
         let command = "$convoy get --color always '\(big)' http://127.0.0.1:1/ 2>&1 | cat"
-        let result = try await ToolProcess.run(command: command, in: scratch.url)
+        let result = try await ToolProcess.run(command: command, in: bench.scratch.url)
         #expect(result.output.contains("\u{1B}[32m✓ \u{1B}[0mbig.iso: "))
         #expect(result.output.contains("convoy: \u{1B}[31m✗ \u{1B}[0mhttp://127.0.0.1:1/"))
         #expect(result.output.replacing(/\u{1B}\[\d+m/, with: "").contains("\u{1B}") == false)
@@ -116,17 +113,17 @@ import Testing
 
     @Test(arguments: ["dumb", ""])
     func `a terminal that is not known gets no sequences`(_ terminal: String) async throws {
-        gate.open()
+        bench.gate.open()
         let result = try await ToolProcess.run(
-            command: "TERM='\(terminal)' $convoy get '\(big)' http://127.0.0.1:1/", in: scratch.url, columns: 80)
+            command: "TERM='\(terminal)' $convoy get '\(big)' http://127.0.0.1:1/", in: bench.scratch.url, columns: 80)
         #expect(result.output.contains("big.iso: 3.0 MB in"))
         #expect(!result.output.contains("\u{1B}"))
     }
 
     @Test func `a body that is printed on the terminal is not mixed with bars`() async throws {
-        let tool = try ToolProcess(["get", "-o", "-", big], in: scratch.url, columns: 80)
-        _ = try await server.waitForRequests(count: 1)
-        gate.open()
+        let tool = try ToolProcess(["get", "-o", "-", big], in: bench.scratch.url, columns: 80)
+        _ = try await bench.server.waitForRequests(count: 1)
+        bench.gate.open()
         let result = try await tool.finished()
         #expect(result.status == 0)
         #expect(!result.output.contains("\u{1B}[?25l"))

@@ -5,17 +5,14 @@ import Testing
 
 /// How the program ends by a signal, and what it leaves on a terminal.
 @Suite(.serialized) struct SignalTests {
-    let server: TestServer
-    let scratch: Scratch
-    let gate = TestServer.Gate()
+    let bench: Workbench
 
     init() throws {
-        server = try TestServer()
-        scratch = try Scratch()
-        server.route("/held", .pattern(count: 100_000).heldBody(by: gate, afterBytes: 50_000))
+        bench = try Workbench()
+        bench.hold(count: 100_000, at: "/held", after: 50_000)
     }
 
-    private var held: String { server.url("/held").absoluteString }
+    private var held: String { bench.url("/held") }
 
     /// Stops a job once there is a file `go`, and continues it when it has stopped.
     private func stopped(by signal: String) -> String {
@@ -29,21 +26,21 @@ import Testing
     }
 
     @Test func `Ctrl-C ends a loop of the shell`() async throws {
-        server.route("/quick", .text("x"))
+        bench.server.route("/quick", .text("x"))
         // The job's process group gets the signal, like a foreground group of a terminal.
         let command = """
             set -m
-            bash -c "for url in \(held) '\(server.url("/quick"))'; do $convoy get \\$url; echo status \\$?; done" & pid=$!
+            bash -c "for url in \(held) '\(bench.server.url("/quick"))'; do $convoy get \\$url; echo status \\$?; done" & pid=$!
             \(ToolProcess.shellWait(for: "[ -e held.convoypart ]"))
             kill -INT -- -$pid
             wait $pid
             echo "loop $?"
             """
-        let result = try await ToolProcess.run(command: command, in: scratch.url)
+        let result = try await ToolProcess.run(command: command, in: bench.scratch.url)
         #expect(result.outputLines.last == "loop 130", "\(result.output)")
         #expect(!result.output.contains("status"))
-        #expect(server.requests("/quick").isEmpty)
-        #expect(scratch.names.allSatisfy { $0.hasPrefix("held.convoy") })
+        #expect(bench.server.requests("/quick").isEmpty)
+        #expect(bench.scratch.names.allSatisfy { $0.hasPrefix("held.convoy") })
     }
 
     @Test func `a shell shows 130, and a signal that was ignored before stays ignored`() async throws {
@@ -54,31 +51,32 @@ import Testing
             wait $pid
             echo "status $?"
             """
-        let result = try await ToolProcess.run(command: command, in: scratch.url)
+        let result = try await ToolProcess.run(command: command, in: bench.scratch.url)
         #expect(result.outputLines.last == "status 143", "\(result.output)")
 
-        let tool = try ToolProcess(command: "trap '' HUP; exec $convoy get \(held)", in: scratch.url)
-        try await scratch.waitForFile("held.convoypart")
+        let tool = try ToolProcess(command: "trap '' HUP; exec $convoy get \(held)", in: bench.scratch.url)
+        try await bench.scratch.waitForFile("held.convoypart")
         tool.send(signal: SIGHUP)
-        gate.open()
+        bench.gate.open()
         #expect(try await tool.finished().status == 0)
     }
 
     @Test func `a program whose output nobody reads can be stopped and ended`() async throws {
-        server.route("/*", .text("x"))
+        bench.server.route("/*", .text("x"))
         // More lines than fit in a pipe.
         let requests = (0..<200).map { #"{"id":"\#($0)","url":"\#(String(repeating: "x", count: 1000))"}"# }
-        try scratch.write(
-            #"{"baseURL": "\#(server.url.absoluteString)", "requests": [\#(requests.joined(separator: ","))]}"#, to: "m.json"
+        try bench.scratch.write(
+            #"{"baseURL": "\#(bench.server.url.absoluteString)", "requests": [\#(requests.joined(separator: ","))]}"#,
+            to: "m.json"
         )
         let interrupt = "for n in {1..500}; do kill -INT $pid 2>/dev/null || break; sleep 0.02; done"
         let command =
             "mkfifo pipe; exec 3<>pipe\n"
             + ToolProcess.shell(
                 job: "$convoy run --json m.json >pipe", meanwhile: "\(stopped(by: "TSTP"))\n\(interrupt)")
-        let tool = try ToolProcess(command: command, in: scratch.url)
-        _ = try await server.waitForRequests(count: 100)
-        try scratch.write("", to: "go")
+        let tool = try ToolProcess(command: command, in: bench.scratch.url)
+        _ = try await bench.server.waitForRequests(count: 100)
+        try bench.scratch.write("", to: "go")
         let result = try await tool.finished()
         #expect(result.output.contains("STOPPED"))
         #expect(result.status == 130)
@@ -86,7 +84,7 @@ import Testing
 
     @Test(arguments: [SIGINT, SIGTERM])
     func `on a dumb terminal no escape is written, however the program ends`(_ signal: Int32) async throws {
-        let manifest = scratch.url.appendingPathComponent("m.json").path
+        let manifest = bench.scratch.url.appendingPathComponent("m.json").path
         try #require(mkfifo(manifest, 0o600) == 0)
         let command = """
             set -m
@@ -95,21 +93,21 @@ import Testing
             kill -\(signal) $pid
             wait $pid
             """
-        let tool = try ToolProcess(command: command, in: scratch.url, columns: 80)
+        let tool = try ToolProcess(command: command, in: bench.scratch.url, columns: 80)
         // As soon as it reads there is nothing to cancel, and a signal ends the program at once.
         var writer: Int32 = -1
         try await waitUntil("convoy to read the manifest") {
             writer = open(manifest, O_WRONLY | O_NONBLOCK | O_CLOEXEC)
             return writer >= 0
         }
-        try scratch.write("", to: "go")
+        try bench.scratch.write("", to: "go")
         let result = try await tool.finished()
         close(writer)
         #expect(result.status == 128 + signal)
         #expect(!result.output.contains("\u{1B}"), "\(result.output.debugDescription)")
 
-        gate.open()
-        let whole = try ToolProcess(command: "TERM=dumb $convoy get \(held)", in: scratch.url, columns: 80)
+        bench.gate.open()
+        let whole = try ToolProcess(command: "TERM=dumb $convoy get \(held)", in: bench.scratch.url, columns: 80)
         #expect(try await !whole.finished().output.contains("\u{1B}"))
     }
 }

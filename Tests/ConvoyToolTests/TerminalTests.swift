@@ -8,28 +8,25 @@ import Testing
 /// What is on the screen of a terminal while transfers run, and after them.
 @Suite(.serialized, .enabled(if: Tmux.isInstalled, "not installed: \(Tmux.installHint)"))
 struct TerminalTests {
-    let server: TestServer
-    let scratch: Scratch
-    let gate = TestServer.Gate()
+    let bench: Workbench
 
     init() throws {
-        server = try TestServer()
-        scratch = try Scratch()
+        bench = try Workbench()
         // Of all that is held, 42 % have come.
-        server.route("/held/*", .pattern(count: 1_000_000).heldBody(by: gate, afterBytes: 420_000))
-        server.route("/quick.txt", .text("x"))
+        bench.hold(count: 1_000_000, at: "/held/*", after: 420_000)
+        bench.server.route("/quick.txt", .text("x"))
     }
 
     /// The command that gets files with these names.
     private func get(_ names: [String], options: String = "") -> String {
         let urls = names.map { name in
             let encoded = name.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
-            return "'\(server.url("/held/\(encoded)").absoluteString)'"
+            return "'\(bench.url("/held/\(encoded)"))'"
         }
         return "$convoy get \(options) \(urls.joined(separator: " "))"
     }
 
-    private var quick: String { "'\(server.url("/quick.txt").absoluteString)'" }
+    private var quick: String { "'\(bench.url("/quick.txt"))'" }
 
     private static let percent = "42%"
     private static func isBar(_ row: String) -> Bool { row.contains(percent) }
@@ -57,7 +54,7 @@ struct TerminalTests {
     func `each transfer has a row of its own with a percentage, and there is one of the whole`(
         _ columns: Int
     ) async throws {
-        let tmux = try Tmux(columns: columns, rows: 24, in: scratch.url)
+        let tmux = try Tmux(columns: columns, rows: 24, in: bench.scratch.url)
         try await tmux.run(get([Self.long, "b.bin", "日本.txt"]))
         let rows = try await bars(3, in: tmux) { $0.last?.contains("1.3 MB") == true }
         let names = rows.dropLast().map { $0.split(separator: " ").first.map(String.init) ?? "" }
@@ -75,7 +72,7 @@ struct TerminalTests {
     }
 
     @Test func `when the window changes, there is each row once, and nothing is left over`() async throws {
-        let tmux = try Tmux(columns: 200, rows: 24, in: scratch.url)
+        let tmux = try Tmux(columns: 200, rows: 24, in: bench.scratch.url)
         try await tmux.run(get([Self.long, "b.bin", "日本.txt"]) + " " + quick)
         try await bars(3, in: tmux) { $0.last?.hasPrefix("1 of 4 finished") == true }
         for columns in [40, 80, 24, 80, 200, 100, 30, 200] {
@@ -94,19 +91,19 @@ struct TerminalTests {
             #expect(all[end + 1].hasPrefix("✓ quick.txt: 1 B in"), "\(all.suffix(30))")
             #expect(all.count - end <= 7, "\(all.suffix(30))")
         }
-        gate.open()
+        bench.gate.open()
         try await tmux.waitFor("the end") { $0.last == "$" }
         #expect(try !tmux.allRows.contains { $0.contains("━") })
     }
 
     @Test func `with more transfers than rows, the line of the whole tells how many are not shown`() async throws {
-        let tmux = try Tmux(columns: 80, rows: 10, in: scratch.url)
+        let tmux = try Tmux(columns: 80, rows: 10, in: bench.scratch.url)
         try await tmux.run(get((1...20).map { "\($0).bin" }, options: "-j 20"))
         let rows = try await bars(7, in: tmux) { $0.last?.hasSuffix("and 13 more") == true }
         #expect(rows.last?.hasPrefix("0 of 20 finished, 8.4 MB, ") == true)
         try tmux.resize(rows: 5)
         try await bars(3, in: tmux) { $0.last?.hasSuffix("and 17 more") == true }
-        gate.open()
+        bench.gate.open()
         let last = try await tmux.waitFor("the end") { $0.last == "$" }
         #expect(last.dropLast().last?.hasPrefix("20 downloaded, 20.0 MB in") == true)
         #expect(try tmux.allRows.filter { $0.hasPrefix("✓ ") }.count == 20)
@@ -114,7 +111,7 @@ struct TerminalTests {
     }
 
     @Test func `in a tiny window there are the percentage and what is left of the name`() async throws {
-        let tmux = try Tmux(columns: 10, rows: 3, in: scratch.url)
+        let tmux = try Tmux(columns: 10, rows: 3, in: bench.scratch.url)
         try await tmux.run(get(["first.bin", "second.bin", "third.bin"]))
         let rows = try await bars(1, in: tmux)
         #expect(rows.first?.contains(/^[fst][a-z]?…[a-z]?[n] +42%$/) == true, "\(rows)")
@@ -131,7 +128,7 @@ struct TerminalTests {
             "plain.bin", "中文文件名.bin", "👨‍👩‍👧👍🏽🇩🇪❤️.bin", "e\u{301}a\u{308}o\u{302}.bin", "שלום عالم.bin",
             "\u{1B}[31m\u{1B}[2J\u{9B}5n\r\u{202E}.bin",
         ]
-        let tmux = try Tmux(columns: 80, rows: 24, in: scratch.url)
+        let tmux = try Tmux(columns: 80, rows: 24, in: bench.scratch.url)
         try await tmux.run(get(names))
         let rows = try await bars(names.count, in: tmux) { $0.last?.contains("2.5 MB") == true }
         var columns: Set<[Int]> = []
@@ -150,12 +147,12 @@ struct TerminalTests {
     }
 
     @Test func `without UTF-8, names and bars are ASCII`() async throws {
-        let tmux = try Tmux(columns: 80, rows: 24, in: scratch.url)
+        let tmux = try Tmux(columns: 80, rows: 24, in: bench.scratch.url)
         try await tmux.run("LC_ALL=C " + get(["日本.txt", "éß.bin"]))
         let rows = try await bars(2, in: tmux)
         #expect(Set(rows.dropLast().map { $0.prefix(6) }) == ["??.txt", "??.bin"], "\(rows)")
         #expect(rows.dropLast().allSatisfy { $0.contains("###---") && $0.utf8.allSatisfy { $0 < 0x80 } }, "\(rows)")
-        gate.open()
+        bench.gate.open()
         let last = try await tmux.waitFor("the end") { $0.last == "$" }
         #expect(last.contains { $0.hasPrefix("* ??.txt: 1.0 MB in ") }, "\(last)")
     }
@@ -163,7 +160,7 @@ struct TerminalTests {
     // MARK: The end
 
     @Test func `Ctrl-C leaves nothing of the bars, and the terminal as it was`() async throws {
-        let tmux = try Tmux(columns: 80, rows: 24, in: scratch.url)
+        let tmux = try Tmux(columns: 80, rows: 24, in: bench.scratch.url)
         try await tmux.run(get(["a.bin", "b.bin"]) + " " + quick)
         try await bars(2, in: tmux)
         #expect(try !tmux.isCursorVisible)
@@ -179,22 +176,22 @@ struct TerminalTests {
     }
 
     @Test func `an error is told above the bars, and after the last one nothing of them is left`() async throws {
-        server.route("/missing", .text("gone", status: 404))
-        let tmux = try Tmux(columns: 80, rows: 24, in: scratch.url)
-        try await tmux.run(get(["a.bin", "b.bin"]) + " '\(server.url("/missing").absoluteString)'")
+        bench.server.route("/missing", .text("gone", status: 404))
+        let tmux = try Tmux(columns: 80, rows: 24, in: bench.scratch.url)
+        try await tmux.run(get(["a.bin", "b.bin"]) + " '\(bench.url("/missing"))'")
         let rows = try await tmux.waitFor("bars below the error") {
             $0.filter(Self.isBar).count == 2 && $0.last?.hasPrefix("1 of 3 finished, 1 failed") == true
         }
         let first = try #require(rows.firstIndex(where: Self.isBar))
         #expect(rows[..<first].contains { $0.hasPrefix("convoy: ✗ http://127.0.0.1") }, "\(rows)")
-        server.stop()
+        bench.server.stop()
         let last = try await tmux.waitFor("the prompt") { $0.last == "$" }
         #expect(!last.contains { $0.contains("━") }, "\(last)")
         #expect(try tmux.isCursorVisible)
     }
 
     @Test func `Ctrl-Z removes the bars, and fg draws them again, even if nothing arrives`() async throws {
-        let tmux = try Tmux(columns: 80, rows: 24, in: scratch.url)
+        let tmux = try Tmux(columns: 80, rows: 24, in: bench.scratch.url)
         try await tmux.run(get(["a.bin", "b.bin"]))
         // The rate is 0 by now, so that nothing changes any more.
         try await bars(2, in: tmux) { $0.last?.contains(" 0 B/s") == true }
@@ -205,7 +202,7 @@ struct TerminalTests {
         try tmux.type("clear; fg", "Enter")
         try await bars(2, in: tmux)
         #expect(try !tmux.isCursorVisible)
-        gate.open()
+        bench.gate.open()
         let rows = try await tmux.waitFor("the end") { $0.last == "$" }
         #expect(rows.filter { $0.hasPrefix("✓ ") }.count == 2 && !rows.contains { $0.contains("━") }, "\(rows)")
         #expect(try tmux.isCursorVisible)
@@ -213,26 +210,26 @@ struct TerminalTests {
 
     @Test func `after a stop without notice, the bars are drawn again below what another program has written`() async throws
     {
-        let tmux = try Tmux(columns: 80, rows: 24, in: scratch.url)
+        let tmux = try Tmux(columns: 80, rows: 24, in: bench.scratch.url)
         try await tmux.run("(echo $BASHPID >number; exec " + get(["a.bin", "b.bin"]) + ")")
         try await bars(2, in: tmux) { $0.last?.contains(" 0 B/s") == true }
-        let number = try #require(pid_t(scratch.text("number").trimmingCharacters(in: .whitespacesAndNewlines)))
+        let number = try #require(pid_t(bench.scratch.text("number").trimmingCharacters(in: .whitespacesAndNewlines)))
         kill(number, SIGSTOP)
         try await tmux.waitFor("the stop") { $0.contains { $0.contains("Stopped") } }
         try tmux.type("clear; echo other; fg", "Enter")
         let rows = try await tmux.waitFor("bars") { $0.filter(Self.isBar).count == 2 }
         #expect(rows.first == "other", "\(rows)")
         #expect(rows.filter(Self.isSummary).count == 1, "\(rows)")
-        gate.open()
+        bench.gate.open()
         try await tmux.waitFor("the end") { $0.last == "$" }
         #expect(try tmux.isCursorVisible)
     }
 
     @Test func `in the background of a shell no bars are drawn`() async throws {
         let other = TestServer.Gate()
-        server.route("/other.bin", .pattern(count: 1000).heldBody(by: other, afterBytes: 420))
-        let tmux = try Tmux(columns: 80, rows: 24, in: scratch.url)
-        try await tmux.run(get(["a.bin", "b.bin"]) + " '\(server.url("/other.bin").absoluteString)'")
+        bench.server.route("/other.bin", .pattern(count: 1000).heldBody(by: other, afterBytes: 420))
+        let tmux = try Tmux(columns: 80, rows: 24, in: bench.scratch.url)
+        try await tmux.run(get(["a.bin", "b.bin"]) + " '\(bench.url("/other.bin"))'")
         try await bars(3, in: tmux)
         try tmux.type("C-z")
         try await tmux.waitFor("the stop") { $0.last == "$" && $0.contains { $0.contains("Stopped") } }
@@ -244,7 +241,7 @@ struct TerminalTests {
         #expect(try tmux.isCursorVisible)
         try tmux.type("fg", "Enter")
         try await bars(2, in: tmux)
-        gate.open()
+        bench.gate.open()
         try await tmux.waitFor("the end") { $0.last == "$" && $0.contains { $0.hasPrefix("3 downloaded") } }
     }
 }

@@ -53,13 +53,17 @@ enum CacheCommands {
         }
         group.wait()
         // Another process may hold the lock for a moment, which `flush` reports.
-        while true {
+        var told: String?
+        try eventually(timeout: 60, "a cache that can be flushed") {
             do throws(HTTPCacheError) {
                 try cache.flush()
-                break
+                return true
             } catch {
-                say("\(error)")
-                Thread.sleep(forTimeInterval: 0.05)
+                // Once, and not where the figures go.
+                let text = "\(error)"
+                if text != told { FileHandle.standardError.write(Data("\(text)\n".utf8)) }
+                told = text
+                return false
             }
         }
         let all = reports.withLock { $0 }

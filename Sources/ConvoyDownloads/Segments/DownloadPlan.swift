@@ -177,7 +177,8 @@ package struct DownloadPlan: Sendable {
             parts.values.allSatisfy({ $0.isReceiving || $0.asksForRange }), parts.values.contains(where: \.isReceiving)
         else { return nil }
         var assigned = done
-        for part in parts.values { assigned.insert(part.position..<(part.end ?? total)) }
+        // One that has lost work while it was writing may have gone beyond its end.
+        for part in parts.values { assigned.insert(part.position..<max(part.position, part.end ?? total)) }
         guard let source = bestSource(excludingBusy: true), sources[source].sendsParts != false else { return nil }
         let free = Int64(allowedParts - parts.count)
         if let gap = assigned.gaps(upTo: total).first {

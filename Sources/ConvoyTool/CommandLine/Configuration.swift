@@ -40,17 +40,9 @@ enum Configuration {
             if errno == ENOENT || errno == ENOTDIR { return nil }
             throw .usage("cannot read \(name): \(SystemError().text)")
         }
-        let handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+        defer { close(descriptor) }
         try check(descriptor, name)
-        do {
-            let data = try handle.read(upToCount: maximumLength + 1) ?? Data()
-            guard data.count <= maximumLength else {
-                throw ToolError.usage("\(name) has more than \(maximumLength) bytes")
-            }
-            return data
-        } catch {
-            throw (error as? ToolError) ?? .usage("cannot read \(name): \(ErrorText.line(for: error))")
-        }
+        return try InputFile.contents(of: descriptor, called: name, limit: maximumLength)
     }
 
     /// Makes sure that nobody else has written the file, as it may switch off trust.
@@ -125,7 +117,7 @@ enum Configuration {
         switch (value.content, kind.offer) {
         case (.string(let text), .oneOf(let words)), (.number(let text), .oneOf(let words)):
             guard words.contains(text) else {
-                throw value.problem("\(option.name) must be \(Alternatives.text(words))")
+                throw value.problem("\(option.name) must be \(WordChoice.text(words))")
             }
             return [text]
         case (.string(let text), _): return [try checked(text, value)]

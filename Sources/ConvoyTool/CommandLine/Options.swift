@@ -68,7 +68,7 @@ struct Options {
     func choice(_ name: String) throws(ToolError) -> String? {
         guard let text = value(name) else { return nil }
         guard case .oneOf(let words) = known.first(where: { $0.name == name })?.value?.offer else { return text }
-        guard words.contains(text) else { throw usage("--\(name) takes \(Alternatives.text(words))") }
+        guard words.contains(text) else { throw usage("--\(name) takes \(WordChoice.text(words))") }
         return text
     }
 

@@ -8,8 +8,21 @@ struct DownloadPlaces {
     /// Where a file goes.
     enum Place {
         case file(String)
-        /// The server tells the name.
-        case directory(String)
+        /// The server tells the name. Also the directory's absolute path without links and dots.
+        case directory(String, resolved: String)
+
+        var directory: String {
+            switch self {
+            case .file(let path): PathText.directory(of: path)
+            case .directory(let directory, _): directory
+            }
+        }
+
+        /// nil if the server tells the name.
+        var path: String? {
+            guard case .file(let path) = self else { return nil }
+            return path
+        }
     }
 
     private let directory: String
@@ -41,7 +54,7 @@ struct DownloadPlaces {
     mutating func take(_ item: DownloadItem) throws(ToolError) -> (place: Place, wanted: String?) {
         let directory = item.directory ?? self.directory
         guard let path = item.name else {
-            if usesServerNames { return (.directory(directory), nil) }
+            if usesServerNames { return (.directory(directory, resolved: resolve(directory)), nil) }
             let wanted = FileNames.name(for: item.urls[0])
             let name = names[resolve(directory), default: FileNameAllocator()].take(wanted)
             return (.file(PathText.join(directory, name)), name == wanted ? nil : wanted)

@@ -8,13 +8,8 @@ struct GetCommand {
     private let options: Options
     private let display: Display
     private let files: FileOptions
-    private let speed: SpeedOptions
     private let headers: Headers
-    private let routes: RouteOptions
-    private let cookies: CookieOptions
-    private let login: LoginOptions
-    private let trust: TrustOptions
-    private let trace: TraceOptions
+    private let settings: TransferSettings
     private let items: [DownloadItem]
     private let serverNames = ServerNames()
 
@@ -31,24 +26,26 @@ struct GetCommand {
 
     private init(_ options: Options, _ files: FileOptions, _ display: Display) throws(ToolError) {
         (self.options, self.files, self.display) = (options, files, display)
-        speed = try SpeedOptions(options)
+        let speed = try SpeedOptions(options)
         headers = try Headers(options)
-        routes = try RouteOptions(options)
-        cookies = try CookieOptions(options, display)
+        let routes = try RouteOptions(options)
+        let cookies = try CookieOptions(options, display)
         items = try files.items(options)
-        trace = TraceOptions(options, display, count: items.count)
         // Last, as they may ask for a password and a passphrase.
-        login = try LoginOptions(options, for: items.compactMap(\.urls.first))
-        trust = try TrustOptions(options)
+        let login = try LoginOptions(options, for: items.compactMap(\.urls.first))
+        let trust = try TrustOptions(options)
+        settings = TransferSettings(
+            speed: speed, routes: routes, cookies: cookies, login: login, trust: trust,
+            trace: TraceOptions(options, display, count: items.count))
         if let warning = trust.warning { display.complain(warning) }
     }
 
     private func download() throws(ToolError) -> ExitStatus {
-        defer { trace.finish() }
+        defer { settings.trace.finish() }
         let (transfers, settled) = try transfers()
-        let run = TransferRun(display: display, speed: speed, options: options, trace: trace)
+        let run = TransferRun(display: display, speed: settings.speed, options: options, trace: settings.trace)
         let status = run.run(transfers, settled: settled) { "\($0) downloaded" }
-        return trust.finish(cookies.finish(status, display), display)
+        return settings.finish(status, display)
     }
 
     /// Prints what would be sent.
@@ -66,7 +63,6 @@ struct GetCommand {
         if makesDirectories {
             for directory in Set(places.map(\.directory)).sorted() { try Directories.prepare(directory) }
         }
-        let limit = speed.limit
         var transfers: [Transfer] = []
         var settled: [Outcome] = []
         // The downloads whose partial files are named after their URLs.
@@ -77,11 +73,10 @@ struct GetCommand {
                 continue
             }
             let transfer = try transfer(item, place, number: transfers.count + 1)
-            speed.apply(to: transfer.operation, limit: limit)
             transfers.append(transfer)
-            guard place.path == nil else { continue }
+            guard case .directory(_, let directory) = place else { continue }
             // One after the other, where several are of the same URL.
-            let partial = PartialPaths(directory: Directories.resolved(place.directory), url: transfer.url).partial
+            let partial = PartialPaths(directory: directory, url: transfer.url).partial
             if let earlier = unnamed.updateValue(transfer, forKey: partial) {
                 transfer.operation.addDependency(earlier.operation)
             }
@@ -90,12 +85,12 @@ struct GetCommand {
     }
 
     /// What has become of a file whose name is taken; nil if it is to be fetched.
-    private func settle(_ item: DownloadItem, _ place: Place) -> Outcome? {
+    private func settle(_ item: DownloadItem, _ place: DownloadPlaces.Place) -> Outcome? {
         guard let path = place.path else { return nil }
         let url = Redaction.url(item.urls[0].absoluteString)
         do throws(ToolError) {
-            try Directories.checkLength(of: path)
             guard files.existing != .skip else {
+                try Directories.checkLength(of: path)
                 return Directories.hasFile(path) ? Outcome(url: url, file: path, result: .skipped) : nil
             }
             try Directories.checkIsFree(
@@ -106,41 +101,33 @@ struct GetCommand {
         }
     }
 
-    /// Where a file goes: its directory, and its path, if its name is known.
-    private struct Place {
-        let directory: String
-        var path: String?
-    }
-
-    private func places() throws(ToolError) -> [Place] {
+    private func places() throws(ToolError) -> [DownloadPlaces.Place] {
         if let output = files.output {
             let path = files.outputPath(output)
             guard !path.hasSuffix("/"), !path.unicodeScalars.contains("\0") else {
                 throw options.usage("--output takes a file, and --directory a directory")
             }
-            return [Place(directory: PathText.directory(of: path), path: path)]
+            return [.file(path)]
         }
         var places = DownloadPlaces(directory: files.directory, usesServerNames: files.usesServerNames)
-        var taken: [Int: Place] = [:]
+        var taken: [Int: DownloadPlaces.Place] = [:]
         for item in items { places.keepDirectories(of: item) }
         // First those whose names are fixed: others can go out of their way.
         let order = items.indices.filter { items[$0].name != nil } + items.indices.filter { items[$0].name == nil }
         for index in order {
             let (place, wanted) = try places.take(items[index])
-            switch place {
-            case .directory(let directory): taken[index] = Place(directory: directory)
-            case .file(let path):
-                taken[index] = Place(directory: PathText.directory(of: path), path: path)
-                if let wanted {
-                    display.say(OutcomeText.line(ofRenamed: items[index].urls[0], path: path, wanted: wanted))
-                }
+            taken[index] = place
+            if let wanted, let path = place.path {
+                display.say(OutcomeText.line(ofRenamed: items[index].urls[0], path: path, wanted: wanted))
             }
         }
         if files.usesServerNames { for path in taken.values.compactMap(\.path) { serverNames.keep(path) } }
         return items.indices.compactMap { taken[$0] }
     }
 
-    private func transfer(_ item: DownloadItem, _ place: Place, number: Int) throws(ToolError) -> Transfer {
+    private func transfer(
+        _ item: DownloadItem, _ place: DownloadPlaces.Place, number: Int
+    ) throws(ToolError) -> Transfer {
         let url = item.urls[0]
         let headers = try headers.adding(item.headers)
         let download = DownloadOperation(request: try headers.request(for: url))
@@ -153,15 +140,14 @@ struct GetCommand {
         if options.has("json") { download.computedChecksumAlgorithms = [.sha256] }
         let name = place.path.map { PathText.name(of: $0) } ?? FileNames.name(for: url)
         let transfer = Transfer(name: name, url: url, download: download)
-        if place.path == nil {
-            let directory = Directories.resolved(place.directory)
+        if case .directory(_, let directory) = place {
             download.placeFilter = { [serverNames, weak transfer] wanted in
                 let choice = serverNames.place(wanted, in: directory)
                 transfer?.setWantedName(choice.wanted)
                 return choice.place
             }
         }
-        try setUp(transfer, headers, number: number)
+        try settings.apply(to: transfer, headers.configuration, number: number)
         return transfer
     }
 
@@ -178,21 +164,10 @@ struct GetCommand {
         let request = try headers.request(for: url)
         let transfer = Transfer(
             id: nil, name: FileNames.name(for: url), request: DownloadOperation.askingForIdentity(request), url: url,
-            body: DescriptorStream(path: path, patience: speed.maximumTime))
-        try setUp(transfer, headers, number: 1)
-        transfer.operation.connectionConfiguration.decodesUnaskedEncodings = DownloadOperation.decodesBody(of: request)
-        speed.apply(to: transfer.operation, limit: speed.limit)
-        return transfer
-    }
-
-    private func setUp(_ transfer: Transfer, _ headers: Headers, number: Int) throws(ToolError) {
+            body: DescriptorStream(path: path, patience: settings.speed.maximumTime))
         var configuration = headers.configuration
-        trust.apply(to: &configuration)
-        routes.apply(to: &configuration)
-        speed.apply(to: &configuration)
-        configuration.trace = trace.trace(number: number, heard: transfer.timings.add)
-        transfer.operation.connectionConfiguration = configuration
-        login.apply(to: transfer.operation, try Login.taken(from: transfer.url)?.login)
-        cookies.apply(to: transfer.operation)
+        configuration.decodesUnaskedEncodings = DownloadOperation.decodesBody(of: request)
+        try settings.apply(to: transfer, configuration, number: 1)
+        return transfer
     }
 }

@@ -22,41 +22,31 @@ enum RunCommand {
         // Last, as they may ask for a password and a passphrase.
         let login = try LoginOptions(options, for: manifest.baseURL.map { [$0] } ?? manifest.requests.map(\.url))
         let trust = try TrustOptions(options)
-        let trace = TraceOptions(options, display, count: manifest.requests.count)
+        let settings = TransferSettings(
+            speed: speed, routes: routes, cookies: cookies, login: login, trust: trust,
+            trace: TraceOptions(options, display, count: manifest.requests.count))
 
         let isPreview = options.has("dry-run")
-        let limit = speed.limit
-        var number = 0
         let transfers = try self.transfers(
             of: manifest, in: directory, replaces: options.has("force"), hashes: options.has("json"),
-            makesDirectories: !isPreview
-        ) { transfer, configuration throws(ToolError) in
-            number += 1
-            trust.apply(to: &configuration)
-            routes.apply(to: &configuration)
-            speed.apply(to: &configuration)
-            configuration.trace = trace.trace(number: number, heard: transfer.timings.add)
-            speed.apply(to: transfer.operation, limit: limit)
-            login.apply(to: transfer.operation, try Login.taken(from: transfer.url)?.login)
-            cookies.apply(to: transfer.operation)
-        }
+            makesDirectories: !isPreview, settings)
         if let warning = trust.warning { display.complain(warning) }
         if isPreview { return Preview(display: display).print(transfers) }
-        let run = TransferRun(display: display, speed: speed, options: options, trace: trace)
+        let run = TransferRun(display: display, speed: speed, options: options, trace: settings.trace)
         // Taken from the manifest, as an operation has no dependencies any more when it has finished.
         let byID = Dictionary(transfers.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
         let waitsFor = Dictionary(
             manifest.requests.map { ($0.id, $0.dependsOn.compactMap { byID[$0] }) }, uniquingKeysWith: { first, _ in first })
-        defer { trace.finish() }
+        defer { settings.trace.finish() }
         let status = run.run(transfers, summary: { "\($0) succeeded" }) { transfer, outcome in
             explain(outcome, of: transfer, waitingFor: waitsFor[transfer.name] ?? [])
         }
-        return trust.finish(cookies.finish(status, display), display)
+        return settings.finish(status, display)
     }
 
     private static func transfers(
         of manifest: Manifest, in directory: String, replaces: Bool, hashes: Bool, makesDirectories: Bool,
-        setUp: (Transfer, inout ConnectionConfiguration) throws(ToolError) -> Void
+        _ settings: TransferSettings
     ) throws(ToolError) -> [Transfer] {
         let outputs = manifest.requests.compactMap(\.output)
         // All checks come before the first request: running half of a manifest is worse than running none.
@@ -70,15 +60,14 @@ enum RunCommand {
         }
 
         var byID: [String: Transfer] = [:]
-        let transfers = try manifest.requests.map { request throws(ToolError) in
+        let transfers = try manifest.requests.enumerated().map { index, request throws(ToolError) in
             let transfer = Transfer(
                 id: request.id, name: request.id, request: request.request, url: request.url,
                 body: BodyStream(
                     path: request.output.map { PathText.join(directory, $0) }, replaces: replaces, hashes: hashes))
             transfer.operation.dependencyFailurePolicy = .cancel
-            var configuration = ConnectionConfiguration(sensitiveHeaders: request.secretHeaders)
-            try setUp(transfer, &configuration)
-            transfer.operation.connectionConfiguration = configuration
+            let configuration = ConnectionConfiguration(sensitiveHeaders: request.secretHeaders)
+            try settings.apply(to: transfer, configuration, number: index + 1)
             byID[request.id] = transfer
             return transfer
         }

@@ -6,7 +6,7 @@ enum Completion {
 
     /// The script for the shell that the arguments name.
     static func script(_ options: Options) throws(ToolError) -> String {
-        let shells = Alternatives.text(Shell.allCases.map(\.rawValue))
+        let shells = WordChoice.text(Shell.allCases.map(\.rawValue))
         guard let name = options.arguments.first else { throw options.usage("no shell: \(shells)") }
         guard options.arguments.count == 1 else { throw options.usage("one shell at a time: \(shells)") }
         guard let shell = Shell(rawValue: name) else {

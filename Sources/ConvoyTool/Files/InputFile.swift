@@ -12,6 +12,13 @@ enum InputFile {
         let descriptor = path == "-" ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw .usage("cannot read \(what): \(SystemError().text)") }
         defer { if descriptor != STDIN_FILENO { close(descriptor) } }
+        return try contents(of: descriptor, called: what, limit: limit)
+    }
+
+    /// What is left to read from a descriptor, which stays open.
+    ///
+    /// - Throws: as the other one does.
+    static func contents(of descriptor: Int32, called what: String, limit: Int) throws(ToolError) -> Data {
         var data = Data()
         var block = [UInt8](repeating: 0, count: 1 << 18)
         while true {

@@ -37,7 +37,6 @@ struct FileOptions {
         checksumFile = options.value("checksum-file")
         if output?.isEmpty == true { throw options.usage("--output needs a file, or - for standard output") }
         if directory.isEmpty { throw options.usage("--directory needs a directory") }
-        if output != nil, usesServerNames { throw options.usage("--output and --remote-header-name contradict each other") }
         if checksumFile != nil, usesServerNames {
             throw options.usage("--checksum-file needs the names of the files before they are there")
         }

@@ -5,7 +5,8 @@ import Foundation
 struct SpeedOptions {
     let jobs: Int
     private let jobsPerHost: Int?
-    private let rate: Int64?
+    /// What all transfers of the run have together; nil for no limit.
+    private let limit: RateLimit?
     private let leastRate: Int64?
     /// Seconds between two starts at one host.
     private let wait: Double
@@ -16,7 +17,7 @@ struct SpeedOptions {
     init(_ options: Options) throws(ToolError) {
         jobs = try options.integer("jobs", in: 1...256) ?? 6
         jobsPerHost = try options.integer("jobs-per-host", in: 1...256)
-        rate = try Self.rate("limit-rate", options)
+        limit = try Self.rate("limit-rate", options).map { RateLimit(bytesPerSecond: $0) }
         leastRate = try Self.rate("min-rate", options)
         wait = try options.seconds("wait") ?? 0
         if let count = try options.integer("retry", in: 0...1000) {
@@ -47,15 +48,11 @@ struct SpeedOptions {
         if let leastRate { configuration.stallLimit = StallLimit(bytesPerSecond: leastRate, duration: 30) }
     }
 
-    /// - Parameter limit: what all operations of the run have together.
-    func apply(to operation: URLConnectionOperation, limit: RateLimit?) {
+    func apply(to operation: URLConnectionOperation) {
         operation.retryPolicy = policy.maximumRetryCount > 0 ? policy : nil
         operation.totalTimeout = maximumTime
         operation.receiveRateLimit = limit
     }
-
-    /// A new limit for all operations of a run; nil if there is none.
-    var limit: RateLimit? { rate.map { RateLimit(bytesPerSecond: $0) } }
 
     private static func rate(_ name: String, _ options: Options) throws(ToolError) -> Int64? {
         guard let text = options.value(name) else { return nil }

@@ -9,6 +9,8 @@ struct TraceOptions {
     private let count: Int
     private let queue = DispatchQueue(label: "convoy.trace")
 
+    private var isTracing: Bool { isVerbose || isTimed }
+
     /// - Parameter count: how many transfers there are; the lines of one need no number.
     init(_ options: Options, _ display: Display, count: Int) {
         (isVerbose, isTimed) = (options.has("verbose"), options.has("timing"))
@@ -20,7 +22,7 @@ struct TraceOptions {
     /// - Parameter number: its number in the run, from 1. Its first request has that in front of its lines, and the next ones
     ///   have `3.2`, `3.3`.
     func trace(number: Int, heard: @escaping @Sendable (TransferTiming) -> Void) -> ConnectionTrace? {
-        guard isVerbose || isTimed else { return nil }
+        guard isTracing else { return nil }
         return ConnectionTrace(on: queue) { [isVerbose, display, count] line in
             if let timing = line.timing { heard(timing) }
             guard isVerbose else { return }
@@ -30,5 +32,8 @@ struct TraceOptions {
     }
 
     /// Waits until all that was traced is written.
-    func finish() { queue.sync {} }
+    func finish() {
+        guard isTracing else { return }
+        queue.sync {}
+    }
 }

@@ -11,16 +11,27 @@ import Testing
 ///
 /// With `CONVOY_POWER_CUTS` all downloads that go on after a cut have theirs, in place of some.
 @Suite struct PowerCutTests {
+    /// Synchronizations run beside the download. On a busy machine they come late, and are too few or at another place in
+    /// some recordings.
+    private static let attempts = 10
+
+    private func record(_ scene: PowerCutScene, in folder: URL) async throws -> PowerCutScene.Recording {
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        return try await scene.recordAll(in: folder)
+    }
+
     @Test(arguments: PowerCutScene.Kind.allCases)
     func afterAPowerCutThereIsTheOldFileTheNewOneOrAPartialThatResumes(_ kind: PowerCutScene.Kind) async throws {
         let scene = try PowerCutScene(kind)
         let directory = try TemporaryDirectory(prefix: "convoy-power", isInMemory: true)
-        let folder = directory.file("recorded")
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        let recording = try await scene.recordAll(in: folder)
-        let file = recording.calls.filter { if case .synchronize = $0 { true } else { false } }
-        // Otherwise next to nothing was tested.
-        #expect(file.count >= 4 && recording.calls.count > 20)
+        var found: PowerCutScene.Recording?
+        for attempt in 0..<Self.attempts where found == nil {
+            let recording = try await record(scene, in: directory.file("recorded-\(attempt)"))
+            let file = recording.calls.filter { if case .synchronize = $0 { true } else { false } }
+            // Otherwise next to nothing would be tested.
+            if file.count >= 4, recording.calls.count > 20 { found = recording }
+        }
+        let recording = try #require(found)
         let cuts = PowerCuts(scene, directory)
         try await cuts.examine(recording, isFirst: true)
         #expect(cuts.faults.isEmpty)
@@ -33,14 +44,16 @@ import Testing
     func aSynchronizationThatIsForgottenIsFound(_ omission: PowerCutScene.Omission) async throws {
         let scene = try PowerCutScene(omission == .ofEmptiedJournal ? .startedOver : .plain)
         let directory = try TemporaryDirectory(prefix: "convoy-power", isInMemory: true)
-        let folder = directory.file("recorded")
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        let recording = try await scene.recordAll(in: folder)
-        let forgetful = omission.applied(to: recording)
-        #expect(forgetful.calls.count < recording.calls.count)
-        let cuts = PowerCuts(scene, directory)
-        try await cuts.examine(forgetful, isFirst: false)
-        #expect(!cuts.faults.isEmpty)
+        var isFound = false
+        for attempt in 0..<Self.attempts where !isFound {
+            let recording = try await record(scene, in: directory.file("recorded-\(attempt)"))
+            let forgetful = omission.applied(to: recording)
+            guard forgetful.calls.count < recording.calls.count else { continue }
+            let cuts = PowerCuts(scene, directory)
+            try await cuts.examine(forgetful, isFirst: false)
+            isFound = !cuts.faults.isEmpty
+        }
+        #expect(isFound)
         scene.server.stop()
     }
 }

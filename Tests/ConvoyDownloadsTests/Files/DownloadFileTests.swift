@@ -64,6 +64,25 @@ import Testing
         #expect(try found(boot: "second") == [0..<1000])
     }
 
+    @Test func aDirectoryThatIsGoneAtTheEndIsWhatIsWrong() throws {
+        let folder = directory.file("folder")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
+        let path = folder.appendingPathComponent("file").path
+        let paths = PartialPaths(destination: path)
+        let file = DownloadFile(path: paths.partial, journalPath: paths.journal)
+        defer { file.close() }
+        #expect(try file.open() == nil)
+        file.begin(nil)
+        try write(file)
+        try FileManager.default.removeItem(at: folder)
+        #expect {
+            try file.commit(as: path, replaces: false, synchronizes: false, total: 1000)
+        } throws: { error in
+            let error = error as? FileWritingError
+            return error?.reason == .cannotWrite && error?.path == folder.path && error?.cause.code == ENOENT
+        }
+    }
+
     // MARK: Opening
 
     @Test(arguments: [EIO, EMFILE, EACCES])

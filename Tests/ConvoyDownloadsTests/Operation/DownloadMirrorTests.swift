@@ -108,6 +108,15 @@ struct DownloadMirrorTests {
         #expect(download.statusCode == 401)
     }
 
+    @Test(arguments: [("https://first/mirror", true), ("https://other/mirror", false), ("http://first/mirror", false)])
+    func onlyTheFirstOriginIsShownTheClientCertificate(_ mirror: String, _ isShown: Bool) throws {
+        let parent = HTTPRequestOperation(request: URLRequest(url: try #require(URL(string: "https://first/file"))))
+        parent.connectionConfiguration.clientIdentity = ClientIdentity(certificate: fixture.file("certificate.pem"))
+        let part = HTTPRequestOperation(request: URLRequest(url: try #require(URL(string: mirror))))
+        part.adoptSettings(of: parent, decoding: false)
+        #expect((part.connectionConfiguration.clientIdentity != nil) == isShown)
+    }
+
     @Test func aMirrorOfTheSameOriginIsAskedAsTheFirst() async {
         fixture.server.route("/file", .status(503))
         fixture.server.route("/mirror", .text("here"))

@@ -146,7 +146,7 @@ struct DownloadQueueReopeningTests {
         queue.start()
         let request = fixture.post("/hold", "order")
         try await queue.enqueue(request)
-        try await fixture.server.wait { $0.activeRequestCount == 1 }
+        try await fixture.server.waitForRequests(count: 1)
         let next = try fixture.openAsAfterKill()
         #expect(next.states == [.waiting])
         #expect(next.entries.map(\.attempts) == [1])
@@ -170,7 +170,7 @@ struct DownloadQueueReopeningTests {
         waiting.sendsAgainWhenUnknown = false
         waiting.dependencies = [request.id]
         try await queue.enqueue([request, waiting])
-        try await fixture.server.wait { $0.activeRequestCount == 1 }
+        try await fixture.server.waitForRequests(count: 1)
         let next = try fixture.openAsAfterKill()
         #expect(next.states == [.outcomeUnknown, .blocked])
         next.start()
@@ -206,7 +206,7 @@ struct DownloadQueueReopeningTests {
         var request = fixture.post("/hold")
         request.sendsAgainWhenUnknown = false
         try await queue.enqueue(request)
-        try await fixture.server.wait { $0.activeRequestCount == 1 }
+        try await fixture.server.waitForRequests(count: 1)
         try queue.pause(request.id)
         #expect(queue.entry(request.id)?.state == .running)
         gate.open()

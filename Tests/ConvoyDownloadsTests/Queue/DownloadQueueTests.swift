@@ -306,7 +306,7 @@ struct DownloadQueueTests {
         var second = fixture.post("/hold")
         second.dependencies = Set(queue.entries.map(\.id))
         let waiting = try await queue.enqueue(second)
-        try await fixture.server.wait { $0.activeRequestCount == 1 }
+        try await fixture.server.waitForRequests(count: 1)
         let all = Task { try await queue.waitUntilAllFinished() }
         await queue.close()
         for operation in [running, waiting] {

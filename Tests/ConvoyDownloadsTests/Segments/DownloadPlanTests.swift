@@ -63,4 +63,70 @@ import Testing
         #expect(plan.done == ByteRanges([0..<50]))
         #expect(plan.representation?.validators.entityTag == "\"1\"")
     }
+
+    @Test func aPartThatBringsNothingForFiveSecondsLosesAllThatItHasNotBrought() throws {
+        // Of less than two of the smallest parts, nothing is taken from one that goes on.
+        var plan = DownloadPlan(sources: [url], maximumParts: 2, minimumPart: 80)
+        let begun = plan.begin()
+        let first = try #require(begun)
+        #expect(plan.evaluate(whole("\"1\"", length: 100), for: first.id) == .startsOver)
+        let second: UInt64 = 1_000_000_000
+        #expect(plan.didWrite(10, for: first.id, at: second) == .goesOn)
+        #expect(plan.more(at: 6 * second) == nil)
+        let more = plan.more(at: 6 * second + 1)
+        let (request, stops) = try #require(more)
+        #expect(stops == first.id)
+        #expect(request.range?.first == 10 && request.range?.last == nil)
+    }
+
+    @Test func withoutAChecksumTheBytesOfAnotherSourceAreNotCombinedWithThoseOfTheFirst() throws {
+        let mirror = try #require(URL(string: "http://mirror/file"))
+        var plan = DownloadPlan(sources: [url, mirror], maximumParts: 2, minimumPart: 1, isVerified: true)
+        let begun = plan.begin()
+        let first = try #require(begun)
+        #expect(plan.evaluate(whole("\"1\"", length: 100), for: first.id) == .startsOver)
+        let more = plan.more(at: 1)
+        let second = try #require(more).request
+        #expect(second.url == mirror)
+        // The checksum was that of another version.
+        plan.isVerified = false
+        let range = try #require(second.range)
+        let answer = ResponseHead(
+            url: mirror, statusCode: 206, headers: [("ETag", "\"1\""), ("Content-Range", "bytes \(range.first)-99/100")])
+        #expect(plan.evaluate(answer, for: second.id) == .changed)
+    }
+
+    @Test func aPartMayLoseWorkWhileItWrites() throws {
+        var plan = DownloadPlan(sources: [url], maximumParts: 3, minimumPart: 10)
+        let begun = plan.begin()
+        let first = try #require(begun)
+        #expect(plan.evaluate(whole("\"1\"", length: 100), for: first.id) == .startsOver)
+        #expect(plan.more(at: 1) != nil)
+        #expect(plan.parts[first.id]?.end == 33)
+        // Its write of 80 bytes had begun before.
+        #expect(plan.didWrite(80, for: first.id, at: 2) == .stop)
+        let next = plan.more(at: 3)
+        #expect(try #require(next).request.range?.first == 80)
+    }
+
+    @Test func aPartWhoseRestWasLostByAnotherBringsItAfterAll() throws {
+        var plan = DownloadPlan(sources: [url], maximumParts: 2, minimumPart: 10)
+        let begun = plan.begin()
+        let first = try #require(begun)
+        #expect(plan.evaluate(whole("\"1\"", length: 100), for: first.id) == .startsOver)
+        let more = plan.more(at: 1)
+        let second = try #require(more).request
+        #expect(plan.parts[first.id]?.end == 50)
+        #expect(plan.didEnd(second.id, .failed, at: 1) == .more)
+        #expect(plan.parts[first.id]?.end == 100)
+        #expect(plan.didWrite(100, for: first.id, at: 2) == .ends)
+    }
+
+    @Test func aPartHasNoMoreBytesThanItsResponseAnnounced() throws {
+        var plan = DownloadPlan(sources: [url])
+        let begun = plan.begin()
+        let first = try #require(begun)
+        #expect(plan.evaluate(whole("\"1\"", length: 100), for: first.id) == .startsOver)
+        #expect(!plan.exceeds(100, for: first.id) && plan.exceeds(101, for: first.id))
+    }
 }

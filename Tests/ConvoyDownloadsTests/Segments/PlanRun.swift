@@ -185,6 +185,8 @@ struct PlanRun {
             return
         }
         let count = min(Int64(received), part.remaining ?? .max)
+        // While it is written, others may take over some of the part's work.
+        if Int.random(in: 0..<20, using: &random) == 0 { startMore() }
         for index in 0..<Int(count) {
             write(Byte(version: answer.version, position: answer.position + index), at: Int(part.position) + index)
         }

@@ -7,6 +7,8 @@ import Testing
 struct Workbench {
     let server: TestServer
     let scratch: Scratch
+    /// Lets go what ``hold(count:at:after:)`` holds back.
+    let gate = TestServer.Gate()
 
     init() throws {
         server = try TestServer()
@@ -20,6 +22,11 @@ struct Workbench {
         let data = PatternBytes.data(count: count)
         server.serve(data, at: path, etag: "\"1\"")
         return data
+    }
+
+    /// Serves so many bytes, but only the first of them until the gate opens.
+    func hold(count: Int, at path: String, after first: Int) {
+        server.route(path, .pattern(count: count).heldBody(by: gate, afterBytes: first))
     }
 
     func get(_ arguments: String..., input: String = "") async throws -> ToolProcess.Result {
