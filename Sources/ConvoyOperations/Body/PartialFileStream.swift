@@ -86,7 +86,7 @@ final class PartialFileStream: OutputStream, CommittingOutputStream, FileStream 
     }
 }
 
-extension URLConnectionOperation.StreamBox {
+extension OutputStreamBox {
     /// A stream for a response that is to go into a file.
     ///
     /// - Parameters:

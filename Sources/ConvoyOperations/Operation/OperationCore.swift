@@ -16,7 +16,7 @@ struct OperationCore {
 
     var request: TransferRequest
     var common: CommonSettings
-    var outputStream: URLConnectionOperation.StreamBox?
+    var outputStream: OutputStreamBox?
     /// The error to fail with at the start, if the request could not be made.
     var presetFailure: (any Error)?
 

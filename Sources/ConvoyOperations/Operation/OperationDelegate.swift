@@ -74,7 +74,7 @@ package enum ResponseDecision: Sendable {
     /// The operation fails with `URLError.cancelled`.
     case cancel
     /// It goes into a stream, in place of memory.
-    case divert(URLConnectionOperation.StreamBox)
+    case divert(OutputStreamBox)
 }
 
 extension URLConnectionOperation {

@@ -30,11 +30,4 @@ extension URLConnectionOperation {
     ///
     /// Foundation's `setValue` ignores a value with a line break; see `URLConnectionOperation.init(request:)`.
     public typealias Preparation = @Sendable (_ request: inout URLRequest) throws -> Void
-
-    /// Foundation's streams are not Sendable. An operation only passes its stream on from the user to its own work.
-    package struct StreamBox: @unchecked Sendable {
-        let stream: OutputStream
-
-        package init(stream: OutputStream) { self.stream = stream }
-    }
 }

@@ -38,7 +38,7 @@ extension OperationTransfer {
 
     /// Lets the body go into a stream. The transfer waits until it is open.
     private func divert(
-        _ box: URLConnectionOperation.StreamBox, _ response: ResponseHead, _ connection: any Connection,
+        _ box: OutputStreamBox, _ response: ResponseHead, _ connection: any Connection,
         _ operation: URLConnectionOperation
     ) {
         let (number, carrier) = (number, operation.core.withLock { $0.openCarrier() })

@@ -71,7 +71,7 @@ extension URLConnectionOperation {
     public final var outputStream: OutputStream? {
         get { core.withLock { $0.outputStream }?.stream }
         set {
-            let box = newValue.map(StreamBox.init(stream:))
+            let box = newValue.map(OutputStreamBox.init(stream:))
             core.withLock { $0.outputStream = box }
         }
     }

@@ -297,7 +297,7 @@ extension URLConnectionOperation {
         let parses = serializesResponse
         let isPlain = serializesPlainly
         let isLeftToTask = isPlain && isLeftToTask(head, data)
-        let (conclusion, output) = core.withLock { core -> (Conclusion, StreamBox?) in
+        let (conclusion, output) = core.withLock { core -> (Conclusion, OutputStreamBox?) in
             guard core.workSlot.conclude(number) else { return (.none, nil) }
             core.data = data
             core.isUndecoded = isLeftToTask
@@ -323,7 +323,7 @@ extension URLConnectionOperation {
     }
 
     /// Completes a try whose response is accepted, after a committing stream has put its bytes in their final place.
-    private func complete(_ number: Lifecycle.TryNumber, _ output: StreamBox?) {
+    private func complete(_ number: Lifecycle.TryNumber, _ output: OutputStreamBox?) {
         guard let output, output.stream is any CommittingOutputStream else { return handle(.workCompleted(number)) }
         BlockingWorkers.shared.perform { [self] in
             // The bytes of a cancelled operation are not wanted any more.
@@ -362,7 +362,7 @@ extension URLConnectionOperation {
     }
 
     /// Validates and parses the response. On the processing queue: the serializer, or the subclass, may be a user's.
-    private func process(_ number: Lifecycle.TryNumber, data: Data?, head: ResponseHead?, output: StreamBox?) {
+    private func process(_ number: Lifecycle.TryNumber, data: Data?, head: ResponseHead?, output: OutputStreamBox?) {
         do {
             let object = ObjectBox(object: try makeResponseObject(for: head?.urlResponse, data: data))
             core.withLock { $0.object = object }

@@ -37,7 +37,7 @@ extension Session {
     ///
     /// - Parameter name: the name of a partial file to go on with; nil for a new one.
     func makeDownload(
-        _ request: URLRequest, resuming name: String?, _ destination: TaskRecord.Destination?
+        _ request: URLRequest, resuming name: String?, _ destination: DownloadDestination?
     ) -> (TaskRecord, DownloadOperation) {
         let download = DownloadOperation(request: request)
         giveSettings(to: download)

@@ -31,7 +31,7 @@ final class Session: TaskSession {
         weak var record: TaskRecord?
     }
 
-    fileprivate struct State {
+    fileprivate struct Registry {
         var phase = Phase.open
         var entries: [Int: Entry] = [:]
         var lastIdentifier = 0
@@ -40,7 +40,7 @@ final class Session: TaskSession {
         var whenInvalid: (@Sendable () -> Void)?
     }
 
-    private let state = Locked(State())
+    private let registry = Locked(Registry())
 
     init(
         _ operations: HTTPRequestOperationManager, _ configuration: SessionConfiguration, _ handlers: HandlerTable,
@@ -59,16 +59,16 @@ final class Session: TaskSession {
     /// Makes a task of a new operation. In a session that is invalid it fails.
     @discardableResult
     func adopt(_ operation: HTTPRequestOperation, as kind: HTTPRequestKind) -> TaskRecord {
-        let (identifier, isOpen) = state.withLock { state in
-            state.lastIdentifier += 1
-            return (state.lastIdentifier, state.phase == .open)
+        let (identifier, isOpen) = registry.withLock { registry in
+            registry.lastIdentifier += 1
+            return (registry.lastIdentifier, registry.phase == .open)
         }
         let record = TaskRecord(identifier, kind, of: self)
         let entered =
             isOpen
-            && state.withLock { state in
-                guard state.phase == .open else { return false }
-                state.entries[identifier] = Entry(operation: operation, record: record)
+            && registry.withLock { registry in
+                guard registry.phase == .open else { return false }
+                registry.entries[identifier] = Entry(operation: operation, record: record)
                 return true
             }
         if !entered { operation.fail(with: SessionError.invalidated) }
@@ -101,8 +101,8 @@ final class Session: TaskSession {
     }
 
     private var live: [HTTPRequestOperation] {
-        state.withLock { state in
-            state.entries.sorted { $0.key < $1.key }.compactMap { $0.value.operation }
+        registry.withLock { registry in
+            registry.entries.sorted { $0.key < $1.key }.compactMap { $0.value.operation }
         }
     }
 
@@ -155,9 +155,9 @@ final class Session: TaskSession {
     func forget(_ identifier: Int) { remove(identifier) }
 
     private func remove(_ identifier: Int) {
-        let isLast = state.withLock { state in
-            guard state.entries.removeValue(forKey: identifier) != nil else { return false }
-            return state.isOver
+        let isLast = registry.withLock { registry in
+            guard registry.entries.removeValue(forKey: identifier) != nil else { return false }
+            return registry.isOver
         }
         if isLast { becomeInvalid() }
     }
@@ -171,10 +171,10 @@ final class Session: TaskSession {
     ///   - forgetsHandlers: whether the handlers are let go of then.
     ///   - then: called when it has ended and its handler has run.
     func invalidate(cancels: Bool, forgetsHandlers: Bool, then: @escaping @Sendable () -> Void) {
-        let (isFirst, isOver) = state.withLock { state in
-            guard state.phase == .open else { return (false, false) }
-            (state.phase, state.forgetsHandlers, state.whenInvalid) = (.ending, forgetsHandlers, then)
-            return (true, state.isOver)
+        let (isFirst, isOver) = registry.withLock { registry in
+            guard registry.phase == .open else { return (false, false) }
+            (registry.phase, registry.forgetsHandlers, registry.whenInvalid) = (.ending, forgetsHandlers, then)
+            return (true, registry.isOver)
         }
         if cancels {
             // The newest first, so that the end of a dependency begins no dependent.
@@ -188,9 +188,9 @@ final class Session: TaskSession {
 
     private func becomeInvalid() {
         handlerQueue.async { [self] in
-            let (forgetsHandlers, then) = state.withLock { state in
-                state.phase = .invalid
-                return (state.forgetsHandlers, state.whenInvalid.take())
+            let (forgetsHandlers, then) = registry.withLock { registry in
+                registry.phase = .invalid
+                return (registry.forgetsHandlers, registry.whenInvalid.take())
             }
             handlers.get(\.didBecomeInvalid)?(nil)
             transport.close()
@@ -200,7 +200,7 @@ final class Session: TaskSession {
     }
 }
 
-extension Session.State {
+extension Session.Registry {
     /// Whether it can become invalid: it is to, and has no task. Answers true once.
     fileprivate var isOver: Bool { phase == .ending && entries.isEmpty }
 }

@@ -3,6 +3,9 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
+/// Says where the file of a download is to be; nil leaves it where it is.
+typealias DownloadDestination = @Sendable (_ temporaryFile: URL, _ response: HTTPURLResponse?) -> URL?
+
 /// What a task's record needs of its session.
 protocol TaskSession: AnyObject, Sendable {
     /// Where handlers run, one at a time.
@@ -27,16 +30,13 @@ final class TaskRecord: Sendable {
         var description: String?
         var keepsPartialFile = false
         var file: URL?
-        var destination: Destination?
+        var destination: DownloadDestination?
         var download = Flow()
         var upload = Flow()
         /// Bytes that were handed to the data handler, which has not taken them yet.
         var undelivered = 0
         var waitingTransfer: (@Sendable () -> Void)?
     }
-
-    /// Says where the file of a download is to be; nil leaves it where it is.
-    typealias Destination = @Sendable (_ temporaryFile: URL, _ response: HTTPURLResponse?) -> URL?
 
     private let state: Locked<State>
 
@@ -63,7 +63,7 @@ final class TaskRecord: Sendable {
         set { state.withLock { $0.file = newValue } }
     }
 
-    var destination: Destination? {
+    var destination: DownloadDestination? {
         get { state.withLock { $0.destination } }
         set { state.withLock { $0.destination = newValue } }
     }
