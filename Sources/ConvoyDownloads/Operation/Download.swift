@@ -53,7 +53,9 @@ final class Download: @unchecked Sendable {
             (state.fatal, state.failures, state.ends) = (nil, [:], [:])
         }
         guard work.begin(stop: { [weak self] in self?.stop() }) else {
-            return state.withLock { ($0.work, $0.stage) = (nil, .idle) }
+            // Before the answer: with it, the next try may begin.
+            state.withLock { ($0.work, $0.stage) = (nil, .idle) }
+            return work.didStop()
         }
         FileWorkers.shared.perform { self.open() }
     }

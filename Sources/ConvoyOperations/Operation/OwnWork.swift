@@ -29,14 +29,12 @@ package struct OwnWork: Sendable {
     }
 
     /// Says how the try is stopped: `stop` is called at most once, on any thread, and is to be answered by `didStop()`
-    /// unless the try has ended by then. False if the try was asked to stop already: it has ended then, and nothing is
-    /// to be reported.
+    /// unless the try has ended by then. False if the try was asked to stop already: that is to be answered as well, and
+    /// may begin the next try before the answer returns.
     package func begin(stop: @escaping @Sendable () -> Void) -> Bool {
         let operation = current.operation
         let handle = WorkHandle(request: operation.request, stop: stop)
-        if operation.core.withLock({ $0.workSlot.connect(current.number, handle) }) { return true }
-        current.transferDidStop()
-        return false
+        return operation.core.withLock { $0.workSlot.connect(current.number, handle) }
     }
 
     /// The work was stopped, and can go on in another try.

@@ -15,9 +15,12 @@ extension Session {
     ) {
         handlerQueue.async { [self] in
             guard let task = record.task(of: operation) as? SessionDownloadTask else { return answer(.success(file)) }
+            // Nobody wants it any more.
+            if operation.isCancelled { return discard(file, answer) }
             let ofSession = handlers.get(\.didFinishDownloading)?(task, file)
             guard let place = ofSession ?? record.destination?(file, response) else { return answer(.success(file)) }
             BlockingWorkers.shared.perform { [self] in
+                if operation.isCancelled { return discard(file, answer) }
                 do {
                     try FileRelocation.move(file, to: place)
                     post(.networkingDownloadTaskDidMoveFile, of: task, [TaskNotificationKey.assetPath: place])
@@ -30,6 +33,13 @@ extension Session {
                     answer(.failure(error))
                 }
             }
+        }
+    }
+
+    private func discard(_ file: URL, _ answer: @escaping @Sendable (Result<URL, any Error>) -> Void) {
+        BlockingWorkers.shared.perform {
+            try? FileManager.default.removeItem(at: file)
+            answer(.failure(URLError(.cancelled)))
         }
     }
 

@@ -1,0 +1,175 @@
+import ConvoyOperations
+import ConvoySerialization
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Synchronization
+import Testing
+
+@testable import ConvoySession
+
+/// The end of a session, with tasks in each state.
+@Suite(.serialized) struct InvalidationTests {
+    /// What the tasks of a session have told.
+    private final class Ends: Sendable {
+        let completions = Mutex<[Int: Int]>([:])
+        let invalidations = Mutex(0)
+
+        func complete(_ number: Int) { completions.withLock { $0[number, default: 0] += 1 } }
+    }
+
+    /// Five hundred tasks: suspended from the start, running, suspended in the middle, ended, waiting for another one.
+    private func tasks(_ fixture: SessionFixture, _ ends: Ends) async throws -> [SessionTask] {
+        var tasks: [SessionTask] = []
+        for number in 0..<500 {
+            let path = number % 5 == 3 ? "/text" : "/held"
+            let end: @Sendable () -> Void = { ends.complete(number) }
+            let task: SessionTask =
+                switch number % 3 {
+                case 0: fixture.manager.dataTask(with: fixture.request(path)) { _, _, _ in end() }
+                case 1: fixture.manager.uploadTask(with: fixture.request(path), from: Data(count: 100)) { _, _, _ in end() }
+                default: fixture.manager.downloadTask(with: fixture.request(path)) { _, _, _ in end() }
+                }
+            tasks.append(task)
+            switch number % 5 {
+            case 0: break
+            case 1, 2, 3: task.resume()
+            default:
+                task.operation.addDependency(tasks[number - 3].operation)
+                task.resume()
+            }
+            if number % 5 == 2 { task.suspend() }
+        }
+        return tasks
+    }
+
+    private func fixture(_ ends: Ends) throws -> SessionFixture {
+        let fixture = try SessionFixture()
+        fixture.server.route("/text", .text("hello"))
+        fixture.server.route("/held", .pattern(count: 100_000).bandwidth(bytesPerSecond: 20_000))
+        fixture.manager.sessionDidBecomeInvalidHandler = { error in
+            #expect(error == nil)
+            ends.invalidations.withLock { $0 += 1 }
+        }
+        return fixture
+    }
+
+    @Test func `cancelled in the middle, each task completes once, and nothing is left`() async throws {
+        let ends = Ends()
+        weak var manager: HTTPSessionManager?
+        var descriptors = 0
+        var kept: [SessionTask] = []
+        do {
+            let fixture = try fixture(ends)
+            manager = fixture.manager
+            descriptors = ProcessMeters.openDescriptors
+            kept = try await tasks(fixture, ends)
+            try await waitUntil("some have begun") { fixture.server.requests.count > 50 }
+            // From several threads, and more than once.
+            await withTaskGroup(of: Void.self) { group in
+                for _ in 0..<4 { group.addTask { fixture.manager.invalidate(cancellingTasks: true) } }
+            }
+            for task in kept { await task.end() }
+            try await waitUntil("the session is invalid") { ends.invalidations.withLock { $0 } > 0 }
+            fixture.manager.invalidate(cancellingTasks: true)
+            let late = fixture.manager.dataTask(with: fixture.request("/text"))
+            late.resume()
+            #expect(await late.end() as? SessionError == .invalidated)
+            await #expect(throws: SessionError.invalidated) { try await fixture.manager.get("text") }
+            fixture.settle()
+            #expect(fixture.manager.tasks.isEmpty && fixture.manager.sessionDidBecomeInvalidHandler == nil)
+            #expect(ends.invalidations.withLock { $0 } == 1)
+            let completions = ends.completions.withLock { $0 }
+            #expect(completions.count == 500 && completions.values.allSatisfy { $0 == 1 })
+            #expect(kept.allSatisfy { $0.state == .completed })
+            // The connections are gone, though the tasks are there. (The server has its ends of them until it has noticed.)
+            try await waitUntil("no descriptor is left") { ProcessMeters.openDescriptors <= descriptors }
+        }
+        try await waitUntil("the manager is gone") { manager == nil }
+        withExtendedLifetime(kept) {}
+    }
+
+    @Test func `without cancelling, those that run go on, and those that are suspended are waited for`() async throws {
+        let ends = Ends()
+        let fixture = try fixture(ends)
+        let running = fixture.manager.dataTask(with: fixture.request("/text")) { _, _, error in
+            #expect(error == nil)
+            ends.complete(1)
+        }
+        let suspended = fixture.manager.dataTask(with: fixture.request("/text")) { _, _, error in
+            #expect(error == nil)
+            ends.complete(2)
+        }
+        running.resume()
+        fixture.manager.invalidate(cancellingTasks: false)
+        try await running.finished()
+        fixture.settle()
+        #expect(ends.invalidations.withLock { $0 } == 0)
+        suspended.resume()
+        try await suspended.finished()
+        try await waitUntil("the session is invalid") { ends.invalidations.withLock { $0 } == 1 }
+        #expect(ends.completions.withLock { $0 } == [1: 1, 2: 1])
+    }
+
+    @Test func `a task that is let go of before it has begun is not waited for`() async throws {
+        let ends = Ends()
+        let fixture = try fixture(ends)
+        var task: SessionTask? = fixture.manager.dataTask(with: fixture.request("/text"))
+        fixture.manager.invalidate(cancellingTasks: false)
+        fixture.settle()
+        #expect(ends.invalidations.withLock { $0 } == 0 && task != nil)
+        task = nil
+        try await waitUntil("the session is invalid") { ends.invalidations.withLock { $0 } == 1 }
+    }
+
+    @Test func `a session without tasks ends at once`() async throws {
+        let ends = Ends()
+        let fixture = try fixture(ends)
+        fixture.manager.invalidate(cancellingTasks: false)
+        try await waitUntil("the session is invalid") { ends.invalidations.withLock { $0 } == 1 }
+    }
+
+    @Test func `after a reset the manager goes on with new connections and its handlers`() async throws {
+        let ends = Ends()
+        let fixture = try fixture(ends)
+        let old = fixture.manager.dataTask(with: fixture.request("/held"))
+        old.resume()
+        try await fixture.manager.get("text")
+        fixture.manager.resetSession()
+        #expect(fixture.manager.tasks.isEmpty)
+        try await fixture.manager.get("text")
+        fixture.manager.resetSession()
+        try await fixture.manager.get("text")
+        let connections = fixture.server.requests.filter { $0.path == "/text" }.map(\.connection)
+        #expect(Set(connections).count == 3)
+        old.cancel()
+        await old.end()
+        try await waitUntil("both are invalid") { ends.invalidations.withLock { $0 } == 2 }
+        #expect(fixture.manager.sessionDidBecomeInvalidHandler != nil)
+        fixture.manager.invalidate(cancellingTasks: true)
+        try await waitUntil("the third is invalid") { ends.invalidations.withLock { $0 } == 3 }
+    }
+
+    @Test func `a manager that nobody holds is gone when its tasks have ended, with its thread`() async throws {
+        let server = try TestServer()
+        defer { server.stop() }
+        server.route("/text", .text("hello"))
+        let before = ProcessMeters.openDescriptors
+        weak var manager: URLSessionManager?
+        let (stream, continuation) = AsyncStream.makeStream(of: Bool.self)
+        do {
+            let made = URLSessionManager(configuration: .ephemeral, completionQueue: .global())
+            made.responseSerializer = HTTPResponseSerializer()
+            manager = made
+            made.taskDidCompleteHandler = { _, error in
+                continuation.yield(error == nil)
+                continuation.finish()
+            }
+            made.dataTask(with: URLRequest(url: server.url("/text"))).resume()
+        }
+        #expect(await stream.first { _ in true } == true)
+        try await waitUntil("the manager is gone") { manager == nil }
+        try await waitUntil("its connection is closed") { ProcessMeters.openDescriptors <= before }
+    }
+}
