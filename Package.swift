@@ -17,6 +17,7 @@ let package = Package(
         .library(name: "ConvoyCache", targets: ["ConvoyCache"]),
         .library(name: "ConvoyOperations", targets: ["ConvoyOperations"]),
         .library(name: "ConvoyDownloads", targets: ["ConvoyDownloads"]),
+        .library(name: "ConvoyReachability", targets: ["ConvoyReachability"]),
         .library(name: "ConvoyTestServer", targets: ["ConvoyTestServer"]),
         // For the benchmarks, which are a package of their own.
         .library(name: "ConvoyTestSupport", targets: ["ConvoyTestSupport"]),
@@ -76,6 +77,8 @@ let package = Package(
         .target(
             name: "ConvoyCache", dependencies: ["ConvoyDatabase", "ConvoySupport"], swiftSettings: swiftSettings),
         .target(
+            name: "ConvoyReachability", dependencies: ["CEpoll", "ConvoySupport"], swiftSettings: swiftSettings),
+        .target(
             name: "ConvoyOperations",
             dependencies: [
                 "CEpoll", "ConvoyTransport", "ConvoySerialization", "ConvoySecurity", "ConvoyCookies", "ConvoyCache",
@@ -93,7 +96,7 @@ let package = Package(
             name: "Convoy",
             dependencies: [
                 "ConvoyTransport", "ConvoySecurity", "ConvoySerialization", "ConvoyCookies", "ConvoyCache",
-                "ConvoyOperations", "ConvoyDownloads",
+                "ConvoyOperations", "ConvoyDownloads", "ConvoyReachability",
             ],
             swiftSettings: swiftSettings),
         // Not part of the umbrella: nobody who does not ask for images needs gdk-pixbuf.
@@ -182,6 +185,10 @@ let package = Package(
                 "ConvoyDownloads", "ConvoyDatabase", "ConvoyOperations", "ConvoySecurity", "ConvoySupport",
                 "ConvoyTestServer", "ConvoyTestSupport", "ConvoyTransport", "StoreProgram",
             ],
+            swiftSettings: swiftSettings),
+        .testTarget(
+            name: "ConvoyReachabilityTests",
+            dependencies: ["ConvoyReachability", "ConvoySupport", "ConvoyTestSupport"],
             swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoyRoundTripTests",
