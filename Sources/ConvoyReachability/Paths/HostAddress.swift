@@ -53,12 +53,15 @@ struct HostAddress: Hashable, Sendable {
     var isIPv6: Bool { bytes.count == 16 }
 
     /// Whether it is this machine, whatever its links are: of `127.0.0.0/8`, or `::1`.
-    var isLoopback: Bool {
-        isIPv6 ? bytes[..<15].allSatisfy { $0 == 0 } && bytes[15] == 1 : bytes[0] == 127
-    }
+    var isLoopback: Bool { Self.isLoopback(bytes[...]) }
 
     /// Whether it means something on one link only, by RFC 4291, sections 2.5.6 and 2.7.
     var isOfOneLink: Bool { isIPv6 && (Self.isLinkLocal(bytes[...]) || bytes[0] == 0xFF) }
+
+    /// Whether the bytes are an address of `127.0.0.0/8`, or `::1`.
+    static func isLoopback(_ bytes: ArraySlice<UInt8>) -> Bool {
+        bytes.count == 16 ? bytes.dropLast().allSatisfy { $0 == 0 } && bytes.last == 1 : bytes.first == 127
+    }
 
     /// Whether the bytes are an IPv6 address of `fe80::/10`.
     static func isLinkLocal(_ bytes: ArraySlice<UInt8>) -> Bool {

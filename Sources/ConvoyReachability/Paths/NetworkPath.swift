@@ -25,7 +25,8 @@ struct NetworkPath: Equatable {
     /// Whether what is sent to the address can come to it and back, as far as the machine knows: it has an address for it
     /// that means something there.
     func hasUsableSource(for address: HostAddress) -> Bool {
-        guard let source, source.contains(where: { $0 != 0 }) else { return false }
+        // The kernel names loopback as a source of last resort, such as when it still checks the link's own address.
+        guard let source, source.contains(where: { $0 != 0 }), !HostAddress.isLoopback(source[...]) else { return false }
         return address.isOfOneLink || !HostAddress.isLinkLocal(source[...])
     }
 }

@@ -63,7 +63,7 @@ import Testing
         arguments: [
             ("198.41.0.4", "192.0.2.2", true), ("198.41.0.4", nil, false), ("198.41.0.4", "0.0.0.0", false),
             ("2001:db8::1", "2001:db8::2", true), ("2001:db8::1", "fe80::2", false), ("fe80::1", "fe80::2", true),
-            ("ff02::1", "fe80::2", true), ("2001:db8::1", nil, false),
+            ("ff02::1", "fe80::2", true), ("2001:db8::1", nil, false), ("2001:db8::1", "::1", false),
         ] as [(String, String?, Bool)])
     func `a way needs an address to come from that means something there`(
         _ target: String, _ source: String?, _ expected: Bool
