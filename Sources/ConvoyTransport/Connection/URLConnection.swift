@@ -199,7 +199,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         }
         let isSecure = !address.utf8.starts(with: "http:".utf8)
         let route = try configuration.routing.route(
-            isSecure: isSecure, address, requested: request.networkServiceType)
+            isSecure: isSecure, address, requested: NetworkServiceType(of: request))
         let proxy = route?.proxy
         let tls = followedRedirects == 0 ? configuration.tls.context : tlsContext(for: request)
         let speaksTLS = isSecure || proxy?.kind == .https

@@ -28,14 +28,6 @@ package enum TransferRequest: Sendable {
         }
     }
 
-    /// What its traffic is for, as far as it says so.
-    var networkServiceType: NetworkServiceType {
-        switch self {
-        case .foundation(let request): NetworkServiceType(request.networkServiceType)
-        case .prepared: .default
-        }
-    }
-
     package var timeoutInterval: TimeInterval {
         switch self {
         case .foundation(let request): request.timeoutInterval
