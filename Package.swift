@@ -82,7 +82,7 @@ let package = Package(
             name: "ConvoyOperations",
             dependencies: [
                 "CEpoll", "ConvoyTransport", "ConvoySerialization", "ConvoySecurity", "ConvoyCookies", "ConvoyCache",
-                "ConvoySupport",
+                "ConvoyReachability", "ConvoySupport",
             ],
             swiftSettings: swiftSettings),
         .target(
@@ -188,7 +188,10 @@ let package = Package(
             swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoyReachabilityTests",
-            dependencies: ["ConvoyReachability", "ConvoySupport", "ConvoyTestSupport"],
+            dependencies: [
+                "ConvoyDownloads", "ConvoyOperations", "ConvoyReachability", "ConvoySupport", "ConvoyTestServer",
+                "ConvoyTestSupport",
+            ],
             swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoyRoundTripTests",
