@@ -176,7 +176,8 @@ public final class NetworkReachabilityManager: Sendable {
                 state.streams[key] = continuation
                 return state.reported.run == state.run ? state.reported.status : .unknown
             }
-            continuation.yield(status)
+            // Who has gone meanwhile was not there to be removed.
+            if case .terminated = continuation.yield(status) { removeStream(key) }
         }
         return stream
     }
