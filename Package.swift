@@ -18,6 +18,7 @@ let package = Package(
         .library(name: "ConvoyOperations", targets: ["ConvoyOperations"]),
         .library(name: "ConvoyDownloads", targets: ["ConvoyDownloads"]),
         .library(name: "ConvoySession", targets: ["ConvoySession"]),
+        .library(name: "ConvoyReachability", targets: ["ConvoyReachability"]),
         .library(name: "ConvoyTestServer", targets: ["ConvoyTestServer"]),
         // For the benchmarks, which are a package of their own.
         .library(name: "ConvoyTestSupport", targets: ["ConvoyTestSupport"]),
@@ -77,10 +78,12 @@ let package = Package(
         .target(
             name: "ConvoyCache", dependencies: ["ConvoyDatabase", "ConvoySupport"], swiftSettings: swiftSettings),
         .target(
+            name: "ConvoyReachability", dependencies: ["CEpoll", "ConvoySupport"], swiftSettings: swiftSettings),
+        .target(
             name: "ConvoyOperations",
             dependencies: [
                 "CEpoll", "ConvoyTransport", "ConvoySerialization", "ConvoySecurity", "ConvoyCookies", "ConvoyCache",
-                "ConvoySupport",
+                "ConvoyReachability", "ConvoySupport",
             ],
             swiftSettings: swiftSettings),
         .target(
@@ -93,15 +96,15 @@ let package = Package(
         .target(
             name: "ConvoySession",
             dependencies: [
-                "ConvoyCache", "ConvoyCookies", "ConvoyDownloads", "ConvoyOperations", "ConvoySecurity",
-                "ConvoySerialization", "ConvoySupport", "ConvoyTransport",
+                "ConvoyCache", "ConvoyCookies", "ConvoyDownloads", "ConvoyOperations", "ConvoyReachability",
+                "ConvoySecurity", "ConvoySerialization", "ConvoySupport", "ConvoyTransport",
             ],
             swiftSettings: swiftSettings),
         .target(
             name: "Convoy",
             dependencies: [
                 "ConvoyTransport", "ConvoySecurity", "ConvoySerialization", "ConvoyCookies", "ConvoyCache",
-                "ConvoyOperations", "ConvoyDownloads", "ConvoySession",
+                "ConvoyOperations", "ConvoyDownloads", "ConvoyReachability", "ConvoySession",
             ],
             swiftSettings: swiftSettings),
         // Not part of the umbrella: nobody who does not ask for images needs gdk-pixbuf.
@@ -196,6 +199,13 @@ let package = Package(
             dependencies: [
                 "ConvoySession", "ConvoyCache", "ConvoyCookies", "ConvoyDownloads", "ConvoyOperations", "ConvoySecurity",
                 "ConvoySerialization", "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport", "ConvoyTransport",
+            ],
+            swiftSettings: swiftSettings),
+        .testTarget(
+            name: "ConvoyReachabilityTests",
+            dependencies: [
+                "ConvoyDownloads", "ConvoyOperations", "ConvoyReachability", "ConvoySupport", "ConvoyTestServer",
+                "ConvoyTestSupport",
             ],
             swiftSettings: swiftSettings),
         .testTarget(

@@ -3,6 +3,8 @@
 /* Linux calls that Swift's Glibc module lacks. Headers only: nothing is linked. */
 
 #include <fcntl.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
 #include <malloc.h>
 #include <signal.h>
 #include <spawn.h>

@@ -3,6 +3,7 @@
 @_exported import ConvoyCookies
 @_exported import ConvoyDownloads
 @_exported import ConvoyOperations
+@_exported import ConvoyReachability
 @_exported import ConvoySecurity
 @_exported import ConvoySerialization
 @_exported import ConvoySession

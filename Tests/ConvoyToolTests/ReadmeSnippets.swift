@@ -64,6 +64,15 @@ private func retry(_ manager: HTTPRequestOperationManager) {
     // README: end
 }
 
+private func network() throws {
+    // README: network
+    let network = NetworkReachabilityManager.shared
+    network.reachabilityStatusChangeHandler = { status in print(status) }
+    try network.startMonitoring()
+    // README: end
+    network.stopMonitoring()
+}
+
 private func form(_ manager: HTTPRequestOperationManager, _ photo: URL) throws -> HTTPRequestOperation {
     // README: form
     let upload = try manager.makeMultipartOperation("photos", parameters: ["title": "Dawn"]) { form in
@@ -176,7 +185,7 @@ private func behaviours(_ download: (URL) throws -> (Data, Int)) throws {
                 regions[regions.count - 1].append(line)
             }
         }
-        #expect(regions.count == 11)
+        #expect(regions.count == 12)
         for region in regions {
             let indent = region.first?.prefix { $0 == " " }.count ?? 0
             let code = region.map { $0.dropFirst(min(indent, $0.count)) }.joined(separator: "\n")
@@ -196,6 +205,7 @@ private func behaviours(_ download: (URL) throws -> (Data, Int)) throws {
 
         queue(manager)
         retry(manager)
+        try network()
         try stores(manager, scratch.url)
         let (item, report) = try await calls(manager)
         #expect(item.name == "Nautilus" && report == Data("report".utf8))

@@ -74,6 +74,13 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         set { change { $0.retryPolicy = newValue } }
     }
 
+    /// Whether operations wait for the network where there is none, in place of failing. False by default; see
+    /// `URLConnectionOperation.waitsForConnectivity`.
+    public final var waitsForConnectivity: Bool {
+        get { settings.withLock { $0.common.waitsForConnectivity } }
+        set { change { $0.waitsForConnectivity = newValue } }
+    }
+
     /// How many seconds the operations' transfers may be without a byte. Unless set, it is for the request to say: 60,
     /// or the `timeoutInterval` of the request serializer.
     public final var idleTimeout: TimeInterval? {

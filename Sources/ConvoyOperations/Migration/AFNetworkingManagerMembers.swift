@@ -84,7 +84,7 @@ extension HTTPRequestOperationManager {
     // MARK: Properties
 
     /// What knows whether there is a network.
-    @available(*, unavailable, message: "Planned. retryPolicy retries what fails when the network is away.")
+    @available(*, unavailable, message: "Use a NetworkReachabilityManager. retryPolicy retries what has failed.")
     public final var reachabilityManager: AFNetworkReachabilityManager {
         get { AFNetworkReachabilityManager() }
         set {}

@@ -70,21 +70,21 @@ public var AFURLSessionDownloadTaskDidFailToMoveFileNotification: Notification.N
 // MARK: Reachability
 
 /// Whether there is a network.
-@available(*, unavailable, message: "NetworkReachabilityManager is planned. RetryPolicy retries when the network is away.")
+@available(*, unavailable, renamed: "NetworkReachabilityManager")
 public final class AFNetworkReachabilityManager: Sendable {
     /// The one for the whole program.
-    @available(*, unavailable, message: "NetworkReachabilityManager is planned.")
+    @available(*, unavailable, renamed: "NetworkReachabilityManager.shared")
     public static func sharedManager() -> AFNetworkReachabilityManager { AFNetworkReachabilityManager() }
 
     /// The one for the whole program.
-    @available(*, unavailable, message: "NetworkReachabilityManager is planned.")
+    @available(*, unavailable, renamed: "NetworkReachabilityManager.shared")
     public static func shared() -> AFNetworkReachabilityManager { AFNetworkReachabilityManager() }
 
     init() {}
 }
 
 /// What kind of network there is.
-@available(*, unavailable, message: "NetworkReachabilityManager is planned.")
+@available(*, unavailable, renamed: "NetworkReachabilityStatus")
 public enum AFNetworkReachabilityStatus: Int, Sendable {
     /// Not known yet.
     case unknown = -1
@@ -97,15 +97,15 @@ public enum AFNetworkReachabilityStatus: Int, Sendable {
 }
 
 /// The name of a kind of network.
-@available(*, unavailable, message: "NetworkReachabilityManager is planned.")
+@available(*, unavailable, message: "description of a NetworkReachabilityStatus")
 public func AFStringFromNetworkReachabilityStatus(_ status: AFNetworkReachabilityStatus) -> String { "" }
 
 /// The network has changed.
-@available(*, unavailable, message: "NetworkReachabilityManager is planned.")
+@available(*, unavailable, renamed: "Notification.Name.networkingReachabilityDidChange")
 public var AFNetworkingReachabilityDidChangeNotification: Notification.Name { .networkingOperationDidStart }
 
 /// The key of the kind of network in that notification.
-@available(*, unavailable, message: "NetworkReachabilityManager is planned.")
+@available(*, unavailable, renamed: "NetworkReachabilityManager.statusUserInfoKey")
 public var AFNetworkingReachabilityNotificationStatusItem: String { "" }
 
 // MARK: UIKit

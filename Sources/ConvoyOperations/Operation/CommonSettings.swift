@@ -18,6 +18,7 @@ final class CommonSettings: @unchecked Sendable {
         var dependencyFailurePolicy = DependencyFailurePolicy.run
         var postsNotifications = true
         var retryPolicy: RetryPolicy?
+        var waitsForConnectivity = false
         /// How long a transfer may be without a byte, if that is not for the request to say.
         var idleTimeout: TimeInterval?
         var totalTimeout: TimeInterval?

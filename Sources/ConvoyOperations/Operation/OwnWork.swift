@@ -180,6 +180,7 @@ extension URLConnectionOperation {
             values.configuration.decodesUnaskedEncodings = decoding
             (values.retryPolicy, values.totalTimeout, values.completionGroup, values.cache) = (nil, nil, nil, nil)
             (values.postsNotifications, values.coalesces, values.awaitedValue) = (false, false, nil)
+            values.waitsForConnectivity = false
         }
         if let base = parent.request.url, let own = request.url, Origin(base) != Origin(own) {
             change { values in

@@ -1,3 +1,5 @@
+import ConvoyReachability
+
 /// How often a request has been retried. Few operations have one. Guarded by the operation's lock.
 final class RetryRecord: @unchecked Sendable {
     /// All retries.
@@ -13,6 +15,12 @@ final class RetryRecord: @unchecked Sendable {
     var followsAnswer = false
     /// When the next try is due, on the clock.
     var due: UInt64 = 0
+    /// The wait for the network.
+    var networkWait: NetworkReturn.Wait?
+    /// When the network came back, on the clock.
+    var networkReturned: UInt64?
+    /// How often a name was looked up in vain since then.
+    var lookups = 0
     /// Keeps the operation alive while it waits, by the number of the try that failed.
     var waiting: [Lifecycle.TryNumber: URLConnectionOperation] = [:]
 

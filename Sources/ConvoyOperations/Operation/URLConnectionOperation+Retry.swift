@@ -58,7 +58,7 @@ extension URLConnectionOperation {
         if !isFinished { ask() }
     }
 
-    private var retryClock: any SchedulingClock { core.withLock { $0.common.values.clock } }
+    var retryClock: any SchedulingClock { core.withLock { $0.common.values.clock } }
 
     /// Notes that the first try begins.
     func noteFirstTry() {
@@ -180,7 +180,7 @@ extension URLConnectionOperation {
         tell(RetryEvent(retryCount: retryCount, reason: .closedGate(host: host), decision: .waitAtGate(until: date)))
     }
 
-    private func tell(_ event: RetryEvent) {
+    func tell(_ event: RetryEvent) {
         guard let handler = retryHandler else { return }
         (completionQueue ?? OperationQueues.processing).async { [self] in handler(self, event) }
     }
@@ -200,7 +200,9 @@ extension URLConnectionOperation {
 
     /// Ends the wait for a retry: it is due, or no longer needed.
     func endRetryWait(after number: Lifecycle.TryNumber) {
-        let kept = core.withLock { $0.retry?.waiting.removeValue(forKey: number) }
+        let kept = core.withLock { core in
+            (core.retry?.waiting.removeValue(forKey: number), core.retry?.networkWait.take())
+        }
         withExtendedLifetime(kept) {}
     }
 
@@ -233,7 +235,8 @@ extension URLError {
     fileprivate func provesThatNothingWasSent(of request: URLRequest) -> Bool {
         // If another URL failed, there was a redirect: the request was sent and answered.
         if let failed = userInfo[NSURLErrorFailingURLErrorKey] as? URL, failed != request.url { return false }
-        return isMarkedAsUnsent || [.cannotConnectToHost, .cannotFindHost, .dnsLookupFailed].contains(code)
+        return isMarkedAsUnsent
+            || [.cannotConnectToHost, .cannotFindHost, .dnsLookupFailed, .notConnectedToInternet].contains(code)
     }
 }
 

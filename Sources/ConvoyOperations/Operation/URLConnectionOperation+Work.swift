@@ -340,9 +340,8 @@ extension URLConnectionOperation {
 
     private func conclude(_ number: Lifecycle.TryNumber, head: ResponseHead?, error: any Error) {
         guard core.withLock({ $0.workSlot.conclude(number) }) else { return }
-        if let next = retryForTunnel(error, number) ?? retry(after: error, head: head) {
-            return proceed(to: next, after: number)
-        }
+        let next = retryForTunnel(error, number) ?? retryForNetwork(error, number) ?? retry(after: error, head: head)
+        if let next { return proceed(to: next, after: number) }
         let explained = explained(error)
         core.withLock { core in
             core.data = nil

@@ -22,6 +22,9 @@ public struct RetryEvent: Sendable {
         /// It is not started before the gate of its host opens, at this time. Sent once for each wait: the gate may be
         /// closed for longer meanwhile, or opened earlier (see `RequestOperationQueue.closedGates`).
         case waitAtGate(until: Date)
+        /// There is no way to the host. The request is tried again as soon as there is one: see
+        /// `URLConnectionOperation.waitsForConnectivity`.
+        case waitForNetwork
     }
 
     /// Why a failed try is not retried.

@@ -10,6 +10,7 @@ extension ConnectionConfiguration: CustomStringConvertible {
         if let maximumExpansion { parts.append("maximumExpansion: \(maximumExpansion)") }
         if securityPolicy.allowInvalidCertificates { parts.append("allowInvalidCertificates") }
         if securityPolicy.isPinning { parts.append("pins: \(securityPolicy.pinningMode)") }
+        if networkServiceType != .default { parts.append("networkServiceType: \(networkServiceType)") }
         if !receiveRateLimits.isEmpty { parts.append("receiveRateLimits: \(Self.rates(receiveRateLimits))") }
         if !sendRateLimits.isEmpty { parts.append("sendRateLimits: \(Self.rates(sendRateLimits))") }
         if let stallLimit { parts.append("stallLimit: \(stallLimit.bytesPerSecond) in \(stallLimit.duration) s") }

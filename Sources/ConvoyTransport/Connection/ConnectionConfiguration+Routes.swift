@@ -48,6 +48,15 @@ extension ConnectionConfiguration {
         set { routing.settings.source = newValue }
     }
 
+    /// What the traffic is for, so that networks can treat it accordingly; `.default`, unless set.
+    ///
+    /// With `.default`, the request's own `networkServiceType` counts. A connection serves only requests of the same type.
+    /// Where the system refuses a mark, connections are made without it. A Unix socket has no marks.
+    public var networkServiceType: NetworkServiceType {
+        get { routing.settings.serviceType }
+        set { routing.settings.serviceType = newValue }
+    }
+
     /// How many seconds the answer of a name server is used again, rounded up; 0 for not at all, a negative number for
     /// ever, and nil, the default, for a minute.
     ///

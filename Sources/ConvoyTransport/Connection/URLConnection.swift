@@ -198,7 +198,8 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
             try RequestRules.check(request, address, hasCache: configuration.cache != nil)
         }
         let isSecure = !address.utf8.starts(with: "http:".utf8)
-        let route = try configuration.routing.route(isSecure: isSecure, address)
+        let route = try configuration.routing.route(
+            isSecure: isSecure, address, requested: NetworkServiceType(of: request))
         let proxy = route?.proxy
         let tls = followedRedirects == 0 ? configuration.tls.context : tlsContext(for: request)
         let speaksTLS = isSecure || proxy?.kind == .https

@@ -33,6 +33,7 @@ extension EasyHandle {
                 return CURL_SOCKET_BAD
             }
         }
+        if descriptor >= 0 { applied.route?.serviceType.mark(descriptor, family: address.pointee.family) }
         addresses.openedCount += 1
         return descriptor
     }

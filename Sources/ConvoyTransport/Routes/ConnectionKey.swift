@@ -4,7 +4,7 @@ import Synchronization
 /// What sets connections apart that libcurl takes for equal, as a number.
 ///
 /// libcurl uses a tunnel through an HTTP proxy for whoever asks for the same proxy, whatever credential opened it, and
-/// does not know of a connection's own source address. But it keeps connections in groups by the number of the scope of
+/// does not know of a connection's own source address or marks. But it keeps connections in groups by the number of the scope of
 /// IPv6 addresses (`CURLOPT_ADDRESS_SCOPE`), also where the address is no IPv6 address, and the system minds the number
 /// for link-local addresses only. So each key has a number that no network interface has.
 final class ConnectionKey: Sendable {
@@ -14,6 +14,8 @@ final class ConnectionKey: Sendable {
         var credential: ProxyCredential?
         /// From where it was made. libcurl compares that only for a request that names one.
         var source: ConnectionSource?
+        /// How its packets are marked.
+        var serviceType = NetworkServiceType.default
 
         /// Whether it differs from that of a plain connection.
         var matters: Bool { self != Distinction() }

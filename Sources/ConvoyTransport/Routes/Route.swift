@@ -21,10 +21,14 @@ final class Route: @unchecked Sendable {
     let connectToList: UnsafeMutablePointer<curl_slist>?
     /// From where to connect; nil for where the system chooses.
     let source: ConnectionSource?
+    /// What its traffic is for.
+    let serviceType: NetworkServiceType
     /// How many seconds the answer of a name server is used.
     let nameCacheSeconds: Int
 
-    init(_ settings: RoutingSettings, proxy: Proxy?, connectTo: String?) throws(URLError) {
+    init(
+        _ settings: RoutingSettings, proxy: Proxy?, connectTo: String?, serviceType: NetworkServiceType
+    ) throws(URLError) {
         unixSocket = try settings.unixSocket.map { path throws(URLError) in try UnixSocket(path) }
         addressGuard = settings.addressGuard
         self.proxy = proxy
@@ -35,8 +39,10 @@ final class Route: @unchecked Sendable {
             throw URLError(.cannotLoadFromNetwork, url: nil, "There is no memory for a transfer.")
         }
         source = settings.unixSocket == nil ? settings.source : nil
+        self.serviceType = serviceType
         nameCacheSeconds = Self.seconds(settings.nameCacheTime)
-        key = ConnectionKey.shared(for: ConnectionKey.Distinction(credential: proxy?.credential, source: source))
+        key = ConnectionKey.shared(
+            for: ConnectionKey.Distinction(credential: proxy?.credential, source: source, serviceType: serviceType))
     }
 
     deinit { curl_slist_free_all(connectToList) }

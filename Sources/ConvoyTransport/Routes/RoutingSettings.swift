@@ -9,17 +9,20 @@ package struct RoutingSettings: Sendable, Hashable {
     var addressGuard: AddressGuard?
     var addressOverrides: [String: String] = [:]
     var source: ConnectionSource?
+    var serviceType = NetworkServiceType.default
     /// Seconds.
     var nameCacheTime: TimeInterval?
     var hsts: HSTSStore?
 
     /// Whether a request without a proxy, to a host without an override, needs nothing else.
-    var isDirect: Bool { unixSocket == nil && addressGuard == nil && source == nil && nameCacheTime == nil }
+    var isDirect: Bool {
+        unixSocket == nil && addressGuard == nil && source == nil && nameCacheTime == nil && serviceType == .default
+    }
 
     package static func == (left: RoutingSettings, right: RoutingSettings) -> Bool {
         left.proxy == right.proxy && left.unixSocket == right.unixSocket && left.addressGuard == right.addressGuard
             && left.addressOverrides == right.addressOverrides && left.source == right.source
-            && left.nameCacheTime == right.nameCacheTime && left.hsts === right.hsts
+            && left.serviceType == right.serviceType && left.nameCacheTime == right.nameCacheTime && left.hsts === right.hsts
     }
 
     package func hash(into hasher: inout Hasher) {
@@ -28,6 +31,7 @@ package struct RoutingSettings: Sendable, Hashable {
         hasher.combine(addressGuard)
         hasher.combine(addressOverrides)
         hasher.combine(source)
+        hasher.combine(serviceType)
         hasher.combine(nameCacheTime)
         hasher.combine(hsts.map(ObjectIdentifier.init))
     }
@@ -50,9 +54,15 @@ package struct RoutingConfiguration: Sendable, Hashable {
             isByName = settings.unixSocket == nil && settings.addressOverrides.isEmpty
         }
 
-        func route(through proxy: Proxy?, connectTo: String?) throws(URLError) -> Route {
-            if let last = last.withLock({ $0 }), last.proxy == proxy, last.connectTo == connectTo { return last }
-            let route = try Route(settings, proxy: proxy, connectTo: connectTo)
+        func route(
+            through proxy: Proxy?, connectTo: String?, _ serviceType: NetworkServiceType
+        ) throws(URLError) -> Route {
+            if let last = last.withLock({ $0 }), last.proxy == proxy, last.connectTo == connectTo,
+                last.serviceType == serviceType
+            {
+                return last
+            }
+            let route = try Route(settings, proxy: proxy, connectTo: connectTo, serviceType: serviceType)
             last.withLock { $0 = route }
             return route
         }
@@ -78,24 +88,29 @@ package struct RoutingConfiguration: Sendable, Hashable {
     /// - Parameters:
     ///   - isSecure: whether the URL's scheme is https.
     ///   - address: the URL's text.
+    ///   - requested: what the request's traffic is for, where the settings do not say it.
     /// - Throws: `URLError.badURL` or `.unsupportedURL` for settings with which no connection can be made.
-    func route(isSecure: Bool, _ address: String) throws(URLError) -> Route? {
-        // With a Unix socket there is neither a proxy nor an address.
+    func route(
+        isSecure: Bool, _ address: String, requested: NetworkServiceType = .default
+    ) throws(URLError) -> Route? {
+        // With a Unix socket there is neither a proxy nor an address, nor a network.
         guard storage.isByName || storage.settings.unixSocket == nil else {
-            return try storage.route(through: nil, connectTo: nil)
+            return try storage.route(through: nil, connectTo: nil, .default)
         }
+        let serviceType = storage.settings.serviceType == .default ? requested : storage.settings.serviceType
         let proxy = try storage.settings.proxy.proxy(isSecure: isSecure) { RequestTarget(address)?.host }
         var connectTo: String?
         if !storage.isByName, let target = RequestTarget(address) {
             connectTo = try AddressOverrides.connectTo(target, in: storage.settings.addressOverrides)
         }
-        guard proxy != nil || connectTo != nil || !storage.isDirect else { return nil }
-        return try storage.route(through: proxy, connectTo: connectTo)
+        guard proxy != nil || connectTo != nil || !storage.isDirect || serviceType != .default else { return nil }
+        return try storage.route(through: proxy, connectTo: connectTo, serviceType)
     }
 
     /// The same route for a user whom the settings do not name to the proxy.
     func route(like route: Route?, for user: ProxyCredential) throws(URLError) -> Route {
-        try storage.route(through: route?.proxy?.presenting(user), connectTo: route?.connectTo)
+        try storage.route(
+            through: route?.proxy?.presenting(user), connectTo: route?.connectTo, route?.serviceType ?? .default)
     }
 
     package static func == (left: RoutingConfiguration, right: RoutingConfiguration) -> Bool {

@@ -16,7 +16,7 @@ import Testing
             _ = AFHTTPSessionManager(baseURL: nil)  //> HTTPSessionManager is planned
             _ = AFURLSessionManager.self  //> URLSessionManager is planned
             _ = AFSecurityPolicy.defaultPolicy()  //> SecurityPolicy
-            _ = AFNetworkReachabilityManager.sharedManager()  //> NetworkReachabilityManager is planned
+            _ = AFNetworkReachabilityManager.sharedManager()  //> renamed to 'NetworkReachabilityManager
             _ = AFNetworkActivityIndicatorManager.sharedManager()  //> There is no UIKit here
             _ = AFEventSource(url: URL(fileURLWithPath: "/"))  //> EventSource is planned
             _ = AFJSONRequestSerializer.serializer()  //> renamed to 'JSONRequestSerializer'
@@ -29,6 +29,7 @@ import Testing
         func constants() {
             _ = AFNetworkingOperationDidStartNotification  //> renamed to 'Notification.Name.networkingOperationDidStart'
             _ = Notification.Name.AFNetworkingOperationDidFinish  //> renamed to 'networkingOperationDidFinish'
+            _ = AFNetworkingReachabilityDidChangeNotification  //> renamed to 'Notification.Name.networkingReachabilityDidChange'
             _ = AFURLRequestSerializationErrorDomain  //> renamed to 'URLRequestSerializationErrorDomain'
             _ = AFURLResponseSerializationErrorDomain  //> renamed to 'URLResponseSerializationErrorDomain'
             _ = AFNetworkingOperationFailingURLRequestErrorKey  //> renamed to 'URLRequestSerializationErrorKey.failingURLRequest'
@@ -63,7 +64,7 @@ import Testing
             _ = AFSecurityPolicy(pinningMode: .publicKey)  //> SecurityPolicy
             _ = SecurityPolicy.certificatesInBundle("/")  //> Certificate.certificates(inDirectory:)
             manager.securityPolicy = .default  //> get-only
-            _ = manager.reachabilityManager  //> Planned
+            _ = manager.reachabilityManager  //> Use a NetworkReachabilityManager
         }
 
         func serializers(_ manager: HTTPRequestOperationManager, _ form: inout MultipartFormData, _ file: URL) throws {

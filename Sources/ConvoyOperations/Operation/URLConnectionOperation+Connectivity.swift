@@ -1,0 +1,138 @@
+import ConvoyReachability
+import ConvoySerialization
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// Waiting for the network.
+extension URLConnectionOperation {
+    /// Whether the operation waits where there is no network, in place of failing; false by default. The counterpart of
+    /// `URLSessionConfiguration.waitsForConnectivity`.
+    ///
+    /// It waits if nothing of the request was sent yet, because no connection could be made, and the kernel says that there
+    /// is no way: to the host (or the proxy) where that is an address, and to the Internet where it is a name. As soon as
+    /// there is one, the request is tried again, whatever its method and its `retryPolicy`. While it waits the operation
+    /// holds no slot of a `RequestOperationQueue`, can be paused and cancelled, and ends when its `totalTimeout` is over;
+    /// without that it may wait for ever. The `retryHandler` hears of each wait.
+    ///
+    /// A network that goes while a request is on its way is a matter of `retryPolicy`. On a machine that never has a way to
+    /// the Internet, a name that cannot be found is waited for, too.
+    public final var waitsForConnectivity: Bool {
+        get { core.withLock { $0.common.values.waitsForConnectivity } }
+        set { change { $0.waitsForConnectivity = newValue } }
+    }
+
+    /// How many seconds after the return of a network its name servers may still be unknown.
+    private static let lookupLag: TimeInterval = 30
+    /// Seconds from a failed lookup in that time to the next.
+    private static let lookupDelays: [TimeInterval] = [1, 3, 9]
+
+    /// The next try after a failure for want of a network; nil if the operation does not wait, or that was not the reason.
+    func retryForNetwork(_ error: any Error, _ number: Lifecycle.TryNumber) -> NextTry? {
+        guard waitsForConnectivity, let failure = error as? URLError, redirects.isEmpty,
+            let target = networkTarget(of: failure)
+        else { return nil }
+        let request = self.request
+        // If another URL failed, there was a redirect.
+        let failed = failure.userInfo[NSURLErrorFailingURLErrorKey] as? URL
+        guard failed == nil || failed == request.url?.withoutUserInfo else { return nil }
+        guard request.httpBodyStream == nil || request.httpBodyStream is any ReplayableBodyStream else { return nil }
+        guard target.isOutOfReach else { return retryForLateLookup(failure) }
+        let count = core.withLock { core in
+            core.retryRecord.count += 1
+            return core.retryRecord.count - 1
+        }
+        tell(RetryEvent(retryCount: count, reason: .error(failure), decision: .waitForNetwork))
+        return .whenAnswered { [self] in awaitNetwork(target, number) }
+    }
+
+    /// What the connection needed a way to; nil if the failure had another reason than the want of one.
+    private func networkTarget(of failure: URLError) -> NetworkTarget? {
+        let configuration = connectionConfiguration
+        guard configuration.unixSocket == nil, let place = request.url.flatMap(configuration.connectedHost) else {
+            return nil
+        }
+        let target = NetworkTarget(host: place)
+        switch failure.code {
+        case .notConnectedToInternet, .cannotFindHost, .dnsLookupFailed: return target
+        // A host that refuses a connection has been reached. Without a way to it, it is not the host that refuses.
+        case .cannotConnectToHost: return target.isAddress || failure.isOfProxyName ? target : nil
+        default: return nil
+        }
+    }
+
+    /// The next try where the network has just come back, and names cannot be looked up yet.
+    private func retryForLateLookup(_ failure: URLError) -> NextTry? {
+        guard [.cannotFindHost, .dnsLookupFailed].contains(failure.code) || failure.isOfProxyName else { return nil }
+        let now = retryClock.now
+        let (count, delay) = core.withLock { core -> (Int, TimeInterval?) in
+            guard let record = core.retry, let returned = record.networkReturned,
+                Nanoseconds.seconds(from: returned, to: now) < Self.lookupLag, record.lookups < Self.lookupDelays.count
+            else { return (0, nil) }
+            let delay = Self.lookupDelays[record.lookups]
+            record.lookups += 1
+            record.count += 1
+            record.due = Nanoseconds.deadline(delay, after: now)
+            return (record.count - 1, delay)
+        }
+        guard let delay else { return nil }
+        tell(RetryEvent(retryCount: count, reason: .error(failure), decision: .retry(after: delay)))
+        return .later
+    }
+
+    private func awaitNetwork(_ target: NetworkTarget, _ number: Lifecycle.TryNumber) {
+        let clock = retryClock
+        do {
+            let wait = try NetworkReturn.shared.wait(for: target) { [weak self] in
+                // What follows may take its time.
+                clock.schedule(at: clock.now) { [weak self] in self?.networkDidReturn(after: number) }
+            }
+            core.withLock { $0.retryRecord.networkWait = wait }
+            let life = lifecycle.current.life
+            if !life.isBackingOff || life.tryNumber != number { endNetworkWait() }
+        } catch {
+            // There is no socket for it now.
+            clock.schedule(at: Nanoseconds.deadline(5, after: clock.now)) { [weak self] in self?.handle(.retryDue(number)) }
+        }
+    }
+
+    private func networkDidReturn(after number: Lifecycle.TryNumber) {
+        let now = retryClock.now
+        core.withLock { core in
+            core.retryRecord.networkReturned = now
+            core.retryRecord.lookups = 0
+        }
+        handle(.retryDue(number))
+    }
+
+    /// Waits for the network no longer, if it did.
+    func endNetworkWait() {
+        let wait = core.withLock { $0.retry?.networkWait.take() }
+        withExtendedLifetime(wait) {}
+    }
+}
+
+extension ConnectionConfiguration {
+    /// The name or address to which a connection for a URL is made; nil if there is none.
+    fileprivate func connectedHost(for url: URL) -> String? {
+        guard let target = RequestTarget(url.absoluteString) else { return nil }
+        if let proxy = try? proxy.proxy(isSecure: url.scheme?.lowercased() == "https", host: { target.host }) {
+            return proxy.host
+        }
+        // Two colons, a host, a colon and perhaps a port.
+        guard let fixed = fixedAddress(for: url)?.dropFirst(2), let colon = fixed.lastIndex(of: ":") else {
+            return target.host
+        }
+        return String(fixed[..<colon])
+    }
+}
+
+extension URLError {
+    /// Whether the name of a proxy could not be looked up.
+    fileprivate var isOfProxyName: Bool {
+        guard let underlying = userInfo[NSUnderlyingErrorKey] as? NSError else { return false }
+        // CURLE_COULDNT_RESOLVE_PROXY of <curl/curl.h>.
+        return underlying.domain == Self.libcurlErrorDomain && underlying.code == 5
+    }
+}

@@ -1,0 +1,19 @@
+/// What a connection needs a way to: the address of a host or, as the addresses of a name are not known without a network,
+/// the network as a whole.
+package struct NetworkTarget: Hashable, Sendable {
+    let addresses: [HostAddress]
+
+    /// Whether the host is an address, so that it is certain what is connected to.
+    package let isAddress: Bool
+
+    /// - Parameter host: a name or an address, as in a URL.
+    package init(host: String) {
+        let address = HostAddress(host)
+        isAddress = address != nil
+        addresses = address.map { [$0] } ?? AddressSource.outside
+    }
+
+    /// Whether the kernel says now that there is no way. False as well where it says nothing. Blocks for no longer than a
+    /// few system calls.
+    package var isOutOfReach: Bool { (try? PathFinder())?.status(of: addresses) == .notReachable }
+}

@@ -1,0 +1,198 @@
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+@testable import ConvoyReachability
+
+/// The manager, over a source that a test speaks for.
+@Suite struct ManagerTests {
+    private let source = ScriptedSource()
+    private let queue = DispatchQueue(label: "handlers")
+
+    private func makeManager() -> NetworkReachabilityManager { NetworkReachabilityManager(source: source, queue: queue) }
+
+    @Test func `the status is unknown until the first report, and then what is reported`() throws {
+        let manager = makeManager()
+        #expect(manager.networkReachabilityStatus == .unknown && !manager.isReachable && !manager.isMonitoring)
+        try manager.startMonitoring()
+        #expect(manager.networkReachabilityStatus == .unknown && manager.isMonitoring)
+        source.report(.reachableViaWiFi)
+        #expect(manager.isReachable && manager.isReachableViaWiFi && !manager.isReachableViaWWAN)
+        source.report(.reachableViaWWAN)
+        #expect(manager.isReachable && manager.isReachableViaWWAN && !manager.isReachableViaWiFi)
+        source.report(.reachableViaWire)
+        #expect(manager.isReachable && manager.isReachableViaWire && !manager.isReachableViaWWAN)
+        source.report(.notReachable)
+        #expect(!manager.isReachable && !manager.isReachableViaWire)
+    }
+
+    @Test func `the texts and numbers are AFNetworking's`() {
+        let all = NetworkReachabilityStatus.allCases
+        #expect(all.map(\.rawValue) == [-1, 0, 1, 2, 3])
+        #expect(
+            all.map(\.description) == [
+                "Unknown", "Not Reachable", "Reachable via WWAN", "Reachable via WiFi", "Reachable via wire",
+            ])
+        #expect(makeManager().localizedNetworkReachabilityStatusString == "Unknown")
+        #expect(Notification.Name.networkingReachabilityDidChange.rawValue == "com.alamofire.networking.reachability.change")
+        #expect(NetworkReachabilityManager.statusUserInfoKey == "AFNetworkingReachabilityNotificationStatusItem")
+    }
+
+    @Test func `the handler hears each change once and in order, on its queue`() throws {
+        let manager = makeManager()
+        let heard = Record<NetworkReachabilityStatus>()
+        let key = DispatchSpecificKey<Bool>()
+        queue.setSpecific(key: key, value: true)
+        manager.reachabilityStatusChangeHandler = { status in
+            #expect(DispatchQueue.getSpecific(key: key) == true)
+            heard.add(status)
+        }
+        try manager.startMonitoring()
+        let all = (0..<500).map { [NetworkReachabilityStatus.reachableViaWire, .notReachable, .reachableViaWiFi][$0 % 3] }
+        for status in all {
+            source.report(status)
+            source.report(status)
+        }
+        try eventually { heard.all.count >= all.count }
+        queue.sync {}
+        #expect(heard.all == all)
+    }
+
+    @Test func `observers hear the changes of what they observe, as long as they are kept`() throws {
+        let manager = makeManager()
+        let (reachable, wifi, everything) = (Record<[Bool]>(), Record<Bool>(), Record<NetworkReachabilityStatus>())
+        let first = manager.observe(.isReachable) { _, change in reachable.add([change.oldValue, change.newValue]) }
+        var second: ReachabilityObservation? = manager.observe(.isReachableViaWiFi, on: queue) { _, change in
+            wifi.add(change.newValue)
+        }
+        let third = manager.observe(.status) { _, change in everything.add(change.newValue) }
+        try manager.startMonitoring()
+        source.report(.reachableViaWire)
+        source.report(.reachableViaWiFi)
+        try eventually { wifi.all == [true] && everything.all.count == 2 }
+        withExtendedLifetime(second) { second = nil }
+        first.invalidate()
+        source.report(.notReachable)
+        try eventually { everything.all == [.reachableViaWire, .reachableViaWiFi, .notReachable] }
+        queue.sync {}
+        #expect(reachable.all == [[false, true]])
+        #expect(wifi.all == [true])
+        withExtendedLifetime(third) {}
+    }
+
+    @Test func `the notification has the manager and the status`() throws {
+        let manager = makeManager()
+        let heard = Record<Int?>()
+        let observer = NotificationCenter.default.addObserver(
+            forName: .networkingReachabilityDidChange, object: manager, queue: nil
+        ) { note in heard.add(note.userInfo?[NetworkReachabilityManager.statusUserInfoKey] as? Int) }
+        defer { NotificationCenter.default.removeObserver(observer) }
+        try manager.startMonitoring()
+        source.report(.reachableViaWWAN)
+        source.report(.notReachable)
+        try eventually { heard.all.count == 2 }
+        #expect(heard.all == [1, 0])
+    }
+
+    @Test func `the sequence begins with the status that there is, has the last, and ends with the manager`() async throws {
+        var manager: NetworkReachabilityManager? = makeManager()
+        try manager?.startMonitoring()
+        source.report(.notReachable)
+        let statuses = try #require(manager).statuses
+        var iterator = statuses.makeAsyncIterator()
+        #expect(await iterator.next() == .notReachable)
+        for _ in 0..<50 {
+            source.report(.reachableViaWire)
+            source.report(.notReachable)
+        }
+        source.report(.reachableViaWiFi)
+        while let status = await iterator.next(), status != .reachableViaWiFi {}
+        manager = nil
+        #expect(await iterator.next() == nil)
+        #expect(source.ends == 1)
+    }
+
+    @Test func `after a stop nothing is told, and what is reported late is ignored`() throws {
+        let manager = makeManager()
+        let heard = Record<NetworkReachabilityStatus>()
+        manager.reachabilityStatusChangeHandler = { heard.add($0) }
+        try manager.startMonitoring()
+        queue.sync {
+            source.report(.reachableViaWire)
+            // The handler is on its way now, at the latest when the manager's own queue has run.
+            let observed = DispatchSemaphore(value: 0)
+            let observation = manager.observe(.status) { _, _ in observed.signal() }
+            source.report(.notReachable)
+            #expect(observed.wait(timeout: .now() + 10) == .success)
+            observation.invalidate()
+            manager.stopMonitoring()
+        }
+        source.report(.reachableViaWiFi)
+        #expect(manager.networkReachabilityStatus == .unknown && !manager.isMonitoring && source.ends == 1)
+        queue.sync {}
+        #expect(heard.all.isEmpty)
+        manager.stopMonitoring()
+        #expect(source.ends == 1, "it ends once")
+    }
+
+    @Test func `a start while it monitors begins anew, and tells the status again`() throws {
+        let manager = makeManager()
+        let heard = Record<NetworkReachabilityStatus>()
+        manager.reachabilityStatusChangeHandler = { heard.add($0) }
+        try manager.startMonitoring()
+        source.report(.reachableViaWire)
+        try eventually { heard.all.count == 1 }
+        try manager.startMonitoring()
+        #expect(manager.networkReachabilityStatus == .unknown && source.begins == 2 && source.ends == 1)
+        source.report(.notReachable, to: 0)
+        #expect(manager.networkReachabilityStatus == .unknown, "the first run is over")
+        source.report(.reachableViaWire)
+        try eventually { heard.all.count == 2 }
+        #expect(heard.all == [.reachableViaWire, .reachableViaWire])
+    }
+
+    @Test func `a source that cannot begin makes the start fail, and the next one can succeed`() throws {
+        let manager = makeManager()
+        source.refuse()
+        #expect(throws: ScriptedSource.Refusal.self) { try manager.startMonitoring() }
+        #expect(!manager.isMonitoring && manager.networkReachabilityStatus == .unknown)
+    }
+
+    @Test func `starts and stops from many threads leave one that monitors, or none`() throws {
+        let manager = makeManager()
+        DispatchQueue.concurrentPerform(iterations: 400) { number in
+            if number % 2 == 0 { try? manager.startMonitoring() } else { manager.stopMonitoring() }
+        }
+        #expect(source.begins - source.ends == (manager.isMonitoring ? 1 : 0))
+        manager.stopMonitoring()
+        #expect(source.begins == source.ends)
+    }
+
+    @Test func `a released manager ends, also while a handler holds nothing but the status`() throws {
+        var manager: NetworkReachabilityManager? = makeManager()
+        weak let released = manager
+        manager?.reachabilityStatusChangeHandler = { _ in }
+        try manager?.startMonitoring()
+        source.report(.reachableViaWire)
+        manager = nil
+        try eventually { released == nil }
+        #expect(source.ends == 1)
+    }
+
+    @Test func `an address that is none makes no manager`() {
+        #expect(NetworkReachabilityManager(address: "example.com") == nil)
+        #expect(NetworkReachabilityManager(address: "") == nil)
+    }
+
+    @Test func `loopback is always reachable, by address and by name`() throws {
+        for manager in [
+            NetworkReachabilityManager(address: "127.0.0.1"), NetworkReachabilityManager(address: "::1"),
+            NetworkReachabilityManager(domain: "127.0.0.1"), NetworkReachabilityManager(domain: "[::1]"),
+            NetworkReachabilityManager(domain: "localhost"),
+        ] {
+            let manager = try #require(manager)
+            try manager.startMonitoring()
+            try eventually { manager.networkReachabilityStatus == .reachableViaWire }
+        }
+    }
+}

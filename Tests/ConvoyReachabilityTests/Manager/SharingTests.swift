@@ -1,0 +1,65 @@
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+@testable import ConvoyReachability
+
+/// What many managers cost.
+@Suite(.serialized) struct SharingTests {
+    @Test func `a hundred managers share one descriptor and one thread, which go with the last of them`() throws {
+        let queue = DispatchQueue(label: "handlers")
+        try eventually("those of other tests to end") { NetworkWatch.shared.counts == WatchSession.Counts() }
+        let sockets = netlinkSockets
+        let managers = (0..<100).compactMap { number in
+            number % 2 == 0
+                ? NetworkReachabilityManager(queue: queue)
+                : NetworkReachabilityManager(address: "192.0.2.\(number)", queue: queue)
+        }
+        try #require(managers.count == 100)
+        for manager in managers { try manager.startMonitoring() }
+        try eventually { managers.allSatisfy { $0.networkReachabilityStatus != .unknown } }
+        // While they look, there is a second one.
+        try eventually("one socket, not \(netlinkSockets)") { netlinkSockets == sockets + 1 }
+        #expect(watchingThreads == 1)
+        for manager in managers.dropLast() { manager.stopMonitoring() }
+        #expect(netlinkSockets >= sockets + 1)
+        managers.last?.stopMonitoring()
+        try eventually("no socket, not \(netlinkSockets)") { netlinkSockets == sockets && watchingThreads == 0 }
+        try managers[0].startMonitoring()
+        try eventually { managers[0].networkReachabilityStatus != .unknown }
+        managers[0].stopMonitoring()
+    }
+
+    @Test func `what is started and stopped a thousand times leaves nothing behind`() throws {
+        let queue = DispatchQueue(label: "handlers")
+        let manager = NetworkReachabilityManager(queue: queue)
+        try manager.startMonitoring()
+        manager.stopMonitoring()
+        try eventually { watchingThreads == 0 }
+        let descriptors = ProcessMeters.openDescriptors
+        DispatchQueue.concurrentPerform(iterations: 8) { _ in
+            for _ in 0..<125 {
+                let manager = NetworkReachabilityManager(queue: queue)
+                try? manager.startMonitoring()
+                manager.stopMonitoring()
+            }
+        }
+        try eventually { watchingThreads == 0 && ProcessMeters.openDescriptors <= descriptors }
+    }
+
+    /// The descriptors of this process that are sockets of netlink.
+    private var netlinkSockets: Int {
+        let table = (try? String(contentsOfFile: "/proc/self/net/netlink", encoding: .utf8)) ?? ""
+        let inodes = Set(table.split(separator: "\n").compactMap { $0.split(separator: " ").last })
+        return ProcessMeters.descriptorTargets.count { target in
+            target.contains("socket:[") && inodes.contains { target.hasSuffix("[\($0)]") }
+        }
+    }
+
+    private var watchingThreads: Int {
+        let tasks = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/task")) ?? []
+        return tasks.count { task in
+            (try? String(contentsOfFile: "/proc/self/task/\(task)/comm", encoding: .utf8)) == "Convoy.Reach\n"
+        }
+    }
+}
