@@ -253,6 +253,10 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         operation(for: connection)?.note(redirect)
     }
 
+    func connection(_ connection: any Connection, didCollect metrics: TransactionMetrics) {
+        operation(for: connection)?.metricsRecord?.add(metrics)
+    }
+
     func connectionDidFinish(_ connection: any Connection) { end(connection) { $0.succeed() } }
 
     func connection(_ connection: any Connection, didFailWith error: URLError) {

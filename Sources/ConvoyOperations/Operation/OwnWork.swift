@@ -174,6 +174,7 @@ extension URLConnectionOperation {
             (values.retryPolicy, values.totalTimeout, values.completionGroup, values.cache) = (nil, nil, nil, nil)
             (values.postsNotifications, values.coalesces, values.awaitedValue) = (false, false, nil)
         }
+        addMetrics(to: parent)
         if let base = parent.request.url, let own = request.url, Origin(base) != Origin(own) {
             change { values in
                 (values.credential, values.authenticator) = (nil, nil)

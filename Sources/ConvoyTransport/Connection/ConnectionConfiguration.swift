@@ -79,7 +79,8 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     /// Hears what the connection does; nil, the default, costs nothing.
     public var trace: ConnectionTrace?
 
-    /// Whether the delegate is told the metrics of each request. False by default, which costs nothing.
+    /// Whether the delegate is told the metrics of each request. False by default, which costs nothing. For an operation, its
+    /// own `collectsMetrics` counts.
     public var collectsMetrics = false
 
     /// Nil for the standard ones, so that copies cost nothing.

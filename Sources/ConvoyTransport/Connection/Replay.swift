@@ -14,7 +14,7 @@ final class Replay: @unchecked Sendable {
     private var chunk: [UInt8]?
     private(set) var isReading = false
     /// When the cache was asked; nil if nobody wants to know, and once its metrics were told.
-    @exclusivity(unchecked) var start: TransactionStart?
+    @exclusivity(unchecked) var start: StartMoment?
     /// Whether the delegate has been told of the response.
     var hasBegun = false
 

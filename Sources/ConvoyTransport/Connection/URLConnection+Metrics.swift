@@ -48,12 +48,12 @@ extension URLConnection {
         if configuration.collectsMetrics { replay.start = earlierStart ?? .now }
     }
 
-    private func finish(_ replay: Replay, _ start: TransactionStart) {
+    private func finish(_ replay: Replay, _ start: StartMoment) {
         replay.start = nil
         var metrics = TransactionMetrics(
             method: currentRequest.method, address: currentRequest.address ?? "", names: configuration.sensitiveNames,
             startDate: start.date)
-        metrics.moments.ended = TransactionMoments.seconds(from: start.time, to: MonotonicClock.now)
+        metrics.moments.ended = start.seconds(until: MonotonicClock.now)
         metrics.statusCode = replay.statusCode
         metrics.cacheUse = CacheUse(replay.stored.use)
         metrics.countOfResponseBodyBytesAfterDecoding = decoder?.decodedByteCount ?? Int64(replay.position)

@@ -113,7 +113,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     /// Stores the body of the current response.
     @exclusivity(unchecked) var cacheWriter: (any ResponseCacheWriter)?
     /// When the next request began, which has to wait; nil if nobody wants to know.
-    @exclusivity(unchecked) var earlierStart: TransactionStart?
+    @exclusivity(unchecked) var earlierStart: StartMoment?
     /// The number of the transfer in its trace; 0 until it has one.
     @exclusivity(unchecked) var traceNumber = 0
 

@@ -2,21 +2,13 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// When a request began.
-struct TransactionStart {
-    let date: Date
-    let time: MonotonicTime
-
-    static var now: TransactionStart { TransactionStart(date: Date(), time: MonotonicClock.now) }
-}
-
 /// Notes when the phases of one request end, where somebody wants its metrics. Belongs to the network thread.
 ///
 /// libcurl's own times count from when libcurl takes up the request, which may be later than its start, and again with each
 /// time that libcurl sends it, of which they keep the sum. So the times are noted here where libcurl calls back, and taken
 /// from libcurl, as distances from those, for what happens between two calls.
 final class RequestClock {
-    let start: TransactionStart
+    let start: StartMoment
     let method: String
     let address: String
     /// Whether the request has a body, which is sent in pieces.
@@ -26,7 +18,7 @@ final class RequestClock {
     let isProxied: Bool
 
     init(
-        start: TransactionStart, method: String, address: String, hasBody: Bool, usesTLS: Bool, usesTunnel: Bool,
+        start: StartMoment, method: String, address: String, hasBody: Bool, usesTLS: Bool, usesTunnel: Bool,
         isProxied: Bool
     ) {
         (self.start, self.method, self.address, self.hasBody) = (start, method, address, hasBody)
@@ -152,7 +144,7 @@ extension RequestClock {
         moments.usesTLS = usesTLS
         moments.usesTunnel = usesTunnel
         func seconds(_ time: MonotonicTime?) -> TimeInterval? {
-            time.map { TransactionMoments.seconds(from: start.time, to: min($0, end)) }
+            time.map { start.seconds(until: min($0, end)) }
         }
         let way = isConnecting ? connectionMoments(counted, ready: nil) : connection
         moments.connectionBegan = seconds(way?.began)
@@ -160,7 +152,7 @@ extension RequestClock {
         moments.connected = seconds(way?.connected)
         moments.tunnelEstablished = seconds(way?.tunnelEstablished)
         moments.secured = seconds(way?.secured)
-        moments.ended = TransactionMoments.seconds(from: start.time, to: end)
+        moments.ended = start.seconds(until: end)
         guard !isConnecting, let ready else { return moments }
         moments.requestSent = seconds(hasBody ? bodySent : ready)
         var first = firstLine

@@ -46,6 +46,10 @@ public struct TransactionMetrics: Sendable, Hashable {
     /// How the response came out of a cache; nil for one from the network.
     public internal(set) var cacheUse: CacheUse?
 
+    /// Whether the request was that of another operation, whose response this one has shared: it is in the metrics of both,
+    /// and true for all but one. It may have begun before this operation did.
+    public package(set) var isShared = false
+
     /// The bytes of the request's head that were sent. HTTP/2 sends it in a shorter form that libcurl does not count; this
     /// is how long the same is for HTTP/1.1. What proxies were asked for a tunnel is not counted.
     public internal(set) var countOfRequestHeaderBytesSent: Int64 = 0

@@ -1,4 +1,3 @@
-import ConvoySupport
 import Foundation
 
 /// When the phases of a request ended, in seconds from its start; nil for what was not reached.
@@ -16,13 +15,6 @@ struct TransactionMoments: Sendable, Hashable {
     /// Whether the way to the server has these phases.
     var usesTunnel = false
     var usesTLS = false
-
-    /// Seconds between two times, as a multiple of 2⁻²⁰ s, about a microsecond: differences of such numbers and their sums
-    /// are exact.
-    static func seconds(from start: MonotonicTime, to end: MonotonicTime) -> TimeInterval {
-        guard end > start else { return 0 }
-        return (Double(end - start) * (1_048_576 / 1e9)).rounded() / 1_048_576
-    }
 
     /// How long each phase took, in their order. What came after the last moment belongs to the phase that was under way.
     var durations: [(phase: TransactionPhase, duration: TimeInterval)] {

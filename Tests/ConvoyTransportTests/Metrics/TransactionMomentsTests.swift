@@ -1,3 +1,4 @@
+import ConvoySupport
 import ConvoyTestSupport
 import Testing
 
@@ -13,7 +14,7 @@ import Testing
             func next() -> Double? {
                 guard Int.random(in: 0..<3, using: &random) > 0 else { return nil }
                 time += UInt64.random(in: 0..<(1 << UInt64.random(in: 1..<42, using: &random)), using: &random)
-                return TransactionMoments.seconds(from: start, to: time)
+                return StartMoment.seconds(from: start, to: time)
             }
             var moments = TransactionMoments()
             moments.usesTLS = Bool.random(using: &random)
@@ -27,7 +28,7 @@ import Testing
             moments.firstByte = next()
             if Bool.random(using: &random) { moments.requestSent = moments.firstByte.map { $0 + 0.5 } }
             time += 600_000_000
-            moments.ended = TransactionMoments.seconds(from: start, to: time)
+            moments.ended = StartMoment.seconds(from: start, to: time)
             let durations = moments.durations
             #expect(durations.map(\.phase) == TransactionPhase.allCases)
             #expect(durations.allSatisfy { $0.duration >= 0 })
@@ -60,7 +61,7 @@ import Testing
     }
 
     @Test func `a clock that goes back takes no time`() {
-        #expect(TransactionMoments.seconds(from: 10, to: 5) == 0)
-        #expect(TransactionMoments.seconds(from: 0, to: .max) > 1e10)
+        #expect(StartMoment.seconds(from: 10, to: 5) == 0)
+        #expect(StartMoment.seconds(from: 0, to: .max) > 1e10)
     }
 }
