@@ -68,12 +68,17 @@ extension EasyHandle {
         guard clock.sendCount > 0 else { return metrics }
         if metrics.firstByte != nil { metrics.networkProtocolName = networkProtocolName }
         let heads = clock.proxyHeadBytes
-        metrics.countOfRequestHeaderBytesSent = max(0, Int64(long(CURLINFO_REQUEST_SIZE)) - heads.sent)
-        metrics.countOfRequestBodyBytesSent = offset(CURLINFO_SIZE_UPLOAD_T)
+        let body = offset(CURLINFO_SIZE_UPLOAD_T)
+        let head = Int64(long(CURLINFO_REQUEST_SIZE)) - heads.sent - (Self.countsBodyAsRequest ? body : 0)
+        metrics.countOfRequestHeaderBytesSent = max(0, head)
+        metrics.countOfRequestBodyBytesSent = body
         metrics.countOfResponseHeaderBytesReceived = max(0, Int64(long(CURLINFO_HEADER_SIZE)) - heads.received)
         metrics.countOfResponseBodyBytesReceived = offset(CURLINFO_SIZE_DOWNLOAD_T)
         return metrics
     }
+
+    /// Whether the size of the request includes its body, as in libcurl 8.7 and later.
+    private static let countsBodyAsRequest = (convoy_version()?.pointee.version_num ?? 0) >= 0x08_07_00
 
     private var networkProtocolName: String? {
         switch long(CURLINFO_HTTP_VERSION) {

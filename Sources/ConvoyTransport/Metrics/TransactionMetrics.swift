@@ -85,7 +85,8 @@ extension TransactionMetrics {
     /// The last byte of the request was handed over to be sent; up to 128 KiB may still have been on their way to the
     /// socket. Nil if that did not happen; later than ``firstByte`` where the server answered before it had all.
     public var requestSent: TimeInterval? { moments.requestSent }
-    /// The first byte of a response came, be it an interim one; nil if none did.
+    /// The first byte of a response came, be it an interim one; nil if none did. Where the request has a body, and with
+    /// libcurl 8, it is the first line that counts.
     public var firstByte: TimeInterval? { moments.firstByte }
     /// The request had ended, with a whole response or an error, or as it was stopped: how long all phases took.
     public var duration: TimeInterval { moments.ended }

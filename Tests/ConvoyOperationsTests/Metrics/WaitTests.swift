@@ -114,6 +114,7 @@ import Testing
         #expect(eventually { operation.transferProgress.bytesReceived > 0 })
         operation.pause()
         #expect(operation.metrics == nil)
+        try await server.wait(timeout: 100) { $0.openConnectionCount == 0 }
         gate.open()
         try await Task.sleep(for: .seconds(delay))
         operation.resume()
