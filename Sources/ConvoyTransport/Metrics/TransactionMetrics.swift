@@ -14,9 +14,8 @@ import Foundation
 public struct TransactionMetrics: Sendable, Hashable {
     /// The method, such as `GET`.
     public let requestMethod: String
-    /// The URL, with `***` for a user and a password and for the values of
-    /// ``ConnectionConfiguration/sensitiveQueryItems``; nil if Foundation cannot read it.
-    public let url: URL?
+    /// The URL as text, without secrets: making a `URL` of it takes time, and few look at it.
+    private let address: String
     /// The status of the response; nil if no whole head came.
     public internal(set) var statusCode: Int?
     /// When the request began, by the date of the system.
@@ -66,14 +65,18 @@ public struct TransactionMetrics: Sendable, Hashable {
     /// - Parameter address: the URL as it was sent.
     init(method: String, address: String, names: SensitiveNames, startDate: Date) {
         requestMethod = method
-        url = URL(string: Redaction.url(address, names))
+        self.address = Redaction.url(address, names)
         self.startDate = startDate
     }
 }
 
-// MARK: Times
+// MARK: What is made of it
 
 extension TransactionMetrics {
+    /// The URL, with `***` for a user and a password and for the values of
+    /// ``ConnectionConfiguration/sensitiveQueryItems``; nil if Foundation cannot read it.
+    public var url: URL? { URL(string: address) }
+
     /// The name of the host was found; nil if it was not.
     public var nameFound: TimeInterval? { moments.nameFound }
     /// The connection to the server, or to its proxy, was made; nil if it was not.
@@ -112,7 +115,7 @@ extension TransactionMetrics {
 extension TransactionMetrics: CustomStringConvertible {
     /// A line without secrets: the method, the URL, the status, where the response came from, and the times.
     public var description: String {
-        var parts = [requestMethod, url?.absoluteString ?? "(a malformed URL)"]
+        var parts = [requestMethod, address]
         parts.append(statusCode.map(String.init) ?? "no response")
         if let cacheUse {
             parts.append("from the cache (\(cacheUse.rawValue))")
