@@ -36,6 +36,9 @@ static inline CURLcode convoy_easy_set_seek_callback(CURL *easy, convoy_seek_cal
 static inline CURLcode convoy_easy_set_prerequest_callback(CURL *easy, curl_prereq_callback CONVOY_SENDABLE callback) {
     return curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, callback);
 }
+static inline CURLcode convoy_easy_set_resolver_callback(CURL *easy, curl_resolver_start_callback CONVOY_SENDABLE callback) {
+    return curl_easy_setopt(easy, CURLOPT_RESOLVER_START_FUNCTION, callback);
+}
 static inline CURLcode convoy_easy_set_progress_callback(CURL *easy, curl_xferinfo_callback CONVOY_SENDABLE callback) {
     return curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, callback);
 }

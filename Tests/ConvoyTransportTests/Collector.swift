@@ -17,6 +17,7 @@ final class Collector: URLConnectionDelegate {
         var sent: Int64 = 0
         var redirects: [Redirect] = []
         var events: [RedirectEvent] = []
+        var metrics: [TransactionMetrics] = []
         var ends: [End] = []
     }
 
@@ -57,6 +58,10 @@ final class Collector: URLConnectionDelegate {
 
     func connection(_ connection: any Connection, didHandle redirect: RedirectEvent) {
         heard.withLock { $0.events.append(redirect) }
+    }
+
+    func connection(_ connection: any Connection, didCollect metrics: TransactionMetrics) {
+        heard.withLock { $0.metrics.append(metrics) }
     }
 
     func connectionDidFinish(_ connection: any Connection) { end(.finished) }

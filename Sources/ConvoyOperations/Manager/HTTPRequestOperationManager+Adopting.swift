@@ -12,6 +12,7 @@ extension HTTPRequestOperationManager {
             return core.common
         }
         withExtendedLifetime(old) {}
+        if common.values.collectsMetrics { operation.beginMetrics() }
         if let handler { operation.authenticationChallengeHandler = handler }
     }
 

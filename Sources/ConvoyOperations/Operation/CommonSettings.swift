@@ -17,6 +17,7 @@ final class CommonSettings: @unchecked Sendable {
         var userInfo: [String: any Sendable] = [:]
         var dependencyFailurePolicy = DependencyFailurePolicy.run
         var postsNotifications = true
+        var collectsMetrics = false
         var retryPolicy: RetryPolicy?
         var waitsForConnectivity = false
         /// How long a transfer may be without a byte, if that is not for the request to say.

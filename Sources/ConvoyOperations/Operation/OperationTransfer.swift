@@ -266,6 +266,10 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         operation(for: connection)?.note(redirect)
     }
 
+    func connection(_ connection: any Connection, didCollect metrics: TransactionMetrics) {
+        operation(for: connection)?.metricsRecord?.add(metrics)
+    }
+
     func connectionDidFinish(_ connection: any Connection) {
         guard self.connection == ObjectIdentifier(connection), undecided != nil, afterCancel == nil else {
             return end(connection) { $0.succeed() }

@@ -182,6 +182,7 @@ extension URLConnectionOperation {
             (values.postsNotifications, values.coalesces, values.awaitedValue) = (false, false, nil)
             values.waitsForConnectivity = false
         }
+        addMetrics(to: parent)
         if let base = parent.request.url, let own = request.url, Origin(base) != Origin(own) {
             change { values in
                 (values.credential, values.authenticator) = (nil, nil)

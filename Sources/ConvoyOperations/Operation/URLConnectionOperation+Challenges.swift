@@ -93,7 +93,7 @@ extension URLConnectionOperation {
         case .sendAgain: return .atOnce
         case .ask(let questions):
             if authenticationChallengeHandler != nil || delegate(interestedIn: .challenges) != nil {
-                return .whenAnswered { [self] in ask(questions[...], head, or: otherwise, number) }
+                return .whenAnswered(for: .challenge) { [self] in ask(questions[...], head, or: otherwise, number) }
             }
             return answerByDefault(questions[...]) ? .atOnce : nil
         }

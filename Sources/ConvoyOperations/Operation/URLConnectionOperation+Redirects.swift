@@ -18,7 +18,10 @@ extension URLConnectionOperation {
     public final var redirects: [RedirectEvent] { core.withLock { $0.redirects } }
 
     /// Adds what became of a redirect.
-    func note(_ redirect: RedirectEvent) { core.withLock { $0.redirects.append(redirect) } }
+    func note(_ redirect: RedirectEvent) {
+        metricsRecord?.note(redirect)
+        core.withLock { $0.redirects.append(redirect) }
+    }
 
     /// Answers the transfer: with what the rules propose, unless the user decides, or the body has to be read again.
     func decide(about redirect: Redirect, _ decide: @escaping @Sendable (URLRequest?) -> Void) {

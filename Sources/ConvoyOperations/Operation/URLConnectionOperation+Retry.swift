@@ -40,7 +40,7 @@ extension URLConnectionOperation {
         /// After a delay, in which it has no slot.
         case later
         /// When somebody has answered, who is asked when the slot was given back.
-        case whenAnswered(@Sendable () -> Void)
+        case whenAnswered(for: WaitReason, @Sendable () -> Void)
 
         func event(after number: Lifecycle.TryNumber) -> Lifecycle.Event {
             switch self {
@@ -52,8 +52,9 @@ extension URLConnectionOperation {
 
     /// Ends a try, to be followed by another.
     func proceed(to next: NextTry, after number: Lifecycle.TryNumber) {
-        guard case .whenAnswered(let ask) = next else { return handle(next.event(after: number)) }
+        guard case .whenAnswered(let reason, let ask) = next else { return handle(next.event(after: number)) }
         core.withLock { $0.retryRecord.due = .max }
+        metricsRecord?.expectDelay(for: reason)
         handle(next.event(after: number))
         if !isFinished { ask() }
     }

@@ -16,7 +16,7 @@ extension URLConnectionOperation {
         case .wait:
             // A stop that came first has ended the try.
             guard core.withLock({ $0.workSlot.conclude(number) }) else { return false }
-            proceed(to: .whenAnswered { [self] in meet(rendezvous, number) }, after: number)
+            proceed(to: .whenAnswered(for: .token) { [self] in meet(rendezvous, number) }, after: number)
             return false
         case .fail(let error):
             conclude(number, settledBy: error)
@@ -45,7 +45,7 @@ extension URLConnectionOperation {
             return .atOnce
         case .wait:
             core.withLock { $0.authentication?.noteTokenRetry(afterRefresh: true) }
-            return .whenAnswered { [self] in meet(rendezvous, number) }
+            return .whenAnswered(for: .token) { [self] in meet(rendezvous, number) }
         case .fail(let error):
             core.withLock { $0.authentication?.settle(.failure(error), after: number) }
             return .atOnce

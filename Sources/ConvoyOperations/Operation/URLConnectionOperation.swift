@@ -25,6 +25,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     let onlookers = Onlookers()
     /// When the time limit for the whole operation ends, in nanoseconds of its clock; 0 until it has started.
     let resourceDeadline = Atomic<UInt64>(0)
+    let metricsReference = OnceReference<MetricsRecord>()
 
     /// Holds a response object of any type, which is passed from the serializer to its readers and not changed here.
     package struct ObjectBox: @unchecked Sendable { let object: Any? }
@@ -49,6 +50,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
             core.request = request
             core.common = settings
         }
+        if settings.values.collectsMetrics { beginMetrics() }
     }
 
     private static let placeholder = URLRequest(url: URL(fileURLWithPath: "/"))
@@ -90,7 +92,11 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     package override var endsWithoutWork: Bool { lifecycle.value.isEnding }
     package override var wasStarted: Bool { lifecycle.value.wasStarted }
     package override var reportsItsEnd: Bool { true }
-    package override func didJoinQueue() { enterCompletionGroup() }
+    package override func didJoinQueue() {
+        enterCompletionGroup()
+        noteWaiting()
+    }
+    override func willWait(for reason: WaitReason) { metricsRecord?.wait(for: reason) }
     /// A user's subclass may override `start()`, and operations become ready on the network thread, which runs no user
     /// code.
     package override var isStartedDirectly: Bool {
@@ -111,6 +117,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     package override var waitsAtClosedGate: Bool { retryPolicy != nil }
     package override func willWaitAtGate(until deadline: UInt64) {
         beginResourceTimeout()
+        metricsRecord?.wait(for: .closedGate)
         tellOfClosedGate(until: deadline)
     }
 
@@ -122,6 +129,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         // Dependencies that are added after the first start have no effect.
         guard isHeldByNobody || lifecycle.value.wasStarted else {
             // The queue gets its slot back: the operation is no longer ready.
+            noteWaiting()
             return slotDidFree()
         }
         enterCompletionGroup()
@@ -237,6 +245,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
             core.rareHandlers = handlers
         }
         if handlers != nil { copy.onlookers.insert(.progress) }
+        if common.values.collectsMetrics { copy.beginMetrics() }
         // Nobody awaits the copy's value.
         if common.values.awaitedValue != nil { copy.change { $0.awaitedValue = nil } }
         copySettings(to: copy)

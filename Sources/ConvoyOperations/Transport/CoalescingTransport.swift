@@ -62,7 +62,7 @@ final class CoalescingTransport: Transport {
     /// Joins a flight or begins one. On the network thread.
     private func board(_ passenger: Passenger, key: Key, configuration: ConnectionConfiguration) {
         if let flight = flights.withLock({ $0[key] }), flight.take(passenger) { return }
-        let flight = Flight { [weak self] flight in
+        let flight = Flight(collectsMetrics: configuration.collectsMetrics) { [weak self] flight in
             self?.flights.withLock { flights in
                 if flights[key] === flight { flights[key] = nil }
             }
@@ -109,7 +109,7 @@ private final class Passenger: Connection, @unchecked Sendable {
             guard !isCancelled else { return }
             isCancelled = true
             guard let flight else { return }
-            flight.leave(self)
+            guard flight.leave(self) else { return }
             end { $0.connectionDidCancel(self) }
         }
     }
@@ -143,10 +143,15 @@ private final class Flight: URLConnectionDelegate, @unchecked Sendable {
     private var passengers: [Passenger] = []
     private var head: ResponseHead?
     private var redirects: [RedirectEvent] = []
+    private var metrics: [TransactionMetrics] = []
     private var heard: Data? = Data()
+    private let collectsMetrics: Bool
     private let onEnd: (Flight) -> Void
 
-    init(onEnd: @escaping (Flight) -> Void) { self.onEnd = onEnd }
+    init(collectsMetrics: Bool, onEnd: @escaping (Flight) -> Void) {
+        self.collectsMetrics = collectsMetrics
+        self.onEnd = onEnd
+    }
 
     func begin(with passenger: Passenger, base: any Transport, configuration: ConnectionConfiguration) {
         passengers = [passenger]
@@ -163,18 +168,26 @@ private final class Flight: URLConnectionDelegate, @unchecked Sendable {
         passengers.append(passenger)
         passenger.flight = self
         for redirect in redirects { passenger.delegate?.connection(passenger, didHandle: redirect) }
+        for metrics in metrics { tell(metrics, to: passenger) }
         if let head { passenger.delegate?.connection(passenger, didReceive: head) }
         if !heard.isEmpty { heard.withUnsafeBytes { passenger.delegate?.connection(passenger, didReceive: $0) } }
         return true
     }
 
-    func leave(_ passenger: Passenger) {
-        passengers.removeAll { $0 === passenger }
-        guard passengers.isEmpty else { return resumeIfNobodyWaits() }
+    /// Lets a passenger go. False if it has to wait for the end of the transfer, which is being cancelled: to hear what that
+    /// took.
+    func leave(_ passenger: Passenger) -> Bool {
+        guard passengers.allSatisfy({ $0 === passenger }) else {
+            passengers.removeAll { $0 === passenger }
+            resumeIfNobodyWaits()
+            return true
+        }
         // No passenger may join a transfer that is being cancelled.
         heard = nil
         onEnd(self)
+        if !collectsMetrics { passengers = [] }
         connection?.cancel()
+        return !collectsMetrics
     }
 
     func suspend() { connection?.suspendReceiving() }
@@ -200,6 +213,18 @@ private final class Flight: URLConnectionDelegate, @unchecked Sendable {
     func connection(_ connection: any Connection, didHandle redirect: RedirectEvent) {
         redirects.append(redirect)
         for passenger in passengers { passenger.delegate?.connection(passenger, didHandle: redirect) }
+    }
+
+    func connection(_ connection: any Connection, didCollect metrics: TransactionMetrics) {
+        self.metrics.append(metrics)
+        for passenger in passengers { tell(metrics, to: passenger) }
+    }
+
+    /// One of all that share a request has made it.
+    private func tell(_ metrics: TransactionMetrics, to passenger: Passenger) {
+        var metrics = metrics
+        metrics.isShared = passenger !== passengers.first
+        passenger.delegate?.connection(passenger, didCollect: metrics)
     }
 
     func connectionDidFinish(_ connection: any Connection) {

@@ -21,10 +21,10 @@ struct TraceOptions {
     ///
     /// - Parameter number: its number in the run, from 1. Its first request has that in front of its lines, and the next ones
     ///   have `3.2`, `3.3`.
-    func trace(number: Int, heard: @escaping @Sendable (TransferTiming) -> Void) -> ConnectionTrace? {
+    func trace(number: Int, heard: @escaping @Sendable (TransactionMetrics) -> Void) -> ConnectionTrace? {
         guard isTracing else { return nil }
         return ConnectionTrace(on: queue) { [isVerbose, display, count] line in
-            if let timing = line.timing { heard(timing) }
+            if let metrics = line.metrics { heard(metrics) }
             guard isVerbose else { return }
             let label = line.transfer > 1 ? "\(number).\(line.transfer)" : "\(number)"
             display.remark(Printable.line(count == 1 && line.transfer <= 1 ? "\(line)" : "[\(label)] \(line)"))

@@ -9,6 +9,8 @@ struct JSONLine {
     mutating func add(_ key: String, _ value: String?) { append(key, value.map(Self.quoted) ?? "null") }
     mutating func add(_ key: String, _ value: Int64?) { append(key, value.map { String($0) } ?? "null") }
 
+    mutating func add(_ key: String, _ value: Bool) { append(key, value ? "true" : "false") }
+
     /// A number of seconds, to the microsecond.
     mutating func add(_ key: String, _ value: Double) {
         append(key, value.isFinite ? String(format: "%.6f", value) : "null")

@@ -24,7 +24,7 @@ struct Outcome: Sendable {
     var error: String?
     /// In what way it failed; nil for a success.
     var kind: FailureKind?
-    var timings: [TransferTiming] = []
+    var timings: [TransactionMetrics] = []
 
     /// A failure that is known before anything is sent.
     static func failure(_ error: ToolError, url: String) -> Outcome {
@@ -51,13 +51,16 @@ struct Outcome: Sendable {
         return line.text
     }
 
-    private static func object(_ timing: TransferTiming) -> JSONLine {
+    private static func object(_ timing: TransactionMetrics) -> JSONLine {
         var line = JSONLine()
         line.add("name", timing.nameFound ?? .nan)
         line.add("connect", timing.connected ?? .nan)
         line.add("tls", timing.secured ?? .nan)
         line.add("firstByte", timing.firstByte ?? .nan)
-        line.add("total", timing.ended)
+        line.add("total", timing.duration)
+        line.add("protocol", timing.networkProtocolName)
+        line.add("reused", timing.isReusedConnection)
+        line.add("address", timing.remoteAddress)
         return line
     }
 }

@@ -1,11 +1,11 @@
 import Convoy
 import Synchronization
 
-/// The times of the requests of a transfer: one for each redirect, part and try.
+/// The metrics of the requests of a transfer: one for each redirect, part and try.
 final class Timings: Sendable {
-    private let times = Mutex<[TransferTiming]>([])
+    private let times = Mutex<[TransactionMetrics]>([])
 
-    var all: [TransferTiming] { times.withLock { $0 } }
+    var all: [TransactionMetrics] { times.withLock { $0 } }
 
-    func add(_ timing: TransferTiming) { times.withLock { $0.append(timing) } }
+    func add(_ metrics: TransactionMetrics) { times.withLock { $0.append(metrics) } }
 }

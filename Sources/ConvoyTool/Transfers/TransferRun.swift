@@ -103,6 +103,6 @@ final class TransferRun: Sendable {
             display.say(OutcomeText.line(outcome, name: name, display))
         }
         guard showsTimings, !printsJSON else { return }
-        for timing in outcome.timings { display.say("  \(timing)") }
+        for timing in outcome.timings { display.say("  \(timing.timeline)") }
     }
 }

@@ -9,6 +9,7 @@ final class BackgroundRevalidation: URLConnectionDelegate {
 
     static func begin(like connection: URLConnection, _ request: TransferRequest) {
         var configuration = connection.configuration
+        configuration.collectsMetrics = false
         if connection.followedRedirects > 0, let first = configuration.continuation?.first ?? connection.firstRequest.url {
             // Another origin must not be shown the certificate that is for the first one's server.
             configuration.continuation = RedirectContinuation(first: first, followed: connection.followedRedirects)

@@ -79,6 +79,10 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     /// Hears what the connection does; nil, the default, costs nothing.
     public var trace: ConnectionTrace?
 
+    /// Whether the delegate is told the metrics of each request. False by default, which costs nothing. For an operation, its
+    /// own `collectsMetrics` counts.
+    public var collectsMetrics = false
+
     /// Nil for the standard ones, so that copies cost nothing.
     private var ownSensitiveNames: SensitiveNames?
     package var sensitiveNames: SensitiveNames { ownSensitiveNames ?? .standard }

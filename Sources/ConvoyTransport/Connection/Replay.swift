@@ -13,6 +13,8 @@ final class Replay: @unchecked Sendable {
     /// What was read and is to be delivered next.
     private var chunk: [UInt8]?
     private(set) var isReading = false
+    /// When the cache was asked; nil if nobody wants to know, and once its metrics were told.
+    @exclusivity(unchecked) var start: StartMoment?
     /// Whether the delegate has been told of the response.
     var hasBegun = false
 
@@ -22,6 +24,9 @@ final class Replay: @unchecked Sendable {
     }
 
     var isAtEnd: Bool { position >= stored.length }
+
+    /// The status of the response, once it was delivered.
+    var statusCode: Int? { hasBegun ? stored.head.statusCode : nil }
 
     /// Whether bytes can be delivered without reading a file.
     var hasBytes: Bool { chunk != nil || memory != nil }

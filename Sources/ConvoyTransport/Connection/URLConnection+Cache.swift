@@ -27,6 +27,7 @@ extension URLConnection {
                 policy: revalidates ? .reloadRevalidating : departure.request.cachePolicy, partition: partition,
                 hasBody: departure.request.body?.isEmpty == false || departure.request.bodyStream != nil))
         self.exchange = exchange
+        noteStart()
         if let answer = exchange.lookUp() { return try proceed(departure, answer) }
         phase = .consulting(departure)
         exchange.lookUpInFiles { answer in self.thread.perform { self.didConsult(answer) } }

@@ -18,6 +18,7 @@ extension URLConnection: DescriptorWaiter {
             return fail(failure(.cannotLoadFromNetwork, "The system has no file descriptor left for a connection."))
         }
         phase = .waitingForDescriptor
+        forgetTransaction()
         body?.stop()
         body = nil
         if let handle { multi.giveBack(handle) }

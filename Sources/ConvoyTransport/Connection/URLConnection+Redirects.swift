@@ -90,6 +90,7 @@ extension URLConnection {
     }
 
     func follow(_ request: URLRequest) {
+        finishTransaction()
         followedRedirects += 1
         endExchange()
         load(.foundation(request))

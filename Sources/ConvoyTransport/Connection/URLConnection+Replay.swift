@@ -19,6 +19,7 @@ extension URLConnection {
 
     /// Delivers a stored response.
     func replay(_ stored: any ServableResponse) {
+        finishTransaction()
         handle?.trace?.note("served from the cache: \(stored.use.rawValue)")
         body?.stop()
         body = nil
@@ -29,7 +30,9 @@ extension URLConnection {
         isHeldBack = false
         isStarved = false
         phase = .loading
-        replay = Replay(stored)
+        let replay = Replay(stored)
+        noteStart(of: replay)
+        self.replay = replay
         pump()
     }
 
@@ -39,6 +42,7 @@ extension URLConnection {
             if isCancelled { return }
             switch phase {
             case .following(let request):
+                finishTransaction()
                 self.replay = nil
                 return follow(request)
             case .loading: break
@@ -101,6 +105,8 @@ extension URLConnection {
 
     /// A stored body cannot be read. The network has it, if nothing has been delivered.
     private func lose(_ replay: Replay, _ error: (any Error)?) {
+        // What comes from the network has taken this time, too.
+        if replay.hasBegun { finishTransaction() } else { earlierStart = replay.start }
         self.replay = nil
         guard !replay.hasBegun, !isCancelled else {
             return fail(failure(.networkConnectionLost, "The stored body cannot be read.", underlying: error))
@@ -115,6 +121,7 @@ extension URLConnection {
     }
 
     private func finishReplay() {
+        finishTransaction()
         replay = nil
         do {
             try decoder?.finish()

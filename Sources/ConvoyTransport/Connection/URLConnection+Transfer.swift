@@ -10,6 +10,7 @@ extension URLConnection: EasyHandleOwner {
 
     func easyHandle(_ handle: EasyHandle, didReceiveHeaderLine line: UnsafeRawBufferPointer) -> Bool {
         let isFirst = !head.hasBegun
+        if isFirst { handle.clock?.noteFirstLine() }
         switch head.take(line) {
         case .more, .interim:
             noteHeadLine(isFirst: isFirst)
@@ -142,8 +143,10 @@ extension URLConnection: EasyHandleOwner {
         case .bytes(let count):
             noteSending()
             noteSent(count, of: body.length)
+            if count == 0, let clock = handle.clock, clock.bodySent == nil { clock.bodySent = NetworkRunLoop.now }
             if count > 0 {
                 sentBytes += Int64(count)
+                if let clock = handle.clock, sentBytes == body.length { clock.bodySent = NetworkRunLoop.now }
                 delegate?.connection(self, didSendBodyData: count, total: sentBytes, totalExpected: body.length)
             }
             return .bytes(count)
@@ -198,6 +201,7 @@ extension URLConnection: EasyHandleOwner {
         }
         var request = currentRequest.urlRequest
         request.setValue(nil, forHTTPHeaderField: "Expect")
+        finishTransaction()
         endExchange()
         load(.foundation(request))
     }

@@ -112,6 +112,8 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     @exclusivity(unchecked) var revalidates = false
     /// Stores the body of the current response.
     @exclusivity(unchecked) var cacheWriter: (any ResponseCacheWriter)?
+    /// When the next request began, which has to wait; nil if nobody wants to know.
+    @exclusivity(unchecked) var earlierStart: StartMoment?
     /// The number of the transfer in its trace; 0 until it has one.
     @exclusivity(unchecked) var traceNumber = 0
 
@@ -279,7 +281,9 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         options.tls = departure.tls
         // Idle connections hold descriptors that this request lacked before.
         if waitsSince != 0 { options.idleConnectionAge = 1 }
-        let code = handle.prepare(url: departure.address, options: options, header: header, trace: makeTraceRecorder())
+        let code = handle.prepare(
+            url: departure.address, options: options, header: header, trace: makeTraceRecorder(),
+            clock: makeClock(for: departure, options))
         guard code == CURLE_OK else { throw URLError(curl: code, systemError: 0, text: "", url: request.url) }
         // An exchange knows when it answered, which mostly was just now.
         if waitsSince != 0 { exchange?.willSend() } else if case .consulting = phase { exchange?.willSend() }
@@ -339,6 +343,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     /// Makes the last call to the delegate, and releases everything that the transfer held.
     func end(_ tell: (any URLConnectionDelegate) -> Void) {
         if case .ended = phase { return }
+        finishTransaction()
         phase = .ended
         body?.stop()
         body = nil
@@ -354,6 +359,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     }
 
     func fail(_ error: URLError) {
+        finishTransaction()
         if servesStale(insteadOf: error) { return }
         let error = error.hiding(configuration.sensitiveNames)
         traceFailure(error)

@@ -54,6 +54,10 @@ public protocol URLConnectionDelegate: AnyObject, Sendable {
     /// Called once for each redirect.
     func connection(_ connection: any Connection, didHandle redirect: RedirectEvent)
 
+    /// A request has ended, and these are its metrics. Called for each redirect, and before the last call, where
+    /// ``ConnectionConfiguration/collectsMetrics`` is set; not for a request that never came as far as libcurl.
+    func connection(_ connection: any Connection, didCollect metrics: TransactionMetrics)
+
     /// The response is complete.
     func connectionDidFinish(_ connection: any Connection)
 
@@ -72,6 +76,9 @@ extension URLConnectionDelegate {
 
     /// Does nothing.
     public func connection(_ connection: any Connection, didHandle redirect: RedirectEvent) {}
+
+    /// Does nothing.
+    public func connection(_ connection: any Connection, didCollect metrics: TransactionMetrics) {}
 
     /// Follows the redirect.
     public func connection(

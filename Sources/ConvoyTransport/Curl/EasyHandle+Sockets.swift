@@ -9,6 +9,7 @@ extension EasyHandle {
         convoy_easy_set_pointer(easy, CURLOPT_OPENSOCKETDATA, Unmanaged.passUnretained(self).toOpaque())
         convoy_easy_set_open_socket_callback(easy) { context, _, address in
             guard let address, let handle = EasyHandle.from(context) else { return CURL_SOCKET_BAD }
+            handle.clock?.noteSocket()
             return handle.open(address)
         }
     }

@@ -35,6 +35,7 @@ extension EasyHandle {
             handshake.attach(to: sslContext)
         else { return CURLE_OUT_OF_MEMORY }
         self.handshake = handshake
+        if !isWithProxy { clock?.handshakeBegan = NetworkRunLoop.now }
         return CURLE_OK
     }
 

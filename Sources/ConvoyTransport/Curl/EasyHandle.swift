@@ -41,6 +41,9 @@ final class EasyHandle {
     /// Records the current transfer; nil if nobody listens.
     @exclusivity(unchecked) var trace: TraceRecorder?
     @exclusivity(unchecked) private var hasTraceCallback = false
+    /// Notes the times of the current request; nil if nobody wants them.
+    @exclusivity(unchecked) var clock: RequestClock?
+    @exclusivity(unchecked) private var hasLookUpCallback = false
     /// Whether libcurl keeps bytes that the owner has not taken yet.
     ///
     /// libcurl 7.88 does not free them when the transfer is stopped while others are on its HTTP/2 connection, and
@@ -82,6 +85,7 @@ final class EasyHandle {
         hasHeard = false
         folding = FoldedLineGuard()
         hasTraceCallback = false
+        hasLookUpCallback = false
         holdsBytes = false
         sendCount = 0
         setPermanentOptions()
@@ -131,6 +135,7 @@ final class EasyHandle {
             handle.sendCount += 1
             // The connection may differ from that of an earlier attempt.
             handle.socket = -1
+            if let clock = handle.clock { handle.noteReady(clock) }
             guard handle.sendCount > 1 else { return Int32(CURL_PREREQFUNC_OK) }
             return Int32(owner.easyHandleMaySendAgain(handle) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT)
         }
@@ -211,7 +216,9 @@ final class EasyHandle {
     }
 
     /// Sets the handle up for a transfer.
-    func prepare(url: String, options: Options, header: RequestHeader, trace: TraceRecorder?) -> CURLcode {
+    func prepare(
+        url: String, options: Options, header: RequestHeader, trace: TraceRecorder?, clock: RequestClock?
+    ) -> CURLcode {
         errorText.pointee = 0
         sendCount = 0
         progressCount = 0
@@ -220,6 +227,11 @@ final class EasyHandle {
         addresses = TriedAddresses()
         self.trace = trace
         if trace != nil, !hasTraceCallback { setTraceCallback() }
+        self.clock = clock
+        if clock != nil, !hasLookUpCallback {
+            hasLookUpCallback = true
+            setLookUpCallback()
+        }
         folding.reset(easy, isTraced: trace != nil)
         do throws(Refused) {
             // `withCString` avoids a copy of the string.
@@ -323,17 +335,6 @@ final class EasyHandle {
 
     /// libcurl's message about the failure of the last transfer; empty if there is none.
     var failureText: String { String(cString: errorText) }
-
-    /// Tells the trace how long the phases of the transfer took, if there is one.
-    func traceTiming() {
-        guard trace != nil else { return }
-        func seconds(_ info: CURLINFO) -> Double { Double(offset(info)) / 1e6 }
-        trace?.end(
-            TransferTiming(
-                nameFound: seconds(CURLINFO_NAMELOOKUP_TIME_T), connected: seconds(CURLINFO_CONNECT_TIME_T),
-                secured: seconds(CURLINFO_APPCONNECT_TIME_T), firstByte: seconds(CURLINFO_STARTTRANSFER_TIME_T),
-                ended: seconds(CURLINFO_TOTAL_TIME_T)))
-    }
 
     func long(_ info: CURLINFO) -> Int {
         var value = 0

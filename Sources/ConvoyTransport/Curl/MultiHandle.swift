@@ -68,7 +68,10 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
         convoy_multi_set_socket_callback(multi) { easy, socket, what, context, _ in
             guard let context else { return 0 }
             Unmanaged<MultiHandle>.fromOpaque(context).takeUnretainedValue().watch(socket, what: what)
-            if what != CURL_POLL_REMOVE, let easy { EasyHandle.of(easy)?.socket = socket }
+            if what != CURL_POLL_REMOVE, let easy, let handle = EasyHandle.of(easy) {
+                handle.socket = socket
+                if what == CURL_POLL_IN { handle.clock?.noteReading() }
+            }
             return 0
         }
         convoy_multi_set_timer_callback(multi) { _, milliseconds, context in
@@ -155,6 +158,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     func giveBack(_ handle: EasyHandle) {
         handle.owner = nil
         handle.trace = nil
+        handle.clock = nil
         if idle.count < 256 { idle.append(handle) } else { handle.cancelTimer(on: runLoop) }
     }
 
@@ -327,7 +331,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
             curl_multi_remove_handle(multi, easy)
             if handle.isPlain { sockets.noteRest(of: handle.socket) }
             endedCount += 1
-            handle.traceTiming()
+            handle.clock?.noteEnd()
             handle.owner?.easyHandle(handle, didFinishWith: code)
         }
     }

@@ -12,7 +12,7 @@ public struct TraceLine: Sendable, Hashable {
         case sentBody = "}"
         /// Bytes of bodies that were received, in the transfer's coding.
         case receivedBody = "{"
-        /// The end of a request, with its times.
+        /// The end of a request, with its times and its metrics.
         case timing = "="
     }
 
@@ -24,21 +24,21 @@ public struct TraceLine: Sendable, Hashable {
     public let transfer: Int
     /// The number of bytes, for those of a body.
     public let byteCount: Int?
-    /// When the phases of a request ended, for the line of its end.
-    public let timing: TransferTiming?
+    /// The metrics of a request, for the line of its end.
+    public let metrics: TransactionMetrics?
 
     init(kind: Kind, text: String, transfer: Int) {
-        (self.kind, self.text, self.transfer, byteCount, timing) = (kind, text, transfer, nil, nil)
+        (self.kind, self.text, self.transfer, byteCount, metrics) = (kind, text, transfer, nil, nil)
     }
 
     init(kind: Kind, byteCount: Int, transfer: Int) {
-        (self.kind, self.transfer, self.byteCount, timing) = (kind, transfer, byteCount, nil)
+        (self.kind, self.transfer, self.byteCount, metrics) = (kind, transfer, byteCount, nil)
         text = byteCount == 1 ? "1 byte" : "\(byteCount) bytes"
     }
 
-    init(_ timing: TransferTiming, transfer: Int) {
-        (kind, self.transfer, byteCount, self.timing) = (.timing, transfer, nil, timing)
-        text = timing.description
+    init(_ metrics: TransactionMetrics, transfer: Int) {
+        (kind, self.transfer, byteCount, self.metrics) = (.timing, transfer, nil, metrics)
+        text = metrics.timeline
     }
 
     /// One line for two that count the same bytes.

@@ -36,8 +36,8 @@ struct TraceRecorder {
     /// A message of the library's own.
     func note(_ text: String) { trace.post(TraceLine(kind: .note, text: text, transfer: transfer)) }
 
-    /// How long a request took, which has ended.
-    func end(_ timing: TransferTiming) { trace.post(TraceLine(timing, transfer: transfer)) }
+    /// A request has ended.
+    func end(_ metrics: TransactionMetrics) { trace.post(TraceLine(metrics, transfer: transfer)) }
 
     mutating func take(_ piece: Piece, _ bytes: UnsafeRawBufferPointer) {
         switch piece {

@@ -231,10 +231,11 @@ import Testing
         let line = try #require(json.outputLines.first)
         let times = try #require(
             line.firstMatch(
-                of: /"timing":\[{"name":([\d.]+),"connect":([\d.]+),"tls":null,"firstByte":([\d.]+),"total":([\d.]+)}\]/))
+                of: /"timing":\[{"name":([\d.]+),"connect":([\d.]+),"tls":null,"firstByte":([\d.]+),"total":([\d.]+),/))
         let numbers = [times.1, times.2, times.3, times.4].compactMap { Double($0) }
         #expect(numbers == numbers.sorted() && numbers.count == 4)
         #expect((numbers.dropFirst(2).first ?? 0) >= 0.1)
+        #expect(line.contains(#""protocol":"http/1.1","reused":false,"address":"127.0.0.1"}]"#), "\(line)")
     }
 
     @Test func `a dry run prints what would be sent, without secrets, and sends nothing`() async throws {

@@ -22,7 +22,19 @@ extension Subject {
         }
     }
 
-    /// The same with a policy that pins the server's key, and one for backup.
+    /// As `convoy`, with operations that collect their metrics.
+    static func convoyMeasured(_ plan: RequestPlan, named name: String) -> Subject {
+        Subject(name) { context in
+            let requests = ConvoyRequests(plan, context)
+            requests.manager.collectsMetrics = true
+            return try requests.measure { requests, count in
+                requests.manager.operationQueue.maxConcurrentOperationCount = plan.inFlight
+                return requests.enqueueAll(count)
+            }
+        }
+    }
+
+    /// As `convoyFed`, with a policy that pins the server's key, and one for backup.
     static func convoyPinned(_ plan: RequestPlan, named name: String) -> Subject {
         Subject(name) { context in
             let requests = ConvoyRequests(plan, context)

@@ -91,7 +91,7 @@ extension QueueState {
     }
 
     /// Whether only operations that just have to finish are started now.
-    private var isHeldBack: Bool { isSuspended || cancellations > 0 }
+    var isHeldBack: Bool { isSuspended || cancellations > 0 }
 
     /// Whether there is an operation that could be given a slot now.
     private var hasMoreToStart: Bool {

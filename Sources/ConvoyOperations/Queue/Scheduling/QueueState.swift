@@ -156,9 +156,23 @@ struct QueueState {
     private mutating func beginNextEpoch(now: UInt64) {
         var held = epochs.advance()
         while let index = lanes.laneLinks.popFirst(&held) {
-            slots[Int(index)].stage = .ready
-            lanes.push(index, level: lanes.level(of: index), now: now)
+            push(index, level: lanes.level(of: index), now: now)
         }
+    }
+
+    /// Lets a ready operation wait in the lanes.
+    private mutating func push(_ index: Int32, level: Int, now: UInt64) {
+        slots[Int(index)].stage = .ready
+        lanes.push(index, level: level, now: now)
+        if let operation = listener(index) {
+            operation.willWait(for: isHeldBack ? .suspendedQueue : lanes.waitReason(of: index))
+        }
+    }
+
+    /// An operation that wants to know for what it waits; nil for others.
+    private func listener(_ index: Int32) -> ScheduledOperation? {
+        guard case .scheduled(let operation) = slots[Int(index)].occupant, operation.hearsOfWaits else { return nil }
+        return operation
     }
 
     /// Removes an operation from the list of its stage, and gives back what it holds.
@@ -219,9 +233,9 @@ struct QueueState {
             slots[Int(index)].stage = .held
             lanes.setLevel(Int(snapshot.level), of: index)
             lanes.laneLinks.append(index, to: &epochs[slot.epoch].held)
+            listener(index)?.willWait(for: .barrier)
         } else if !mayStart || !startAtOnce(index, now: now, &turn) {
-            slots[Int(index)].stage = .ready
-            lanes.push(index, level: Int(snapshot.level), now: now())
+            push(index, level: Int(snapshot.level), now: now())
         }
     }
 

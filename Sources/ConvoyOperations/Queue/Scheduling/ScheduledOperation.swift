@@ -25,6 +25,8 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
         static let over: UInt8 = 8
         /// A queue has taken the operation, or is about to.
         static let claimed: UInt8 = 16
+        /// The operation wants to know for what it waits.
+        static let hearsOfWaits: UInt8 = 32
     }
 
     private let connections = OnceReference<OperationConnections>()
@@ -270,6 +272,16 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
     /// - Parameter deadline: when the gate opens, in nanoseconds of the queue's clock. It may be closed for longer
     ///   meanwhile, or opened earlier.
     package func willWaitAtGate(until deadline: UInt64) {}
+
+    /// Called when the ready operation begins to wait in its queue, if it has asked for that. The queue's lock is held: it
+    /// must be short, and run no code of a user's.
+    func willWait(for reason: WaitReason) {}
+
+    /// Asks to be told what the operation waits for. What its queue has done already is not told.
+    final func hearOfWaits() { _ = set(Mark.hearsOfWaits) }
+
+    /// Whether it wants to be told what it waits for.
+    final var hearsOfWaits: Bool { has(Mark.hearsOfWaits) }
 
     /// Whether the operation may be in a queue, Convoy's or Foundation's, which will call `start()`. True if that is
     /// unknown, because somebody has evaluated `isReady`: starting by hand an operation that a Foundation queue holds

@@ -7,29 +7,30 @@ import Testing
 
 @testable import ConvoyTransport
 
-/// The times of requests, and the limit for the way to the server.
-@Suite struct TransferTimingTests {
+/// The times of requests in a trace, and the limit for the way to the server.
+@Suite struct TracedTimingTests {
     private final class Listener: Sendable {
         private let queue = DispatchQueue(label: "Convoy.Timing")
-        private let heard = Mutex<[TransferTiming]>([])
+        private let heard = Mutex<[TransactionMetrics]>([])
 
         var configuration: ConnectionConfiguration {
             var configuration = ConnectionConfiguration()
             configuration.securityPolicy = TrustedServer.lax
             configuration.trace = ConnectionTrace(on: queue) { [self] line in
-                if let timing = line.timing { heard.withLock { $0.append(timing) } }
+                if let metrics = line.metrics { heard.withLock { $0.append(metrics) } }
             }
             return configuration
         }
 
-        var timings: [TransferTiming] {
+        var timings: [TransactionMetrics] {
             queue.sync {}
             return heard.withLock { $0 }
         }
     }
 
-    private func expectOrder(_ timing: TransferTiming) {
-        let times = [timing.nameFound, timing.connected, timing.secured, timing.firstByte, timing.ended].compactMap(\.self)
+    private func expectOrder(_ timing: TransactionMetrics) {
+        let times = [timing.nameFound, timing.connected, timing.secured, timing.firstByte, timing.duration].compactMap(
+            \.self)
         #expect(times == times.sorted() && times.allSatisfy { $0 >= 0 }, "\(timing)")
     }
 
@@ -49,7 +50,7 @@ import Testing
         }
         #expect(timings[1].firstByte ?? 0 >= 0.2)
         #expect(
-            timings[1].description.wholeMatch(of: /name [\d.]+ s, connect [\d.]+ s, first byte [\d.]+ s, total [\d.]+ s/)
+            timings[1].timeline.wholeMatch(of: /name [\d.]+ s, connect [\d.]+ s, first byte [\d.]+ s, total [\d.]+ s/)
                 != nil)
     }
 
@@ -65,7 +66,7 @@ import Testing
         try #require(timings.count == 2)
         for timing in timings { expectOrder(timing) }
         #expect(timings[0].secured ?? 0 > timings[0].connected ?? .infinity)
-        #expect(timings[0].description.contains(", TLS "))
+        #expect(timings[0].timeline.contains(", TLS "))
     }
 
     @Test func `a request that got no answer has no first byte`() throws {

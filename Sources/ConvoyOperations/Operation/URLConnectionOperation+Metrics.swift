@@ -1,0 +1,52 @@
+import ConvoyTransport
+import Foundation
+
+/// What an operation took.
+extension URLConnectionOperation {
+    /// Whether ``metrics`` are collected; that of the manager, and false by default, which costs nothing. To be set as soon
+    /// as the operation is made: what was before is not in the metrics.
+    ///
+    /// Operations that collect metrics share transfers (`coalescesIdenticalRequests`) only with each other.
+    public final var collectsMetrics: Bool {
+        get { core.withLock { $0.common.values.collectsMetrics } }
+        set {
+            change { $0.collectsMetrics = newValue }
+            beginMetrics()
+        }
+    }
+
+    /// What the operation took: its waits and all its requests. Nil until it has finished, and if nobody has asked for them
+    /// by ``collectsMetrics``. Final when the operation's end is posted, as its results are.
+    public final var metrics: OperationMetrics? {
+        guard lifecycle.value.state == .finished, let record = metricsRecord, collectsMetrics else { return nil }
+        return record.metrics(retryCount: retryCount)
+    }
+
+    /// What collects the metrics; nil if nobody wants them. Takes no lock.
+    final var metricsRecord: MetricsRecord? { metricsReference.object }
+
+    /// Begins to collect metrics, if they are wanted and are not collected yet.
+    final func beginMetrics() {
+        guard !metricsReference.isSet, collectsMetrics, metricsReference.set(MetricsRecord()) else { return }
+        hearOfWaits()
+    }
+
+    /// Adds the requests of this operation to the metrics of another one, for which it does a part of the work.
+    final func addMetrics(to parent: URLConnectionOperation) {
+        guard let record = parent.metricsRecord else { return }
+        _ = metricsReference.set(MetricsRecord(partOf: record))
+    }
+
+    /// What the operation waits for that could be started, as far as it knows itself.
+    private var reasonToWait: WaitReason {
+        guard isScheduled else { return .start }
+        return areDependenciesFinished ? .slot : .dependencies
+    }
+
+    func note(_ transition: AtomicLifecycle.Transition, in record: MetricsRecord) {
+        record.note(transition, whenReady: reasonToWait)
+    }
+
+    /// The operation has come into a queue, or has to wait there again.
+    func noteWaiting() { metricsRecord?.wait(for: reasonToWait) }
+}

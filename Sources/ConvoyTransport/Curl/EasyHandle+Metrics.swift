@@ -1,0 +1,99 @@
+import CCurl
+import ConvoySecurity
+import ConvoySupport
+import Foundation
+
+/// Reading libcurl's counters, where somebody wants the metrics of the request.
+extension EasyHandle {
+    /// Makes libcurl tell when it begins to look up a name.
+    func setLookUpCallback() {
+        convoy_easy_set_pointer(easy, CURLOPT_RESOLVER_START_DATA, Unmanaged.passUnretained(self).toOpaque())
+        convoy_easy_set_resolver_callback(easy) { _, _, context in
+            EasyHandle.from(context)?.clock?.lookUpBegan = MonotonicClock.now
+            return 0
+        }
+    }
+
+    private var counters: CurlCounters {
+        CurlCounters(
+            nameLookup: offset(CURLINFO_NAMELOOKUP_TIME_T), connect: offset(CURLINFO_CONNECT_TIME_T),
+            handshake: offset(CURLINFO_APPCONNECT_TIME_T))
+    }
+
+    /// libcurl has a connection, and is about to send the request, maybe not for the first time.
+    func noteReady(_ clock: RequestClock) {
+        let now = MonotonicClock.now
+        let counted = counters
+        if clock.socketOpened != nil {
+            clock.connection = clock.connectionMoments(counted, ready: now)
+            clock.isReused = false
+        } else if clock.connection == nil {
+            clock.isReused = true
+            clock.connection = ConnectionMoments(
+                began: now, nameFound: now, connected: now, tunnelEstablished: clock.usesTunnel ? now : nil,
+                secured: clock.usesTLS ? now : nil)
+        }
+        if clock.sendCount == 0 {
+            clock.proxyHeadBytes = (Int64(long(CURLINFO_REQUEST_SIZE)), Int64(long(CURLINFO_HEADER_SIZE)))
+        }
+        // Later libcurl does not know the connection any more.
+        if clock.usesTLS { clock.tls = convoy_easy_tls(easy).flatMap { NegotiatedTLS(OpaquePointer($0)) } }
+        clock.sendCount += 1
+        clock.counters = counted
+        clock.forgetConnecting()
+        (clock.bodySent, clock.firstLine) = (nil, nil)
+        clock.ready = now
+    }
+
+    /// The metrics of the request, which has ended; without what the connection knows of its response.
+    func metrics(_ clock: RequestClock, names: SensitiveNames) -> TransactionMetrics {
+        var metrics = TransactionMetrics(
+            method: clock.method, address: clock.address, names: names, startDate: clock.start.date)
+        let sending = offset(CURLINFO_PRETRANSFER_TIME_T)
+        let firstByte = offset(CURLINFO_STARTTRANSFER_TIME_T)
+        metrics.moments = clock.moments(
+            counters, firstByteAfterSending: firstByte > 0 && sending > 0 ? firstByte - sending : nil)
+        metrics.isProxyConnection = clock.isProxied
+        if !clock.isConnecting {
+            metrics.isReusedConnection = clock.isReused
+            metrics.negotiatedTLSProtocolVersion = clock.tls?.version
+            metrics.negotiatedTLSCipherSuite = clock.tls?.cipherSuite
+        }
+        if metrics.connected != nil {
+            metrics.remoteAddress = text(CURLINFO_PRIMARY_IP)
+            metrics.localAddress = text(CURLINFO_LOCAL_IP)
+            metrics.remotePort = metrics.remoteAddress.map { _ in long(CURLINFO_PRIMARY_PORT) }
+            metrics.localPort = metrics.localAddress.map { _ in long(CURLINFO_LOCAL_PORT) }
+        }
+        guard clock.sendCount > 0 else { return metrics }
+        if metrics.firstByte != nil { metrics.networkProtocolName = networkProtocolName }
+        let heads = clock.proxyHeadBytes
+        let body = offset(CURLINFO_SIZE_UPLOAD_T)
+        let head = Int64(long(CURLINFO_REQUEST_SIZE)) - heads.sent - (Self.countsBodyAsRequest ? body : 0)
+        metrics.countOfRequestHeaderBytesSent = max(0, head)
+        metrics.countOfRequestBodyBytesSent = body
+        metrics.countOfResponseHeaderBytesReceived = max(0, Int64(long(CURLINFO_HEADER_SIZE)) - heads.received)
+        metrics.countOfResponseBodyBytesReceived = offset(CURLINFO_SIZE_DOWNLOAD_T)
+        return metrics
+    }
+
+    /// Whether the size of the request includes its body, as in libcurl 8.7 and later.
+    private static let countsBodyAsRequest = (convoy_version()?.pointee.version_num ?? 0) >= 0x08_07_00
+
+    private var networkProtocolName: String? {
+        switch long(CURLINFO_HTTP_VERSION) {
+        case Int(CURL_HTTP_VERSION_1_0): "http/1.0"
+        case Int(CURL_HTTP_VERSION_1_1): "http/1.1"
+        case Int(CURL_HTTP_VERSION_2_0): "h2"
+        case Int(CURL_HTTP_VERSION_3): "h3"
+        default: nil
+        }
+    }
+
+    /// Nil for an empty text.
+    private func text(_ info: CURLINFO) -> String? {
+        var text: UnsafePointer<CChar>?
+        guard convoy_easy_get_pointer(easy, info, &text) == CURLE_OK, let text, text.pointee != 0 else { return nil }
+        return String(cString: text)
+    }
+}
