@@ -16,9 +16,9 @@ import FoundationNetworking
 /// `isDiscretionary`, `shouldUseExtendedBackgroundIdleMode`, `multipathServiceType`, and `protocolClasses`: there is one
 /// engine. `httpShouldUsePipelining` is left out, as no engine does that any more.
 public struct SessionConfiguration: Sendable {
-    /// How many seconds a transfer may be without a byte: 60, unless set. A request's own `timeoutInterval` counts where
-    /// this is nil.
-    public var timeoutIntervalForRequest: TimeInterval? = 60
+    /// How many seconds a transfer may be without a byte. With nil, the default, the `timeoutInterval` of each request says
+    /// it, or that of the request serializer: 60, unless set.
+    public var timeoutIntervalForRequest: TimeInterval?
 
     /// How many seconds a task may take in all, retries and suspensions included: seven days, unless set.
     public var timeoutIntervalForResource: TimeInterval? = 7 * 24 * 60 * 60

@@ -60,6 +60,9 @@ import Testing
         Trial(name: "reset", method: .get, url: "reset"),
         Trial(name: "silence", method: .get, url: "never", timeout: .idle(0.2)),
         Trial(name: "too slow", method: .get, url: "never", timeout: .total(0.2)),
+        Trial(
+            name: "a serializer's timeout", method: .get, url: "never",
+            change: { $0.requestSerializer.timeoutInterval = 0.2 }),
         Trial(name: "bad URL", method: .get, url: "http://[bad"),
         Trial(name: "no such scheme", method: .get, url: "ftp://example.com/"),
         Trial(name: "no such host", method: .get, url: "http://nothing.invalid/"),

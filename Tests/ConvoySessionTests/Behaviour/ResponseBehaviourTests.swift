@@ -131,6 +131,10 @@ import Testing
             #expect(outcome.code == .timedOut && outcome.isTold)
         }
         #expect(await api.outcome(way.form, .get, "json", timeout: Timeout(idle: 20, total: 20)).error == nil)
+        api.requestSerializer.timeoutInterval = 0.2
+        let outcome = await api.outcome(way.form, .get, "never", timeout: .total(20))
+        #expect(outcome.code == .timedOut && outcome.isTold)
+        #expect(outcome.error?.localizedDescription == "No data was transferred for 0.2 seconds.")
     }
 
     @Test(arguments: Way.all) func `a connection that is lost, and one that is refused, are errors`(way: Way) async throws {
