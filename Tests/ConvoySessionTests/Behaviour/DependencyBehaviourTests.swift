@@ -162,6 +162,17 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
+    func `a task that is cancelled before sends nothing`(kind: ManagerKind) async throws {
+        let api = kind.make(server.url)
+        let task = Task {
+            withUnsafeCurrentTask { $0?.cancel() }
+            try await api.get("echo")
+        }
+        let error = await #expect(throws: URLError.self) { try await task.value }
+        #expect(error?.code == .cancelled && server.requests.isEmpty)
+    }
+
+    @Test(arguments: ManagerKind.allCases)
     func `requests of both managers may depend on each other`(kind: ManagerKind) async throws {
         let (api, other) = (kind.make(server.url), ManagerKind.allCases.first { $0 != kind }?.make(server.url))
         let first = try #require(other).makeOperation(.get, "login")
