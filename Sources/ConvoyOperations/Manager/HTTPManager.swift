@@ -45,6 +45,7 @@ public protocol HTTPManager: AnyObject, Sendable {
     /// Begins the request of an operation that was adopted.
     ///
     /// - Parameters:
+    ///   - operation: what makes the request.
     ///   - success: called with the request and its `responseObject`, on ``completionQueue``.
     ///   - failure: called with the request and its error, on ``completionQueue``.
     @discardableResult

@@ -99,7 +99,7 @@ public struct SessionConfiguration: Sendable {
     ///
     /// It should be on the file system of the downloads' destinations, so that they can be moved without being copied. By
     /// default it is one in the system's directory for temporary files; whoever clears that away takes the partial files of
-    /// ``ResumeData`` with it.
+    /// `ResumeData` with it.
     public var temporaryDirectory = TemporaryFiles.standard
 
     /// The thread on which transfers run; nil, the default, for one of the session's own, which ends with it.

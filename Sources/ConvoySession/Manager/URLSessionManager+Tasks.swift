@@ -79,7 +79,11 @@ extension URLSessionManager {
     ///   - resumeData: what the other task has left.
     ///   - request: a request for the same URL, for its header fields, as resume data has none; nil for a plain GET. The
     ///     signature in its query may be a new one.
-    /// - Throws: ``ResumeDataError/otherURL`` for a request of another resource.
+    ///   - progress: called as bytes come.
+    ///   - destination: says where the file is to be, when it is whole; see
+    ///     ``downloadTask(with:progress:destination:completionHandler:)``.
+    ///   - completionHandler: called with the file's place.
+    /// - Throws: `ResumeDataError.otherURL` for a request of another resource.
     public final func downloadTask(
         with resumeData: ResumeData, request: URLRequest? = nil, progress: TransferProgress.Handler? = nil,
         destination: Destination? = nil, completionHandler: DownloadCompletionHandler?
@@ -92,7 +96,7 @@ extension URLSessionManager {
 
     /// The same for resume data as bytes, which may come from anybody.
     ///
-    /// - Throws: ``ResumeDataError``.
+    /// - Throws: `ResumeDataError`.
     public final func downloadTask(
         withResumeData data: Data, request: URLRequest? = nil, progress: TransferProgress.Handler? = nil,
         destination: Destination? = nil, completionHandler: DownloadCompletionHandler?
@@ -136,7 +140,7 @@ extension URLSessionManager {
 
     /// The same for resume data as bytes, which may come from anybody.
     ///
-    /// - Throws: ``ResumeDataError``.
+    /// - Throws: `ResumeDataError`.
     public final func downloadTask(withResumeData data: Data) throws(ResumeDataError) -> SessionDownloadTask {
         downloadTask(with: try ResumeData(data))
     }
