@@ -150,6 +150,28 @@ private func downloads(_ manager: HTTPRequestOperationManager, _ file: URL, _ ch
     // README: end
 }
 
+private func session(
+    _ service: String, _ request: URLRequest, _ file: URL, _ note: URL, isLeaving: Bool
+) async throws -> SessionDownloadTask {
+    // README: session
+    let api = HTTPSessionManager(baseURL: URL(string: service))
+    // README: end
+    api.completionQueue = DispatchQueue(label: "app.network")
+    // README: task
+    api.taskDidCompleteHandler = { task, error in
+        print(task, error?.localizedDescription ?? "no error")
+    }
+    let download = api.downloadTask(with: request, destination: { _, _ in file }) { response, file, error in
+        print(file?.path ?? "no file")
+    }
+    download.resume()
+    if isLeaving, let rest = await download.cancelProducingResumeData() {
+        try rest.data.write(to: note)  // for downloadTask(withResumeData:destination:completionHandler:)
+    }
+    // README: end
+    return download
+}
+
 private func behaviours(_ download: (URL) throws -> (Data, Int)) throws {
     // README: behaviours
     let server = try TestServer()
@@ -185,7 +207,7 @@ private func behaviours(_ download: (URL) throws -> (Data, Int)) throws {
                 regions[regions.count - 1].append(line)
             }
         }
-        #expect(regions.count == 12)
+        #expect(regions.count == 14)
         for region in regions {
             let indent = region.first?.prefix { $0 == " " }.count ?? 0
             let code = region.map { $0.dropFirst(min(indent, $0.count)) }.joined(separator: "\n")
@@ -217,6 +239,31 @@ private func behaviours(_ download: (URL) throws -> (Data, Int)) throws {
         try await downloads(manager, archive, nil)
         #expect(try Data(contentsOf: archive) == PatternBytes.data(count: 100_000))
         #expect(try Data(contentsOf: file) == PatternBytes.data(count: 1_000_000))
+    }
+
+    @Test func `the README's task brings its file`() async throws {
+        let server = try TestServer()
+        let scratch = try Scratch()
+        server.serve(PatternBytes.data(count: 100_000), at: "/file", etag: "\"1\"")
+        let file = scratch.url.appendingPathComponent("file")
+        let task = try await session(
+            server.url.absoluteString, URLRequest(url: server.url("/file")), file,
+            scratch.url.appendingPathComponent("note"), isLeaving: false)
+        try await task.finished()
+        #expect(try Data(contentsOf: file) == PatternBytes.data(count: 100_000) && task.fileURL == file)
+    }
+
+    @Test(.enabled(if: SwiftCompiler.isInstalled, "swiftc is not installed"))
+    func `the README's program takes the other manager by the name of its type`() throws {
+        let root = SwiftCompiler.root
+        let source = try String(
+            contentsOf: root.appendingPathComponent("Sources/Examples/Readme/main.swift"), encoding: .utf8)
+        let changed = source.replacing("HTTPRequestOperationManager", with: "HTTPSessionManager")
+        let lines = changed.split(separator: "\n").filter { !source.contains($0) }
+        #expect(lines.count == 1)
+        let readme = try String(contentsOf: root.appendingPathComponent("README.md"), encoding: .utf8)
+        #expect(readme.contains("```swift\n\(lines.joined())\n```"))
+        #expect(try SwiftCompiler.diagnostics(of: changed).isEmpty)
     }
 
     @Test func `the README's server gets the request only if it has one of the keys`() async throws {

@@ -45,6 +45,7 @@ public protocol HTTPManager: AnyObject, Sendable {
     /// Begins the request of an operation that was adopted.
     ///
     /// - Parameters:
+    ///   - operation: what makes the request.
     ///   - success: called with the request and its `responseObject`, on ``completionQueue``.
     ///   - failure: called with the request and its error, on ``completionQueue``.
     @discardableResult
@@ -119,7 +120,7 @@ extension HTTPManager {
     nonisolated(nonsending) func finish(
         _ operation: HTTPRequestOperation, as kind: HTTPRequestKind
     ) async throws -> HTTPRequestOperation {
-        begin(adopted(operation, as: kind), success: nil, failure: nil)
+        beginAwaited(operation, as: kind)
         try await operation.finished()
         return operation
     }
@@ -128,8 +129,15 @@ extension HTTPManager {
     nonisolated(nonsending) func value<Value: Decodable & Sendable>(
         of operation: HTTPRequestOperation, as kind: HTTPRequestKind
     ) async throws -> Value {
-        begin(adopted(operation, as: kind), success: nil, failure: nil)
+        beginAwaited(operation, as: kind)
         return try await operation.decodedValue(as: Value.self)
+    }
+
+    /// Begins the request of a new operation. It sends nothing if the task that awaits it is cancelled by now.
+    private func beginAwaited(_ operation: HTTPRequestOperation, as kind: HTTPRequestKind) {
+        let operation = adopted(operation, as: kind)
+        if Task.isCancelled { operation.cancel() }
+        begin(operation, success: nil, failure: nil)
     }
 }
 

@@ -1,3 +1,4 @@
+import ConvoyReachability
 import ConvoySerialization
 import ConvoySupport
 import ConvoyTransport
@@ -18,6 +19,7 @@ struct ManagerSettings {
     var nextThread = 0
     var operationQueue: OperationQueue
     var challengeHandler: URLConnectionOperation.AuthenticationChallengeHandler?
+    var reachabilityManager = NetworkReachabilityManager.shared
     var decoder = JSONDecoder()
     var encoder = JSONEncoder()
     /// How often a serializer has been set.

@@ -22,6 +22,8 @@ public enum WaitReason: String, Sendable, Hashable, CaseIterable {
     case closedGate
     /// It has failed, and is tried again later.
     case retry
+    /// There is no network, and it waits for one.
+    case connectivity
     /// A token is being fetched by its `Authenticator`.
     case token
     /// Somebody was asked for a credential.

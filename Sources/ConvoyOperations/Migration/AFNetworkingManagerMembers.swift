@@ -80,13 +80,4 @@ extension HTTPRequestOperationManager {
         _ URLString: String, parameters: Any?, success: ((HTTPRequestOperation, Any?) -> Void)?,
         failure: ((HTTPRequestOperation?, NSError) -> Void)?
     ) -> HTTPRequestOperation? { nil }
-
-    // MARK: Properties
-
-    /// What knows whether there is a network.
-    @available(*, unavailable, message: "Use a NetworkReachabilityManager. retryPolicy retries what has failed.")
-    public final var reachabilityManager: AFNetworkReachabilityManager {
-        get { AFNetworkReachabilityManager() }
-        set {}
-    }
 }

@@ -37,36 +37,6 @@ extension Notification.Name {
     public static var AFNetworkingOperationDidFinish: Notification.Name { networkingOperationDidFinish }
 }
 
-// MARK: Sessions
-
-/// Tasks of a session.
-@available(*, unavailable, message: "URLSessionManager is planned. HTTPRequestOperationManager makes the same requests.")
-public typealias AFURLSessionManager = HTTPRequestOperationManager
-
-/// Tasks of a session, by the verbs of HTTP.
-@available(*, unavailable, message: "HTTPSessionManager is planned. HTTPRequestOperationManager makes the same requests.")
-public typealias AFHTTPSessionManager = HTTPRequestOperationManager
-
-/// A task has begun or goes on.
-@available(*, unavailable, message: "Sessions are planned. Of operations: Notification.Name.networkingOperationDidStart")
-public var AFNetworkingTaskDidResumeNotification: Notification.Name { .networkingOperationDidStart }
-
-/// A task has finished.
-@available(*, unavailable, message: "Sessions are planned. Of operations: Notification.Name.networkingOperationDidFinish")
-public var AFNetworkingTaskDidCompleteNotification: Notification.Name { .networkingOperationDidFinish }
-
-/// A task is suspended.
-@available(*, unavailable, message: "Sessions are planned. A pause of an operation is seen by observe(.isPaused).")
-public var AFNetworkingTaskDidSuspendNotification: Notification.Name { .networkingOperationDidFinish }
-
-/// A session can be used no longer.
-@available(*, unavailable, message: "Sessions are planned. A manager needs no end: it goes when nobody refers to it.")
-public var AFURLSessionDidInvalidateNotification: Notification.Name { .networkingOperationDidFinish }
-
-/// A downloaded file could not be moved.
-@available(*, unavailable, message: "download(_:to:) throws what a file system says.")
-public var AFURLSessionDownloadTaskDidFailToMoveFileNotification: Notification.Name { .networkingOperationDidFinish }
-
 // MARK: Reachability
 
 /// Whether there is a network.

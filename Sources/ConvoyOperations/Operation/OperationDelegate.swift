@@ -15,6 +15,10 @@ package protocol OperationDelegate: AnyObject, Sendable {
     /// What it wants to be asked about an operation now. Others are not.
     func interests(in operation: URLConnectionOperation) -> OperationInterests
 
+    /// The operation begins, and its dependencies have finished. On a thread that may block; an error that it throws becomes
+    /// the operation's.
+    func willBegin(_ operation: URLConnectionOperation) throws
+
     /// A redirect is to be followed, with the request that the rules propose; nil keeps the redirecting response.
     func operation(
         _ operation: URLConnectionOperation, willFollow request: URLRequest, after response: HTTPURLResponse?,
@@ -65,6 +69,7 @@ package struct OperationInterests: OptionSet, Sendable {
     package static let responses = OperationInterests(rawValue: 16)
     package static let data = OperationInterests(rawValue: 32)
     package static let progress = OperationInterests(rawValue: 64)
+    package static let beginning = OperationInterests(rawValue: 128)
 }
 
 /// What becomes of a response's body.
@@ -83,6 +88,14 @@ extension URLConnectionOperation {
     package final func setDelegate(_ delegate: (any OperationDelegate)?) {
         core.withLock { $0.handlers.delegate = delegate }
         onlookers.insert(.delegate)
+    }
+
+    /// Whether the request says that it must not go over a mobile network. One that a manager has prepared says nothing.
+    package final var barsCellularAccess: Bool {
+        core.withLock { core in
+            guard case .foundation(let request) = core.request else { return false }
+            return !request.allowsCellularAccess
+        }
     }
 
     /// Changes the request. To be called before the operation starts.
@@ -150,6 +163,8 @@ final class PartDelegate: OperationDelegate {
         let isAsked: Void? = ask { $0.operation($1, didReceive: challenge, answer: answer) }
         if isAsked == nil { answer(.cancel) }
     }
+
+    func willBegin(_ operation: URLConnectionOperation) throws {}
 
     func newBodyStream(of operation: URLConnectionOperation) -> InputStream? { nil }
 

@@ -37,14 +37,14 @@ extension URLConnectionOperation {
         // If another URL failed, there was a redirect.
         let failed = failure.userInfo[NSURLErrorFailingURLErrorKey] as? URL
         guard failed == nil || failed == request.url?.withoutUserInfo else { return nil }
-        guard request.httpBodyStream == nil || request.httpBodyStream is any ReplayableBodyStream else { return nil }
+        guard canReplay(request.httpBodyStream) else { return nil }
         guard target.isOutOfReach else { return retryForLateLookup(failure) }
         let count = core.withLock { core in
             core.retryRecord.count += 1
             return core.retryRecord.count - 1
         }
         tell(RetryEvent(retryCount: count, reason: .error(failure), decision: .waitForNetwork))
-        return .whenAnswered { [self] in awaitNetwork(target, number) }
+        return .whenAnswered(for: .connectivity) { [self] in awaitNetwork(target, number) }
     }
 
     /// What the connection needed a way to; nil if the failure had another reason than the want of one.

@@ -97,6 +97,18 @@ extension URLConnectionOperation {
     }
 
     private func transfer(_ number: Lifecycle.TryNumber) {
+        guard let delegate = delegate(interestedIn: .beginning) else { return beginTransfer(number) }
+        BlockingWorkers.shared.perform { [self] in
+            do {
+                try delegate.willBegin(self)
+            } catch {
+                return conclude(number, settledBy: error)
+            }
+            beginTransfer(number)
+        }
+    }
+
+    private func beginTransfer(_ number: Lifecycle.TryNumber) {
         if let worker = core.withLock({ $0.worker }) { begin(number, with: worker) } else { connect(number) }
     }
 

@@ -13,6 +13,10 @@ package struct NetworkTarget: Hashable, Sendable {
         addresses = address.map { [$0] } ?? AddressSource.outside
     }
 
+    /// Whether the kernel says now that the way is over a mobile network. False as well where it says nothing. Blocks for no
+    /// longer than a few system calls.
+    package var isOverCellular: Bool { (try? PathFinder())?.status(of: addresses) == .reachableViaWWAN }
+
     /// Whether the kernel says now that there is no way. False as well where it says nothing. Blocks for no longer than a
     /// few system calls.
     package var isOutOfReach: Bool { (try? PathFinder())?.status(of: addresses) == .notReachable }

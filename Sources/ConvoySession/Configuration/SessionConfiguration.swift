@@ -16,9 +16,9 @@ import FoundationNetworking
 /// `isDiscretionary`, `shouldUseExtendedBackgroundIdleMode`, `multipathServiceType`, and `protocolClasses`: there is one
 /// engine. `httpShouldUsePipelining` is left out, as no engine does that any more.
 public struct SessionConfiguration: Sendable {
-    /// How many seconds a transfer may be without a byte: 60, unless set. A request's own `timeoutInterval` counts where
-    /// this is nil.
-    public var timeoutIntervalForRequest: TimeInterval? = 60
+    /// How many seconds a transfer may be without a byte. With nil, the default, the `timeoutInterval` of each request says
+    /// it, or that of the request serializer: 60, unless set.
+    public var timeoutIntervalForRequest: TimeInterval?
 
     /// How many seconds a task may take in all, retries and suspensions included: seven days, unless set.
     public var timeoutIntervalForResource: TimeInterval? = 7 * 24 * 60 * 60
@@ -88,6 +88,25 @@ public struct SessionConfiguration: Sendable {
         set { connection.maximumTLSVersion = newValue }
     }
 
+    /// Whether a task that cannot connect because there is no network waits for one, up to
+    /// ``timeoutIntervalForResource``, in place of failing. False by default.
+    public var waitsForConnectivity = false
+
+    /// What kind of traffic the requests are that say nothing of it themselves: the priority of their packets in the system's
+    /// queues (`SO_PRIORITY`), and what routers that mind it are told (DSCP). The same as that of ``connection``.
+    public var networkServiceType: NetworkServiceType {
+        get { connection.networkServiceType }
+        set { connection.networkServiceType = newValue }
+    }
+
+    /// Whether requests may go over a mobile network. True by default. If not, or if a request has
+    /// `allowsCellularAccess` set to false, its task fails with `URLError.dataNotAllowed` where the kernel says, when the task
+    /// begins, that the way to the host is over a link of such a kind.
+    ///
+    /// A host with a name is taken for one that the way to the Internet leads to. A modem that is another device, as a router
+    /// or a telephone with WLAN, is not told apart from other networks.
+    public var allowsCellularAccess = true
+
     /// Whether and when failed requests are retried; nil, the default, for only those of which provably nothing was sent.
     public var retryPolicy: RetryPolicy?
 
@@ -99,7 +118,7 @@ public struct SessionConfiguration: Sendable {
     ///
     /// It should be on the file system of the downloads' destinations, so that they can be moved without being copied. By
     /// default it is one in the system's directory for temporary files; whoever clears that away takes the partial files of
-    /// ``ResumeData`` with it.
+    /// `ResumeData` with it.
     public var temporaryDirectory = TemporaryFiles.standard
 
     /// The thread on which transfers run; nil, the default, for one of the session's own, which ends with it.
@@ -140,6 +159,7 @@ public struct SessionConfiguration: Sendable {
         case .store(let store): operations.credentialStore = store
         }
         operations.retryPolicy = retryPolicy
+        operations.waitsForConnectivity = waitsForConnectivity
         operations.maxConcurrentOperationCount = maximumConnections
         operations.maxConcurrentOperationCountPerHost = max(1, httpMaximumConnectionsPerHost)
     }

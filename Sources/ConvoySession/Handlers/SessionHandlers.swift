@@ -17,6 +17,7 @@ struct SessionHandlers: Sendable {
     var redirection: (@Sendable (SessionTask, HTTPURLResponse?, URLRequest) -> URLRequest?)?
     var didSendBodyData: (@Sendable (SessionTask, Int64, Int64, Int64) -> Void)?
     var didComplete: (@Sendable (SessionTask, (any Error)?) -> Void)?
+    var didCollectMetrics: (@Sendable (SessionTask, OperationMetrics) -> Void)?
     var didReceiveResponse: (@Sendable (SessionDataTask, HTTPURLResponse) -> SessionResponseDisposition)?
     var didBecomeDownload: (@Sendable (SessionDataTask, SessionDownloadTask) -> Void)?
     var didReceiveData: (@Sendable (SessionDataTask, Data) -> Void)?

@@ -33,7 +33,7 @@ open class HTTPSessionManager: URLSessionManager, HTTPManager, @unchecked Sendab
     /// A manager with the settings of another, and a session of its own: no handlers, and no tasks.
     public convenience init(copying manager: HTTPSessionManager) {
         self.init(baseURL: manager.baseURL, configuration: manager.configuration, completionQueue: manager.completionQueue)
-        operationManager.takeSettings(of: manager.operationManager)
+        takeSettings(of: manager)
     }
 
     /// A copy with the same settings; see ``init(copying:)``.
@@ -62,7 +62,27 @@ open class HTTPSessionManager: URLSessionManager, HTTPManager, @unchecked Sendab
         set { operationManager.encoder = newValue }
     }
 
+    /// Changes the request serializer, and loses no change that another thread makes at the same time. See
+    /// `HTTPRequestOperationManager.updateRequestSerializer(_:)`.
+    public final func updateRequestSerializer(
+        _ update: (inout any HTTPRequestSerialization) throws -> Void
+    ) rethrows {
+        try operationManager.updateRequestSerializer(update)
+    }
+
+    /// The URL that a string stands for under ``baseURL`` (RFC 3986, section 5.2).
+    ///
+    /// - Throws: `URLError.badURL`.
+    public final func url(for string: String) throws(URLError) -> URL { try operationManager.url(for: string) }
+
     // MARK: Tasks
+
+    /// An operation for a request, which is that of a task, with the manager's settings. Not enqueued.
+    public final func makeOperation(request: URLRequest) -> HTTPRequestOperation {
+        let operation = operationManager.makeOperation(request: request)
+        adopt(operation, as: .data)
+        return operation
+    }
 
     /// A task for a method, a URL and parameters, which is suspended: `resume()` begins it. The arguments are those of the
     /// verbs. A request that cannot be made fails when it is resumed.
@@ -80,7 +100,7 @@ open class HTTPSessionManager: URLSessionManager, HTTPManager, @unchecked Sendab
             operation.fail(with: error)
         }
         operation.pause()
-        let record = session.adopt(operation, as: .data)
+        let record = currentSession.adopt(operation, as: .data)
         operation.report(uploadProgress, downloadProgress)
         setHandlers(of: operation, record, success, failure)
         return record.newTask(of: operation)
@@ -88,7 +108,7 @@ open class HTTPSessionManager: URLSessionManager, HTTPManager, @unchecked Sendab
 
     /// Makes an operation the operation of a task.
     public final func adopt(_ operation: HTTPRequestOperation, as kind: HTTPRequestKind) {
-        session.adopt(operation, as: kind)
+        currentSession.adopt(operation, as: kind)
     }
 
     /// Begins the task of an operation that was adopted.
@@ -97,7 +117,7 @@ open class HTTPSessionManager: URLSessionManager, HTTPManager, @unchecked Sendab
         _ operation: HTTPRequestOperation, success: (@Sendable (SessionTask, Any?) -> Void)?,
         failure: (@Sendable (SessionTask, any Error) -> Void)?
     ) -> SessionTask {
-        let record = Session.record(of: operation) ?? session.adopt(operation, as: .data)
+        let record = Session.record(of: operation) ?? currentSession.adopt(operation, as: .data)
         setHandlers(of: operation, record, success, failure)
         let task = record.task(of: operation)
         operationManager.enqueue(operation)

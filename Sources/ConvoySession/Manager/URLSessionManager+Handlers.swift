@@ -80,6 +80,20 @@ extension URLSessionManager {
         set { handlers.set(\.didComplete, newValue) }
     }
 
+    /// Called with the metrics of a task that has ended, before ``taskDidCompleteHandler``. Setting it makes the tasks that
+    /// are made afterwards collect them (``URLSessionManager/collectsMetrics``).
+    public final var taskDidFinishCollectingMetricsHandler:
+        (
+            @Sendable (_ task: SessionTask, _ metrics: OperationMetrics) -> Void
+        )?
+    {
+        get { handlers.get(\.didCollectMetrics) }
+        set {
+            handlers.set(\.didCollectMetrics, newValue)
+            if newValue != nil { collectsMetrics = true }
+        }
+    }
+
     /// Decides what becomes of a data task whose response has come; `.allow` by default. The transfer waits.
     ///
     /// A response that asks who the client is, is not asked about.

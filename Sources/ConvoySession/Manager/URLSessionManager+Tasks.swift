@@ -79,7 +79,11 @@ extension URLSessionManager {
     ///   - resumeData: what the other task has left.
     ///   - request: a request for the same URL, for its header fields, as resume data has none; nil for a plain GET. The
     ///     signature in its query may be a new one.
-    /// - Throws: ``ResumeDataError/otherURL`` for a request of another resource.
+    ///   - progress: called as bytes come.
+    ///   - destination: says where the file is to be, when it is whole; see
+    ///     ``downloadTask(with:progress:destination:completionHandler:)``.
+    ///   - completionHandler: called with the file's place.
+    /// - Throws: `ResumeDataError.otherURL` for a request of another resource.
     public final func downloadTask(
         with resumeData: ResumeData, request: URLRequest? = nil, progress: TransferProgress.Handler? = nil,
         destination: Destination? = nil, completionHandler: DownloadCompletionHandler?
@@ -92,7 +96,7 @@ extension URLSessionManager {
 
     /// The same for resume data as bytes, which may come from anybody.
     ///
-    /// - Throws: ``ResumeDataError``.
+    /// - Throws: `ResumeDataError`.
     public final func downloadTask(
         withResumeData data: Data, request: URLRequest? = nil, progress: TransferProgress.Handler? = nil,
         destination: Destination? = nil, completionHandler: DownloadCompletionHandler?
@@ -136,7 +140,7 @@ extension URLSessionManager {
 
     /// The same for resume data as bytes, which may come from anybody.
     ///
-    /// - Throws: ``ResumeDataError``.
+    /// - Throws: `ResumeDataError`.
     public final func downloadTask(withResumeData data: Data) throws(ResumeDataError) -> SessionDownloadTask {
         downloadTask(with: try ResumeData(data))
     }
@@ -166,7 +170,7 @@ extension URLSessionManager {
         _ downloadProgress: TransferProgress.Handler?, _ completionHandler: CompletionHandler?
     ) -> Task {
         operation.pause()
-        let record = session.adopt(operation, as: kind)
+        let record = currentSession.adopt(operation, as: kind)
         operation.report(uploadProgress, downloadProgress)
         if let completionHandler {
             operation.setCompletionHandler(
@@ -180,7 +184,7 @@ extension URLSessionManager {
         _ request: URLRequest, resuming name: String?, _ progress: TransferProgress.Handler?, _ destination: Destination?,
         _ completionHandler: DownloadCompletionHandler?
     ) -> SessionDownloadTask {
-        let (record, download) = session.makeDownload(request, resuming: name, destination)
+        let (record, download) = currentSession.makeDownload(request, resuming: name, destination)
         download.report(nil, progress)
         if let completionHandler {
             download.setCompletionHandler(

@@ -43,21 +43,32 @@ open class URLSessionManager: @unchecked Sendable {
             operations: HTTPRequestOperationManager(completionQueue: completionQueue), configuration: configuration)
     }
 
+    /// A manager with the settings of another, and a session of its own: no handlers, and no tasks.
+    public convenience init(copying manager: URLSessionManager) {
+        self.init(configuration: manager.configuration, completionQueue: manager.completionQueue)
+        takeSettings(of: manager)
+    }
+
+    /// The settings, but for the transport and the notifications, which belong to the session.
+    final func takeSettings(of manager: URLSessionManager) {
+        operationManager.takeSettings(of: manager.operationManager)
+        currentSession.useTransport()
+    }
+
     /// - Parameter operations: a new manager, which gets the settings.
     init(operations: HTTPRequestOperationManager, configuration: SessionConfiguration) {
         (self.configuration, operationManager) = (configuration, operations)
         configuration.apply(to: operations)
-        operations.setPostsNotifications(false)
         current = Locked(Session(operations, configuration, handlers, handlerQueue))
     }
 
-    var session: Session { current.withLock { $0 } }
+    var currentSession: Session { current.withLock { $0 } }
 
     // MARK: Tasks
 
     /// The tasks that have not ended, in the order in which they were made. Unlike in AFNetworking, asking for them blocks
     /// nobody.
-    public final var tasks: [SessionTask] { session.tasks }
+    public final var tasks: [SessionTask] { currentSession.tasks }
     /// The data tasks that have not ended, but for upload tasks.
     public final var dataTasks: [SessionDataTask] {
         tasks.compactMap { $0 is SessionUploadTask ? nil : $0 as? SessionDataTask }
@@ -88,7 +99,7 @@ open class URLSessionManager: @unchecked Sendable {
                 return current
             }
         } else {
-            ending = session
+            ending = currentSession
         }
         ending.invalidate(cancels: cancellingTasks, forgetsHandlers: !resetting) { [weak self] in
             NotificationCenter.default.post(name: .networkingSessionDidInvalidate, object: self)
@@ -98,66 +109,6 @@ open class URLSessionManager: @unchecked Sendable {
     /// Gives the manager a new session, with new connections; the tasks of the old one go on. For when the network has
     /// changed, or connections are not to be used again.
     public final func resetSession() { invalidate(cancellingTasks: false, resetting: true) }
-
-    // MARK: Settings
-
-    /// Validates and parses responses. `JSONResponseSerializer`, unless set.
-    public final var responseSerializer: any HTTPResponseSerialization {
-        get { operationManager.responseSerializer }
-        set { operationManager.responseSerializer = newValue }
-    }
-
-    /// The queue on which the handlers of tasks run; nil is the main queue.
-    public final var completionQueue: DispatchQueue? {
-        get { operationManager.completionQueue }
-        set { operationManager.completionQueue = newValue }
-    }
-
-    /// A group that each task is in from when it is resumed until its handlers have run.
-    public final var completionGroup: DispatchGroup? {
-        get { operationManager.completionGroup }
-        set { operationManager.completionGroup = newValue }
-    }
-
-    /// Which servers are trusted; ``setSecurityPolicy(_:)`` changes it.
-    public final var securityPolicy: SecurityPolicy { operationManager.securityPolicy }
-
-    /// Sets which servers are trusted, for tasks that are made from now on. They use no connection that was made under
-    /// another policy.
-    ///
-    /// - Throws: `URLError.appTransportSecurityRequiresSecureConnection` if the policy pins the host of a base URL that is not
-    ///   https. Nothing is changed then.
-    public final func setSecurityPolicy(_ policy: SecurityPolicy) throws(URLError) {
-        try operationManager.setSecurityPolicy(policy)
-    }
-
-    /// The user name and password for servers that ask for them.
-    public final var credential: URLCredential? {
-        get { operationManager.credential }
-        set { operationManager.credential = newValue }
-    }
-
-    /// Sends a token with each request. nil by default.
-    public final var authenticator: Authenticator? {
-        get { operationManager.authenticator }
-        set { operationManager.authenticator = newValue }
-    }
-
-    /// Whether and when failed requests are retried.
-    public final var retryPolicy: RetryPolicy? {
-        get { operationManager.retryPolicy }
-        set { operationManager.retryPolicy = newValue }
-    }
-
-    /// The queue in which the tasks' operations run: a `RequestOperationQueue` with the limits of the configuration, unless
-    /// set. (AFNetworking's property of this name is ``handlerQueue``.)
-    public final var operationQueue: OperationQueue {
-        get { operationManager.operationQueue }
-        set { operationManager.operationQueue = newValue }
-    }
-
-    /// How many tasks' operations the queue has.
-    public final var queuedOperationCount: Int { operationManager.queuedOperationCount }
 }
 
 extension URLSessionManager: CustomStringConvertible {

@@ -18,6 +18,7 @@ final class Session: TaskSession {
     private let transport: SessionTransport
     private let headers: [String: String]
     private let cachePolicy: URLRequest.CachePolicy
+    private let allowsCellularAccess: Bool
 
     fileprivate enum Phase {
         case open
@@ -49,9 +50,17 @@ final class Session: TaskSession {
         (self.operations, self.handlers, self.handlerQueue) = (operations, handlers, handlerQueue)
         headers = configuration.httpAdditionalHeaders
         cachePolicy = configuration.requestCachePolicy
+        allowsCellularAccess = configuration.allowsCellularAccess
         files = TemporaryFiles(configuration.temporaryDirectory)
         transport = SessionTransport(configuration.networkThread ?? NetworkThread())
+        useTransport()
+    }
+
+    /// Lets the operations that are made from now on travel over the session's connections, and leave the notifications to
+    /// it.
+    func useTransport() {
         operations.setTransport(transport)
+        operations.setPostsNotifications(false)
     }
 
     // MARK: Tasks
@@ -82,7 +91,8 @@ final class Session: TaskSession {
                 if request.cachePolicy == .useProtocolCachePolicy { request.cachePolicy = cachePolicy }
             }
         }
-        operation.setDelegate(TaskDelegate(record, self))
+        let isBarred = !allowsCellularAccess || operation.barsCellularAccess
+        operation.setDelegate(TaskDelegate(record, self, isBarredFromCellular: isBarred))
         operation.whenDelivered { [weak operation] in
             guard let operation else { return }
             self.didEnd(record, operation)
@@ -125,6 +135,7 @@ final class Session: TaskSession {
         handlerQueue.async { [self] in
             let task = record.task(of: operation)
             let error = operation.error
+            if let metrics = operation.metrics { handlers.get(\.didCollectMetrics)?(task, metrics) }
             handlers.get(\.didComplete)?(task, error)
             NotificationCenter.default.post(
                 name: .networkingTaskDidComplete, object: task, userInfo: Self.userInfo(of: task, error))
@@ -149,6 +160,7 @@ final class Session: TaskSession {
             if let data = task.operation.responseData { userInfo[TaskNotificationKey.responseData] = data }
         }
         if let error { userInfo[TaskNotificationKey.error] = error }
+        if let metrics = task.operation.metrics { userInfo[TaskNotificationKey.metrics] = metrics }
         return userInfo
     }
 

@@ -1,5 +1,6 @@
 import ConvoyCache
 import ConvoyOperations
+import ConvoyReachability
 import ConvoySerialization
 import ConvoySupport
 import ConvoyTransport
@@ -10,11 +11,22 @@ import FoundationNetworking
 final class TaskDelegate: OperationDelegate {
     let record: TaskRecord
     private let session: Session
+    private let isBarredFromCellular: Bool
 
-    init(_ record: TaskRecord, _ session: Session) { (self.record, self.session) = (record, session) }
+    /// - Parameter isBarredFromCellular: whether the task must not go over a mobile network.
+    init(_ record: TaskRecord, _ session: Session, isBarredFromCellular: Bool) {
+        (self.record, self.session, self.isBarredFromCellular) = (record, session, isBarredFromCellular)
+    }
 
     func interests(in operation: URLConnectionOperation) -> OperationInterests {
-        session.handlers.interests(in: record.kind)
+        let interests = session.handlers.interests(in: record.kind)
+        return isBarredFromCellular ? interests.union(.beginning) : interests
+    }
+
+    func willBegin(_ operation: URLConnectionOperation) throws {
+        guard let host = operation.request.url?.host, NetworkTarget(host: host).isOverCellular else { return }
+        throw URLError(
+            .dataNotAllowed, url: operation.request.url, "The way to the host is over a mobile network, which is not allowed.")
     }
 
     /// Calls a handler on the session's queue with the task; does nothing if there is none by then.

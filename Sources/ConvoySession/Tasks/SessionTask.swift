@@ -105,6 +105,9 @@ public class SessionTask: HTTPRequestHandle, @unchecked Sendable {
     /// Why the task has failed; nil as long as it has not.
     public final var error: (any Error)? { operation.error }
 
+    /// What the task waited for, and what its requests took; nil before its end, and unless they were collected.
+    public final var metrics: OperationMetrics? { operation.metrics }
+
     // MARK: Bytes
 
     /// Stands for a number of bytes that is not known.

@@ -4,7 +4,7 @@ import ConvoyTestServer
 import Foundation
 import Testing
 
-/// A manager is set up in place, as in AFNetworking.
+/// What is set up in a manager itself: by several threads, and of its queue.
 @Suite struct ManagerSettingsTests {
     let server: TestServer
     let manager: HTTPRequestOperationManager
@@ -14,32 +14,6 @@ import Testing
         server.route("/x", .json(text: "{}"))
         manager = HTTPRequestOperationManager(
             baseURL: server.url, completionQueue: DispatchQueue(label: "Convoy.Settings"))
-    }
-
-    @Test(arguments: [true, false]) func `headers are set on the serializer in its place`(isJSON: Bool) async throws {
-        if isJSON { manager.requestSerializer = JSONRequestSerializer() }
-        manager.requestSerializer.setValue("one", forHTTPHeaderField: "X-One")
-        manager.requestSerializer.setAuthorizationHeader(username: "ada", password: "secret")
-        manager.requestSerializer.timeoutInterval = 7
-        manager.requestSerializer.queryStringStyle = .noBrackets
-        let operation = try await manager.get("x", parameters: ["a": [1, 2]])
-        let request = try #require(server.requests.last)
-        #expect(request.headers["X-One"] == "one" && request.headers["Authorization"] == "Basic YWRhOnNlY3JldA==")
-        #expect(request.query == "a=1&a=2" && operation.request.timeoutInterval == 7)
-        #expect(manager.requestSerializer.value(forHTTPHeaderField: "x-one") == "one")
-        manager.requestSerializer.clearAuthorizationHeader()
-        manager.requestSerializer.setAuthorizationHeader(bearerToken: "t")
-        try await manager.get("x")
-        #expect(server.requests.last?.headers["Authorization"] == "Bearer t")
-    }
-
-    @Test func `an operation's serializer is set up in its place`() async throws {
-        server.route("/text", .bytes(Data(#"{"a":1}"#.utf8), type: "text/plain"))
-        let operation = try manager.makeOperation(.get, "text")
-        operation.responseSerializer.acceptableContentTypes = nil
-        try await manager.enqueue(operation).finished()
-        #expect((operation.responseObject as? [String: Int]) == ["a": 1])
-        #expect(manager.responseSerializer.acceptableContentTypes != nil)
     }
 
     @Test func `no update of a serializer is lost`() async throws {

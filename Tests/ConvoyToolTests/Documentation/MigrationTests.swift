@@ -13,8 +13,8 @@ import Testing
             _ = AFURLConnectionOperation.self  //> renamed to 'URLConnectionOperation'
             _ = AFHTTPRequestOperation.self  //> renamed to 'HTTPRequestOperation'
             _ = AFHTTPRequestOperationManager.manager()  //> renamed to 'HTTPRequestOperationManager'
-            _ = AFHTTPSessionManager(baseURL: nil)  //> HTTPSessionManager is planned
-            _ = AFURLSessionManager.self  //> URLSessionManager is planned
+            _ = AFHTTPSessionManager(baseURL: nil)  //> renamed to 'HTTPSessionManager'
+            _ = AFURLSessionManager.self  //> renamed to 'URLSessionManager'
             _ = AFSecurityPolicy.defaultPolicy()  //> SecurityPolicy
             _ = AFNetworkReachabilityManager.sharedManager()  //> renamed to 'NetworkReachabilityManager
             _ = AFNetworkActivityIndicatorManager.sharedManager()  //> There is no UIKit here
@@ -65,6 +65,73 @@ import Testing
             _ = SecurityPolicy.certificatesInBundle("/")  //> Certificate.certificates(inDirectory:)
             manager.securityPolicy = .default  //> get-only
             _ = manager.reachabilityManager  //> Use a NetworkReachabilityManager
+        }
+
+        func session(_ manager: URLSessionManager, _ request: URLRequest, _ file: URL, _ data: Data, _ task: SessionTask) {
+            _ = URLSessionManager(sessionConfiguration: nil)  //> renamed to 'init(configuration:)'
+            manager.invalidateSessionCancelingTasks(true)  //> renamed to 'invalidate(cancellingTasks:)'
+            manager.invalidateSessionCancelingTasks(true, resetSession: true)  //> renamed to 'invalidate(cancellingTasks:resetting:)'
+            manager.attemptsToRecreateUploadTasksForBackgroundSessions = true  //> no background sessions
+            manager.dataTaskWithRequest(request) { response, object, error in print(object as Any) }.resume()  //> renamed to 'dataTask(with:completionHandler:)'
+            manager.uploadTaskWithRequest(request, fromFile: file, progress: nil, completionHandler: nil).resume()  //> renamed to 'uploadTask(with:fromFile:progress:completionHandler:)'
+            manager.uploadTaskWithRequest(request, fromData: data, progress: nil, completionHandler: nil).resume()  //> renamed to 'uploadTask(with:from:progress:completionHandler:)'
+            manager.uploadTaskWithStreamedRequest(request, progress: nil, completionHandler: nil).resume()  //> renamed to 'uploadTask(withStreamedRequest:progress:completionHandler:)'
+            manager.downloadTaskWithRequest(request, progress: nil, destination: { file, response in file }, completionHandler: nil).resume()  //> renamed to 'downloadTask(with:progress:destination:completionHandler:)'
+            manager.downloadTaskWithResumeData(data, progress: nil, destination: nil, completionHandler: nil).resume()  //> renamed to 'downloadTask(withResumeData:progress:destination:completionHandler:)'
+            _ = manager.uploadProgressForTask(task)  //> task.transferProgress
+            _ = manager.downloadProgress(for: task)  //> task.progress
+            _ = HTTPSessionManager.manager()  //> replaced by 'init()'
+            _ = HTTPSessionManager(baseURL: file, sessionConfiguration: nil)  //> renamed to 'init(baseURL:configuration:)'
+        }
+
+        func sessionBlocks(_ manager: URLSessionManager, _ file: URL) {
+            manager.setSessionDidBecomeInvalidBlock { session, error in print(error as Any) }  //> 'sessionDidBecomeInvalidHandler'
+            manager.setSessionDidReceiveAuthenticationChallengeBlock(nil)  //> sessionDidReceiveAuthenticationChallengeHandler
+            manager.setDidFinishEventsForBackgroundURLSessionBlock { session in print(session) }  //> no background sessions
+            manager.setTaskNeedNewBodyStreamBlock { session, task in InputStream(data: Data()) }  //> 'taskNeedNewBodyStreamHandler'
+            manager.setTaskWillPerformHTTPRedirectionBlock { session, task, response, request in request }  //> 'taskWillPerformHTTPRedirectionHandler'
+            manager.setTaskDidReceiveAuthenticationChallengeBlock(nil)  //> taskDidReceiveAuthenticationChallengeHandler
+            manager.setAuthenticationChallengeHandler(nil)  //> taskDidReceiveAuthenticationChallengeHandler
+            manager.setTaskDidSendBodyDataBlock { session, task, bytes, total, expected in print(bytes) }  //> 'taskDidSendBodyDataHandler'
+            manager.setTaskDidCompleteBlock { session, task, error in print(task) }  //> 'taskDidCompleteHandler'
+            manager.setTaskDidFinishCollectingMetricsBlock(nil)  //> has its metrics
+            manager.setDataTaskDidReceiveResponseBlock(nil)  //> 'dataTaskDidReceiveResponseHandler'
+            manager.setDataTaskDidBecomeDownloadTaskBlock { session, task, download in print(download) }  //> 'dataTaskDidBecomeDownloadTaskHandler'
+            manager.setDataTaskDidReceiveDataBlock { session, task, data in print(data) }  //> 'dataTaskDidReceiveDataHandler'
+            manager.setDataTaskWillCacheResponseBlock { session, task, response in response }  //> 'dataTaskWillCacheResponseHandler'
+            manager.setDownloadTaskDidFinishDownloadingBlock { session, task, location in file }  //> 'downloadTaskDidFinishDownloadingHandler'
+            manager.setDownloadTaskDidWriteDataBlock { session, task, bytes, total, expected in print(bytes) }  //> 'downloadTaskDidWriteDataHandler'
+            manager.setDownloadTaskDidResumeBlock { session, task, offset, total in print(offset) }  //> 'downloadTaskDidResumeHandler'
+        }
+
+        func sessionVerbs(_ manager: HTTPSessionManager) {
+            manager.GET("x", parameters: ["a": 1], success: { task, object in print(object as Any) }, failure: { task, error in print(error) })  //> renamed to 'get(_:parameters:success:failure:)'
+            manager.HEAD("x", parameters: nil, success: { task in print(task) }, failure: nil)  //> renamed to 'head(_:parameters:success:failure:)'
+            manager.POST("x", parameters: ["a": 1], success: nil, failure: nil)  //> renamed to 'post(_:parameters:success:failure:)'
+            manager.POST("x", parameters: nil, constructingBodyWithBlock: { form in print(form.boundary) }, success: nil, failure: nil)  //> renamed to 'post(_:parameters:constructingBody:success:failure:)'
+            manager.PUT("x", parameters: nil, success: nil, failure: nil)  //> renamed to 'put(_:parameters:success:failure:)'
+            manager.PATCH("x", parameters: nil, success: nil, failure: nil)  //> renamed to 'patch(_:parameters:success:failure:)'
+            manager.DELETE("x", parameters: nil, success: nil, failure: nil)  //> renamed to 'delete(_:parameters:success:failure:)'
+            _ = manager.dataTask(withHTTPMethod: "GET", urlString: "x", parameters: nil, headers: nil, uploadProgress: nil, downloadProgress: nil, success: nil, failure: nil)  //> renamed to 'dataTask(_:_:parameters:headers:success:failure:)'
+            manager.securityPolicy = .default  //> get-only
+        }
+
+        func sessionConstants() {
+            _ = AFNetworkingTaskDidResumeNotification  //> renamed to 'Notification.Name.networkingTaskDidResume'
+            _ = AFNetworkingTaskDidStartNotification  //> renamed to 'Notification.Name.networkingTaskDidResume'
+            _ = AFNetworkingTaskDidSuspendNotification  //> renamed to 'Notification.Name.networkingTaskDidSuspend'
+            _ = AFNetworkingTaskDidFinishNotification  //> renamed to 'Notification.Name.networkingTaskDidComplete'
+            _ = Notification.Name.AFNetworkingTaskDidComplete  //> renamed to 'networkingTaskDidComplete'
+            _ = AFURLSessionDidInvalidateNotification  //> renamed to 'Notification.Name.networkingSessionDidInvalidate'
+            _ = AFURLSessionDownloadTaskDidFailToMoveFileNotification  //> renamed to 'Notification.Name.networkingDownloadTaskDidFailToMoveFile'
+            _ = Notification.Name.AFURLSessionDownloadTaskDidMoveFileSuccessfully  //> renamed to 'networkingDownloadTaskDidMoveFile'
+            _ = AFNetworkingTaskDidCompleteSerializedResponseKey  //> renamed to 'TaskNotificationKey.serializedResponse'
+            _ = AFNetworkingTaskDidCompleteResponseSerializerKey  //> renamed to 'TaskNotificationKey.responseSerializer'
+            _ = AFNetworkingTaskDidCompleteResponseDataKey  //> renamed to 'TaskNotificationKey.responseData'
+            _ = AFNetworkingTaskDidCompleteErrorKey  //> renamed to 'TaskNotificationKey.error'
+            _ = AFNetworkingTaskDidCompleteAssetPathKey  //> renamed to 'TaskNotificationKey.assetPath'
+            _ = AFNetworkingTaskDidFinishAssetPathKey  //> renamed to 'TaskNotificationKey.assetPath'
+            _ = AFNetworkingTaskDidCompleteSessionTaskMetrics  //> renamed to 'TaskNotificationKey.metrics'
         }
 
         func serializers(_ manager: HTTPRequestOperationManager, _ form: inout MultipartFormData, _ file: URL) throws {

@@ -5,7 +5,7 @@ import Foundation
 import FoundationNetworking
 
 /// Downloads with a manager's settings.
-extension HTTPRequestOperationManager {
+extension HTTPManager {
     /// A download into a file, with the manager's settings, and a GET that its request serializer makes. Not enqueued.
     ///
     /// ```swift
@@ -20,7 +20,7 @@ extension HTTPRequestOperationManager {
     ///   - parameters: become the query.
     ///   - headers: win over the serializer's; nil takes one of those away.
     /// - Throws: `URLError.badURL`, or the request serializer's error.
-    public final func makeDownload(
+    public func makeDownload(
         _ url: some URLConvertible, to destination: URL, parameters: [String: Any?]? = nil, headers: [String: String?] = [:]
     ) throws -> DownloadOperation {
         let download = try makeDownload(url, parameters, headers)
@@ -30,7 +30,7 @@ extension HTTPRequestOperationManager {
 
     /// A download into a directory, under the name that the server says; see
     /// ``DownloadOperation/usesServerFileName``. The rest is as with a file.
-    public final func makeDownload(
+    public func makeDownload(
         _ url: some URLConvertible, into directory: URL, parameters: [String: Any?]? = nil,
         headers: [String: String?] = [:]
     ) throws -> DownloadOperation {
@@ -42,12 +42,13 @@ extension HTTPRequestOperationManager {
     private func makeDownload(
         _ url: some URLConvertible, _ parameters: [String: Any?]?, _ headers: [String: String?]
     ) throws -> DownloadOperation {
-        let template = try makeOperation(.get, url, parameters: parameters, headers: headers)
+        let template = try operationManager.makeOperation(.get, url, parameters: parameters, headers: headers)
         let download = DownloadOperation(request: template.request)
-        adopt(download)
+        operationManager.adopt(download)
         var serializer = HTTPResponseSerializer()
         serializer.acceptableStatusCodes = responseSerializer.acceptableStatusCodes
         download.responseSerializer = serializer
+        adopt(download, as: .download)
         return download
     }
 }

@@ -7,10 +7,9 @@ import FoundationNetworking
 import Synchronization
 import Testing
 
-/// What a caller may write: parameters and bodies of any kind, and responses as values of any kind.
+/// What a caller of either manager may write: parameters and bodies of any kind, and responses as values of any kind.
 @Suite struct CallTests {
     let server: TestServer
-    let api: HTTPRequestOperationManager
 
     struct Item: Codable, Sendable, Equatable {
         var itemName: String
@@ -24,10 +23,14 @@ import Testing
         for method in ["GET", "POST", "PUT", "PATCH", "DELETE"] {
             server.route(method, "/items", .json(text: #"{"item_name": "Nautilus", "page_count": 3}"#))
         }
-        api = HTTPRequestOperationManager(baseURL: server.url, completionQueue: DispatchQueue(label: "Convoy.Calls"))
+    }
+
+    private func api(_ kind: ManagerKind) -> any HTTPManager {
+        let api = kind.make(server.url)
         api.decoder.keyDecodingStrategy = .convertFromSnakeCase
         api.encoder.keyEncodingStrategy = .convertToSnakeCase
         api.encoder.outputFormatting = .sortedKeys
+        return api
     }
 
     private var sent: RecordedRequest { get throws { try #require(server.requests.last) } }
@@ -38,7 +41,9 @@ import Testing
 
     // MARK: Parameters
 
-    @Test func `parameters may be variables of any type, and nil leaves its key out`() async throws {
+    @Test(arguments: ManagerKind.allCases)
+    func `parameters may be variables of any type, and nil leaves its key out`(kind: ManagerKind) async throws {
+        let api = api(kind)
         let (page, user, none): (Int, String, Int?) = (2, "ada", nil)
         try await api.get("items", parameters: ["page": page])
         #expect(try query() == ["page=2"])
@@ -62,18 +67,25 @@ import Testing
         #expect(try query() == ["a[b][]=1", "a[b][]=two"])
     }
 
-    @Test func `a tree of parameters may be a literal of any depth`() async throws {
+    @Test(arguments: ManagerKind.allCases)
+    func `a tree of parameters may be a literal of any depth`(kind: ManagerKind) async throws {
+        let api = api(kind)
         let operation = try api.makeOperation(.get, "items", parameters: ["a": ["b": 1, "c": ["x", 2]], "d": "e"])
         try await api.enqueue(operation).finished()
         #expect(try query() == ["a[b]=1", "a[c][]=2", "a[c][]=x", "d=e"])
-        await withCheckedContinuation { continuation in
-            api.post("items", parameters: ["a": ["b": 1, "c": "x"]], success: { _, _ in continuation.resume() })
+        func post(_ api: some HTTPManager) async {
+            await withCheckedContinuation { continuation in
+                api.post("items", parameters: ["a": ["b": 1, "c": "x"]], success: { _, _ in continuation.resume() })
+            }
         }
+        await post(api)
         #expect(try sent.text.removingPercentEncoding == "a[b]=1&a[c]=x")
         #expect(throws: NSError.self) { try api.makeOperation(.post, "items", parameters: .double(.nan)).request }
     }
 
-    @Test func `a value that cannot be sent is an error that names its key`() async throws {
+    @Test(arguments: ManagerKind.allCases)
+    func `a value that cannot be sent is an error that names its key`(kind: ManagerKind) async throws {
+        let api = api(kind)
         final class Thing: Sendable {}
         let parameters: [String: Any] = ["outer": ["inner": Thing()]]
         let error = await #expect(throws: NSError.self) { try await api.get("items", parameters: parameters) }
@@ -108,7 +120,9 @@ import Testing
         #expect(throws: NSError.self) { try Parameter.converting(deep) }
     }
 
-    @Test func `a form is sent by default, and JSON by choice`() async throws {
+    @Test(arguments: ManagerKind.allCases)
+    func `a form is sent by default, and JSON by choice`(kind: ManagerKind) async throws {
+        let api = api(kind)
         try await api.post("items", parameters: ["a": 1])
         #expect(try sent.text == "a=1" && sent.headers["Content-Type"] == "application/x-www-form-urlencoded")
         api.requestSerializer = JSONRequestSerializer()
@@ -118,7 +132,9 @@ import Testing
 
     // MARK: Bodies
 
-    @Test func `a body is anything that can be encoded, by the manager's encoder`() async throws {
+    @Test(arguments: ManagerKind.allCases)
+    func `a body is anything that can be encoded, by the manager's encoder`(kind: ManagerKind) async throws {
+        let api = api(kind)
         let item = Item(itemName: "x", pageCount: 3)
         let answer: Item = try await api.post("items", parameters: ["draft": true], body: item)
         #expect(answer == Item(itemName: "Nautilus", pageCount: 3))
@@ -137,7 +153,9 @@ import Testing
 
     // MARK: Responses
 
-    @Test func `a response is a value of the type that is asked for`() async throws {
+    @Test(arguments: ManagerKind.allCases)
+    func `a response is a value of the type that is asked for`(kind: ManagerKind) async throws {
+        let api = api(kind)
         let item: Item = try await api.get("items")
         #expect(item == Item(itemName: "Nautilus", pageCount: 3))
         let data: Data = try await api.get("items")
@@ -149,7 +167,9 @@ import Testing
         #expect(operation.statusCode == 200 && (operation.responseObject as? [String: Any])?.count == 2)
     }
 
-    @Test func `bytes and text come whatever their content type, unless one is asked for`() async throws {
+    @Test(arguments: ManagerKind.allCases)
+    func `bytes and text come whatever their content type, unless one is asked for`(kind: ManagerKind) async throws {
+        let api = api(kind)
         server.route("/page", .bytes(Data("<p>".utf8), type: "text/html"))
         #expect(try await api.get("page", as: String.self) == "<p>")
         #expect(try await api.get("page", as: Data.self) == Data("<p>".utf8))
@@ -158,7 +178,9 @@ import Testing
         await #expect(throws: NSError.self) { try await api.get("page", as: String.self) }
     }
 
-    @Test func `an empty response is no text, no data, nil or an error`() async throws {
+    @Test(arguments: ManagerKind.allCases)
+    func `an empty response is no text, no data, nil or an error`(kind: ManagerKind) async throws {
+        let api = api(kind)
         server.route("DELETE", "/gone", .status(204))
         try await api.delete("gone")
         #expect(try await api.delete("gone", as: Data.self).isEmpty)
@@ -167,7 +189,9 @@ import Testing
         await #expect(throws: URLError.self) { try await api.delete("gone", as: Item.self) }
     }
 
-    @Test func `the serializer that was set counts for awaited values too`() async throws {
+    @Test(arguments: ManagerKind.allCases)
+    func `the serializer that was set counts for awaited values too`(kind: ManagerKind) async throws {
+        let api = api(kind)
         server.route("/teapot", .json(text: #"{"item_name": "tea"}"#, status: 418))
         server.route("/other", .bytes(Data(#"{"item_name": "tea"}"#.utf8), type: "application/vnd.api+json"))
         await #expect(throws: NSError.self) { try await api.get("teapot", as: Item.self) }
@@ -181,19 +205,25 @@ import Testing
         await #expect(throws: (any Error).self) { try await api.get("items", as: Item.self) }
     }
 
-    @Test func `a handler gets the value or the error as a result`() async throws {
-        let (name, error): (String, Bool) = await withCheckedContinuation { continuation in
-            api.get("items", parameters: ["page": 1], as: Item.self) { [api] result in
-                api.post("missing", body: ["a": 1], as: Item.self) { other in
-                    let isError = if case .failure = other { true } else { false }
-                    continuation.resume(returning: ((try? result.get().itemName) ?? "", isError))
+    @Test(arguments: ManagerKind.allCases)
+    func `a handler gets the value or the error as a result`(kind: ManagerKind) async throws {
+        let api = api(kind)
+        func results(_ api: some HTTPManager) async -> (name: String, isError: Bool) {
+            await withCheckedContinuation { continuation in
+                api.get("items", parameters: ["page": 1], as: Item.self) { [api] result in
+                    api.post("missing", body: ["a": 1], as: Item.self) { other in
+                        let isError = if case .failure = other { true } else { false }
+                        continuation.resume(returning: ((try? result.get().itemName) ?? "", isError))
+                    }
                 }
             }
         }
-        #expect(name == "Nautilus" && error)
+        #expect(await results(api) == ("Nautilus", true))
     }
 
-    @Test func `a URL is taken as well as a text`() async throws {
+    @Test(arguments: ManagerKind.allCases)
+    func `a URL is taken as well as a text`(kind: ManagerKind) async throws {
+        let api = api(kind)
         let url = try #require(URL(string: "\(server.url)/items?x=1"))
         try await api.get(url, parameters: ["y": 2])
         #expect(try query() == ["x=1", "y=2"])
@@ -205,7 +235,9 @@ import Testing
 
     // MARK: Time
 
-    @Test func `each limit of time is for what it is called`() async throws {
+    @Test(arguments: ManagerKind.allCases)
+    func `each limit of time is for what it is called`(kind: ManagerKind) async throws {
+        let api = api(kind)
         server.route("/drip", .drip(Data(repeating: 1, count: 400), chunk: 1, interval: 0.05))
         server.route("/never", .text("x").stalls(afterBytes: 0))
         func code(_ url: String, _ timeout: Timeout?) async -> URLError.Code? {
@@ -220,10 +252,10 @@ import Testing
         #expect(await code("drip", 0.3) == .timedOut)
         #expect(await code("never", .idle(0.2)) == .timedOut)
         #expect(await code("items", Timeout(idle: 20, total: 20)) == nil)
-        api.idleTimeout = 0.2
+        api.operationManager.idleTimeout = 0.2
         #expect(await code("never", nil) == .timedOut)
         #expect(await code("never", .total(0.3)) == .timedOut)
-        api.idleTimeout = nil
+        api.operationManager.idleTimeout = nil
         api.requestSerializer.timeoutInterval = 0.2
         #expect(await code("never", nil) == .timedOut)
     }

@@ -6,65 +6,70 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// Downloads into files, and uploads from what is not in memory.
+/// Downloads into files, and uploads from what is not in memory, by both managers.
 @Suite struct FileTransferTests {
     let server: TestServer
-    let manager: HTTPRequestOperationManager
     let directory: TemporaryDirectory
 
     struct Receipt: Codable, Sendable, Equatable { var ok: Bool }
 
     init() throws {
         server = try TestServer()
-        manager = HTTPRequestOperationManager(
-            baseURL: server.url, completionQueue: DispatchQueue(label: "Convoy.Files"))
         directory = try TemporaryDirectory()
         for method in ["POST", "PUT"] { server.route(method, "/up", .json(text: #"{"ok": true}"#)) }
     }
+
+    private func api(_ kind: ManagerKind) -> any HTTPManager { kind.make(server.url) }
 
     private var names: [String] {
         get throws { try FileManager.default.contentsOfDirectory(atPath: directory.url.path).sorted() }
     }
 
-    @Test func `a download stands in its place when it is whole, over the file that was there`() async throws {
+    @Test(arguments: ManagerKind.allCases)
+    func `a download stands in its place when it is whole, over the file that was there`(kind: ManagerKind) async throws {
+        let api = api(kind)
         server.route("/file", .pattern(count: 300_000))
         let file = directory.url.appendingPathComponent("file.bin")
         try Data("old".utf8).write(to: file)
-        let operation = try await manager.download("file", to: file)
+        let operation = try await api.download("file", to: file)
         #expect(try Data(contentsOf: file) == PatternBytes.data(count: 300_000))
         #expect(operation.statusCode == 200 && operation.responseData == nil)
         #expect(server.requests.last?.headers["Accept-Encoding"] == "identity")
         #expect(try names == ["file.bin"])
     }
 
-    @Test func `a download that fails leaves nothing, and the old file as it was`() async throws {
+    @Test(arguments: ManagerKind.allCases)
+    func `a download that fails leaves nothing, and the old file as it was`(kind: ManagerKind) async throws {
+        let api = api(kind)
         server.route("/short", .pattern(count: 300_000).resets(afterBytes: 100_000))
         server.route("/missing", .text("no such file", status: 404))
         server.route("/small", .text("small"))
         let file = directory.url.appendingPathComponent("file.bin")
         try Data("old".utf8).write(to: file)
-        await #expect(throws: URLError.self) { try await manager.download("short", to: file) }
-        await #expect(throws: NSError.self) { try await manager.download("missing", to: file) }
+        await #expect(throws: URLError.self) { try await api.download("short", to: file) }
+        await #expect(throws: NSError.self) { try await api.download("missing", to: file) }
         #expect(try Data(contentsOf: file) == Data("old".utf8))
         #expect(try names == ["file.bin"])
         for place in ["no/such/directory", ""] {
             let place = directory.url.appendingPathComponent(place)
-            let error = await #expect(throws: URLError.self) { try await manager.download("small", to: place) }
+            let error = await #expect(throws: URLError.self) { try await api.download("small", to: place) }
             #expect(error?.code == .cannotWriteToFile && error?.localizedDescription.contains(place.path) == true)
         }
         await #expect(throws: URLError.self) {
-            try await manager.download("small", to: try #require(URL(string: "http://x/y")))
+            try await api.download("small", to: try #require(URL(string: "http://x/y")))
         }
     }
 
-    @Test func `a file, data and a stream are uploaded with their length`() async throws {
+    @Test(arguments: ManagerKind.allCases)
+    func `a file, data and a stream are uploaded with their length`(kind: ManagerKind) async throws {
+        let api = api(kind)
         let body = PatternBytes.data(count: 200_000)
         let file = directory.url.appendingPathComponent("photo.png")
         try body.write(to: file)
-        let receipt: Receipt = try await manager.upload("up", fromFile: file)
+        let receipt: Receipt = try await api.upload("up", fromFile: file)
         #expect(receipt == Receipt(ok: true))
-        try await manager.upload("up", method: .put, from: body, parameters: ["a": 1], headers: ["Content-Type": "x/y"])
-        try await manager.upload("up", from: InputStream(data: body), length: 200_000)
+        try await api.upload("up", method: .put, from: body, parameters: ["a": 1], headers: ["Content-Type": "x/y"])
+        try await api.upload("up", from: InputStream(data: body), length: 200_000)
         let requests = server.requests
         #expect(requests.count == 3 && requests.allSatisfy { $0.body == body })
         #expect(requests.allSatisfy { $0.headers["Content-Length"] == "200000" })
@@ -72,42 +77,52 @@ import Testing
         #expect(requests.map(\.method) == ["POST", "PUT", "POST"] && requests[1].query == "a=1")
     }
 
-    @Test func `a file is sent again after a redirect, and a stream is not`() async throws {
+    @Test(arguments: ManagerKind.allCases)
+    func `a file is sent again after a redirect, and a stream is not`(kind: ManagerKind) async throws {
+        let api = api(kind)
         server.redirect("/moved", to: "/up", status: 307)
         let file = directory.url.appendingPathComponent("body")
         try Data("hello".utf8).write(to: file)
-        try await manager.upload("moved", fromFile: file)
+        try await api.upload("moved", fromFile: file)
         #expect(server.requests("/up").last?.text == "hello")
         await #expect(throws: (any Error).self) {
-            try await manager.upload("moved", from: InputStream(data: Data("hello".utf8)), length: 5)
+            try await api.upload("moved", from: InputStream(data: Data("hello".utf8)), length: 5)
         }
         #expect(server.requests("/up").count == 1)
     }
 
-    @Test func `a stream that ends before its length is an error, and of a longer one so much is sent`() async throws {
+    @Test(arguments: ManagerKind.allCases)
+    func `a stream that ends before its length is an error, and of a longer one so much is sent`(
+        kind: ManagerKind
+    ) async throws {
+        let api = api(kind)
         await #expect(throws: (any Error).self) {
-            try await manager.upload("up", from: InputStream(data: Data("hello".utf8)), length: 7)
+            try await api.upload("up", from: InputStream(data: Data("hello".utf8)), length: 7)
         }
-        try await manager.upload("up", from: InputStream(data: Data("hello".utf8)), length: 3)
+        try await api.upload("up", from: InputStream(data: Data("hello".utf8)), length: 3)
         #expect(server.requests.map(\.text) == ["hel"])
     }
 
-    @Test func `what cannot be uploaded is an error before anything is sent`() async throws {
+    @Test(arguments: ManagerKind.allCases)
+    func `what cannot be uploaded is an error before anything is sent`(kind: ManagerKind) async throws {
+        let api = api(kind)
         await #expect(throws: NSError.self) {
-            try await manager.upload("up", fromFile: directory.url.appendingPathComponent("missing"))
+            try await api.upload("up", fromFile: directory.url.appendingPathComponent("missing"))
         }
         await #expect(throws: NSError.self) {
-            try await manager.upload("up", from: InputStream(data: Data()), length: -1)
+            try await api.upload("up", from: InputStream(data: Data()), length: -1)
         }
         #expect(server.requests.isEmpty)
     }
 
-    @Test func `a form with parts is awaited as any other call`() async throws {
-        let receipt: Receipt = try await manager.post("up", parameters: ["title": "Dawn"]) { form in
+    @Test(arguments: ManagerKind.allCases)
+    func `a form with parts is awaited as any other call`(kind: ManagerKind) async throws {
+        let api = api(kind)
+        let receipt: Receipt = try await api.post("up", parameters: ["title": "Dawn"]) { form in
             form.appendPart(formData: Data("1".utf8), name: "one")
         }
         #expect(receipt == Receipt(ok: true))
-        try await manager.post("up") { $0.appendPart(formData: Data("2".utf8), name: "two") }
+        try await api.post("up") { $0.appendPart(formData: Data("2".utf8), name: "two") }
         #expect(server.requests.count == 2)
         #expect(server.requests[0].text.contains("Dawn") && server.requests[1].text.contains("two"))
     }

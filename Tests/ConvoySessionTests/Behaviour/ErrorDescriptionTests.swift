@@ -5,10 +5,9 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// What an error says to those who print it, and to those who look into it.
+/// What an error of either manager says to those who print it, and to those who look into it.
 @Suite struct ErrorDescriptionTests {
     let server: TestServer
-    let api: HTTPRequestOperationManager
 
     struct User: Codable, Sendable, Equatable { var name: String }
     struct Users: Codable, Sendable { var users: [User] }
@@ -17,10 +16,11 @@ import Testing
     init() throws {
         server = try TestServer()
         server.route("/problem", .json(text: #"{"title": "no such user", "secret": "s3cret"}"#, status: 404))
-        api = HTTPRequestOperationManager(baseURL: server.url, completionQueue: DispatchQueue(label: "Convoy.Errors"))
     }
 
-    private func error(_ path: String, _ timeout: Timeout? = nil) async -> any Error {
+    private func api(_ kind: ManagerKind) -> any HTTPManager { kind.make(server.url) }
+
+    private func error(_ api: any HTTPManager, _ path: String, _ timeout: Timeout? = nil) async -> any Error {
         do {
             _ = try await api.get(path, timeout: timeout, as: Users.self)
             return CancellationError()
@@ -29,16 +29,20 @@ import Testing
         }
     }
 
-    @Test func `an error response is one line, without its header and its body`() async throws {
-        let error = await error("problem")
+    @Test(arguments: ManagerKind.allCases)
+    func `an error response is one line, without its header and its body`(kind: ManagerKind) async throws {
+        let api = api(kind)
+        let error = await error(api, "problem")
         let line = "Request failed: not found (404) \(server.url)/problem (com.alamofire.error.serialization.response -1011)"
         #expect("\(error)" == line && String(reflecting: error) == line)
         #expect(error.localizedDescription == "Request failed: not found (404)")
         #expect((error as NSError).localizedFailureReason == "Request failed: not found (404)")
     }
 
-    @Test func `an error response has its status, its head, its body and its URL`() async throws {
-        let error = try #require(await error("problem") as? HTTPError)
+    @Test(arguments: ManagerKind.allCases)
+    func `an error response has its status, its head, its body and its URL`(kind: ManagerKind) async throws {
+        let api = api(kind)
+        let error = try #require(await error(api, "problem") as? HTTPError)
         #expect(error.statusCode == 404 && error.url == URL(string: "\(server.url)/problem"))
         #expect(error.response?.value(forHTTPHeaderField: "Content-Type") == "application/json")
         #expect(try error.decoded(as: Problem.self) == Problem(title: "no such user"))
@@ -47,7 +51,9 @@ import Testing
         #expect(throws: DecodingError.self) { try error.decoded(as: User.self) }
     }
 
-    @Test func `it is an NSError to those who look for one`() async throws {
+    @Test(arguments: ManagerKind.allCases)
+    func `it is an NSError to those who look for one`(kind: ManagerKind) async throws {
+        let api = api(kind)
         do {
             try await api.get("problem")
             Issue.record("no error")
@@ -57,23 +63,29 @@ import Testing
         }
     }
 
-    @Test func `a failure on the way is one line with its URL`() async throws {
+    @Test(arguments: ManagerKind.allCases)
+    func `a failure on the way is one line with its URL`(kind: ManagerKind) async throws {
+        let api = api(kind)
         let port = server.port
         server.stop()
-        let line = "\(await error("http://127.0.0.1:\(port)/x"))"
+        let line = "\(await error(api, "http://127.0.0.1:\(port)/x"))"
         #expect(line.contains("http://127.0.0.1:\(port)/x") && line.contains("(NSURLErrorDomain -1004)"))
         #expect(!line.contains("null") && !line.contains("\n"))
     }
 
-    @Test func `a URL with a password is refused without printing it`() async throws {
-        let line = "\(await error("http://ada:s3cret@127.0.0.1:\(server.port)/x"))"
+    @Test(arguments: ManagerKind.allCases)
+    func `a URL with a password is refused without printing it`(kind: ManagerKind) async throws {
+        let api = api(kind)
+        let line = "\(await error(api, "http://ada:s3cret@127.0.0.1:\(server.port)/x"))"
         #expect(line.contains("http://127.0.0.1:\(server.port)/x") && line.contains("(NSURLErrorDomain -1000)"))
         #expect(!line.contains("s3cret") && !line.contains("null") && !line.contains("\n"))
     }
 
-    @Test func `a value that does not decode names the URL and the path`() async throws {
+    @Test(arguments: ManagerKind.allCases)
+    func `a value that does not decode names the URL and the path`(kind: ManagerKind) async throws {
+        let api = api(kind)
         server.route("/users", .json(text: #"{"users": [{"name": "ada"}, {"name": 7}]}"#))
-        let error = try #require(await error("users") as? DecodingError)
+        let error = try #require(await error(api, "users") as? DecodingError)
         guard case .typeMismatch(_, let context) = error else {
             Issue.record("\(error)")
             return
@@ -81,10 +93,12 @@ import Testing
         #expect(context.debugDescription.hasPrefix("At users[1].name of the response from \(server.url)/users: "))
         #expect(context.codingPath.count == 3)
         server.route("/list", .json(text: "[1]"))
-        #expect("\(await self.error("list"))".contains("At the root of the response from \(server.url)/list"))
+        #expect("\(await self.error(api, "list"))".contains("At the root of the response from \(server.url)/list"))
     }
 
-    @Test func `a request that cannot be made is one line, too`() throws {
+    @Test(arguments: ManagerKind.allCases)
+    func `a request that cannot be made is one line, too`(kind: ManagerKind) throws {
+        let api = api(kind)
         let error = #expect(throws: NSError.self) { try api.makeOperation("G T", "x") }
         #expect(error?.description.hasPrefix("The method is not a token (RFC 9110, section 5.6.2).") == true)
         #expect(error?.description.contains("UserInfo") == false)

@@ -1,0 +1,127 @@
+import ConvoyOperations
+import ConvoySerialization
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+import Synchronization
+
+/// What has become of a request, in whatever form it was written.
+struct Outcome: Sendable {
+    /// The operation; nil where a form tells of an error only.
+    let operation: HTTPRequestOperation?
+    let error: (any Error)?
+    /// The handlers that were called, in their order; nil for a form without handlers.
+    var calls: [String]?
+
+    var code: URLError.Code? { (error as? URLError)?.code }
+    var status: Int? { (error as? HTTPError)?.statusCode ?? operation?.statusCode }
+
+    /// What the response serializer has made: also of an error response.
+    var object: Any? { (error as? HTTPError)?.responseObject ?? operation?.responseObject }
+
+    /// Whether handlers, where there are any, were called once, with what the operation tells.
+    var isTold: Bool { calls.map { $0 == [error == nil ? "success" : "failure"] } ?? true }
+}
+
+extension HTTPManager {
+    /// Sends a request in a form, and waits for its end. A request that is an operation waits for another one before.
+    func outcome(
+        _ form: RequestForm, _ method: HTTPMethod = .get, _ url: String, parameters: [String: Any?]? = nil,
+        body: (any Encodable)? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil
+    ) async -> Outcome {
+        switch form {
+        case .handlers:
+            return await outcome(method, url, parameters, body, headers, timeout)
+        case .awaited:
+            do {
+                let operation = try await response(
+                    method, url, parameters: parameters, body: body, headers: headers, timeout: timeout)
+                return Outcome(operation: operation, error: nil)
+            } catch {
+                return Outcome(operation: nil, error: error)
+            }
+        case .operations:
+            do {
+                let operation = try makeOperation(
+                    method, url, parameters: parameters, body: body, headers: headers, timeout: timeout)
+                let before = BlockOperation()
+                operation.addDependency(before)
+                enqueue([operation, before])
+                return Outcome(operation: operation, error: await operation.end())
+            } catch {
+                return Outcome(operation: nil, error: error)
+            }
+        }
+    }
+
+    /// The form with handlers.
+    private func outcome(
+        _ method: HTTPMethod, _ url: String, _ parameters: [String: Any?]?, _ body: (any Encodable)?,
+        _ headers: [String: String?], _ timeout: Timeout?
+    ) async -> Outcome {
+        let calls = HandlerCalls()
+        let success: Success = { request, object in
+            calls.note("success", of: request.operation, isRight: request.operation.error == nil, object)
+        }
+        let failure: Failure = { request, error in
+            let isRight = request.operation.error.map { $0 as NSError == error as NSError } ?? false
+            calls.note("failure", of: request.operation, isRight: isRight, request.operation.responseObject)
+        }
+        let request =
+            switch method {
+            case .head:
+                head(
+                    url, parameters: parameters, headers: headers, timeout: timeout,
+                    success: { success($0, $0.operation.responseObject) }, failure: failure)
+            case .post:
+                post(
+                    url, parameters: parameters, body: body, headers: headers, timeout: timeout, success: success,
+                    failure: failure)
+            case .put:
+                put(
+                    url, parameters: parameters, body: body, headers: headers, timeout: timeout, success: success,
+                    failure: failure)
+            case .patch:
+                patch(
+                    url, parameters: parameters, body: body, headers: headers, timeout: timeout, success: success,
+                    failure: failure)
+            case .delete:
+                delete(
+                    url, parameters: parameters, body: body, headers: headers, timeout: timeout, success: success,
+                    failure: failure)
+            default:
+                get(url, parameters: parameters, headers: headers, timeout: timeout, success: success, failure: failure)
+            }
+        let error = await request.operation.end()
+        // A second call, if there is one, is on the same queue.
+        completionQueue?.sync {}
+        return Outcome(operation: request.operation, error: error, calls: calls.all)
+    }
+}
+
+/// The handlers that were called.
+private final class HandlerCalls: Sendable {
+    private let calls = Mutex<[String]>([])
+
+    var all: [String] { calls.withLock { $0 } }
+
+    /// - Parameter isRight: whether the error is the operation's.
+    func note(_ name: String, of operation: HTTPRequestOperation, isRight: Bool, _ object: Any?) {
+        let isSame = "\(object ?? "none")" == "\(operation.responseObject ?? "none")"
+        let problem = !operation.isFinished ? " too early" : !isRight ? " wrongly" : !isSame ? " with another object" : ""
+        calls.withLock { $0.append(name + problem) }
+    }
+}
+
+extension URLConnectionOperation {
+    /// Waits for the end, whatever it is, and for the handlers. Returns the error.
+    @discardableResult
+    func end() async -> (any Error)? {
+        do {
+            try await finished()
+            return nil
+        } catch {
+            return error
+        }
+    }
+}
