@@ -126,7 +126,7 @@ extension WaitReason {
     fileprivate var isOfQueue: Bool {
         switch self {
         case .start, .dependencies, .barrier, .suspendedQueue, .slot, .hostLimit, .startRate, .closedGate: true
-        case .retry, .token, .challenge, .pause: false
+        case .retry, .connectivity, .token, .challenge, .pause: false
         }
     }
 }

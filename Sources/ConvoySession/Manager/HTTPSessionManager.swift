@@ -30,7 +30,8 @@ open class HTTPSessionManager: URLSessionManager, HTTPManager, @unchecked Sendab
             configuration: configuration)
     }
 
-    /// A manager with the settings of another, and a session of its own: no handlers, and no tasks.
+    /// A manager with the settings of another, and a session of its own: no handlers, and no tasks. Both share what are
+    /// objects: the stores of cookies and credentials, the cache, the completion queue and group.
     public convenience init(copying manager: HTTPSessionManager) {
         self.init(baseURL: manager.baseURL, configuration: manager.configuration, completionQueue: manager.completionQueue)
         takeSettings(of: manager)

@@ -43,7 +43,8 @@ open class URLSessionManager: @unchecked Sendable {
             operations: HTTPRequestOperationManager(completionQueue: completionQueue), configuration: configuration)
     }
 
-    /// A manager with the settings of another, and a session of its own: no handlers, and no tasks.
+    /// A manager with the settings of another, and a session of its own: no handlers, and no tasks. Both share what are
+    /// objects: the stores of cookies and credentials, the cache, the completion queue and group.
     public convenience init(copying manager: URLSessionManager) {
         self.init(configuration: manager.configuration, completionQueue: manager.completionQueue)
         takeSettings(of: manager)

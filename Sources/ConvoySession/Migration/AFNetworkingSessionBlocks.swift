@@ -47,7 +47,7 @@ extension URLSessionManager {
     public final func setTaskDidCompleteBlock(_ block: ((URLSession, SessionTask, NSError?) -> Void)?) {}
 
     /// Sets what hears of the metrics of tasks.
-    @available(*, unavailable, message: "The operation of a task has its metrics, where they are collected.")
+    @available(*, unavailable, renamed: "setter:taskDidFinishCollectingMetricsHandler(_:)")
     public final func setTaskDidFinishCollectingMetricsBlock(_ block: Any?) {}
 
     // MARK: Data tasks
