@@ -8,7 +8,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// The manager of operations: base-URL rules, copies of its operations, and their notifications. What it has in common
+/// The manager of operations: URLs without a base, copies of its operations, and their notifications. What it has in common
 /// with the other manager is in the tests of both.
 @Suite struct ManagerTests {
     let server: TestServer
@@ -19,23 +19,6 @@ import Testing
         server.echo(at: "/api/echo")
         manager = HTTPRequestOperationManager(baseURL: server.url("/api"))
         manager.completionQueue = testQueue
-    }
-
-    @Test(arguments: [
-        ("http://example.com/v1/", "foo", "http://example.com/v1/foo"),
-        ("http://example.com/v1", "foo", "http://example.com/v1/foo"),
-        ("http://example.com/v1/", "foo?bar=baz", "http://example.com/v1/foo?bar=baz"),
-        ("http://example.com/v1/", "/foo", "http://example.com/foo"),
-        ("http://example.com/v1/", "foo/", "http://example.com/v1/foo/"),
-        ("http://example.com/v1/", "/foo/", "http://example.com/foo/"),
-        ("http://example.com/v1/", "http://example2.com/", "http://example2.com/"),
-        ("http://example.com/v1/", "", "http://example.com/v1/"),
-        ("http://example.com", "foo", "http://example.com/foo"),
-        ("http://example.com/v1/", "../foo", "http://example.com/foo"),
-    ])
-    func `a relative URL is under the base`(base: String, string: String, expected: String) throws {
-        let manager = HTTPRequestOperationManager(baseURL: URL(string: base))
-        #expect(try manager.url(for: string).absoluteString == expected)
     }
 
     @Test func `without a base a relative URL is an error`() {

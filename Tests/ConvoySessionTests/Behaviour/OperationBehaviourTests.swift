@@ -209,12 +209,4 @@ import Testing
         }
         #expect(server.requests.count == 1)
     }
-
-    @Test(arguments: ManagerKind.allCases)
-    func `a request sees the base URL as the rules of relative URLs say`(kind: ManagerKind) async throws {
-        let api = api(kind)
-        let references = ["echo", "/api/echo", "./echo", "../api/echo", "echo?x=1", "\(server.url)/api/echo"]
-        for reference in references { try await api.get(reference) }
-        #expect(server.requests.map(\.path) == Array(repeating: "/api/echo", count: references.count))
-    }
 }

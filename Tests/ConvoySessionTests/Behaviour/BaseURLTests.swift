@@ -1,0 +1,101 @@
+import ConvoyOperations
+import ConvoySession
+import ConvoyTestServer
+import Foundation
+import FoundationNetworking
+import Testing
+
+/// What both managers have of their own: a base URL, and copies.
+@Suite struct BaseURLTests {
+    private struct Name: Codable, Equatable, Sendable { var firstName: String }
+
+    @Test(
+        arguments: ManagerKind.allCases,
+        [
+            ("http://example.com/v1/", "foo", "http://example.com/v1/foo"),
+            ("http://example.com/v1", "foo", "http://example.com/v1/foo"),
+            ("http://example.com/v1/", "foo?bar=baz", "http://example.com/v1/foo?bar=baz"),
+            ("http://example.com/v1/", "/foo", "http://example.com/foo"),
+            ("http://example.com/v1/", "foo/", "http://example.com/v1/foo/"),
+            ("http://example.com/v1/", "/foo/", "http://example.com/foo/"),
+            ("http://example.com/v1/", "http://example2.com/", "http://example2.com/"),
+            ("http://example.com/v1/", "", "http://example.com/v1/"),
+            ("http://example.com", "foo", "http://example.com/foo"),
+            ("http://example.com/v1/", "../foo", "http://example.com/foo"),
+        ])
+    func `a relative URL is under the base`(kind: ManagerKind, example: (base: String, text: String, url: String)) throws {
+        let api = kind.make(URL(string: example.base))
+        #expect(try api.operationManager.url(for: example.text).absoluteString == example.url)
+        #expect(try api.makeOperation(.get, example.text).request.url?.absoluteString == example.url)
+    }
+
+    @Test(arguments: ManagerKind.allCases)
+    func `an absolute URL needs no base`(kind: ManagerKind) async throws {
+        let server = try TestServer()
+        server.echo(at: "/echo")
+        let api = kind.make()
+        try await api.get("\(server.url)/echo")
+        try await api.get(server.url("/echo"))
+        #expect(api.baseURL == nil && server.requests.count == 2)
+    }
+
+    private func copy(of api: any HTTPManager) throws -> any HTTPManager {
+        if let session = api as? HTTPSessionManager { return session.makeCopy() }
+        return try #require(api as? HTTPRequestOperationManager).makeCopy()
+    }
+
+    @Test(arguments: ManagerKind.allCases)
+    func `a copy sends and reads what the first manager would`(kind: ManagerKind) async throws {
+        let server = try TestServer()
+        server.route("/v1/name", .json(text: #"{"first_name":"Ada"}"#))
+        let api = kind.make(server.url("/v1"))
+        api.requestSerializer.setValue("one", forHTTPHeaderField: "X-One")
+        api.decoder.keyDecodingStrategy = .convertFromSnakeCase
+        api.completionGroup = DispatchGroup()
+        let manager = api.operationManager
+        manager.retryPolicy = RetryPolicy(maximumRetryCount: 7)
+        manager.idleTimeout = 5
+        manager.totalTimeout = 50
+        manager.connectionConfiguration.sensitiveHeaders = ["X-One"]
+        manager.networkThreadCount = 2
+
+        let copy = try copy(of: api)
+        #expect(try await copy.get("name", as: Name.self) == Name(firstName: "Ada"))
+        #expect(server.requests.last?.headers["X-One"] == "one")
+        #expect(copy.baseURL == api.baseURL && copy.completionQueue === api.completionQueue)
+        #expect(copy.completionGroup === api.completionGroup)
+        let other = copy.operationManager
+        #expect(other !== manager && other.retryPolicy?.maximumRetryCount == 7)
+        #expect(other.idleTimeout == 5 && other.totalTimeout == 50)
+        #expect(other.connectionConfiguration == manager.connectionConfiguration && other.networkThreadCount == 2)
+    }
+
+    @Test(arguments: ManagerKind.allCases)
+    func `what is changed in a copy stays as it was in the first manager, and the other way round`(
+        kind: ManagerKind
+    ) throws {
+        let api = kind.make()
+        let copy = try copy(of: api)
+        copy.requestSerializer.setValue("one", forHTTPHeaderField: "X-One")
+        copy.decoder.keyDecodingStrategy = .convertFromSnakeCase
+        copy.encoder.outputFormatting = .sortedKeys
+        api.responseSerializer.acceptableContentTypes = nil
+        api.operationManager.idleTimeout = 5
+        #expect(api.requestSerializer.value(forHTTPHeaderField: "X-One") == nil)
+        if case .convertFromSnakeCase = api.decoder.keyDecodingStrategy { Issue.record("the decoder is shared") }
+        #expect(api.encoder.outputFormatting == [])
+        #expect(copy.responseSerializer.acceptableContentTypes != nil && copy.operationManager.idleTimeout == nil)
+    }
+
+    @Test(arguments: ManagerKind.allCases)
+    func `a copy outlives the first manager`(kind: ManagerKind) async throws {
+        let server = try TestServer()
+        server.echo(at: "/echo")
+        var first: (any HTTPManager)? = kind.make(server.url)
+        let copy = try copy(of: #require(first))
+        try await first?.get("echo")
+        first = nil
+        try await copy.get("echo")
+        #expect(server.requests.count == 2)
+    }
+}
