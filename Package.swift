@@ -204,8 +204,8 @@ let package = Package(
         .testTarget(
             name: "ConvoyReachabilityTests",
             dependencies: [
-                "ConvoyDownloads", "ConvoyOperations", "ConvoyReachability", "ConvoySupport", "ConvoyTestServer",
-                "ConvoyTestSupport",
+                "ConvoyDownloads", "ConvoyOperations", "ConvoyReachability", "ConvoySession", "ConvoySupport",
+                "ConvoyTestServer", "ConvoyTestSupport",
             ],
             swiftSettings: swiftSettings),
         .testTarget(

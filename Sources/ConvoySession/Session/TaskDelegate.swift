@@ -26,7 +26,8 @@ final class TaskDelegate: OperationDelegate {
     func willBegin(_ operation: URLConnectionOperation) throws {
         guard let host = operation.request.url?.host, NetworkTarget(host: host).isOverCellular else { return }
         throw URLError(
-            .dataNotAllowed, url: operation.request.url, "The way to the host is over a mobile network, which is not allowed.")
+            .dataNotAllowed, url: operation.request.url,
+            "The way to the host is over a mobile network, which is not allowed.")
     }
 
     /// Calls a handler on the session's queue with the task; does nothing if there is none by then.

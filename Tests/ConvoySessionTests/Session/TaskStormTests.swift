@@ -87,7 +87,14 @@ import Testing
                 if Bool.random(using: &random) { await Task.yield() }
             }
             task.resume()
-            let error = await task.end()
+            var error = await task.end()
+            if error != nil, let left = (task as? SessionDownloadTask)?.resumeData {
+                kinds.count("passed on")
+                task = download(fixture, number, outcome, try ResumeData(left.data))
+                ends += 1
+                task.resume()
+                error = await task.end()
+            }
             kinds.count(error == nil ? "right" : (error as? URLError)?.code == .cancelled ? "cancelled" : "failed")
             #expect(outcome.calls.withLock { $0 } == ends, note)
             #expect(outcome.isRight.withLock { $0 } == (error == nil ? true : nil), note)
@@ -107,7 +114,7 @@ import Testing
             fixture.server.servePattern(count: Self.length, at: "/file/\(kind)", etag: "\"1\"") { _, response in
                 switch kind {
                 case 0: response.delayedBody(0.002)
-                case 1, 2: response.bandwidth(bytesPerSecond: 2_000_000)
+                case 1, 2: response.bandwidth(bytesPerSecond: 1_000_000)
                 case 6: response.truncated(afterBytes: 25_000)
                 default: response
                 }
@@ -125,7 +132,7 @@ import Testing
         #expect(fixture.manager.queuedOperationCount == 0)
         let seen = kinds.counts.withLock { $0 }
         #expect(seen["right", default: 0] > 500 && seen["cancelled", default: 0] > 0, "\(seen)")
-        #expect(seen["passed on", default: 0] > 0, "\(seen)")
+        #expect(seen["passed on", default: 0] > 50, "\(seen)")
         print("tasks: \(seen.sorted { $0.key < $1.key }.map { "\($0.value) \($0.key)" }.joined(separator: ", "))")
     }
 

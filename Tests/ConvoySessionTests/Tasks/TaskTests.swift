@@ -82,8 +82,9 @@ import Testing
         try await waitUntil("the first bytes") { task.countOfBytesReceived > 0 }
         task.suspend()
         #expect(task.state == .suspended)
-        try await waitUntil("the slot is free") { manager.operationManager.requestOperationQueue?.queuedOperationCount == 1 }
         task.resume()
+        // By then the first transfer has stopped.
+        try await waitUntil("the rest is asked for") { fixture.server.requests.count == 2 }
         gate.open()
         try await task.finished()
         #expect(task.operation.responseObject as? Data == PatternBytes.data(count: 200_000))
