@@ -55,7 +55,7 @@ final class WaitingOperationTests: NetworkTestCase {
             for ((operation, _), _) in all { queue.addOperation(operation) }
             try eventually { NetworkReturn.shared.count == 2 }
             for ((operation, decisions), _) in all {
-                XCTAssertEqual(decisions.all, [.waitForNetwork])
+                try eventually { decisions.all == [.waitForNetwork] }
                 XCTAssertFalse(operation.isFinished)
             }
             areKnown.set()
@@ -89,7 +89,7 @@ final class WaitingOperationTests: NetworkTestCase {
             try eventually { listener.takeCount() == 1 }
             try eventually { operation.isFinished }
             XCTAssertEqual((operation.error as? URLError)?.code, .networkConnectionLost)
-            XCTAssertEqual(decisions.all, [.waitForNetwork])
+            try eventually { decisions.all == [.waitForNetwork] }
         }
     }
 

@@ -64,7 +64,6 @@ import Testing
             _ = AFSecurityPolicy(pinningMode: .publicKey)  //> SecurityPolicy
             _ = SecurityPolicy.certificatesInBundle("/")  //> Certificate.certificates(inDirectory:)
             manager.securityPolicy = .default  //> get-only
-            _ = manager.reachabilityManager  //> Use a NetworkReachabilityManager
         }
 
         func session(_ manager: URLSessionManager, _ request: URLRequest, _ file: URL, _ data: Data, _ task: SessionTask) {
@@ -94,7 +93,7 @@ import Testing
             manager.setAuthenticationChallengeHandler(nil)  //> taskDidReceiveAuthenticationChallengeHandler
             manager.setTaskDidSendBodyDataBlock { session, task, bytes, total, expected in print(bytes) }  //> 'taskDidSendBodyDataHandler'
             manager.setTaskDidCompleteBlock { session, task, error in print(task) }  //> 'taskDidCompleteHandler'
-            manager.setTaskDidFinishCollectingMetricsBlock(nil)  //> has its metrics
+            manager.setTaskDidFinishCollectingMetricsBlock(nil)  //> 'taskDidFinishCollectingMetricsHandler'
             manager.setDataTaskDidReceiveResponseBlock(nil)  //> 'dataTaskDidReceiveResponseHandler'
             manager.setDataTaskDidBecomeDownloadTaskBlock { session, task, download in print(download) }  //> 'dataTaskDidBecomeDownloadTaskHandler'
             manager.setDataTaskDidReceiveDataBlock { session, task, data in print(data) }  //> 'dataTaskDidReceiveDataHandler'
