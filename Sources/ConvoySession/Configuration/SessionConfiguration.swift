@@ -160,7 +160,7 @@ public struct SessionConfiguration: Sendable {
         }
         operations.retryPolicy = retryPolicy
         operations.waitsForConnectivity = waitsForConnectivity
-        operations.maxConcurrentOperationCount = maximumConnections
+        operations.maxConcurrentOperationCount = max(1, maximumConnections)
         operations.maxConcurrentOperationCountPerHost = max(1, httpMaximumConnectionsPerHost)
     }
 }

@@ -105,4 +105,37 @@ import Testing
         #expect(fixture.server.requests.last?.headers["X-One"] == "v")
         #expect(copy.description.hasSuffix("baseURL: \(fixture.server.url("/")), 0 tasks>"), "\(copy)")
     }
+
+    @Test func `what is a value is coded, and bad values are refused`() throws {
+        var configuration = SessionConfiguration.ephemeral
+        configuration.timeoutIntervalForRequest = 3
+        configuration.timeoutIntervalForResource = nil
+        configuration.httpAdditionalHeaders = ["X-A": "1"]
+        configuration.requestCachePolicy = .returnCacheDataElseLoad
+        (configuration.httpMaximumConnectionsPerHost, configuration.maximumConnections) = (2, 3)
+        (configuration.waitsForConnectivity, configuration.allowsCellularAccess) = (true, false)
+        configuration.minimumTLSVersion = .tls13
+        configuration.usesHTTP2 = false
+        configuration.networkServiceType = .background
+        let data = try JSONEncoder().encode(configuration)
+        let decoded = try JSONDecoder().decode(SessionConfiguration.self, from: data)
+        #expect(try JSONEncoder().encode(decoded).count == data.count)
+        #expect(decoded.timeoutIntervalForRequest == 3 && decoded.timeoutIntervalForResource == nil)
+        #expect(decoded.httpAdditionalHeaders == ["X-A": "1"] && decoded.requestCachePolicy == .returnCacheDataElseLoad)
+        #expect(decoded.httpMaximumConnectionsPerHost == 2 && decoded.maximumConnections == 3)
+        #expect(decoded.waitsForConnectivity && !decoded.allowsCellularAccess && !decoded.usesHTTP2)
+        #expect(decoded.minimumTLSVersion == .tls13 && decoded.networkServiceType == .background)
+        #expect(decoded.cookieStore == nil && decoded.credentialStore == nil)
+        let standard = try JSONDecoder().decode(SessionConfiguration.self, from: Data("{}".utf8))
+        #expect(standard.timeoutIntervalForResource == 604_800 && standard.cookieStore === CookieStore.shared)
+        for bad in [
+            #""maximumConnections":-5"#, #""httpMaximumConnectionsPerHost":0"#, #""requestCachePolicy":77"#,
+            #""timeoutIntervalForRequest":-1"#, #""temporaryDirectory":"http://h/""#, #""networkServiceType":"x""#,
+            #""cookies":"x""#,
+        ] {
+            #expect(throws: DecodingError.self, "\(bad)") {
+                try JSONDecoder().decode(SessionConfiguration.self, from: Data("{\(bad)}".utf8))
+            }
+        }
+    }
 }
