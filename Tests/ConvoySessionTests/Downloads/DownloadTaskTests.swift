@@ -277,6 +277,31 @@ import Testing
         #expect(task.operation.responseData == nil && fixture.parts.isEmpty)
     }
 
+    @Test func `one that became a download goes on after a suspension, and leaves nothing if cancelled`() async throws {
+        let gate = TestServer.Gate()
+        hold("/held", by: gate)
+        manager.dataTaskDidReceiveResponseHandler = { _, _ in .becomeDownload }
+        let task = manager.dataTask(with: fixture.request("/held"))
+        task.resume()
+        try await waitUntil("bytes in a file") { task.countOfBytesReceived > 0 && !fixture.parts.isEmpty }
+        task.suspend()
+        task.resume()
+        // By then the first transfer has stopped.
+        try await waitUntil("the rest is asked for") { fixture.server.requests.count == 2 }
+        try await task.finished()
+        let file = try #require(fixture.parts.first)
+        let directory = fixture.directory.url.appendingPathComponent("parts")
+        #expect(try Data(contentsOf: directory.appendingPathComponent(file)) == PatternBytes.data(count: 300_000))
+        try FileManager.default.removeItem(at: directory.appendingPathComponent(file))
+        let other = manager.dataTask(with: fixture.request("/held"))
+        other.resume()
+        try await waitUntil("bytes in a file") { other.countOfBytesReceived > 0 && !fixture.parts.isEmpty }
+        other.cancel()
+        #expect((await other.end() as? URLError)?.code == .cancelled)
+        try await waitUntil("nothing is left") { fixture.parts.isEmpty }
+        gate.open()
+    }
+
     @Test func `one that cannot have its place fails, and keeps the file`() async throws {
         try Data("mine".utf8).write(to: fixture.file("became"))
         let place = fixture.file("became")
