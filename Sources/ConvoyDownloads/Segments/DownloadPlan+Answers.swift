@@ -242,14 +242,23 @@ extension DownloadPlan {
 /// Pieces with wrong bytes.
 extension DownloadPlan {
     /// The bytes of a piece are wrong. Returns the parts of the sources that have sent them, which are not asked again.
-    mutating func reject(_ range: Range<Int64>, from guilty: Set<Int>) -> [Int] {
+    ///
+    /// Of several nobody can say whose bytes were wrong. If there is no other, the first of them is asked once more, alone.
+    package mutating func reject(_ range: Range<Int64>, from suspects: Set<Int>) -> [Int] {
         done.remove(range)
+        var guilty = suspects
+        let isLeft = sources.indices.contains { !sources[$0].isBad && !suspects.contains($0) }
+        if suspects.count > 1, !isLeft,
+            let first = suspects.filter({ sources.indices.contains($0) && !sources[$0].isBad }).min()
+        {
+            guilty.remove(first)
+        }
         for source in guilty where sources.indices.contains(source) { sources[source].isBad = true }
         return parts.filter { guilty.contains($0.value.source) }.map(\.key)
     }
 
     /// No part is under way, and what was rejected lacks.
-    mutating func continueAfterRejection() -> Next { isComplete ? .finished : next() }
+    package mutating func continueAfterRejection() -> Next { isComplete ? .finished : next() }
 }
 
 extension DownloadPlan.End {

@@ -37,6 +37,22 @@ import Testing
         #expect(plan.representation?.validators.entityTag == "\"2\"")
     }
 
+    /// A piece to which all that are left have contributed is wrong.
+    @Test func ofSeveralSuspectsTheFirstIsAskedOnceMoreAndAlone() throws {
+        let mirror = try #require(URL(string: "http://mirror/file"))
+        var plan = DownloadPlan(sources: [url, mirror], maximumParts: 2, minimumPart: 1, isVerified: true)
+        let old = Representation(url: url, validators: .init(entityTag: "\"1\"", lastModified: nil), total: 100)
+        plan.resume(old, ByteRanges([0..<100]))
+        #expect(plan.reject(40..<60, from: [0, 1]).isEmpty)
+        // Of a whole that was there the last byte is asked for again.
+        #expect(plan.done == ByteRanges([0..<40, 60..<99]))
+        guard case .ask(let request) = plan.continueAfterRejection() else { return #expect(Bool(false), "nobody is asked") }
+        #expect(request.url == url && request.range?.first == 40)
+        // Wrong once more, and nobody else has sent anything of it.
+        _ = plan.reject(40..<60, from: [0])
+        if case .ask = plan.continueAfterRejection() { Issue.record("a source is asked that is known to be bad") }
+    }
+
     @Test func aMirrorThatHasNoSuchRangeHasAnotherFileAndTheFirstSourceGoesOn() throws {
         let mirror = try #require(URL(string: "http://mirror/file"))
         var plan = DownloadPlan(sources: [url, mirror], maximumParts: 2, minimumPart: 1, isVerified: true)
