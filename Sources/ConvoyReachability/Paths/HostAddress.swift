@@ -1,3 +1,4 @@
+import CEpoll
 import ConvoySupport
 import Foundation
 
