@@ -45,9 +45,7 @@ extension HTTPManager {
         let template = try operationManager.makeOperation(.get, url, parameters: parameters, headers: headers)
         let download = DownloadOperation(request: template.request)
         operationManager.adopt(download)
-        var serializer = HTTPResponseSerializer()
-        serializer.acceptableStatusCodes = responseSerializer.acceptableStatusCodes
-        download.responseSerializer = serializer
+        download.responseSerializer = HTTPResponseSerializer(statusesOf: responseSerializer)
         adopt(download, as: .download)
         return download
     }

@@ -103,17 +103,7 @@ extension HTTPManager {
     func begin(
         _ kind: HTTPRequestKind, _ success: Success?, _ failure: Failure?, _ make: () throws -> HTTPRequestOperation
     ) -> Request {
-        let operation: HTTPRequestOperation
-        do {
-            operation = try make()
-        } catch {
-            // A request that could not be made has no URL of its own.
-            var request = URLRequest(url: baseURL ?? URL(fileURLWithPath: "/"))
-            request.httpMethod = nil
-            operation = operationManager.makeOperation(request: request)
-            operation.fail(with: error)
-        }
-        return begin(adopted(operation, as: kind), success: success, failure: failure)
+        begin(adopted(operationManager.makeOperation(make), as: kind), success: success, failure: failure)
     }
 
     /// Begins the request of a new operation, and waits for its end.

@@ -16,6 +16,20 @@ extension HTTPRequestOperationManager {
         if let handler { operation.authenticationChallengeHandler = handler }
     }
 
+    /// An operation that is made, or one that fails with the error of its making.
+    package final func makeOperation(_ make: () throws -> HTTPRequestOperation) -> HTTPRequestOperation {
+        do {
+            return try make()
+        } catch {
+            // A request that could not be made has no URL of its own.
+            var request = URLRequest(url: baseURL ?? URL(fileURLWithPath: "/"))
+            request.httpMethod = nil
+            let operation = makeOperation(request: request)
+            operation.fail(with: error)
+            return operation
+        }
+    }
+
     /// Adds an operation to the queue, unless a queue has it, or may have it, or it has finished.
     package final func enqueueUnlessTaken(_ operation: HTTPRequestOperation) {
         guard !operation.isFinished, operation.claimForAwaiting() else { return }

@@ -99,9 +99,7 @@ extension HTTPRequestOperationManager {
         }
         let operation = try makeOperation(
             ManagerCall(call.method, call.url, call.parameters, call.body, headers, call.timeout))
-        var serializer = HTTPResponseSerializer()
-        serializer.acceptableStatusCodes = responseSerializer.acceptableStatusCodes
-        operation.responseSerializer = serializer
+        operation.responseSerializer = HTTPResponseSerializer(statusesOf: responseSerializer)
         operation.outputStream = PartialFileStream(fileURL: file)
         return operation
     }

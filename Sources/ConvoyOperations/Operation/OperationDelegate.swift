@@ -56,6 +56,28 @@ package protocol OperationDelegate: AnyObject, Sendable {
     func operation(_ operation: URLConnectionOperation, didResumeAt offset: Int64, expected: Int64?)
 }
 
+/// Who is interested in less need not say more.
+extension OperationDelegate {
+    package func willBegin(_ operation: URLConnectionOperation) throws {}
+    package func newBodyStream(of operation: URLConnectionOperation) -> InputStream? { nil }
+    package func operation(
+        _ operation: URLConnectionOperation, willCache candidate: CacheCandidate
+    ) -> CacheCandidate? { candidate }
+    package func operation(
+        _ operation: URLConnectionOperation, didReceive response: ResponseHead,
+        decide: @escaping @Sendable (ResponseDecision) -> Void
+    ) { decide(.allow) }
+    package func operation(
+        _ operation: URLConnectionOperation, didReceive bytes: UnsafeRawBufferPointer,
+        then: @escaping @Sendable () -> Void
+    ) -> Bool { false }
+    package func operation(
+        _ operation: URLConnectionOperation, didReceive count: Int64, total: Int64, expected: Int64?
+    ) {}
+    package func operation(_ operation: URLConnectionOperation, didSend count: Int64, total: Int64, expected: Int64?) {}
+    package func operation(_ operation: URLConnectionOperation, didResumeAt offset: Int64, expected: Int64?) {}
+}
+
 /// What an operation's delegate is asked.
 package struct OperationInterests: OptionSet, Sendable {
     package let rawValue: UInt8
@@ -90,22 +112,6 @@ extension URLConnectionOperation {
         onlookers.insert(.delegate)
     }
 
-    /// Whether the request says that it must not go over a mobile network. One that a manager has prepared says nothing.
-    package final var barsCellularAccess: Bool {
-        core.withLock { core in
-            guard case .foundation(let request) = core.request else { return false }
-            return !request.allowsCellularAccess
-        }
-    }
-
-    /// Changes the request. To be called before the operation starts.
-    package final func changeRequest(_ change: (inout URLRequest) -> Void) {
-        var request = request
-        change(&request)
-        let changed = request
-        core.withLock { $0.request = .foundation(changed) }
-    }
-
     /// The delegate; nil, as a rule, for none.
     package final var delegate: (any OperationDelegate)? {
         onlookers.contains(.delegate) ? core.withLock { $0.rareHandlers?.delegate } : nil
@@ -116,73 +122,4 @@ extension URLConnectionOperation {
         guard let delegate, !delegate.interests(in: self).isDisjoint(with: interest) else { return nil }
         return delegate
     }
-
-    /// A body stream that can be read from its start, in place of one that was read; nil where there is none. Calls the
-    /// user's code.
-    final func freshBodyStream(for stream: InputStream) -> InputStream? {
-        if let delegate = delegate(interestedIn: .bodyStreams), let fresh = delegate.newBodyStream(of: self) {
-            return fresh
-        }
-        return try? (stream as? any ReplayableBodyStream)?.replay()
-    }
-
-    /// Whether a body stream may be had anew.
-    final func canReplay(_ stream: InputStream?) -> Bool {
-        stream == nil || stream is any ReplayableBodyStream || delegate(interestedIn: .bodyStreams) != nil
-    }
-}
-
-/// For the operations that do parts of another's work: they ask what that one would ask.
-final class PartDelegate: OperationDelegate {
-    private struct Parent { weak var operation: URLConnectionOperation? }
-    private let parent: Parent
-
-    init(_ parent: URLConnectionOperation) { self.parent = Parent(operation: parent) }
-
-    private func ask<Answer>(_ body: (any OperationDelegate, URLConnectionOperation) -> Answer) -> Answer? {
-        guard let operation = parent.operation, let delegate = operation.delegate else { return nil }
-        return body(delegate, operation)
-    }
-
-    func interests(in operation: URLConnectionOperation) -> OperationInterests {
-        ask { $0.interests(in: $1).intersection([.redirects, .challenges]) } ?? []
-    }
-
-    func operation(
-        _ operation: URLConnectionOperation, willFollow request: URLRequest, after response: HTTPURLResponse?,
-        decide: @escaping @Sendable (URLRequest?) -> Void
-    ) {
-        let isAsked: Void? = ask { $0.operation($1, willFollow: request, after: response, decide: decide) }
-        if isAsked == nil { decide(request) }
-    }
-
-    func operation(
-        _ operation: URLConnectionOperation, didReceive challenge: AuthenticationChallenge,
-        answer: @escaping @Sendable (AuthenticationDisposition) -> Void
-    ) {
-        let isAsked: Void? = ask { $0.operation($1, didReceive: challenge, answer: answer) }
-        if isAsked == nil { answer(.cancel) }
-    }
-
-    func willBegin(_ operation: URLConnectionOperation) throws {}
-
-    func newBodyStream(of operation: URLConnectionOperation) -> InputStream? { nil }
-
-    func operation(_ operation: URLConnectionOperation, willCache candidate: CacheCandidate) -> CacheCandidate? {
-        candidate
-    }
-
-    func operation(
-        _ operation: URLConnectionOperation, didReceive response: ResponseHead,
-        decide: @escaping @Sendable (ResponseDecision) -> Void
-    ) { decide(.allow) }
-
-    func operation(
-        _ operation: URLConnectionOperation, didReceive bytes: UnsafeRawBufferPointer,
-        then: @escaping @Sendable () -> Void
-    ) -> Bool { false }
-
-    func operation(_ operation: URLConnectionOperation, didReceive count: Int64, total: Int64, expected: Int64?) {}
-    func operation(_ operation: URLConnectionOperation, didSend count: Int64, total: Int64, expected: Int64?) {}
-    func operation(_ operation: URLConnectionOperation, didResumeAt offset: Int64, expected: Int64?) {}
 }

@@ -37,7 +37,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     /// they do not matter any more. Without the range of a resumption.
     @exclusivity(unchecked) private(set) var redirection: (request: URLRequest, followed: Int)?
     /// The connection that waits for the sink.
-    @exclusivity(unchecked) private var suspended: (any Connection)?
+    @exclusivity(unchecked) var suspended: (any Connection)?
     /// How to end the try once the sink is no longer busy.
     @exclusivity(unchecked) var endsAfterSink: (() -> Void)?
 
@@ -374,7 +374,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         return URLError(error.code, describedBy: userInfo)
     }
 
-    private func fail(_ error: URLError) {
+    func fail(_ error: URLError) {
         takeOperation()?.conclude(data: nil, head: nil, error: error)
     }
 
@@ -383,28 +383,5 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         guard setAside != nil else { return total }
         guard let shown = operation?.currentHead, !shown.isEncoded else { return nil }
         return shown.contentLength
-    }
-
-    // MARK: A slow sink
-
-    /// Calls the sink, and suspends the connection until it is done.
-    private func ask(of connection: any Connection, _ request: (@escaping (URLError?) -> Void) -> Void) {
-        request { [self] failure in
-            if let failure { stop(connection, then: .fail(failure)) }
-            sinkDidFinish(failure)
-        }
-        guard stream?.isBusy == true else { return }
-        connection.suspendReceiving()
-        suspended = connection
-    }
-
-    private func sinkDidFinish(_ failure: URLError?) {
-        let connection = suspended.take()
-        if let end = endsAfterSink.take() {
-            // However the transfer ended meanwhile, bytes are missing.
-            if let failure { fail(failure) } else { end() }
-        } else if failure == nil, delayed == nil {
-            connection?.resumeReceiving()
-        }
     }
 }

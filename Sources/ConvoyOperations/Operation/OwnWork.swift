@@ -171,9 +171,7 @@ extension URLConnectionOperation {
         let (common, redirect, challenge) = parent.core.withLock {
             ($0.common.values, $0.rareHandlers?.redirect, $0.rareHandlers?.challenge)
         }
-        var serializer = HTTPResponseSerializer()
-        serializer.acceptableStatusCodes = common.serializer.acceptableStatusCodes
-        let facts = SerializerFacts(serializer)
+        let facts = SerializerFacts(HTTPResponseSerializer(statusesOf: common.serializer.serializer))
         change { values in
             values = common
             values.serializer = facts

@@ -7,16 +7,9 @@ import Synchronization
 /// Thousands of blocks may arrive per second. The bytes since the last call are summed up here until the handler's
 /// queue is free.
 final class ProgressReport: Sendable {
-    private struct Flow {
-        var bytes: Int64 = 0
-        var total: Int64 = 0
-        var expected: Int64?
-        var isWaiting = false
-    }
-
     private struct State {
-        var download = Flow()
-        var upload = Flow()
+        var download = MovedBytes()
+        var upload = MovedBytes()
         var progress: Progress?
         var isProgressWaiting = false
         /// Who follows the progress as a sequence.
@@ -47,25 +40,13 @@ final class ProgressReport: Sendable {
     }
 
     private func note(
-        _ flow: WritableKeyPath<State, Flow> & Sendable, _ bytes: Int64, _ total: Int64, _ expected: Int64?,
+        _ flow: WritableKeyPath<State, MovedBytes> & Sendable, _ bytes: Int64, _ total: Int64, _ expected: Int64?,
         _ handler: @escaping URLConnectionOperation.ProgressHandler, _ operation: URLConnectionOperation
     ) {
-        let mustTell = state.withLock { state in
-            state[keyPath: flow].bytes += bytes
-            state[keyPath: flow].total = total
-            state[keyPath: flow].expected = expected
-            defer { state[keyPath: flow].isWaiting = true }
-            return !state[keyPath: flow].isWaiting
-        }
+        let mustTell = state.withLock { $0[keyPath: flow].add(bytes, total: total, expected: expected) }
         guard mustTell else { return }
         (operation.completionQueue ?? .main).async { [self] in
-            let news = state.withLock { state in
-                defer {
-                    state[keyPath: flow].bytes = 0
-                    state[keyPath: flow].isWaiting = false
-                }
-                return state[keyPath: flow]
-            }
+            let news = state.withLock { $0[keyPath: flow].take() }
             handler(news.bytes, news.total, news.expected)
         }
     }
@@ -131,8 +112,7 @@ final class ProgressReport: Sendable {
 
     private func move(to total: Int64, of expected: Int64?) {
         let mustTell = state.withLock { state in
-            state.download.total = total
-            state.download.expected = expected
+            state.download.set(total: total, expected: expected)
             defer { state.isProgressWaiting = true }
             return !state.isProgressWaiting
         }

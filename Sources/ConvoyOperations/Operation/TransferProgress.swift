@@ -69,11 +69,18 @@ extension TransferProgress {
 extension HTTPRequestOperation {
     /// The operation itself, whose progress in both directions goes to a handler from now on, if there is one.
     final func reporting(to handler: TransferProgress.Handler?) -> Self {
-        guard let handler else { return self }
-        let tell: ProgressHandler = { [weak self] _, _, _ in
-            if let progress = self?.transferProgress { handler(progress) }
-        }
-        (downloadProgressHandler, uploadProgressHandler) = (tell, tell)
+        report(handler, handler)
         return self
+    }
+
+    /// Lets a handler hear of the progress of what is sent, and another of what comes; each, if there is one.
+    package final func report(_ upload: TransferProgress.Handler?, _ download: TransferProgress.Handler?) {
+        func telling(_ handler: @escaping TransferProgress.Handler) -> ProgressHandler {
+            { [weak self] _, _, _ in
+                if let progress = self?.transferProgress { handler(progress) }
+            }
+        }
+        if let upload { uploadProgressHandler = telling(upload) }
+        if let download { downloadProgressHandler = telling(download) }
     }
 }

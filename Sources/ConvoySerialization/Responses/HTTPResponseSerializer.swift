@@ -17,6 +17,9 @@ public struct HTTPResponseSerializer: HTTPResponseSerialization {
     /// A serializer that accepts 200 to 299 and any content type.
     public init() {}
 
+    /// One that parses nothing, and accepts the statuses that another accepts: for bodies that go into files.
+    package init(statusesOf other: any HTTPResponseSerialization) { acceptableStatusCodes = other.acceptableStatusCodes }
+
     package init(contentTypes: Set<String>) { acceptableContentTypes = contentTypes }
 
     /// This serializer, so that all serializers can be set up alike.

@@ -92,13 +92,8 @@ open class HTTPSessionManager: URLSessionManager, HTTPManager, @unchecked Sendab
         headers: [String: String?] = [:], timeout: Timeout? = nil, uploadProgress: TransferProgress.Handler? = nil,
         downloadProgress: TransferProgress.Handler? = nil, success: Success? = nil, failure: Failure? = nil
     ) -> SessionDataTask {
-        let operation: HTTPRequestOperation
-        do {
-            operation = try operationManager.makeOperation(
-                method, url, parameters: parameters, headers: headers, timeout: timeout)
-        } catch {
-            operation = operationManager.makeOperation(request: URLRequest(url: baseURL ?? URL(fileURLWithPath: "/")))
-            operation.fail(with: error)
+        let operation = operationManager.makeOperation {
+            try operationManager.makeOperation(method, url, parameters: parameters, headers: headers, timeout: timeout)
         }
         operation.pause()
         let record = currentSession.adopt(operation, as: .data)

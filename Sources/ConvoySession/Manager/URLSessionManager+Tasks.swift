@@ -150,13 +150,7 @@ extension URLSessionManager {
     private func uploadTask(
         _ progress: TransferProgress.Handler?, _ completionHandler: CompletionHandler?, _ make: () throws -> URLRequest
     ) -> SessionUploadTask {
-        let operation: HTTPRequestOperation
-        do {
-            operation = operationManager.makeOperation(request: try make())
-        } catch {
-            operation = operationManager.makeOperation(request: URLRequest(url: URL(fileURLWithPath: "/")))
-            operation.fail(with: error)
-        }
+        let operation = operationManager.makeOperation { operationManager.makeOperation(request: try make()) }
         return task(.upload, operation, progress, nil, completionHandler)
     }
 
@@ -192,19 +186,5 @@ extension URLSessionManager {
                 failure: { operation, error in completionHandler(operation.response, nil, error) })
         }
         return record.newTask(of: download)
-    }
-}
-
-extension HTTPRequestOperation {
-    /// Lets handlers hear of the progress in both directions.
-    func report(_ upload: TransferProgress.Handler?, _ download: TransferProgress.Handler?) {
-        func telling(_ handler: TransferProgress.Handler?) -> ProgressHandler? {
-            guard let handler else { return nil }
-            return { [weak self] _, _, _ in
-                if let progress = self?.transferProgress { handler(progress) }
-            }
-        }
-        if upload != nil { uploadProgressHandler = telling(upload) }
-        if download != nil { downloadProgressHandler = telling(download) }
     }
 }

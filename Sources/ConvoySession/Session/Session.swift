@@ -29,7 +29,6 @@ final class Session: TaskSession {
 
     fileprivate struct Entry {
         weak var operation: HTTPRequestOperation?
-        weak var record: TaskRecord?
     }
 
     fileprivate struct Registry {
@@ -68,26 +67,22 @@ final class Session: TaskSession {
     /// Makes a task of a new operation. In a session that is invalid it fails.
     @discardableResult
     func adopt(_ operation: HTTPRequestOperation, as kind: HTTPRequestKind) -> TaskRecord {
-        let (identifier, isOpen) = registry.withLock { registry in
+        let identifier = registry.withLock { registry in
             registry.lastIdentifier += 1
-            return (registry.lastIdentifier, registry.phase == .open)
+            return registry.lastIdentifier
         }
         let record = TaskRecord(identifier, kind, of: self)
-        let entered =
-            isOpen
-            && registry.withLock { registry in
-                guard registry.phase == .open else { return false }
-                registry.entries[identifier] = Entry(operation: operation, record: record)
-                return true
-            }
+        let entered = registry.withLock { registry in
+            guard registry.phase == .open else { return false }
+            registry.entries[identifier] = Entry(operation: operation)
+            return true
+        }
         if !entered { operation.fail(with: SessionError.invalidated) }
         if !headers.isEmpty || cachePolicy != .useProtocolCachePolicy {
             operation.changeRequest { request in
-                for (name, value) in headers where request.value(forHTTPHeaderField: name) == nil {
-                    // Unlike `setValue`, this loses no value that HTTP does not allow: it is found when it is to be sent.
-                    request.allHTTPHeaderFields = (request.allHTTPHeaderFields ?? [:]).merging([name: value]) { old, _ in old
-                    }
-                }
+                let missing = headers.filter { request.value(forHTTPHeaderField: $0.key) == nil }
+                // Unlike `setValue`, this loses no value that HTTP does not allow: it is found when it is to be sent.
+                request.allHTTPHeaderFields = (request.allHTTPHeaderFields ?? [:]).merging(missing) { own, _ in own }
                 if request.cachePolicy == .useProtocolCachePolicy { request.cachePolicy = cachePolicy }
             }
         }
@@ -123,9 +118,7 @@ final class Session: TaskSession {
     /// Gives a download the settings of all operations.
     func giveSettings(to download: DownloadOperation) {
         operations.adopt(download)
-        var serializer = HTTPResponseSerializer()
-        serializer.acceptableStatusCodes = operations.responseSerializer.acceptableStatusCodes
-        download.responseSerializer = serializer
+        download.responseSerializer = HTTPResponseSerializer(statusesOf: operations.responseSerializer)
     }
 
     // MARK: The end of a task

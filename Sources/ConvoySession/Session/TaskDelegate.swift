@@ -109,9 +109,7 @@ final class TaskDelegate: OperationDelegate {
     /// Lets the body of a data task go into a file.
     private static func download(_ task: SessionDataTask, _ record: TaskRecord, _ session: Session) -> ResponseDecision {
         let operation = task.operation
-        var serializer = HTTPResponseSerializer()
-        serializer.acceptableStatusCodes = operation.responseSerializer.acceptableStatusCodes
-        operation.responseSerializer = serializer
+        operation.responseSerializer = HTTPResponseSerializer(statusesOf: operation.responseSerializer)
         if let download = record.task(of: operation) as? SessionDownloadTask {
             session.handlers.get(\.didBecomeDownload)?(task, download)
         }
@@ -148,17 +146,17 @@ final class TaskDelegate: OperationDelegate {
     func operation(_ operation: URLConnectionOperation, didReceive count: Int64, total: Int64, expected: Int64?) {
         guard record.kind == .download, record.note(.down, count, total: total, expected: expected) else { return }
         tell(operation, \.didWriteData) { [record] handler, task in
-            let flow = record.takeFlow(.down)
+            let moved = record.takeMoved(.down)
             guard let task = task as? SessionDownloadTask else { return }
-            handler?(task, flow.bytes, flow.total, flow.expected ?? SessionTask.transferSizeUnknown)
+            handler?(task, moved.bytes, moved.total, moved.expected ?? SessionTask.transferSizeUnknown)
         }
     }
 
     func operation(_ operation: URLConnectionOperation, didSend count: Int64, total: Int64, expected: Int64?) {
         guard record.note(.up, count, total: total, expected: expected) else { return }
         tell(operation, \.didSendBodyData) { [record] handler, task in
-            let flow = record.takeFlow(.up)
-            handler?(task, flow.bytes, flow.total, flow.expected ?? SessionTask.transferSizeUnknown)
+            let moved = record.takeMoved(.up)
+            handler?(task, moved.bytes, moved.total, moved.expected ?? SessionTask.transferSizeUnknown)
         }
     }
 

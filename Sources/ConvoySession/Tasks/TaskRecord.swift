@@ -31,8 +31,8 @@ final class TaskRecord: Sendable {
         var keepsPartialFile = false
         var file: URL?
         var destination: DownloadDestination?
-        var download = Flow()
-        var upload = Flow()
+        var download = MovedBytes()
+        var upload = MovedBytes()
         /// Bytes that were handed to the data handler, which has not taken them yet.
         var undelivered = 0
         var waitingTransfer: (@Sendable () -> Void)?
@@ -97,33 +97,20 @@ final class TaskRecord: Sendable {
 
     // MARK: Bytes
 
-    /// Bytes that have moved and of which no handler knows yet.
-    private struct Flow {
-        var bytes: Int64 = 0
-        var total: Int64 = 0
-        var expected: Int64?
-        var isWaiting = false
-    }
-
     enum Direction { case up, down }
 
-    /// Notes bytes. Returns whether a handler is to be told, who then asks ``takeFlow(_:)``.
+    /// Notes bytes. Returns whether a handler is to be told, who then asks ``takeMoved(_:)``.
     func note(_ direction: Direction, _ bytes: Int64, total: Int64, expected: Int64?) -> Bool {
-        func note(_ flow: inout Flow) -> Bool {
-            flow.bytes += bytes
-            (flow.total, flow.expected) = (total, expected)
-            defer { flow.isWaiting = true }
-            return !flow.isWaiting
+        state.withLock { state in
+            switch direction {
+            case .up: state.upload.add(bytes, total: total, expected: expected)
+            case .down: state.download.add(bytes, total: total, expected: expected)
+            }
         }
-        return state.withLock { direction == .up ? note(&$0.upload) : note(&$0.download) }
     }
 
-    func takeFlow(_ direction: Direction) -> (bytes: Int64, total: Int64, expected: Int64?) {
-        func take(_ flow: inout Flow) -> (bytes: Int64, total: Int64, expected: Int64?) {
-            defer { (flow.bytes, flow.isWaiting) = (0, false) }
-            return (flow.bytes, flow.total, flow.expected)
-        }
-        return state.withLock { direction == .up ? take(&$0.upload) : take(&$0.download) }
+    func takeMoved(_ direction: Direction) -> MovedBytes {
+        state.withLock { direction == .up ? $0.upload.take() : $0.download.take() }
     }
 
     /// How many bytes of a body wait for the data handler at most, before the transfer waits for it.

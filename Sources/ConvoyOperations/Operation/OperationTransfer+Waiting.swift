@@ -2,7 +2,7 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// What a transfer asks its operation's delegate, and tells it.
+/// What a transfer waits for: a decision about its response, a delegate that has enough bytes, and a sink that is busy.
 extension OperationTransfer {
     // MARK: Decisions about a response
 
@@ -111,5 +111,28 @@ extension OperationTransfer {
         guard waits else { return }
         connection.suspendReceiving()
         delayed = connection
+    }
+
+    // MARK: A slow sink
+
+    /// Calls the sink, and suspends the connection until it is done.
+    func ask(of connection: any Connection, _ request: (@escaping (URLError?) -> Void) -> Void) {
+        request { [self] failure in
+            if let failure { stop(connection, then: .fail(failure)) }
+            sinkDidFinish(failure)
+        }
+        guard stream?.isBusy == true else { return }
+        connection.suspendReceiving()
+        suspended = connection
+    }
+
+    private func sinkDidFinish(_ failure: URLError?) {
+        let connection = suspended.take()
+        if let end = endsAfterSink.take() {
+            // However the transfer ended meanwhile, bytes are missing.
+            if let failure { fail(failure) } else { end() }
+        } else if failure == nil, delayed == nil {
+            connection?.resumeReceiving()
+        }
     }
 }
