@@ -187,11 +187,12 @@ extension DownloadPlan {
         return isTemporary && sources.filter(\.isUsable).isEmpty ? .failed : fail(from: part.source)
     }
 
-    /// The part before one that has failed, whose response brings those bytes too, brings them after all.
+    /// The part before one that has failed, whose response brings those bytes too, brings them after all; unless it has
+    /// brought its own, and is being stopped.
     private mutating func giveBack(_ lost: DownloadPart) {
         guard let end = lost.end,
             let (id, before) = parts.first(where: { $0.value.end == lost.position && $0.value.isReceiving }),
-            let responseEnd = before.responseEnd, responseEnd > lost.position
+            before.position < lost.position, let responseEnd = before.responseEnd, responseEnd > lost.position
         else { return }
         parts[id]?.end = min(end, responseEnd)
     }

@@ -138,6 +138,23 @@ import Testing
         #expect(plan.didWrite(100, for: first.id, at: 2) == .ends)
     }
 
+    /// It has been told to stop, and is complete, though its end has not been heard of yet.
+    @Test func aPartThatIsBeingStoppedGetsNothingBack() throws {
+        let mirror = try #require(URL(string: "http://mirror/file"))
+        var plan = DownloadPlan(sources: [url, mirror], maximumParts: 2, minimumPart: 10, isVerified: true)
+        let begun = plan.begin()
+        let first = try #require(begun)
+        #expect(plan.evaluate(whole("\"1\"", length: 100), for: first.id) == .startsOver)
+        let more = plan.more(at: 1)
+        let second = try #require(more).request
+        #expect(second.url == mirror)
+        #expect(plan.didWrite(50, for: first.id, at: 2) == .stop)
+        #expect(plan.didEnd(second.id, .failed, at: 3) == .more)
+        let next = plan.didEnd(first.id, .complete, at: 4)
+        guard case .ask(let rest) = next else { return #expect(Bool(false), "nobody is asked: \(next)") }
+        #expect(rest.url == url && rest.range?.first == 50)
+    }
+
     @Test func aPartHasNoMoreBytesThanItsResponseAnnounced() throws {
         var plan = DownloadPlan(sources: [url])
         let begun = plan.begin()
