@@ -15,8 +15,12 @@ final class FileDigest: @unchecked Sendable {
         var isStopped = false
         /// Changes when what was hashed is void.
         var generation = 0
-        var completion: (@Sendable (Result<[Checksum], FileWritingError>) -> Void)?
+        /// Up to where it was read when the last work ended.
+        var position: Int64 = 0
+        var completion: Completion?
     }
+
+    typealias Completion = @Sendable (Result<[Checksum], FileWritingError>) -> Void
 
     private let file: DownloadFile
     private let state = Locked(Reading())
@@ -34,7 +38,7 @@ final class FileDigest: @unchecked Sendable {
     func begin(_ algorithms: [ChecksumAlgorithm]) {
         state.withLock { state in
             state.algorithms = algorithms
-            state.limit = 0
+            (state.limit, state.position) = (0, 0)
             state.generation += 1
             state.isStopped = false
         }
@@ -44,7 +48,7 @@ final class FileDigest: @unchecked Sendable {
     func advance(to limit: Int64) {
         let starts = state.withLock { state -> Bool in
             state.limit = limit
-            guard !state.algorithms.isEmpty, !state.isRunning, !state.isStopped, limit - position >= Self.leastWork
+            guard !state.algorithms.isEmpty, !state.isRunning, !state.isStopped, limit - state.position >= Self.leastWork
             else { return false }
             state.isRunning = true
             return true
@@ -53,7 +57,7 @@ final class FileDigest: @unchecked Sendable {
     }
 
     /// Computes the digests of the whole file, and calls `then` on a thread that may block.
-    func finish(_ total: Int64, then: @escaping @Sendable (Result<[Checksum], FileWritingError>) -> Void) {
+    func finish(_ total: Int64, then: @escaping Completion) {
         let starts = state.withLock { state in
             state.limit = total
             state.isStopped = false
@@ -96,28 +100,33 @@ final class FileDigest: @unchecked Sendable {
                     }
                     position += Int64(found)
                 } catch {
-                    return end(.failure(error))
+                    return fail(error)
                 }
                 continue
             }
-            let isOver = state.withLock { state -> Bool in
+            let checksums = isStopped ? [] : digests.compactMap { Checksum(of: $0) }
+            // Who wants them is found in the moment in which the work ends: whoever comes later begins it anew.
+            let (isOver, completion) = state.withLock { state -> (Bool, Completion?) in
                 // Something has changed since.
                 guard state.generation == generation, state.limit == limit, state.isStopped == isStopped else {
-                    return false
+                    return (false, nil)
                 }
-                if state.completion == nil { state.isRunning = false }
-                return true
+                (state.isRunning, state.position) = (false, position)
+                return (true, state.completion.take())
             }
-            if isOver { return end(.success(isStopped ? [] : digests.compactMap { Checksum(of: $0) })) }
+            if isOver {
+                completion?(.success(checksums))
+                return
+            }
         }
     }
 
-    private func end(_ result: Result<[Checksum], FileWritingError>) {
+    private func fail(_ error: FileWritingError) {
         let completion = state.withLock { state in
             state.isRunning = false
             return state.completion.take()
         }
-        completion?(result)
+        completion?(.failure(error))
     }
 }
 

@@ -58,11 +58,21 @@ extension Download {
             return next
         }
         guard case .ask(let request) = next else {
-            state.withLock { $0.file.take() }?.discard()
+            discardFile()
             return fail(DownloadError.checksumMismatch(expected: expected, actual: actual))
         }
         expect([])
         start(request)
+    }
+
+    /// Nothing of the file is any use. If the operation is retried, it makes another.
+    private func discardFile() {
+        let file = state.withLock { state in
+            state.plan.forgetFile()
+            (state.contributions, state.verifiedPieces, state.isOpen) = ([:], ByteRanges(), false)
+            return state.file.take()
+        }
+        file?.discard()
     }
 
     // MARK: Pieces
@@ -84,19 +94,23 @@ extension Download {
         BlockingWorkers.shared.perform { [self] in for index in whole { _ = check(pieces, index) } }
     }
 
-    /// Whether a piece is right. If not, it is fetched again, and its sources are not asked any more.
+    /// Whether a piece is right. If not, it is fetched again, and a source that has sent all of it is not asked any more.
     private func check(_ pieces: PieceChecksums, _ index: Int) -> Bool {
-        let (file, total) = state.withLock { ($0.file, $0.plan.total) }
+        let (file, total, rejections) = state.withLock { ($0.file, $0.plan.total, $0.rejections[index]) }
         guard let file, let total, let range = pieces.range(of: index, total: total) else { return true }
         let expected = pieces.checksums[index]
         guard let actual = try? FileDigest.checksum(expected.algorithm, of: range, in: file) else { return false }
         if actual == expected { return true }
         let stopped = state.withLock { state -> [HTTPRequestOperation] in
+            // Another check has rejected it meanwhile, and what was read may be of the bytes that came since.
+            guard state.rejections[index] == rejections else { return [] }
+            state.rejections[index, default: 0] += 1
             let wanted = ByteRanges([range])
-            let guilty = Set(state.contributions.filter { !$0.value.intersection(wanted).isEmpty }.keys)
+            let senders = state.contributions.filter { !$0.value.intersection(wanted).isEmpty }
+            let sender = senders.count == 1 ? senders.first { $0.value.contains(range) }?.key : nil
             state.verifiedPieces.remove(Int64(index)..<Int64(index) + 1)
             for source in state.contributions.keys { state.contributions[source]?.remove(range) }
-            let parts = state.plan.reject(range, from: guilty)
+            let parts = state.plan.reject(range, from: sender)
             for id in parts where state.ends[id] == nil { state.ends[id] = .disagrees }
             return parts.compactMap { state.operations[$0] }
         }
@@ -120,8 +134,9 @@ extension Download {
             expect([])
             start(request)
         } else {
-            state.withLock { $0.file.take() }?.discard()
-            fail(lastFailure ?? DownloadState.Failure(error: DownloadError.piecesMismatch, isFinal: true))
+            let failure = lastFailure
+            discardFile()
+            fail(failure ?? DownloadState.Failure(error: DownloadError.piecesMismatch, isFinal: true))
         }
         return false
     }

@@ -198,10 +198,12 @@ extension Download {
     /// Writes bytes of a part. What its part does not need any more is dropped. On the network thread, or on a worker.
     func write(_ bytes: UnsafeRawBufferPointer, for id: Int) throws(FileWritingError) {
         let (file, part, exceeds) = state.withLock { state -> (DownloadFile?, DownloadPart?, Bool) in
-            guard state.ends[id] == nil, let part = state.plan.parts[id] else { return (nil, nil, false) }
+            guard state.ends[id] == nil, let file = state.file, let part = state.plan.parts[id] else {
+                return (nil, nil, false)
+            }
             let exceeds = state.plan.exceeds(Int64(bytes.count), for: id)
             if exceeds { state.ends[id] = .changed } else { state.writing.insert(id) }
-            return (state.file, part, exceeds)
+            return (file, part, exceeds)
         }
         if exceeds { return cancelPart(id) }
         guard let file, let part else { return }

@@ -58,6 +58,8 @@ struct DownloadState: @unchecked Sendable {
     /// Those of the whole file, which the user wants to know.
     var computed: [Checksum] = []
     var verifiedPieces = ByteRanges()
+    /// How often each piece was wrong.
+    var rejections: [Int: Int] = [:]
     var distrusts = 0
     /// What a file that is there was stored with, if the server is asked whether it has changed.
     var condition: StoredValidators?

@@ -242,24 +242,29 @@ extension DownloadPlan {
 
 /// Pieces with wrong bytes.
 extension DownloadPlan {
-    /// The bytes of a piece are wrong. Returns the parts of the sources that have sent them, which are not asked again.
+    /// The bytes of a piece are wrong. Returns the parts that are to be stopped: those of the source that has sent all of
+    /// it, which is not asked again.
     ///
-    /// Of several nobody can say whose bytes were wrong. If there is no other, the first of them is asked once more, alone.
-    package mutating func reject(_ range: Range<Int64>, from suspects: Set<Int>) -> [Int] {
+    /// - Parameter sender: nil if several have sent some of it, or an earlier download has left some. Nobody can say whose
+    ///   bytes were wrong then, and from now on one source is asked at a time.
+    package mutating func reject(_ range: Range<Int64>, from sender: Int?) -> [Int] {
         done.remove(range)
-        var guilty = suspects
-        let isLeft = sources.indices.contains { !sources[$0].isBad && !suspects.contains($0) }
-        if suspects.count > 1, !isLeft,
-            let first = suspects.filter({ sources.indices.contains($0) && !sources[$0].isBad }).min()
-        {
-            guilty.remove(first)
+        guard let sender, sources.indices.contains(sender) else {
+            allowedParts = 1
+            return []
         }
-        for source in guilty where sources.indices.contains(source) { sources[source].isBad = true }
-        return parts.filter { guilty.contains($0.value.source) }.map(\.key)
+        sources[sender].isBad = true
+        return parts.filter { $0.value.source == sender }.map(\.key)
     }
 
     /// No part is under way, and what was rejected lacks.
     package mutating func continueAfterRejection() -> Next { isComplete ? .finished : next() }
+
+    /// The file is gone. What is known of the sources stays.
+    package mutating func forgetFile() {
+        (parts, done, total, hasEnded) = ([:], ByteRanges(), nil, false)
+        (representation, replaced) = (nil, nil)
+    }
 }
 
 extension DownloadPlan.End {

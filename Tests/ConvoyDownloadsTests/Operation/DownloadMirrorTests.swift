@@ -61,6 +61,75 @@ struct DownloadMirrorTests {
         #expect(fixture.server.requests("/mirror").map { $0.headers["Range"] } == ["bytes=2000000-"])
     }
 
+    /// The server is away for a moment, the mirror lies, and the next try begins without a file.
+    @Test(.timeLimit(.minutes(1))) func afterAMirrorHasSentAllOfItWrongTheNextTryBeginsAnew() async throws {
+        let answers = Locked(0)
+        fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { _, response in
+            let isFirst = answers.withLock { count in
+                count += 1
+                return count == 1
+            }
+            return isFirst ? response.failing(.closeBeforeHead) : response
+        }
+        let wrong = Data(bytes.reversed())
+        fixture.server.route("/mirror") { _ in TestServer.Response(status: 200, body: .data(wrong)).framed(.chunked) }
+        let url = fixture.server.url("/mirror")
+        let pieces = try pieces(of: bytes, length: 1_000_000)
+        let download = await fixture.run(
+            fixture.download {
+                $0.mirrors = [url]
+                $0.pieceChecksums = pieces
+                $0.segmentCount = 3
+                var policy = RetryPolicy(maximumRetryCount: 3)
+                policy.initialDelay = 0.005
+                policy.budget = nil
+                $0.retryPolicy = policy
+            })
+        #expect(download.error == nil)
+        #expect(fixture.contents() == bytes)
+        #expect(fixture.names == ["file.bin"])
+    }
+
+    /// In a piece of which two have sent some, nobody can say who lies.
+    @Test func anHonestServerIsNotGivenUpWithAMirrorThatLiesInTheSamePiece() async throws {
+        fixture.server.serve(bytes, at: "/file", etag: "\"1\"")
+        fixture.server.serve(Data(bytes.reversed()), at: "/liar", etag: "\"1\"")
+        fixture.server.route("/away") { _ in .status(503) }
+        let mirrors = [fixture.server.url("/liar"), fixture.server.url("/away")]
+        let pieces = try pieces(of: bytes, length: 1_000_000)
+        let download = await fixture.run(
+            fixture.download {
+                $0.mirrors = mirrors
+                $0.pieceChecksums = pieces
+                $0.segmentCount = 2
+            })
+        #expect(download.error == nil)
+        #expect(fixture.contents() == bytes)
+        #expect(fixture.server.requests("/liar").first?.headers["Range"] == "bytes=1500000-")
+    }
+
+    /// A process that ended has left some of a piece, and it was wrong.
+    @Test func anHonestServerIsNotGivenUpForWhatAnEarlierDownloadHasLeft() async throws {
+        fixture.server.serve(Data(bytes.reversed()), at: "/file", etag: "\"1\"") { _, response in
+            response.truncated(afterBytes: 1_500_000)
+        }
+        await fixture.run(fixture.download())
+        fixture.server.serve(bytes, at: "/file", etag: "\"1\"")
+        let pieces = try pieces(of: bytes, length: 1_000_000)
+        let download = await fixture.run(fixture.download { $0.pieceChecksums = pieces })
+        #expect(download.error == nil)
+        #expect(fixture.contents() == bytes)
+    }
+
+    private func pieces(of data: Data, length: Int) throws -> PieceChecksums {
+        let checksums = try stride(from: 0, to: data.count, by: length).map { start in
+            let digest = MessageDigest(.sha256)
+            digest.update(data[start..<min(start + length, data.count)])
+            return try #require(Checksum(of: digest))
+        }
+        return try #require(PieceChecksums(length: Int64(length), checksums: checksums))
+    }
+
     @Test func aFileOfAnotherLengthThanWasSaidIsRefusedThoughTheServerDoesNotTellIt() async {
         let count = Locked(0)
         fixture.server.route("/file") { _ in

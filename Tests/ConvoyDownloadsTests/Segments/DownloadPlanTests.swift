@@ -37,20 +37,31 @@ import Testing
         #expect(plan.representation?.validators.entityTag == "\"2\"")
     }
 
-    /// A piece to which all that are left have contributed is wrong.
-    @Test func ofSeveralSuspectsTheFirstIsAskedOnceMoreAndAlone() throws {
+    /// The honest one must not be given up with the one that lies.
+    @Test func afterAWrongPieceOfSeveralSendersOneSourceIsAskedAtATime() throws {
         let mirror = try #require(URL(string: "http://mirror/file"))
-        var plan = DownloadPlan(sources: [url, mirror], maximumParts: 2, minimumPart: 1, isVerified: true)
+        let other = try #require(URL(string: "http://other/file"))
+        var plan = DownloadPlan(sources: [url, mirror, other], maximumParts: 4, minimumPart: 1, isVerified: true)
         let old = Representation(url: url, validators: .init(entityTag: "\"1\"", lastModified: nil), total: 100)
         plan.resume(old, ByteRanges([0..<100]))
-        #expect(plan.reject(40..<60, from: [0, 1]).isEmpty)
+        #expect(plan.reject(40..<60, from: nil).isEmpty)
         // Of a whole that was there the last byte is asked for again.
         #expect(plan.done == ByteRanges([0..<40, 60..<99]))
+        #expect(plan.sources.allSatisfy { $0.isUsable })
         guard case .ask(let request) = plan.continueAfterRejection() else { return #expect(Bool(false), "nobody is asked") }
         #expect(request.url == url && request.range?.first == 40)
+        let answer = ResponseHead(
+            url: url, statusCode: 206,
+            headers: [("ETag", "\"1\""), ("Content-Range", "bytes 40-59/100"), ("Content-Length", "20")])
+        #expect(plan.evaluate(answer, for: request.id) == .goesOn)
+        let more = plan.more(at: 1)
+        #expect(more == nil)
         // Wrong once more, and nobody else has sent anything of it.
-        _ = plan.reject(40..<60, from: [0])
-        if case .ask = plan.continueAfterRejection() { Issue.record("a source is asked that is known to be bad") }
+        #expect(plan.reject(40..<60, from: 0) == [request.id])
+        guard case .ask(let next) = plan.didEnd(request.id, .disagrees, at: 2) else {
+            return #expect(Bool(false), "nobody is asked")
+        }
+        #expect(next.url == mirror)
     }
 
     @Test func aMirrorThatHasNoSuchRangeHasAnotherFileAndTheFirstSourceGoesOn() throws {
