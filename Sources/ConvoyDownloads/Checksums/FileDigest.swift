@@ -17,10 +17,10 @@ final class FileDigest: @unchecked Sendable {
         var generation = 0
         /// Up to where it was read when the last work ended.
         var position: Int64 = 0
-        var completion: Completion?
+        var completion: DigestHandler?
     }
 
-    typealias Completion = @Sendable (Result<[Checksum], FileWritingError>) -> Void
+    typealias DigestHandler = @Sendable (Result<[Checksum], FileWritingError>) -> Void
 
     private let file: DownloadFile
     private let state = Locked(Reading())
@@ -57,7 +57,7 @@ final class FileDigest: @unchecked Sendable {
     }
 
     /// Computes the digests of the whole file, and calls `then` on a thread that may block.
-    func finish(_ total: Int64, then: @escaping Completion) {
+    func finish(_ total: Int64, then: @escaping DigestHandler) {
         let starts = state.withLock { state in
             state.limit = total
             state.isStopped = false
@@ -106,7 +106,7 @@ final class FileDigest: @unchecked Sendable {
             }
             let checksums = isStopped ? [] : digests.compactMap { Checksum(of: $0) }
             // Who wants them is found in the moment in which the work ends: whoever comes later begins it anew.
-            let (isOver, completion) = state.withLock { state -> (Bool, Completion?) in
+            let (isOver, completion) = state.withLock { state -> (Bool, DigestHandler?) in
                 // Something has changed since.
                 guard state.generation == generation, state.limit == limit, state.isStopped == isStopped else {
                     return (false, nil)
