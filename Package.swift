@@ -137,6 +137,10 @@ let package = Package(
         .target(
             name: "ConvoyTestSupport", dependencies: ["CEpoll", "ConvoySupport"], path: "Tests/ConvoyTestSupport",
             swiftSettings: swiftSettings),
+        // What monitors must hear, for the tests of all that is made of operations.
+        .target(
+            name: "ConvoyStorySupport", dependencies: ["ConvoyOperations", "ConvoyTransport"],
+            path: "Tests/ConvoyStorySupport", swiftSettings: swiftSettings),
         // A second process for the tests of stores.
         .executableTarget(
             name: "StoreProgram",
@@ -184,12 +188,14 @@ let package = Package(
         .testTarget(
             name: "ConvoyOperationsTests",
             dependencies: [
-                "ConvoyOperations", "ConvoyCookies", "ConvoyCache", "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport",
+                "ConvoyOperations", "ConvoyCookies", "ConvoyCache", "ConvoyStorySupport", "ConvoySupport",
+                "ConvoyTestServer", "ConvoyTestSupport",
             ],
             swiftSettings: swiftSettings),
         .testTarget(
             name: "ConvoyDownloadsTests",
             dependencies: [
+                "ConvoyStorySupport",
                 "ConvoyDownloads", "ConvoyDatabase", "ConvoyOperations", "ConvoySecurity", "ConvoySupport",
                 "ConvoyTestServer", "ConvoyTestSupport", "ConvoyTransport", "StoreProgram",
             ],
@@ -197,6 +203,7 @@ let package = Package(
         .testTarget(
             name: "ConvoySessionTests",
             dependencies: [
+                "ConvoyStorySupport",
                 "ConvoySession", "ConvoyCache", "ConvoyCookies", "ConvoyDownloads", "ConvoyOperations", "ConvoySecurity",
                 "ConvoySerialization", "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport", "ConvoyTransport",
             ],

@@ -12,7 +12,7 @@ extension HTTPRequestOperationManager {
             return core.common
         }
         withExtendedLifetime(old) {}
-        if common.values.collectsMetrics { operation.beginMetrics() }
+        operation.beginToTell(common.values)
         if let handler { operation.authenticationChallengeHandler = handler }
     }
 

@@ -18,6 +18,8 @@ final class CommonSettings: @unchecked Sendable {
         var dependencyFailurePolicy = DependencyFailurePolicy.run
         var postsNotifications = true
         var collectsMetrics = false
+        /// Who hears what happens to the operation.
+        var eventMonitors: [EventMonitor] = []
         var retryPolicy: RetryPolicy?
         var waitsForConnectivity = false
         /// How long a transfer may be without a byte, if that is not for the request to say.
@@ -47,6 +49,9 @@ final class CommonSettings: @unchecked Sendable {
         /// The host of prepared requests: that of the manager's base URL.
         var baseHost: HostKey?
         var serializer = SerializerFacts(HTTPResponseSerializer())
+
+        /// Whether the requests are measured, for the metrics or for monitors.
+        var wantsTransactions: Bool { collectsMetrics || !eventMonitors.isEmpty }
     }
 
     // Changed only while one operation has the only reference, under that operation's lock.

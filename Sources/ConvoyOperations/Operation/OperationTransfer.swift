@@ -154,6 +154,9 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         guard let operation = operation(for: connection), afterCancel == nil else { return connection.cancel() }
         let isQuestion = response.asksForCredentials
         if isQuestion { noteRedirection(connection) }
+        if let story = operation.story {
+            story.note(.responded(response, (connection as? URLConnection)?.metricsSoFar))
+        }
         // One that asks to be left alone closes the gate, too: it says for how long.
         // What the cache says, says nothing of the host.
         let isOfHost = response.cacheUse == nil || response.cacheUse == .validated
@@ -266,8 +269,16 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         operation(for: connection)?.note(redirect)
     }
 
+    func connection(_ connection: any Connection, willSend request: RequestHead) {
+        operation(for: connection)?.story?.note(.requestStarted(request))
+    }
+
     func connection(_ connection: any Connection, didCollect metrics: TransactionMetrics) {
-        operation(for: connection)?.metricsRecord?.add(metrics)
+        guard let operation = operation(for: connection) else { return }
+        operation.metricsRecord?.add(metrics)
+        guard let story = operation.story else { return }
+        let head = (connection as? URLConnection)?.latestHead ?? head
+        story.note(.requestEnded(metrics.statusCode == nil ? nil : head, metrics))
     }
 
     func connectionDidFinish(_ connection: any Connection) {

@@ -181,6 +181,7 @@ extension URLConnectionOperation {
             values.waitsForConnectivity = false
         }
         addMetrics(to: parent)
+        addStory(to: parent)
         if let base = parent.request.url, let own = request.url, Origin(base) != Origin(own) {
             change { values in
                 (values.credential, values.authenticator) = (nil, nil)

@@ -37,8 +37,14 @@ extension URLConnectionOperation {
         _ = metricsReference.set(MetricsRecord(partOf: record))
     }
 
+    /// Begins to collect metrics, and to tell monitors, if the settings of a new operation demand it.
+    final func beginToTell(_ settings: CommonSettings.Values) {
+        if settings.collectsMetrics { beginMetrics() }
+        if !settings.eventMonitors.isEmpty { beginStory() }
+    }
+
     /// What the operation waits for that could be started, as far as it knows itself.
-    private var reasonToWait: WaitReason {
+    var reasonToWait: WaitReason {
         guard isScheduled else { return .start }
         return areDependenciesFinished ? .slot : .dependencies
     }
@@ -48,5 +54,8 @@ extension URLConnectionOperation {
     }
 
     /// The operation has come into a queue, or has to wait there again.
-    func noteWaiting() { metricsRecord?.wait(for: reasonToWait) }
+    func noteWaiting() {
+        guard metricsReference.isSet || storyReference.isSet else { return }
+        willWait(for: reasonToWait)
+    }
 }

@@ -20,6 +20,7 @@ extension URLConnectionOperation {
     /// Adds what became of a redirect.
     func note(_ redirect: RedirectEvent) {
         metricsRecord?.note(redirect)
+        story?.note(.event(.redirected(redirect)))
         core.withLock { $0.redirects.append(redirect) }
     }
 

@@ -55,6 +55,7 @@ extension URLConnectionOperation {
         guard case .whenAnswered(let reason, let ask) = next else { return handle(next.event(after: number)) }
         core.withLock { $0.retryRecord.due = .max }
         metricsRecord?.expectDelay(for: reason)
+        story?.note(.delay(for: reason))
         handle(next.event(after: number))
         if !isFinished { ask() }
     }
@@ -176,12 +177,13 @@ extension URLConnectionOperation {
 
     /// Tells the retry handler that the gate of the host is closed.
     func tellOfClosedGate(until deadline: UInt64) {
-        guard retryHandler != nil, let host = schedulingHost else { return }
+        guard retryHandler != nil || storyReference.isSet, let host = schedulingHost else { return }
         let date = retryClock.date(of: deadline)
         tell(RetryEvent(retryCount: retryCount, reason: .closedGate(host: host), decision: .waitAtGate(until: date)))
     }
 
     func tell(_ event: RetryEvent) {
+        story?.note(.event(.retryDecided(event)))
         guard let handler = retryHandler else { return }
         (completionQueue ?? OperationQueues.processing).async { [self] in handler(self, event) }
     }

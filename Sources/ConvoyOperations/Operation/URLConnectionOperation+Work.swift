@@ -21,6 +21,7 @@ extension URLConnectionOperation {
     func carryOut(_ transition: AtomicLifecycle.Transition) {
         let (old, new) = (transition.old, transition.new)
         if let record = metricsRecord { note(transition, in: record) }
+        if let story { note(transition, in: story) }
         // The center sorts changes that come late by their numbers.
         if onlookers.contains(.observer) { observationCenter.note(transition, of: self) }
         // Foundation reads `isExecuting` itself, and does nothing if it is false by now.
@@ -163,7 +164,7 @@ extension URLConnectionOperation {
             var configuration = core.common.values.configuration
             configuration.addsUserAgent = core.common.values.addsUserAgent
             configuration.answersChallenges = true
-            configuration.collectsMetrics = core.common.values.collectsMetrics
+            configuration.collectsMetrics = core.common.values.wantsTransactions
             configuration.continuation = continuation?.place
             if let limit = core.common.values.receiveRateLimit { configuration.receiveRateLimits.append(limit) }
             if let limit = core.common.values.sendRateLimit { configuration.sendRateLimits.append(limit) }

@@ -26,6 +26,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// When the time limit for the whole operation ends, in nanoseconds of its clock; 0 until it has started.
     let resourceDeadline = Atomic<UInt64>(0)
     let metricsReference = OnceReference<MetricsRecord>()
+    let storyReference = OnceReference<OperationStory>()
 
     /// Holds a response object of any type, which is passed from the serializer to its readers and not changed here.
     package struct ObjectBox: @unchecked Sendable { let object: Any? }
@@ -50,7 +51,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
             core.request = request
             core.common = settings
         }
-        if settings.values.collectsMetrics { beginMetrics() }
+        beginToTell(settings.values)
     }
 
     private static let placeholder = URLRequest(url: URL(fileURLWithPath: "/"))
@@ -94,9 +95,13 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     package override var reportsItsEnd: Bool { true }
     package override func didJoinQueue() {
         enterCompletionGroup()
+        story?.note(.event(.enqueued))
         noteWaiting()
     }
-    override func willWait(for reason: WaitReason) { metricsRecord?.wait(for: reason) }
+    override func willWait(for reason: WaitReason) {
+        metricsRecord?.wait(for: reason)
+        story?.note(.wait(reason))
+    }
     /// A user's subclass may override `start()`, and operations become ready on the network thread, which runs no user
     /// code.
     package override var isStartedDirectly: Bool {
@@ -117,7 +122,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     package override var waitsAtClosedGate: Bool { retryPolicy != nil }
     package override func willWaitAtGate(until deadline: UInt64) {
         beginResourceTimeout()
-        metricsRecord?.wait(for: .closedGate)
+        willWait(for: .closedGate)
         tellOfClosedGate(until: deadline)
     }
 
@@ -245,7 +250,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
             core.rareHandlers = handlers
         }
         if handlers != nil { copy.onlookers.insert(.progress) }
-        if common.values.collectsMetrics { copy.beginMetrics() }
+        copy.beginToTell(common.values)
         // Nobody awaits the copy's value.
         if common.values.awaitedValue != nil { copy.change { $0.awaitedValue = nil } }
         copySettings(to: copy)

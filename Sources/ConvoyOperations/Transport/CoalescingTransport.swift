@@ -142,11 +142,17 @@ private final class Flight: URLConnectionDelegate, @unchecked Sendable {
     private var connection: (any Connection)?
     private var passengers: [Passenger] = []
     private var head: ResponseHead?
-    private var redirects: [RedirectEvent] = []
-    private var metrics: [TransactionMetrics] = []
+    /// What late joiners are told of the requests so far, in its order.
+    private var story: [Chapter] = []
     private var heard: Data? = Data()
     private let collectsMetrics: Bool
     private let onEnd: (Flight) -> Void
+
+    private enum Chapter {
+        case request(RequestHead)
+        case redirect(RedirectEvent)
+        case metrics(TransactionMetrics)
+    }
 
     init(collectsMetrics: Bool, onEnd: @escaping (Flight) -> Void) {
         self.collectsMetrics = collectsMetrics
@@ -167,8 +173,7 @@ private final class Flight: URLConnectionDelegate, @unchecked Sendable {
         guard connection != nil, let heard else { return false }
         passengers.append(passenger)
         passenger.flight = self
-        for redirect in redirects { passenger.delegate?.connection(passenger, didHandle: redirect) }
-        for metrics in metrics { tell(metrics, to: passenger) }
+        for chapter in story { tell(chapter, to: passenger) }
         if let head { passenger.delegate?.connection(passenger, didReceive: head) }
         if !heard.isEmpty { heard.withUnsafeBytes { passenger.delegate?.connection(passenger, didReceive: $0) } }
         return true
@@ -210,21 +215,27 @@ private final class Flight: URLConnectionDelegate, @unchecked Sendable {
         for passenger in passengers { passenger.delegate?.connection(passenger, didReceive: data) }
     }
 
-    func connection(_ connection: any Connection, didHandle redirect: RedirectEvent) {
-        redirects.append(redirect)
-        for passenger in passengers { passenger.delegate?.connection(passenger, didHandle: redirect) }
+    func connection(_ connection: any Connection, willSend request: RequestHead) { tell(.request(request)) }
+
+    func connection(_ connection: any Connection, didHandle redirect: RedirectEvent) { tell(.redirect(redirect)) }
+
+    func connection(_ connection: any Connection, didCollect metrics: TransactionMetrics) { tell(.metrics(metrics)) }
+
+    private func tell(_ chapter: Chapter) {
+        story.append(chapter)
+        for passenger in passengers { tell(chapter, to: passenger) }
     }
 
-    func connection(_ connection: any Connection, didCollect metrics: TransactionMetrics) {
-        self.metrics.append(metrics)
-        for passenger in passengers { tell(metrics, to: passenger) }
-    }
-
-    /// One of all that share a request has made it.
-    private func tell(_ metrics: TransactionMetrics, to passenger: Passenger) {
-        var metrics = metrics
-        metrics.isShared = passenger !== passengers.first
-        passenger.delegate?.connection(passenger, didCollect: metrics)
+    private func tell(_ chapter: Chapter, to passenger: Passenger) {
+        guard let delegate = passenger.delegate else { return }
+        switch chapter {
+        case .request(let request): delegate.connection(passenger, willSend: request)
+        case .redirect(let redirect): delegate.connection(passenger, didHandle: redirect)
+        case .metrics(var metrics):
+            // One of all that share a request has made it.
+            metrics.isShared = passenger !== passengers.first
+            delegate.connection(passenger, didCollect: metrics)
+        }
     }
 
     func connectionDidFinish(_ connection: any Connection) {

@@ -104,6 +104,12 @@ extension URLSessionManager {
         set { operationManager.waitsForConnectivity = newValue }
     }
 
+    /// Who hears what happens to the tasks that are made from now on, by the operations that do their work.
+    public final var eventMonitors: [EventMonitor] {
+        get { operationManager.eventMonitors }
+        set { operationManager.eventMonitors = newValue }
+    }
+
     /// Whether tasks collect ``SessionTask/metrics``. False by default: then it costs nothing.
     public final var collectsMetrics: Bool {
         get { operationManager.collectsMetrics }

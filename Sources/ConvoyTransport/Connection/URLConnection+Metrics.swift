@@ -16,6 +16,34 @@ extension URLConnection {
             usesTunnel: options.mayTunnel || proxy?.kind == .https || proxy?.kind.isHTTP == false, isProxied: proxy != nil)
     }
 
+    /// Tells the delegate of a request; not again when one had to wait for a descriptor.
+    func tellOfRequest(_ departure: Departure) {
+        guard !isRequestTold else { return }
+        isRequestTold = true
+        delegate?.connection(
+            self,
+            willSend: RequestHead(
+                method: departure.request.method, address: departure.address, header: departure.header,
+                bodyLength: body.map { $0.length } ?? 0, sensitiveHeaders: configuration.sensitiveHeaders,
+                names: configuration.sensitiveNames))
+    }
+
+    /// The metrics of the current request so far; nil where they are not collected, and for one out of a cache. To be
+    /// called only from the delegate's methods.
+    package var metricsSoFar: TransactionMetrics? {
+        guard replay == nil, let handle, let clock = handle.clock else { return nil }
+        return handle.metrics(clock, names: configuration.sensitiveNames)
+    }
+
+    /// The head of the response to the current request, be it delivered or not; nil without one, and for one out of a
+    /// cache. To be called only from the delegate's methods.
+    package var latestHead: ResponseHead? {
+        guard head.isWhole, replay == nil else { return nil }
+        return ResponseHead(
+            place: ResponseHead.Place(currentRequest), statusCode: head.statusCode, contentLength: head.contentLength,
+            isEncoded: !ContentCoding.codings(in: head.contentEncodings).isEmpty, bytes: head.bytes)
+    }
+
     /// Notes when the request began that is ready to be sent, and may have to wait.
     func noteStart() {
         if isMeasured, earlierStart == nil { earlierStart = .now }
@@ -39,6 +67,7 @@ extension URLConnection {
         metrics.countOfResponseBodyBytesAfterDecoding =
             decoder?.decodedByteCount ?? max(0, metrics.countOfResponseBodyBytesReceived - Int64(discarded))
         handle.trace?.end(metrics)
+        isRequestTold = false
         if configuration.collectsMetrics { delegate?.connection(self, didCollect: metrics) }
     }
 

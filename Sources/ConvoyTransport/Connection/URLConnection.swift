@@ -114,6 +114,8 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     @exclusivity(unchecked) var cacheWriter: (any ResponseCacheWriter)?
     /// When the next request began, which has to wait; nil if nobody wants to know.
     @exclusivity(unchecked) var earlierStart: StartMoment?
+    /// Whether the delegate knows of the current request, and will hear of its end.
+    @exclusivity(unchecked) var isRequestTold = false
     /// The number of the transfer in its trace; 0 until it has one.
     @exclusivity(unchecked) var traceNumber = 0
 
@@ -289,6 +291,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         if waitsSince != 0 { exchange?.willSend() } else if case .consulting = phase { exchange?.willSend() }
         phase = .loading
         earlierShortages = multi.descriptorShortages
+        if configuration.collectsMetrics { tellOfRequest(departure) }
         startTimer()
         guard multi.start(handle) == CURLM_OK else {
             throw URLError(.cannotLoadFromNetwork, url: request.url, "libcurl cannot add another transfer.")

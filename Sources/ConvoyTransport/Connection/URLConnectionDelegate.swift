@@ -54,6 +54,10 @@ public protocol URLConnectionDelegate: AnyObject, Sendable {
     /// Called once for each redirect.
     func connection(_ connection: any Connection, didHandle redirect: RedirectEvent)
 
+    /// A request is sent, or will be as soon as there is a connection: the first one, and that of each redirect. Called where
+    /// ``ConnectionConfiguration/collectsMetrics`` is set, and followed by `didCollect`.
+    func connection(_ connection: any Connection, willSend request: RequestHead)
+
     /// A request has ended, and these are its metrics. Called for each redirect, and before the last call, where
     /// ``ConnectionConfiguration/collectsMetrics`` is set; not for a request that never came as far as libcurl.
     func connection(_ connection: any Connection, didCollect metrics: TransactionMetrics)
@@ -76,6 +80,9 @@ extension URLConnectionDelegate {
 
     /// Does nothing.
     public func connection(_ connection: any Connection, didHandle redirect: RedirectEvent) {}
+
+    /// Does nothing.
+    public func connection(_ connection: any Connection, willSend request: RequestHead) {}
 
     /// Does nothing.
     public func connection(_ connection: any Connection, didCollect metrics: TransactionMetrics) {}

@@ -143,8 +143,12 @@ package final class RequestHeader: @unchecked Sendable {
         }
     }
 
-    /// The fields that are sent, those too that were added here, but for what is the proxy's.
-    package private(set) lazy var sentFields: [(name: String, value: String)] = {
+    /// The fields that are sent, those too that were added here, but for what is the proxy's. To be used by the network
+    /// thread, which asks often; others call ``makeSentFields()``.
+    package private(set) lazy var sentFields: [(name: String, value: String)] = makeSentFields()
+
+    /// As ``sentFields``, from any thread.
+    package func makeSentFields() -> [(name: String, value: String)] {
         var fields: [(name: String, value: String)] = []
         var next = lines
         while let line = next?.pointee {
@@ -158,7 +162,7 @@ package final class RequestHeader: @unchecked Sendable {
             fields.append((ASCII.text(Array(bytes[..<end])[...]), ASCII.text(value)))
         }
         return fields
-    }()
+    }
 
     deinit {
         curl_slist_free_all(lines)

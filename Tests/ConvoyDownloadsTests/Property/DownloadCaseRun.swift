@@ -1,6 +1,7 @@
 import ConvoyDownloads
 import ConvoyOperations
 import ConvoySecurity
+import ConvoyStorySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
@@ -16,6 +17,7 @@ final class DownloadCaseRun {
         case failedThoughHonest = "FAILED THOUGH HONEST"
         case oldFileLost = "OLD FILE LOST"
         case left = "LEFT SOMETHING"
+        case toldWrong = "TOLD WRONG"
     }
 
     struct Verdict: Sendable {
@@ -73,6 +75,8 @@ final class DownloadCaseRun {
 
     private func run(_ index: Int) -> Verdict {
         let operation = makeOperation(index)
+        let listener = StoryListener()
+        operation.eventMonitors = [listener.monitor]
         let done = DispatchSemaphore(value: 0)
         let count = Counter()
         operation.setCompletionHandler(success: { _, _ in count.add() }, failure: { _, _ in count.add() })
@@ -82,6 +86,7 @@ final class DownloadCaseRun {
         queue.addOperation(operation)
         guard done.wait(timeout: .now() + 40) == .success else { return verdict(.hung, "\(operation)") }
         guard count.value == 1 else { return verdict(.toldNotOnce, "\(count.value)") }
+        if let fault = listener.faults().first { return verdict(.toldWrong, fault) }
         return judge(operation, isLast: index == test.operations.count - 1)
     }
 

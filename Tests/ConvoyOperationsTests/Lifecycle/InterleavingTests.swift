@@ -1,3 +1,4 @@
+import ConvoyStorySupport
 import ConvoySupport
 import Foundation
 import FoundationNetworking
@@ -65,6 +66,8 @@ import Testing
             if isLate { operation.interrupt { _, proceed in held.add(proceed) } }
             operation.postsNotifications = false
             operation.completionQueue = queue
+            let listener = StoryListener()
+            operation.eventMonitors = [listener.monitor]
             if choices.pick(3) == 0 {
                 operation.retryPolicy = RetryPolicy()
                 operation.retryPolicy?.budget = nil
@@ -123,6 +126,9 @@ import Testing
             }
             while network.step(pick: { choices.pick($0) }) {}
             #expect(network.open.isEmpty)
+            let faults = listener.faults()
+            #expect(faults.isEmpty, "seed \(seed): \(faults.first ?? "")")
+            if !faults.isEmpty { return }
         }
     }
 

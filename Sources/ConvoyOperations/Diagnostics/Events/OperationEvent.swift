@@ -1,0 +1,78 @@
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// Something that has happened to an operation, as an ``EventMonitor`` hears it.
+///
+/// The events of one operation come in the order in which they happened, beginning with ``Kind/made``. None comes after
+/// ``Kind/finished(_:)``, and before it whatever was started has ended.
+public struct OperationEvent: Sendable {
+    /// What has happened.
+    public enum Kind: Sendable {
+        /// The operation was made, or somebody began to monitor it.
+        case made
+        /// It came into a queue.
+        case enqueued
+        /// It waits: for a slot, for its dependencies, to be retried. Told again when the reason changes.
+        case waiting(WaitReason)
+        /// It begins to work: the first attempt is 1, and each retry and each resumption after a pause is another.
+        case attemptStarted(Int)
+        /// A request is sent, or will be as soon as there is a connection. Each redirect is another, and so is each part of
+        /// a download; they are numbered from 1.
+        case requestStarted(request: Int, RequestHead)
+        /// A phase of a request has ended. Told with what comes next, at the time at which it ended; not for phases that
+        /// there were not, as of a connection that was there already.
+        case phaseEnded(TransactionPhase, request: Int)
+        /// The head of the response has come, and this is what the request has taken until now; without metrics where the
+        /// response is not that of a request of its own.
+        indirect case responded(request: Int, ResponseHead, TransactionMetrics?)
+        /// A request has ended, with a whole response or not. The head is nil if none came; the metrics are nil if libcurl
+        /// never had it.
+        indirect case requestEnded(request: Int, ResponseHead?, TransactionMetrics?)
+        /// The response came out of a cache, for which no request was sent.
+        indirect case servedFromCache(ResponseHead?, TransactionMetrics)
+        /// It is decided what becomes of a redirect, and why.
+        indirect case redirected(RedirectEvent)
+        /// It is decided whether a failed attempt is repeated, and why; or the operation waits because another one's request
+        /// has failed.
+        indirect case retryDecided(RetryEvent)
+        /// An attempt has ended.
+        case attemptEnded(Int)
+        /// Somebody has paused the operation. Its attempt ends after that.
+        case paused
+        /// Somebody has resumed it.
+        case resumed
+        /// Somebody has cancelled it, or the time limit of the whole operation has passed. It finishes after that.
+        case stopped
+        /// It has finished.
+        case finished(OperationOutcome)
+        /// The monitor's queue did not keep up, and so many events of this and other operations were not kept.
+        case lost(Int)
+    }
+
+    /// What has happened.
+    public let kind: Kind
+    /// When, on the monotonic clock.
+    let moment: MonotonicTime
+    let story: OperationStory
+
+    /// The number of the operation, which no other one of the process has.
+    public var operationNumber: UInt64 { story.number }
+    /// The operation; nil if nobody has it any more.
+    public var operation: URLConnectionOperation? { story.operation }
+    /// When, in seconds since ``Kind/made``.
+    public var time: TimeInterval { story.origin.seconds(until: moment) }
+    /// When, by the date of the system at ``Kind/made`` and a clock that never goes back.
+    public var date: Date { story.origin.date.addingTimeInterval(time) }
+}
+
+/// How an operation has finished.
+public enum OperationOutcome: Sendable {
+    /// With a response that is acceptable.
+    case succeeded
+    /// With an error.
+    case failed(any Error)
+    /// It was cancelled.
+    case cancelled
+}

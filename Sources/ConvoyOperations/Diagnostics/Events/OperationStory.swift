@@ -1,0 +1,198 @@
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+import Synchronization
+
+/// Tells the monitors of an operation what happens to it, in order. Operations that nobody monitors have none.
+///
+/// The changes of the lifecycle are made by many threads, and reported here in any order; they are sorted by their numbers.
+/// What the transport reports is put behind the changes that had been reported by then: it belongs to an attempt whose begin
+/// is among those.
+final class OperationStory: Sendable {
+    /// Unique in the process.
+    let number: UInt64
+    let origin: StartMoment
+    let monitors: [EventMonitor]
+    private let reference: WeakOperation
+    /// The story of the operation of whose work this one does a part; nil for none.
+    private let parent: OperationStory?
+    private let telling = Locked(Telling())
+
+    private static let count = Atomic<UInt64>(0)
+
+    /// What is reported, before it is told.
+    enum Report {
+        case change(AtomicLifecycle.Transition, whenReady: WaitReason, OperationOutcome?)
+        case wait(WaitReason)
+        /// What the next delay between two attempts is for.
+        case delay(for: WaitReason)
+        case event(OperationEvent.Kind)
+        case requestStarted(RequestHead)
+        case responded(ResponseHead, TransactionMetrics?)
+        case requestEnded(ResponseHead?, TransactionMetrics)
+    }
+
+    private struct Telling {
+        /// The number of the last change that was told; nil before the story has begun.
+        var told: UInt32?
+        /// The number of the latest change that was reported.
+        var latest: UInt32 = 0
+        /// Changes that were reported early: an earlier one is still missing.
+        var early: [UInt32: (Report, MonotonicTime)] = [:]
+        /// What was reported after a change that is not told yet.
+        var held: [UInt32: [(Report, MonotonicTime)]] = [:]
+        var teller = StoryTeller()
+        /// The number of this part's request in the story of the whole; nil while there is none.
+        var partRequest: Int?
+    }
+
+    init(of operation: URLConnectionOperation, monitors: [EventMonitor]) {
+        number = Self.count.wrappingAdd(1, ordering: .relaxed).newValue
+        origin = .now
+        self.monitors = monitors
+        reference = WeakOperation(operation)
+        parent = nil
+    }
+
+    /// The story of an operation that does a part of another's work: only its requests are told, there.
+    init(partOf parent: OperationStory) {
+        (number, origin, monitors, reference) = (parent.number, parent.origin, [], parent.reference)
+        self.parent = parent
+    }
+
+    var operation: URLConnectionOperation? { reference.operation }
+
+    /// Begins with what the operation is at that moment. Changes that were made before are not told.
+    func begin(after number: UInt32, isFinished: Bool) {
+        guard parent == nil else { return }
+        let now = origin.time
+        telling.withLock { telling in
+            guard telling.told == nil else { return }
+            (telling.told, telling.latest) = (number, number)
+            telling.teller.isOver = isFinished
+            if !isFinished { post([OperationEvent(kind: .made, moment: now, story: self)]) }
+        }
+    }
+
+    // MARK: Reports
+
+    func note(
+        _ transition: AtomicLifecycle.Transition, whenReady: @autoclosure () -> WaitReason,
+        outcome: @autoclosure () -> OperationOutcome
+    ) {
+        guard let number = transition.number else { return }
+        let now = ConvoySupport.MonotonicClock.now
+        if let parent { return endPart(after: transition, in: parent, at: now) }
+        // Before the lock: they ask others.
+        let isEnd = transition.new.state == .finished
+        let report = Report.change(
+            transition, whenReady: isEnd ? .start : whenReady(), isEnd ? outcome() : nil)
+        telling.withLock { telling in
+            guard let told = telling.told, Int32(bitPattern: number &- told) > 0 else { return }
+            if Int32(bitPattern: number &- telling.latest) > 0 { telling.latest = number }
+            guard number == told &+ 1 else { return telling.early[number] = (report, now) }
+            var events: [OperationEvent] = []
+            tell(report, at: now, &telling, &events)
+            telling.told = number
+            releaseHeld(after: number, &telling, &events)
+            while let told = telling.told, let next = telling.early.removeValue(forKey: told &+ 1) {
+                tell(next.0, at: next.1, &telling, &events)
+                telling.told = told &+ 1
+                releaseHeld(after: told &+ 1, &telling, &events)
+            }
+            post(events)
+        }
+    }
+
+    private func releaseHeld(after number: UInt32, _ telling: inout Telling, _ events: inout [OperationEvent]) {
+        guard !telling.held.isEmpty, let held = telling.held.removeValue(forKey: number) else { return }
+        for (report, moment) in held { tell(report, at: moment, &telling, &events) }
+    }
+
+    /// Takes a report of the transport, of a queue, or of what was decided.
+    func note(_ report: Report) { note(report, at: ConvoySupport.MonotonicClock.now) }
+
+    private func note(_ report: Report, at moment: MonotonicTime) {
+        if let parent { return notePart(report, in: parent, at: moment) }
+        telling.withLock { telling in
+            guard let told = telling.told else { return }
+            guard telling.latest == told else {
+                telling.held[telling.latest, default: []].append((report, moment))
+                return
+            }
+            var events: [OperationEvent] = []
+            tell(report, at: moment, &telling, &events)
+            post(events)
+        }
+    }
+
+    private func tell(
+        _ report: Report, at moment: MonotonicTime, _ telling: inout Telling, _ events: inout [OperationEvent]
+    ) {
+        telling.teller.tell(report, at: moment) { kind, moment in
+            events.append(OperationEvent(kind: kind, moment: moment, story: self))
+        }
+    }
+
+    /// Submitted under the lock, which keeps the order; the handlers run later, without it.
+    private func post(_ events: [OperationEvent]) {
+        for monitor in monitors { monitor.post(events) }
+    }
+
+    // MARK: Parts
+
+    private func notePart(_ report: Report, in parent: OperationStory, at moment: MonotonicTime) {
+        switch report {
+        case .wait, .delay, .change: break
+        case .event: parent.note(report, at: moment)
+        case .requestStarted(let head):
+            telling.withLock { $0.partRequest = parent.startRequest(head, at: moment) }
+        case .responded(let head, let metrics):
+            guard let request = telling.withLock({ $0.partRequest }) else { return }
+            parent.report(moment) { $0.respond(request, head, metrics, at: moment, $1) }
+        case .requestEnded(let head, let metrics):
+            let request = telling.withLock { $0.partRequest.take() }
+            parent.report(moment) { $0.end(request, head, metrics, at: moment, $1) }
+        }
+    }
+
+    private func endPart(after transition: AtomicLifecycle.Transition, in parent: OperationStory, at now: MonotonicTime) {
+        guard transition.endsAttempt, let request = telling.withLock({ $0.partRequest.take() }) else { return }
+        parent.report(now) { $0.end(request, nil, nil, at: now, $1) }
+    }
+
+    private func startRequest(_ head: RequestHead, at moment: MonotonicTime) -> Int {
+        var number = 0
+        report(moment) { number = $0.start(head, at: moment, $1) }
+        return number
+    }
+
+    /// Lets the teller tell of a part's request. Its attempt is that of the whole, which has begun and has not ended.
+    private func report(_ moment: MonotonicTime, _ tell: (inout StoryTeller, StoryTeller.Told) -> Void) {
+        telling.withLock { telling in
+            guard telling.told != nil else { return }
+            var events: [OperationEvent] = []
+            tell(&telling.teller) { kind, moment in
+                events.append(OperationEvent(kind: kind, moment: moment, story: self))
+            }
+            post(events)
+        }
+    }
+}
+
+/// A reference that does not keep the operation.
+private final class WeakOperation: @unchecked Sendable {
+    private(set) weak var operation: URLConnectionOperation?
+    init(_ operation: URLConnectionOperation) { self.operation = operation }
+}
+
+extension AtomicLifecycle.Transition {
+    /// Whether the work of a try has ended with it.
+    var endsAttempt: Bool { old.work.isUnderWay && (!new.work.isUnderWay || new.tryNumber != old.tryNumber) }
+    /// Whether the work of a try begins with it.
+    var startsAttempt: Bool { new.work.isUnderWay && (!old.work.isUnderWay || new.tryNumber != old.tryNumber) }
+}
+
+extension Lifecycle.Work {
+    fileprivate var isUnderWay: Bool { self == .running || self == .stopping }
+}

@@ -1,0 +1,160 @@
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+
+/// Makes events of what is reported of one operation, in order: the state of a story, as a value.
+///
+/// It holds that whatever was started ends, and that nothing follows the end.
+struct StoryTeller {
+    typealias Told = (OperationEvent.Kind, MonotonicTime) -> Void
+
+    /// Whether the operation has finished.
+    var isOver = false
+    private var attempts = 0
+    private var isAttempting = false
+    private var requests = 0
+    /// The requests that have not ended, with when they began and whether their phases were told.
+    private var open: [Int: Request] = [:]
+    /// The request of an operation that does its own work; nil while there is none.
+    private var current: Int?
+    /// What it waits for; nil while it works, is paused, or before anybody knows.
+    private var waiting: WaitReason?
+    /// Whether a queue may say what it waits for.
+    private var isInQueue = true
+    /// What the next delay between two attempts is for; nil for a retry.
+    private var delay: WaitReason?
+    private var isStopped = false
+    private var latest: MonotonicTime = 0
+
+    private struct Request {
+        let began: MonotonicTime
+        var areConnectionPhasesTold = false
+    }
+
+    mutating func tell(_ report: OperationStory.Report, at moment: MonotonicTime, _ told: Told) {
+        guard !isOver else { return }
+        switch report {
+        case .change(let transition, let whenReady, let outcome): change(transition, whenReady, outcome, moment, told)
+        case .wait(let reason): if isInQueue { wait(for: reason, at: moment, told) }
+        case .delay(let reason): delay = reason
+        case .event(let kind): post(kind, moment, told)
+        case .requestStarted(let head): current = start(head, at: moment, told)
+        case .responded(let head, let metrics):
+            // A stored response is told with its metrics.
+            guard head.cacheUse == nil || head.cacheUse == .validated, let current else { return }
+            respond(current, head, metrics, at: moment, told)
+        case .requestEnded(let head, let metrics):
+            end(metrics.cacheUse == nil ? current.take() : nil, head, metrics, at: moment, told)
+        }
+    }
+
+    /// Two threads read the clock before they come here; no event is earlier than the one before it.
+    private mutating func post(_ kind: OperationEvent.Kind, _ moment: MonotonicTime, _ told: Told) {
+        latest = max(latest, moment)
+        told(kind, latest)
+    }
+
+    // MARK: The lifecycle
+
+    private mutating func change(
+        _ transition: AtomicLifecycle.Transition, _ whenReady: WaitReason, _ outcome: OperationOutcome?,
+        _ moment: MonotonicTime, _ told: Told
+    ) {
+        let (old, new) = (transition.old, transition.new)
+        if transition.endsAttempt, isAttempting {
+            endRequests(at: moment, told)
+            isAttempting = false
+            post(.attemptEnded(attempts), moment, told)
+        }
+        if new.isEnding, !isStopped {
+            isStopped = true
+            post(.stopped, moment, told)
+        }
+        if old.state == .paused, new.state == .ready, !new.isEnding { post(.resumed, moment, told) }
+        if new.state == .paused, old.state != .paused {
+            (waiting, isInQueue) = (nil, false)
+            post(.paused, moment, told)
+        }
+        if transition.startsAttempt {
+            (waiting, isInQueue, isAttempting) = (nil, false, true)
+            attempts += 1
+            post(.attemptStarted(attempts), moment, told)
+        }
+        if new.state == .executing { (waiting, isInQueue) = (nil, false) }
+        if new.state == .ready, !new.isEnding, old.state != .ready || old.isBackingOff != new.isBackingOff {
+            isInQueue = !new.isBackingOff
+            wait(for: new.isBackingOff ? delay.take() ?? .retry : whenReady, at: moment, told)
+        }
+        guard let outcome else { return }
+        post(.finished(outcome), moment, told)
+        isOver = true
+    }
+
+    private mutating func wait(for reason: WaitReason, at moment: MonotonicTime, _ told: Told) {
+        guard waiting != reason else { return }
+        waiting = reason
+        post(.waiting(reason), moment, told)
+    }
+
+    // MARK: Requests
+
+    /// Returns the number of the request.
+    @discardableResult
+    mutating func start(_ head: RequestHead, at moment: MonotonicTime, _ told: Told) -> Int {
+        requests += 1
+        guard !isOver else { return requests }
+        // One that was begun anew, of whose first beginning nobody has told the end.
+        if let current, open[current] != nil { end(current, nil, nil, at: moment, told) }
+        open[requests] = Request(began: moment)
+        post(.requestStarted(request: requests, head), moment, told)
+        return requests
+    }
+
+    mutating func respond(
+        _ request: Int, _ head: ResponseHead, _ metrics: TransactionMetrics?, at moment: MonotonicTime, _ told: Told
+    ) {
+        guard !isOver, open[request] != nil else { return }
+        if let metrics { tellPhases(of: request, metrics, told) }
+        post(.responded(request: request, head, metrics), moment, told)
+    }
+
+    /// - Parameter request: nil for one that was not told of.
+    mutating func end(
+        _ request: Int?, _ head: ResponseHead?, _ metrics: TransactionMetrics?, at moment: MonotonicTime, _ told: Told
+    ) {
+        guard !isOver else { return }
+        if let metrics, metrics.cacheUse != nil { return post(.servedFromCache(head, metrics), moment, told) }
+        guard let request, open[request] != nil else { return }
+        if let metrics { tellPhases(of: request, metrics, told) }
+        open[request] = nil
+        post(.requestEnded(request: request, head, metrics), moment, told)
+    }
+
+    private mutating func endRequests(at moment: MonotonicTime, _ told: Told) {
+        current = nil
+        for request in open.keys.sorted() { end(request, nil, nil, at: moment, told) }
+    }
+
+    /// Tells which phases have ended, with their times.
+    private mutating func tellPhases(of request: Int, _ metrics: TransactionMetrics, _ told: Told) {
+        guard let began = open[request]?.began, open[request]?.areConnectionPhasesTold == false else { return }
+        open[request]?.areConnectionPhasesTold = true
+        // The times of a request that others had begun are before those of this operation.
+        func moment(_ time: TimeInterval) -> MonotonicTime {
+            metrics.isShared ? began : began + UInt64(max(0, time) * 1e9)
+        }
+        if !metrics.isReusedConnection {
+            let ends: [(TransactionPhase, TimeInterval?)] = [
+                (.nameLookup, metrics.nameFound), (.connect, metrics.connected), (.tunnel, metrics.tunnelEstablished),
+                (.tls, metrics.secured),
+            ]
+            for (phase, time) in ends {
+                if let time { post(.phaseEnded(phase, request: request), moment(time), told) }
+            }
+        }
+        if let sent = metrics.requestSent, sent <= metrics.firstByte ?? sent {
+            post(.phaseEnded(.send, request: request), moment(sent), told)
+        }
+        if let first = metrics.firstByte { post(.phaseEnded(.wait, request: request), moment(first), told) }
+    }
+}

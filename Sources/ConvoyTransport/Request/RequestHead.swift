@@ -1,0 +1,67 @@
+import ConvoySupport
+import Foundation
+
+/// The head of a request as it is sent: the method, the URL, and the header fields with those that were added on the way,
+/// but for what is meant for a proxy. The counterpart of ``ResponseHead``.
+///
+/// It has secrets, as the request has them; its description has none.
+public struct RequestHead: Sendable {
+    /// The method, such as `GET`.
+    public let method: String
+    /// The length of the body in bytes: 0 for none, nil if nobody knows it before it is sent.
+    public let bodyLength: Int64?
+    /// The URL as text.
+    package let address: String
+    private let header: RequestHeader
+    /// Which fields and query items are secrets.
+    package let secrets: SecretFields
+    package let sensitiveNames: SensitiveNames
+
+    init(
+        method: String, address: String, header: RequestHeader, bodyLength: Int64?, sensitiveHeaders: Set<String>,
+        names: SensitiveNames
+    ) {
+        (self.method, self.address, self.header, self.bodyLength) = (method, address, header, bodyLength)
+        (secrets, sensitiveNames) = (SecretFields(marked: sensitiveHeaders, names: names), names)
+    }
+
+    /// The URL; nil if Foundation cannot read it.
+    public var url: URL? { URL(string: address) }
+
+    /// The header fields, with `Host` and the length of a body that is known. HTTP/2 sends some of them by other names
+    /// (RFC 9113, section 8.3.1).
+    public var fields: [(name: String, value: String)] {
+        var fields = header.makeSentFields()
+        if !fields.contains(where: { ASCII.equalIgnoringCase($0.name.utf8, "host".utf8) }), let host = hostField {
+            fields.insert(("Host", host), at: 0)
+        }
+        // What libcurl adds.
+        if !fields.contains(where: { ASCII.equalIgnoringCase($0.name.utf8, "accept".utf8) }) {
+            fields.append(("Accept", "*/*"))
+        }
+        if let bodyLength, bodyLength > 0 || ["POST", "PUT", "PATCH"].contains(method) {
+            fields.append(("Content-Length", "\(bodyLength)"))
+        } else if bodyLength == nil {
+            fields.append(("Transfer-Encoding", "chunked"))
+        }
+        return fields
+    }
+
+    /// The value of a header field; nil if it is not sent. Names are case-insensitive.
+    public subscript(name: String) -> String? {
+        fields.first { ASCII.equalIgnoringCase($0.name.utf8, name.utf8) }?.value
+    }
+
+    /// The host, and the port if it is not that of the scheme.
+    private var hostField: String? {
+        guard let url, let host = url.host else { return nil }
+        let shown = host.contains(":") && !host.hasPrefix("[") ? "[\(host)]" : host
+        guard let port = url.port, port != (url.scheme == "https" ? 443 : 80) else { return shown }
+        return "\(shown):\(port)"
+    }
+}
+
+extension RequestHead: CustomStringConvertible {
+    /// The method and the URL, without secrets.
+    public var description: String { "\(method) \(Redaction.url(address, sensitiveNames))" }
+}

@@ -1,0 +1,212 @@
+import ConvoyStorySupport
+import ConvoyTestServer
+import ConvoyTestSupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+import Synchronization
+import Testing
+
+@testable import ConvoyOperations
+
+/// What monitors hear of operations against a real server.
+@Suite struct EventMonitorTests {
+    let bench: MetricsBench
+    let listener = StoryListener()
+    var server: TestServer { bench.server }
+    var manager: HTTPRequestOperationManager { bench.manager }
+
+    init() throws {
+        bench = try MetricsBench()
+        manager.collectsMetrics = false
+        manager.eventMonitors = [listener.monitor]
+    }
+
+    /// What was heard of an operation, one word for each event.
+    private func story(of operation: URLConnectionOperation) throws -> [String] {
+        let faults = listener.faults()
+        #expect(faults.isEmpty, "\(faults)")
+        let number = try #require(operation.story?.number)
+        return listener.events(of: number).map { event in
+            switch event.kind {
+            case .made: "made"
+            case .enqueued: "enqueued"
+            case .waiting(let reason): "waiting(\(reason.rawValue))"
+            case .attemptStarted(let number): "attempt\(number)"
+            case .requestStarted(let number, _): "request\(number)"
+            case .phaseEnded(let phase, _): phase.rawValue
+            case .responded(let number, let head, _): "response\(number)(\(head.statusCode))"
+            case .requestEnded(let number, _, _): "end\(number)"
+            case .servedFromCache: "cached"
+            case .redirected: "redirected"
+            case .retryDecided: "retry"
+            case .attemptEnded(let number): "ended\(number)"
+            case .paused: "paused"
+            case .resumed: "resumed"
+            case .stopped: "stopped"
+            case .finished(.succeeded): "succeeded"
+            case .finished(.failed): "failed"
+            case .finished(.cancelled): "cancelled"
+            case .lost: "lost"
+            }
+        }
+    }
+
+    private func run(
+        _ path: String, _ change: (HTTPRequestOperation) -> Void = { _ in }
+    ) async throws -> HTTPRequestOperation {
+        let operation = try bench.operation(path)
+        change(operation)
+        manager.enqueue(operation)
+        try? await operation.finished()
+        return operation
+    }
+
+    @Test func `a request is told from its making to its end`() async throws {
+        let first = try await run("quick")
+        #expect(
+            try story(of: first) == [
+                "made", "enqueued", "waiting(slot)", "attempt1", "request1", "nameLookup", "connect", "send", "wait",
+                "response1(200)",
+                "end1", "ended1", "succeeded",
+            ])
+        // The connection is there already.
+        let second = try await run("quick")
+        #expect(
+            try story(of: second) == [
+                "made", "enqueued", "waiting(slot)", "attempt1", "request1", "send", "wait", "response1(200)", "end1",
+                "ended1", "succeeded",
+            ])
+        let events = listener.events(of: try #require(second.story?.number))
+        let sum = try #require(
+            events.compactMap { event -> TransactionMetrics? in
+                if case .requestEnded(_, _, let metrics) = event.kind { metrics } else { nil }
+            }.first)
+        #expect(sum.countOfResponseBodyBytesReceived > 0 && sum.isReusedConnection)
+        #expect(events.first?.operation === second)
+        #expect(events.allSatisfy { $0.time >= 0 && $0.date <= Date() })
+    }
+
+    @Test func `nobody hears of operations that nobody monitors`() async throws {
+        manager.eventMonitors = []
+        let operation = try await run("quick")
+        #expect(operation.story == nil && listener.operationCount == 0)
+        // One alone can be monitored.
+        let monitored = try await run("quick") { $0.eventMonitors = [listener.monitor] }
+        #expect(try story(of: monitored).last == "succeeded")
+    }
+
+    @Test func `the head of a request is told as it is sent`() async throws {
+        let operation = try await run("quick") { $0.connectionConfiguration.sensitiveHeaders = ["X-Mine"] }
+        #expect(try story(of: operation).contains("request1"))
+        let heads = listener.events(of: try #require(operation.story?.number)).compactMap { event -> RequestHead? in
+            if case .requestStarted(_, let head) = event.kind { head } else { nil }
+        }
+        let head = try #require(heads.first)
+        let seen = try #require(server.requests("/quick").last)
+        #expect(Set(head.fields.map { $0.name.lowercased() }) == Set(seen.headers.fields.map { $0.name.lowercased() }))
+        for (name, value) in head.fields { #expect(seen.headers[name] == value, "\(name)") }
+        #expect(head["host"] == "127.0.0.1:\(server.port)")
+    }
+
+    @Test func `a redirect is another request, and why is told`() async throws {
+        server.route("/there") { _ in .redirect(to: "/quick", status: 302) }
+        let operation = try await run("there")
+        let story = try story(of: operation)
+        #expect(
+            story.filter { !["nameLookup", "connect", "send", "wait"].contains($0) } == [
+                "made", "enqueued", "waiting(slot)", "attempt1", "request1", "redirected", "end1", "request2",
+                "response2(200)", "end2",
+                "ended1", "succeeded",
+            ])
+    }
+
+    @Test func `a retry and its reason are told, and the wait for it`() async throws {
+        let count = Mutex(0)
+        server.route("/late") { _ in
+            count.withLock { count in
+                count += 1
+                return count < 3 ? .status(503) : .status(200)
+            }
+        }
+        let operation = try await run("late") {
+            var policy = RetryPolicy(maximumRetryCount: 3)
+            (policy.initialDelay, policy.budget, policy.maximumGateDuration) = (0.001, nil, 0)
+            $0.retryPolicy = policy
+        }
+        let story = try story(of: operation).filter { !["nameLookup", "connect", "send", "wait"].contains($0) }
+        #expect(
+            story.starts(with: [
+                "made", "enqueued", "waiting(slot)", "attempt1", "request1", "response1(503)", "end1", "retry", "ended1",
+                "waiting(retry)",
+            ]))
+        #expect(story.filter { $0 == "retry" }.count == 2 && story.contains("attempt3"))
+        #expect(story.suffix(2) == ["ended3", "succeeded"])
+    }
+
+    @Test func `a failure says what it was`() async throws {
+        server.route("/broken") { _ in TestServer.Response(status: 200).failing(.closeBeforeHead) }
+        let operation = try await run("broken")
+        #expect(try story(of: operation).suffix(3) == ["end1", "ended1", "failed"])
+        let last = listener.events(of: try #require(operation.story?.number)).last
+        guard case .finished(.failed(let error)) = last?.kind else { return #expect(Bool(false), "no error") }
+        #expect((error as? URLError)?.code == (operation.error as? URLError)?.code)
+    }
+
+    @Test func `what an operation waits for is told, and a cancellation`() async throws {
+        let first = try bench.operation("quick"), second = try bench.operation("quick")
+        second.addDependency(first)
+        manager.operationQueue.addOperation(second)
+        second.cancel()
+        try? await second.finished()
+        first.cancel()
+        manager.enqueue(first)
+        try? await first.finished()
+        #expect(try story(of: second) == ["made", "enqueued", "waiting(dependencies)", "stopped", "cancelled"])
+        #expect(try story(of: first).last == "cancelled")
+    }
+
+    @Test func `a pause ends an attempt, and the resumption is another`() async throws {
+        let operation = try bench.operation("slow")
+        manager.enqueue(operation)
+        try await waitUntil { server.requests("/slow").count == 1 }
+        operation.pause()
+        operation.resume()
+        try await operation.finished()
+        let story = try story(of: operation)
+        #expect(story.contains("paused") && story.contains("resumed") && story.contains("attempt2"), "\(story)")
+        #expect(story.suffix(3) == ["end2", "ended2", "succeeded"])
+    }
+
+    @Test func `requests that share a transfer are told to all of them`() async throws {
+        manager.coalescesIdenticalRequests = true
+        let operations = try (0..<4).map { _ in try bench.operation("quick") }
+        manager.enqueue(operations)
+        for operation in operations { try await operation.finished() }
+        for operation in operations {
+            let story = try story(of: operation)
+            #expect(story.contains("response1(200)") && story.contains("end1") && story.last == "succeeded")
+        }
+    }
+
+    @Test func `a monitor that does not keep up is told what it has lost`() async throws {
+        let heard = Mutex<[OperationEvent]>([])
+        let gate = DispatchSemaphore(value: 0)
+        let isFirst = Mutex(true)
+        let monitor = EventMonitor(capacity: 5) { events in
+            if isFirst.withLock({ first in
+                defer { first = false }; return first
+            }) {
+                gate.wait()
+            }
+            heard.withLock { $0 += events }
+        }
+        manager.eventMonitors = [monitor]
+        for _ in 0..<3 { _ = try await run("quick") }
+        gate.signal()
+        await withCheckedContinuation { done in monitor.whenCaughtUp { done.resume() } }
+        let events = heard.withLock { $0 }
+        let lost = events.compactMap { if case .lost(let count) = $0.kind { count } else { nil } }
+        #expect(lost.count == 1 && lost[0] > 10, "\(events)")
+    }
+}
