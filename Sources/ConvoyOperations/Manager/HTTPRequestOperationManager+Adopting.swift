@@ -6,14 +6,14 @@ import FoundationNetworking
 extension HTTPRequestOperationManager {
     /// Gives a new operation the manager's settings and its challenge handler, as those have them that it makes itself.
     package final func adopt(_ operation: HTTPRequestOperation) {
-        let (common, handler) = settings.withLock { ($0.settingsOfNextOperation(), $0.challengeHandler) }
+        let (common, handlers) = settings.withLock { ($0.settingsOfNextOperation(), $0.handlers) }
         let old = operation.core.withLock { core in
             defer { core.common = common }
             return core.common
         }
         withExtendedLifetime(old) {}
         operation.beginToTell(common.values)
-        if let handler { operation.authenticationChallengeHandler = handler }
+        handlers.give(to: operation)
     }
 
     /// An operation that is made, or one that fails with the error of its making.

@@ -34,24 +34,23 @@ extension HTTPRequestOperationManager {
     /// Asked when a server or a proxy wants to know who the client is: the operations' handler, unless they are given
     /// another. See `URLConnectionOperation.authenticationChallengeHandler`.
     public final var authenticationChallengeHandler: URLConnectionOperation.AuthenticationChallengeHandler? {
-        get { settings.withLock { $0.challengeHandler } }
+        get { settings.withLock { $0.handlers.challenge } }
         set {
             let old = settings.withLock { settings in
-                defer { settings.challengeHandler = newValue }
-                return settings.challengeHandler
+                defer { settings.handlers.challenge = newValue }
+                return settings.handlers.challenge
             }
             withExtendedLifetime(old) {}
         }
     }
 
-    /// An operation with the manager's settings and its handler. Within a refresh it has no token: it would wait for
+    /// An operation with the manager's settings and its handlers. Within a refresh it has no token: it would wait for
     /// itself.
     static func operation(
-        _ request: TransferRequest, _ common: CommonSettings,
-        _ handler: URLConnectionOperation.AuthenticationChallengeHandler?
+        _ request: TransferRequest, _ common: CommonSettings, _ handlers: InheritedHandlers
     ) -> HTTPRequestOperation {
         let operation = HTTPRequestOperation(request, settings: common)
-        if let handler { operation.authenticationChallengeHandler = handler }
+        handlers.give(to: operation)
         if common.values.authenticator != nil, Authenticator.isRefreshing { operation.authenticator = nil }
         return operation
     }

@@ -76,16 +76,16 @@ extension HTTPRequestOperationManager {
         _ path: String, _ choose: (inout ManagerSettings) -> CommonSettings
     ) -> HTTPRequestOperation? {
         guard let basePrefix, Self.isPlainPath(path), type(of: self) == HTTPRequestOperationManager.self else { return nil }
-        let (header, common, handler) = settings.withLock { settings in
+        let (header, common, handlers) = settings.withLock { settings in
             (
                 settings.preparedHeader, settings.preparedHeader == nil ? nil : choose(&settings),
-                settings.challengeHandler
+                settings.handlers
             )
         }
         guard let header, let common else { return nil }
         let request = PreparedRequest(
             address: basePrefix + path, method: "GET", header: header.header, timeoutInterval: header.timeoutInterval)
-        return Self.operation(.prepared(request), common, handler)
+        return Self.operation(.prepared(request), common, handlers)
     }
 
     /// A GET whose body goes into a file.

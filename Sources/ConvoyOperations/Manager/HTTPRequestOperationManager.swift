@@ -173,8 +173,8 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     /// An operation for a request, with the manager's settings. Not enqueued. Override it to change all operations of a
     /// manager.
     open func makeOperation(request: URLRequest) -> HTTPRequestOperation {
-        let (common, handler) = settings.withLock { ($0.settingsOfNextOperation(), $0.challengeHandler) }
-        return Self.operation(.foundation(request), common, handler)
+        let (common, handlers) = settings.withLock { ($0.settingsOfNextOperation(), $0.handlers) }
+        return Self.operation(.foundation(request), common, handlers)
     }
 
     /// Adds operations to `operationQueue`, in this order.

@@ -18,7 +18,7 @@ struct ManagerSettings {
     var transport: (any Transport)?
     var nextThread = 0
     var operationQueue: OperationQueue
-    var challengeHandler: URLConnectionOperation.AuthenticationChallengeHandler?
+    var handlers = InheritedHandlers()
     var reachabilityManager = NetworkReachabilityManager.shared
     var decoder = JSONDecoder()
     var encoder = JSONEncoder()

@@ -61,6 +61,7 @@ struct OperationCore {
         var prepare: URLConnectionOperation.Preparation?
         var challenge: URLConnectionOperation.AuthenticationChallengeHandler?
         var cache: URLConnectionOperation.CacheResponseHandler?
+        var traceContext: URLConnectionOperation.TraceContextProvider?
         /// Decides, on the network thread, whether the body of a response goes into the output stream.
         var acceptsBody: (@Sendable (ResponseHead) -> Bool)?
         /// Hears of changes first.
@@ -72,7 +73,7 @@ struct OperationCore {
             let copy = RareHandlers()
             (copy.download, copy.upload, copy.redirect) = (download, upload, redirect)
             (copy.retry, copy.prepare, copy.challenge) = (retry, prepare, challenge)
-            copy.cache = cache
+            (copy.cache, copy.traceContext) = (cache, traceContext)
             return copy
         }
     }
@@ -102,6 +103,8 @@ struct OperationCore {
     var carrier: (any Transport)?
     var hasBegun = false
     var retry: RetryRecord?
+    /// Under which the latest try goes out.
+    var traceContext: TraceContext?
 
     var retryRecord: RetryRecord {
         mutating get { retry.made(by: RetryRecord()) }
@@ -185,7 +188,9 @@ struct OperationCore {
         if let carrier { return carrier }
         // Not a copy of all values: each reference in it would be retained.
         let own = common.values.transport
-        let isShared = common.values.coalesces && rareHandlers?.redirect == nil && !isDecidedUpon
+        let isShared =
+            common.values.coalesces && rareHandlers?.redirect == nil && rareHandlers?.traceContext == nil
+            && !isDecidedUpon
         let chosen = isShared ? own.coalescing : own
         carrier = chosen
         return chosen

@@ -277,6 +277,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         guard let operation = operation(for: connection) else { return }
         operation.metricsRecord?.add(metrics)
         guard let story = operation.story else { return }
+        if metrics.cacheUse != nil { story.noteSecrets(of: operation.connectionConfiguration) }
         let head = (connection as? URLConnection)?.latestHead ?? head
         story.note(.requestEnded(metrics.statusCode == nil ? nil : head, metrics))
     }

@@ -168,9 +168,11 @@ extension URLConnectionOperation {
     ///
     /// - Parameter decoding: whether a body that came encoded, though nobody has asked for that, is decoded.
     package final func adoptSettings(of parent: URLConnectionOperation, decoding: Bool) {
-        let (common, redirect, challenge) = parent.core.withLock {
-            ($0.common.values, $0.rareHandlers?.redirect, $0.rareHandlers?.challenge)
+        let (common, redirect, challenge, context) = parent.core.withLock {
+            ($0.common.values, $0.rareHandlers?.redirect, $0.rareHandlers?.challenge, $0.traceContext)
         }
+        // It goes out under that of the whole.
+        core.withLock { $0.traceContext = context }
         let facts = SerializerFacts(HTTPResponseSerializer(statusesOf: common.serializer.serializer))
         change { values in
             values = common

@@ -61,13 +61,13 @@ extension URLConnectionOperation {
 
     private func beginWork(_ number: Lifecycle.TryNumber) {
         // `prepare` is taken out, so that it runs once however often the operation is paused.
-        let (isFirst, preset, policy, prepare, postsNotifications, isSettled) = core.withLock { core in
+        let (isFirst, preset, policy, prepare, provider, postsNotifications, isSettled) = core.withLock { core in
             core.workSlot.begin(number)
             defer { core.hasBegun = true }
             return (
                 !core.hasBegun, core.presetFailure, core.common.values.dependencyFailurePolicy,
-                core.rareHandlers?.prepare.take(), core.common.values.postsNotifications,
-                core.authentication?.settlement != nil
+                core.rareHandlers?.prepare.take(), core.rareHandlers?.traceContext,
+                core.common.values.postsNotifications, core.authentication?.settlement != nil
             )
         }
         if isFirst {
@@ -77,7 +77,7 @@ extension URLConnectionOperation {
             if policy == .cancel, let cause = failureOfDependency() { cancel(because: cause) }
         }
         if isSettled, endsBySettlement(number) { return }
-        guard prepare != nil || preset != nil else { return transfer(number) }
+        guard prepare != nil || preset != nil else { return transfer(number, under: provider) }
         if core.withLock({ $0.workSlot.endIfStopped(number) }) {
             if let prepare { self.prepare = prepare }
             return handle(.workStopped(number))
@@ -90,18 +90,20 @@ extension URLConnectionOperation {
                 try prepare(&request)
                 let prepared = request
                 core.withLock { $0.request = .foundation(prepared) }
-                transfer(number)
+                transfer(number, under: provider)
             } catch {
                 conclude(number, data: nil, head: nil, error: error)
             }
         }
     }
 
-    private func transfer(_ number: Lifecycle.TryNumber) {
-        guard let delegate = delegate(interestedIn: .beginning) else { return beginTransfer(number) }
+    private func transfer(_ number: Lifecycle.TryNumber, under provider: TraceContextProvider?) {
+        let delegate = delegate(interestedIn: .beginning)
+        guard delegate != nil || provider != nil else { return beginTransfer(number) }
         BlockingWorkers.shared.perform { [self] in
             do {
-                try delegate.willBegin(self)
+                try delegate?.willBegin(self)
+                if let provider { try obtainTraceContext(from: provider) }
             } catch {
                 return conclude(number, settledBy: error)
             }
@@ -134,6 +136,7 @@ extension URLConnectionOperation {
         /// What the operation was asked for, if it was.
         let record: AuthenticationRecord?
         let cacheHandler: CacheResponseHandler?
+        let isTraced: Bool
     }
 
     /// Gives a try its connection, unless the try was stopped while preparing.
@@ -179,7 +182,7 @@ extension URLConnectionOperation {
                 transfer: core.openTransfer(over: carrier), carrier: carrier,
                 request: request,
                 configuration: configuration, memoryLimit: core.memoryLimit(whenParsed: parses), token: token,
-                record: core.authentication?.record, cacheHandler: cacheHandler)
+                record: core.authentication?.record, cacheHandler: cacheHandler, isTraced: core.traceContext != nil)
         }
         if lacksToken {
             if obtainToken(for: number) { connect(number, withToken: true) }
@@ -209,6 +212,7 @@ extension URLConnectionOperation {
     private func authorized(_ prepared: TryWork) throws -> TryWork {
         var work = prepared
         if let token = work.token { work.request = try authorized(work.request, with: token) }
+        if work.isTraced { work.request = traced(work.request) }
         guard let record = work.record ?? rememberingRecord(for: work.request, over: work.configuration) else {
             return work
         }

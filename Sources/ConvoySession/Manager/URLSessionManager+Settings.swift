@@ -110,6 +110,12 @@ extension URLSessionManager {
         set { operationManager.eventMonitors = newValue }
     }
 
+    /// Says under which context of a distributed trace each attempt of a task goes out that is made from now on.
+    public final var traceContextProvider: URLConnectionOperation.TraceContextProvider? {
+        get { operationManager.traceContextProvider }
+        set { operationManager.traceContextProvider = newValue }
+    }
+
     /// Whether tasks collect ``SessionTask/metrics``. False by default: then it costs nothing.
     public final var collectsMetrics: Bool {
         get { operationManager.collectsMetrics }

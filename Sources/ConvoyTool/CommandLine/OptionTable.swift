@@ -154,10 +154,13 @@ enum OptionTable {
         .flag("quiet", "q", in: .output, "print only errors"),
         .flag(
             "verbose", "v", in: .output, "tell what is sent and received, on standard error",
-            "Without passwords, cookies and tokens, and of bodies only the sizes."),
+            "Without passwords, cookies and tokens, and of bodies only the sizes; and what it waits for."),
         .flag(
             "timing", nil, in: .output, "tell how long names, connections, TLS and answers took",
             "In seconds from its start: the name found, connected, TLS agreed on, the first byte, all."),
+        .value(
+            "har", nil, "FILE", completes: .file, in: .output, once: true, "write all requests to FILE as an HTTP Archive",
+            "HAR 1.2, as browsers show and save it, without passwords, cookies and tokens, and without the bodies."),
         .flag(
             "json", nil, in: .output, "print a line of JSON for each on standard output",
             """

@@ -36,7 +36,7 @@ struct GetCommand {
         let trust = try TrustOptions(options)
         settings = TransferSettings(
             speed: speed, routes: routes, cookies: cookies, login: login, trust: trust,
-            trace: TraceOptions(options, display, count: items.count))
+            trace: try TraceOptions(options, display, count: items.count))
         if let warning = trust.warning { display.complain(warning) }
     }
 

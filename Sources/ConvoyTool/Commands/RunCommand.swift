@@ -24,7 +24,7 @@ enum RunCommand {
         let trust = try TrustOptions(options)
         let settings = TransferSettings(
             speed: speed, routes: routes, cookies: cookies, login: login, trust: trust,
-            trace: TraceOptions(options, display, count: manifest.requests.count))
+            trace: try TraceOptions(options, display, count: manifest.requests.count))
 
         let isPreview = options.has("dry-run")
         let transfers = try self.transfers(

@@ -21,7 +21,7 @@ struct TransferSettings {
         trust.apply(to: &configuration)
         routes.apply(to: &configuration)
         speed.apply(to: &configuration)
-        configuration.trace = trace.trace(number: number, heard: transfer.timings.add)
+        trace.apply(to: transfer.operation, &configuration, number: number, heard: transfer.timings.add)
         transfer.operation.connectionConfiguration = configuration
         speed.apply(to: transfer.operation)
         login.apply(to: transfer.operation, try Login.taken(from: transfer.url)?.login)
@@ -32,6 +32,6 @@ struct TransferSettings {
     ///
     /// - Returns: the status of the run, which fails if that cannot be written.
     func finish(_ status: ExitStatus, _ display: Display) -> ExitStatus {
-        trust.finish(cookies.finish(status, display), display)
+        trace.finish(trust.finish(cookies.finish(status, display), display), display)
     }
 }

@@ -8,26 +8,50 @@ struct TraceOptions {
     private let display: Display
     private let count: Int
     private let queue = DispatchQueue(label: "convoy.trace")
+    private let archive: RequestArchive?
 
     private var isTracing: Bool { isVerbose || isTimed }
 
     /// - Parameter count: how many transfers there are; the lines of one need no number.
-    init(_ options: Options, _ display: Display, count: Int) {
+    init(_ options: Options, _ display: Display, count: Int) throws(ToolError) {
         (isVerbose, isTimed) = (options.has("verbose"), options.has("timing"))
+        archive = try RequestArchive(options)
         (self.display, self.count) = (display, count)
     }
 
-    /// What is to hear a transfer; nil for nothing.
+    /// Lets everything hear a transfer that is to hear it.
     ///
-    /// - Parameter number: its number in the run, from 1. Its first request has that in front of its lines, and the next ones
-    ///   have `3.2`, `3.3`.
-    func trace(number: Int, heard: @escaping @Sendable (TransactionMetrics) -> Void) -> ConnectionTrace? {
-        guard isTracing else { return nil }
-        return ConnectionTrace(on: queue) { [isVerbose, display, count] line in
+    /// - Parameters:
+    ///   - number: its number in the run, from 1. Its first request has that in front of its lines, and the next ones have
+    ///     `3.2`, `3.3`.
+    ///   - heard: gets the times of its requests.
+    func apply(
+        to operation: HTTPRequestOperation, _ configuration: inout ConnectionConfiguration, number: Int,
+        heard: @escaping @Sendable (TransactionMetrics) -> Void
+    ) {
+        var monitors = archive.map { [$0.monitor] } ?? []
+        if isVerbose { monitors.append(storyMonitor(number)) }
+        if !monitors.isEmpty { operation.eventMonitors = monitors }
+        guard isTracing else { return }
+        configuration.trace = ConnectionTrace(on: queue) { [isVerbose, display, count] line in
             if let metrics = line.metrics { heard(metrics) }
             guard isVerbose else { return }
             let label = line.transfer > 1 ? "\(number).\(line.transfer)" : "\(number)"
             display.remark(Printable.line(count == 1 && line.transfer <= 1 ? "\(line)" : "[\(label)] \(line)"))
+        }
+    }
+
+    /// Tells what no connection knows: what a transfer waits for, and its further attempts.
+    private func storyMonitor(_ number: Int) -> EventMonitor {
+        EventMonitor(on: queue) { [display, count] events in
+            for event in events {
+                switch event.kind {
+                case .attemptStarted(2...), .lost: break
+                case .waiting(let reason) where ![.start, .slot].contains(reason): break
+                default: continue
+                }
+                display.remark(Printable.line(count == 1 ? "* \(event.kind)" : "[\(number)] * \(event.kind)"))
+            }
         }
     }
 
@@ -36,4 +60,9 @@ struct TraceOptions {
         guard isTracing else { return }
         queue.sync {}
     }
+
+    /// Writes what is asked for of the whole run.
+    ///
+    /// - Returns: the status of the run, which fails if that cannot be written.
+    func finish(_ status: ExitStatus, _ display: Display) -> ExitStatus { archive?.finish(status, display) ?? status }
 }

@@ -167,9 +167,17 @@ import Testing
     }
 
     @Test func `a pause ends an attempt, and the resumption is another`() async throws {
-        let operation = try bench.operation("slow")
+        let count = Mutex(0)
+        server.route("/stalls") { _ in
+            let isFirst = count.withLock { count in
+                count += 1
+                return count == 1
+            }
+            return isFirst ? .pattern(count: 1000).stalls(afterBytes: 10) : .pattern(count: 1000)
+        }
+        let operation = try bench.operation("stalls")
         manager.enqueue(operation)
-        try await waitUntil { server.requests("/slow").count == 1 }
+        try await waitUntil { operation.transferProgress.bytesReceived == 10 }
         operation.pause()
         operation.resume()
         try await operation.finished()

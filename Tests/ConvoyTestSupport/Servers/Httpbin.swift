@@ -13,7 +13,7 @@ public final class Httpbin: Sendable {
     private let directory: TemporaryDirectory
 
     /// The python of the virtual environment, or nil with none.
-    private static var python: String? {
+    public static var python: String? {
         guard let venv = ProcessInfo.processInfo.environment["CONVOY_HTTPBIN_VENV"], !venv.isEmpty else { return nil }
         return Spawn.find(venv + "/bin/python")
     }

@@ -8,7 +8,7 @@ extension Case {
             name: "small-get", unit: "requests/s", limit: Trial.cLoop,
             subjects: [
                 .limit(plan), .convoy(plan), .convoyFed(plan, named: "convoy-fed"),
-                .convoyMeasured(plan, named: "convoy-metrics"),
+                .convoyMeasured(plan, named: "convoy-metrics"), .convoyMonitored(plan, named: "convoy-monitored"),
                 .urlSession(plan.reduced(to: 5_000)), .node(plan), .go(plan), .curl(plan.reduced(to: 5_000)),
             ])
         return Case(

@@ -34,6 +34,21 @@ extension Subject {
         }
     }
 
+    /// As `convoy`, with a monitor that hears the whole story of each operation.
+    static func convoyMonitored(_ plan: RequestPlan, named name: String) -> Subject {
+        Subject(name) { context in
+            let requests = ConvoyRequests(plan, context)
+            let count = Atomic<Int>(0)
+            requests.manager.eventMonitors = [
+                EventMonitor { events in count.add(events.count, ordering: .relaxed) }
+            ]
+            return try requests.measure { requests, count in
+                requests.manager.operationQueue.maxConcurrentOperationCount = plan.inFlight
+                return requests.enqueueAll(count)
+            }
+        }
+    }
+
     /// As `convoyFed`, with a policy that pins the server's key, and one for backup.
     static func convoyPinned(_ plan: RequestPlan, named name: String) -> Subject {
         Subject(name) { context in

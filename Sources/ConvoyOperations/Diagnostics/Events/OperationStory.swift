@@ -17,6 +17,7 @@ final class OperationStory: Sendable {
     /// The story of the operation of whose work this one does a part; nil for none.
     private let parent: OperationStory?
     private let telling = Locked(Telling())
+    private let namedSecrets = Locked((fields: SecretFields(marked: [], names: .standard), names: SensitiveNames.standard))
 
     private static let count = Atomic<UInt64>(0)
 
@@ -61,6 +62,15 @@ final class OperationStory: Sendable {
     }
 
     var operation: URLConnectionOperation? { reference.operation }
+
+    /// What is secret in responses for which no request was sent.
+    var secrets: (fields: SecretFields, names: SensitiveNames) { namedSecrets.withLock { $0 } }
+
+    func noteSecrets(of configuration: ConnectionConfiguration) {
+        let names = configuration.sensitiveNames
+        let secrets = (SecretFields(marked: configuration.sensitiveHeaders, names: names), names)
+        (parent ?? self).namedSecrets.withLock { $0 = secrets }
+    }
 
     /// Begins with what the operation is at that moment. Changes that were made before are not told.
     func begin(after number: UInt32, isFinished: Bool) {

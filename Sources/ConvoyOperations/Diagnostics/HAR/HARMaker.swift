@@ -1,0 +1,139 @@
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+
+/// Makes an entry of what is known of a request.
+struct HARMaker {
+    let secrets: SecretFields
+    let names: SensitiveNames
+    let includesSecrets: Bool
+
+    /// - Parameter request: nil for a response out of a cache, for which nothing was sent.
+    func entry(
+        _ request: RequestHead?, _ response: ResponseHead?, _ metrics: TransactionMetrics, page: String
+    ) -> HARLog.Entry {
+        HARLog.Entry(
+            page: page, startedDate: metrics.startDate, request: self.request(request, metrics),
+            response: self.response(response, metrics), timings: timings(metrics),
+            serverAddress: metrics.remoteAddress.map { String($0.prefix { $0 != "%" }) },
+            connection: metrics.localPort.map(String.init), cacheUse: metrics.cacheUse?.rawValue,
+            comment: metrics.isShared ? "The request of another operation, whose response this one shares." : nil)
+    }
+
+    // MARK: The request
+
+    private func request(_ head: RequestHead?, _ metrics: TransactionMetrics) -> HARRequest {
+        let address = head.map { includesSecrets ? $0.address : Redaction.url($0.address, names) }
+        let url = address ?? metrics.url?.absoluteString ?? ""
+        let isSent = metrics.countOfRequestHeaderBytesSent > 0
+        let fields = head?.fields ?? []
+        return HARRequest(
+            method: metrics.requestMethod, url: url, httpVersion: version(metrics), headers: fields.map(shown),
+            queryString: items(of: url), cookies: fields.flatMap(cookiesSent),
+            headersSize: isSent ? metrics.countOfRequestHeaderBytesSent : -1,
+            bodySize: isSent ? metrics.countOfRequestBodyBytesSent : head == nil ? -1 : 0,
+            bodyType: head.flatMap { $0.bodyLength == 0 ? nil : $0["Content-Type"] ?? "application/octet-stream" })
+    }
+
+    private func version(_ metrics: TransactionMetrics) -> String {
+        switch metrics.networkProtocolName {
+        case "h2": "HTTP/2"
+        case "h3": "HTTP/3"
+        case let name?: name.uppercased()
+        case nil: ""
+        }
+    }
+
+    /// The items of a query (the URL Standard, section 5.1). Secrets are masked in it already.
+    private func items(of url: String) -> [HARField] {
+        let beforeFragment = url.utf8.prefix { $0 != UInt8(ascii: "#") }
+        guard let mark = beforeFragment.firstIndex(of: UInt8(ascii: "?")) else { return [] }
+        let query = beforeFragment[beforeFragment.index(after: mark)...]
+        return query.split(separator: UInt8(ascii: "&")).map { item in
+            let name = item.prefix { $0 != UInt8(ascii: "=") }
+            return HARField(name: decoded(name), value: decoded(item.dropFirst(name.count + 1)))
+        }
+    }
+
+    private func decoded(_ bytes: some Sequence<UInt8>) -> String {
+        let spaced = bytes.map { $0 == UInt8(ascii: "+") ? UInt8(ascii: " ") : $0 }
+        return String(decoding: PercentEncoding.decoded(spaced[...]), as: UTF8.self)
+    }
+
+    private func shown(_ field: (name: String, value: String)) -> HARField {
+        HARField(name: field.name, value: includesSecrets ? field.value : secrets.shown(field.name, field.value))
+    }
+
+    private func cookiesSent(_ field: (name: String, value: String)) -> [HARCookie] {
+        guard ASCII.equalIgnoringCase(field.name.utf8, "cookie".utf8) else { return [] }
+        return field.value.utf8.split(separator: UInt8(ascii: ";")).map { cookie($0) }
+    }
+
+    /// A cookie of `name=value`.
+    private func cookie(_ pair: Substring.UTF8View) -> HARCookie {
+        let name = pair.prefix { $0 != UInt8(ascii: "=") }
+        let value = pair.dropFirst(name.count + 1)
+        return HARCookie(
+            name: text(name), value: includesSecrets || value.isEmpty ? text(value) : Redaction.mask)
+    }
+
+    private func text(_ bytes: some Sequence<UInt8>) -> String {
+        String(decoding: ASCII.trimmed(Array(bytes)[...]), as: UTF8.self)
+    }
+
+    // MARK: The response
+
+    private func response(_ head: ResponseHead?, _ metrics: TransactionMetrics) -> HARResponse {
+        let isReceived = metrics.countOfResponseHeaderBytesReceived > 0
+        let fields = head?.fields ?? []
+        let status = metrics.statusCode ?? head?.statusCode ?? 0
+        let location = (300..<400).contains(status) ? head?["Location"] : nil
+        let bodySize = metrics.cacheUse != nil ? 0 : isReceived ? metrics.countOfResponseBodyBytesReceived : -1
+        return HARResponse(
+            status: status, statusText: status == 0 ? "" : StatusText.reasonPhrase(status),
+            httpVersion: head?.httpVersion ?? "",
+            headers: fields.map(shown), cookies: fields.flatMap(cookiesSet),
+            redirectURL: location.map { includesSecrets ? $0 : Redaction.url($0, names) } ?? "",
+            headersSize: isReceived ? metrics.countOfResponseHeaderBytesReceived : -1, bodySize: bodySize,
+            contentSize: max(0, metrics.countOfResponseBodyBytesAfterDecoding), mimeType: head?["Content-Type"] ?? "",
+            error: nil)
+    }
+
+    private func cookiesSet(_ field: (name: String, value: String)) -> [HARCookie] {
+        guard ASCII.equalIgnoringCase(field.name.utf8, "set-cookie".utf8) else { return [] }
+        let parts = field.value.utf8.split(separator: UInt8(ascii: ";"))
+        guard let first = parts.first else { return [] }
+        var cookie = cookie(first)
+        for part in parts.dropFirst() {
+            let name = part.prefix { $0 != UInt8(ascii: "=") }
+            let value = text(part.dropFirst(name.count + 1))
+            switch text(name).lowercased() {
+            case "path": cookie.path = value
+            case "domain": cookie.domain = value
+            case "expires":
+                cookie.expires = HTTPDate.parse(value).map { Date(timeIntervalSince1970: TimeInterval($0)) }
+            case "httponly": cookie.isHTTPOnly = true
+            case "secure": cookie.isSecure = true
+            default: break
+            }
+        }
+        return [cookie]
+    }
+
+    // MARK: Times
+
+    private func timings(_ metrics: TransactionMetrics) -> HARTimings {
+        func milliseconds(_ phase: TransactionPhase) -> Double { metrics.duration(of: phase) * 1000 }
+        var timings = HARTimings()
+        timings.receive = milliseconds(.receive)
+        guard metrics.cacheUse == nil else { return timings }
+        timings.blocked = milliseconds(.blocked)
+        (timings.send, timings.wait) = (milliseconds(.send), milliseconds(.wait))
+        guard !metrics.isReusedConnection else { return timings }
+        timings.dns = milliseconds(.nameLookup)
+        guard metrics.nameFound != nil else { return timings }
+        timings.connect = milliseconds(.connect) + milliseconds(.tunnel) + milliseconds(.tls)
+        if metrics.secured != nil { timings.ssl = milliseconds(.tls) }
+        return timings
+    }
+}

@@ -1,0 +1,101 @@
+import ConvoySecurity
+import ConvoySupport
+import Foundation
+
+/// Where a request belongs in a distributed trace: the `traceparent` and `tracestate` of W3C Trace Context, level 1.
+///
+/// A value: an operation that goes out under a context sends it with every request of its attempts, so that the services
+/// behind it can say which of their work was done for it.
+public struct TraceContext: Sendable, Hashable {
+    /// The identifier of the whole trace: 16 bytes, not all of them zero.
+    public let traceID: [UInt8]
+    /// The identifier of the caller's span in it: 8 bytes, not all of them zero.
+    public let parentID: [UInt8]
+    /// Whether the caller may have recorded the trace.
+    public let isSampled: Bool
+    /// What tracing systems pass on to themselves: the text of `tracestate`; nil for nothing.
+    public let state: String?
+
+    /// A context.
+    ///
+    /// - Returns: nil for an identifier of a wrong length or of zeros only, and for a state that is no valid field value.
+    public init?(traceID: [UInt8], parentID: [UInt8], isSampled: Bool, state: String? = nil) {
+        guard traceID.count == 16, parentID.count == 8, traceID.contains(where: { $0 != 0 }),
+            parentID.contains(where: { $0 != 0 }), state.map(HTTPSyntax.isFieldValue) ?? true
+        else { return nil }
+        (self.traceID, self.parentID, self.isSampled) = (traceID, parentID, isSampled)
+        self.state = state.flatMap { $0.isEmpty ? nil : $0 }
+    }
+
+    private init(traceID: [UInt8], parentID: [UInt8], sampled: Bool, state: String?) {
+        (self.traceID, self.parentID, isSampled, self.state) = (traceID, parentID, sampled, state)
+    }
+
+    /// The beginning of a new trace, with random identifiers.
+    public static func root(isSampled: Bool = true) -> TraceContext {
+        TraceContext(traceID: random(16), parentID: random(8), sampled: isSampled, state: nil)
+    }
+
+    /// Another span of the same trace, with a random identifier.
+    public func child() -> TraceContext {
+        TraceContext(traceID: traceID, parentID: Self.random(8), sampled: isSampled, state: state)
+    }
+
+    private static func random(_ count: Int) -> [UInt8] {
+        var generator = SystemRandomNumberGenerator()
+        while true {
+            let bytes = (0..<count).map { _ in UInt8.random(in: 0...255, using: &generator) }
+            if bytes.contains(where: { $0 != 0 }) { return bytes }
+        }
+    }
+
+    /// The context that a request has come with (section 3.2.2): that of a server's own request, for the requests that it
+    /// makes because of it.
+    ///
+    /// - Parameters:
+    ///   - traceparent: the field's value. What versions after the first one add to it is ignored.
+    ///   - tracestate: the value of that field, its lines joined by commas; nil if there is none. One that is not valid is
+    ///     dropped.
+    /// - Returns: nil for a `traceparent` that is not valid.
+    public init?(traceparent: String, tracestate: String? = nil) {
+        let parts = traceparent.utf8.split(separator: UInt8(ascii: "-"), omittingEmptySubsequences: false)
+        guard parts.count >= 4, let version = Self.bytes(parts[0], count: 1), version != [0xFF],
+            version != [0] || parts.count == 4, let traceID = Self.bytes(parts[1], count: 16),
+            let parentID = Self.bytes(parts[2], count: 8), let flags = Self.bytes(parts[3], count: 1)
+        else { return nil }
+        let state = tracestate.flatMap { HTTPSyntax.isFieldValue($0) && $0.utf8.count <= 8192 ? $0 : nil }
+        self.init(traceID: traceID, parentID: parentID, isSampled: flags[0] & 1 != 0, state: state)
+    }
+
+    /// Bytes of lowercase hexadecimal digits.
+    private static func bytes(_ digits: Substring.UTF8View, count: Int) -> [UInt8]? {
+        guard digits.count == 2 * count else { return nil }
+        var bytes: [UInt8] = []
+        var high: UInt8?
+        for digit in digits {
+            let value: UInt8
+            switch digit {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"): value = digit - UInt8(ascii: "0")
+            case UInt8(ascii: "a")...UInt8(ascii: "f"): value = digit - UInt8(ascii: "a") + 10
+            default: return nil
+            }
+            if let first = high {
+                bytes.append(first << 4 | value)
+                high = nil
+            } else {
+                high = value
+            }
+        }
+        return bytes
+    }
+
+    /// The value of the `traceparent` field.
+    public var traceparent: String {
+        "00-\(Data(traceID).hexadecimalString)-\(Data(parentID).hexadecimalString)-\(isSampled ? "01" : "00")"
+    }
+}
+
+extension TraceContext: CustomStringConvertible {
+    /// The value of the `traceparent` field.
+    public var description: String { traceparent }
+}

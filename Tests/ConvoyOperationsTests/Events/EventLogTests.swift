@@ -1,0 +1,53 @@
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Synchronization
+import Testing
+
+@testable import ConvoyOperations
+
+/// What is logged of operations, and what is not.
+@Suite struct EventLogTests {
+    private struct Line: Sendable {
+        let level: EventLogLevel
+        let message: String
+        let metadata: [String: String]
+    }
+
+    private func log(at level: EventLogLevel, _ path: String) async throws -> [Line] {
+        let bench = try MetricsBench()
+        bench.server.route("/moved") { _ in .redirect(to: "/quick?token=hidden", status: 302) }
+        let lines = Mutex<[Line]>([])
+        let monitor = EventMonitor.logging(at: level) { level, message, metadata in
+            lines.withLock { $0.append(Line(level: level, message: message, metadata: metadata)) }
+        }
+        bench.manager.eventMonitors = [monitor]
+        let operation = try bench.operation(path)
+        bench.manager.enqueue(operation)
+        try? await operation.finished()
+        await withCheckedContinuation { done in monitor.whenCaughtUp { done.resume() } }
+        return lines.withLock { $0 }
+    }
+
+    @Test func `a success is one line of information`() async throws {
+        let lines = try await log(at: .info, "quick")
+        #expect(lines.map(\.level) == [.info] && lines.map(\.message) == ["finished"])
+    }
+
+    @Test func `a failure is an error, with its reason`() async throws {
+        let lines = try await log(at: .info, "missing")
+        #expect(lines.map(\.level) == [.error])
+        #expect(lines.first?.metadata["error"]?.contains("404") == true)
+    }
+
+    @Test func `all is there for who wants all, but no secrets`() async throws {
+        let lines = try await log(at: .trace, "moved?password=hidden")
+        #expect(lines.count > 12)
+        #expect(Set(lines.compactMap { $0.metadata["operation"] }).count == 1)
+        #expect(lines.contains { $0.metadata["url"]?.hasSuffix("/moved?password=***") == true })
+        let end = lines.last { $0.metadata["received"] != nil }
+        #expect(end?.metadata["status"] == "200" && end?.metadata["duration"] != nil)
+        #expect(!lines.contains { "\($0)".contains("hidden") })
+    }
+}

@@ -1,0 +1,167 @@
+import ConvoyCache
+import ConvoySerialization
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Synchronization
+import Testing
+
+@testable import ConvoyOperations
+
+/// Logs of operations against a real server.
+@Suite struct HARTests {
+    let server: TestServer
+    let manager: HTTPRequestOperationManager
+    let recorder = HARRecorder()
+
+    init() throws {
+        server = try TestServer()
+        server.route(nil, "/quick", .text("quick"))
+        manager = HTTPRequestOperationManager(baseURL: server.url, completionQueue: testQueue)
+        manager.responseSerializer = HTTPResponseSerializer()
+        manager.eventMonitors = [recorder.monitor]
+    }
+
+    private func run(_ operations: [HTTPRequestOperation]) async throws -> HARLog {
+        manager.enqueue(operations)
+        for operation in operations { try? await operation.finished() }
+        return await recorder.log()
+    }
+
+    /// Nothing, where the schema is not at hand.
+    private func expectValidity(_ log: HARLog, sourceLocation: SourceLocation = #_sourceLocation) throws {
+        guard HARValidator.isThere else { return print("not validated: " + HARValidator.hint) }
+        let faults = try HARValidator.faults(in: log.data())
+        #expect(faults.isEmpty, "\(faults)", sourceLocation: sourceLocation)
+    }
+
+    /// That the sizes of an entry are those of what the server has received and sent.
+    private func expectSizes(
+        of entry: HARLog.Entry, _ path: String, sourceLocation: SourceLocation = #_sourceLocation
+    ) throws {
+        let seen = try #require(server.requests(path).last, sourceLocation: sourceLocation)
+        let fields = seen.headers.fields.reduce(0) { $0 + $1.name.utf8.count + 2 + $1.value.utf8.count + 2 }
+        let line = "\(seen.method) \(seen.target) HTTP/1.1\r\n".utf8.count
+        #expect(Int(entry.request.headersSize) == line + fields + 2, sourceLocation: sourceLocation)
+        #expect(Int(entry.request.bodySize) == seen.body.count, sourceLocation: sourceLocation)
+        #expect(
+            Set(entry.request.headers.map { $0.name.lowercased() })
+                == Set(seen.headers.fields.map { $0.name.lowercased() }), sourceLocation: sourceLocation)
+    }
+
+    @Test func `a batch`() async throws {
+        let log = try await run((0..<20).map { _ in try manager.makeOperation(.get, "quick?page=a%20b&token=secret") })
+        #expect(log.entries.count == 20 && log.pages.count == 20)
+        let first = try #require(log.entries.first)
+        try expectSizes(of: first, "/quick")
+        #expect(first.response.status == 200 && first.response.bodySize == 5 && first.response.contentSize == 5)
+        #expect(first.request.queryString == [HARField(name: "page", value: "a b"), HARField(name: "token", value: "***")])
+        #expect(first.request.httpVersion == "HTTP/1.1" && first.serverAddress == "127.0.0.1")
+        try expectValidity(log)
+    }
+
+    @Test func `a chain with redirects`() async throws {
+        server.route("/login") { _ in .redirect(to: "/quick?code=secret", status: 302) }
+        let login = try manager.makeOperation(.get, "login"), profile = try manager.makeOperation(.get, "quick")
+        profile.addDependency(login)
+        let log = try await run([login, profile])
+        #expect(log.entries.map(\.response.status) == [302, 200, 200])
+        #expect(log.entries.map(\.page) == [log.pages[0].id, log.pages[0].id, log.pages[1].id])
+        #expect(log.entries[0].response.redirectURL == "/quick?code=***")
+        #expect(log.entries[1].request.url.hasSuffix("/quick?code=***"))
+        try expectSizes(of: log.entries[2], "/quick")
+        try expectValidity(log)
+    }
+
+    @Test func `retries and a failure`() async throws {
+        let count = Mutex(0)
+        server.route("/late") { _ in
+            count.withLock {
+                $0 += 1; return $0 < 3
+            } ? .status(503) : .status(200)
+        }
+        server.route("/broken") { _ in TestServer.Response(status: 200).failing(.closeBeforeHead) }
+        var policy = RetryPolicy(maximumRetryCount: 3)
+        (policy.initialDelay, policy.budget, policy.maximumGateDuration) = (0.001, nil, 0)
+        let late = try manager.makeOperation(.get, "late"), broken = try manager.makeOperation(.post, "broken")
+        late.retryPolicy = policy
+        let log = try await run([late, broken])
+        let (first, second) = (
+            log.entries.filter { $0.page == log.pages[0].id }, log.entries.filter { $0.page == log.pages[1].id }
+        )
+        #expect(first.map(\.response.status) == [503, 503, 200])
+        #expect(second.map(\.response.status) == [0])
+        #expect(second[0].response.error?.isEmpty == false)
+        try expectValidity(log)
+    }
+
+    @Test func `a response out of the cache`() async throws {
+        manager.cache = HTTPCache()
+        server.route("/kept") { _ in .text("kept").header("Cache-Control", "max-age=600").header("X-Token", "secret") }
+        _ = try await run([try manager.makeOperation(.get, "kept")])
+        let log = try await run([try manager.makeOperation(.get, "kept")])
+        #expect(log.entries.map(\.cacheUse) == [nil, "fresh"])
+        #expect(log.entries[1].response.status == 200 && log.entries[1].response.contentSize == 4)
+        #expect(server.requests("/kept").count == 1)
+        #expect(!String(decoding: try log.data(), as: UTF8.self).contains("secret"))
+        try expectValidity(log)
+    }
+
+    @Test func `an upload, and a body that comes encoded`() async throws {
+        // 10,000 times "a".
+        let encoded = try #require(Data(base64Encoded: "H4sIAAAAAAACA+3BAQ0AAADCoKzvX8IcbkABAAAAAAAAAADAvwGX1H5GECcAAA=="))
+        server.route("/upload") { _ in
+            TestServer.Response(status: 200, headers: ["Content-Encoding": "gzip"], body: .data(encoded))
+        }
+        let upload = try manager.makeOperation(.post, "upload", parameters: ["text": String(repeating: "b", count: 70_000)])
+        let log = try await run([upload])
+        let entry = try #require(log.entries.first)
+        try expectSizes(of: entry, "/upload")
+        #expect(entry.request.bodySize > 70_000 && entry.request.bodyType?.hasPrefix("application/") == true)
+        #expect(entry.response.contentSize == 10_000 && Int(entry.response.bodySize) == encoded.count)
+        try expectValidity(log)
+    }
+
+    @Test(arguments: [false, true]) func `secrets are masked, unless they are asked for`(includesSecrets: Bool) async throws
+    {
+        let recorder = HARRecorder(includesSecrets: includesSecrets)
+        server.route("/secret") { _ in
+            .status(200).header("Set-Cookie", "id=hidden; Path=/; HttpOnly; Secure; Expires=Sun, 06 Nov 2094 08:49:37 GMT")
+        }
+        var request = URLRequest(url: try manager.url(for: "secret?password=hidden"))
+        request.setValue("Bearer hidden", forHTTPHeaderField: "Authorization")
+        request.setValue("a=hidden; b=hidden", forHTTPHeaderField: "Cookie")
+        request.setValue("hidden", forHTTPHeaderField: "X-Mine")
+        let operation = manager.makeOperation(request: request)
+        operation.connectionConfiguration.sensitiveHeaders = ["X-Mine"]
+        let own = HTTPRequestOperation(request: operation.request)
+        own.connectionConfiguration = operation.connectionConfiguration
+        own.eventMonitors = [recorder.monitor]
+        manager.enqueue([own])
+        try await own.finished()
+        let log = await recorder.log()
+        let text = String(decoding: try log.data(), as: UTF8.self)
+        #expect(text.contains("hidden") == includesSecrets, "\(text)")
+        let entry = try #require(log.entries.first)
+        #expect(entry.request.cookies.map(\.name) == ["a", "b"])
+        let cookie = try #require(entry.response.cookies.first)
+        #expect(cookie.isHTTPOnly && cookie.isSecure && cookie.path == "/" && cookie.expires != nil)
+        try expectValidity(log)
+    }
+
+    @Test func `a recorder forgets when it is asked to`() async throws {
+        _ = try await run([try manager.makeOperation(.get, "quick")])
+        recorder.removeAll()
+        #expect(await recorder.log() == HARLog())
+        try expectValidity(HARLog())
+    }
+
+    @Test func `dates have microseconds, and no date crashes`() {
+        #expect(HARDate.text(Date(timeIntervalSince1970: 0.25)) == "1970-01-01T00:00:00.250000Z")
+        #expect(HARDate.text(Date(timeIntervalSince1970: 4_102_444_799.5)) == "2099-12-31T23:59:59.500000Z")
+        for seconds in [-1.0, .infinity, -.infinity, .nan, 1e300] {
+            #expect(!HARDate.text(Date(timeIntervalSince1970: seconds)).isEmpty)
+        }
+    }
+}
