@@ -45,12 +45,15 @@ struct TraceOptions {
     private func storyMonitor(_ number: Int) -> EventMonitor {
         EventMonitor(on: queue) { [display, count] events in
             for event in events {
+                let text: String
                 switch event.kind {
-                case .attemptStarted(2...), .lost: break
-                case .waiting(let reason) where ![.start, .slot].contains(reason): break
+                case .attemptStarted(let attempt) where attempt > 1: text = "attempt \(attempt)"
+                case .waiting(let reason):
+                    guard let cause = WaitText.text(reason) else { continue }
+                    text = "waiting \(cause)"
                 default: continue
                 }
-                display.remark(Printable.line(count == 1 ? "* \(event.kind)" : "[\(number)] * \(event.kind)"))
+                display.remark(count == 1 ? "* \(text)" : "[\(number)] * \(text)")
             }
         }
     }

@@ -35,11 +35,12 @@ struct HARMaker {
             bodyType: head.flatMap { $0.bodyLength == 0 ? nil : $0["Content-Type"] ?? "application/octet-stream" })
     }
 
+    /// The version of the request, which is told by that of the answer: libcurl sends no HTTP/1.0.
     private func version(_ metrics: TransactionMetrics) -> String {
         switch metrics.networkProtocolName {
         case "h2": "HTTP/2"
         case "h3": "HTTP/3"
-        case let name?: name.uppercased()
+        case _?: "HTTP/1.1"
         case nil: ""
         }
     }
