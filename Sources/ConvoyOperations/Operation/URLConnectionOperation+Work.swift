@@ -59,13 +59,12 @@ extension URLConnectionOperation {
     // MARK: Beginning
 
     private func beginWork(_ number: Lifecycle.TryNumber) {
-        // `prepare` is taken out, so that it runs once however often the operation is paused.
-        let (isFirst, preset, policy, prepare, postsNotifications, isSettled) = core.withLock { core in
+        let (isFirst, preset, policy, preparation, postsNotifications, isSettled) = core.withLock { core in
             core.workSlot.begin(number)
             defer { core.hasBegun = true }
             return (
                 !core.hasBegun, core.presetFailure, core.common.values.dependencyFailurePolicy,
-                core.rareHandlers?.prepare.take(), core.common.values.postsNotifications,
+                core.rareHandlers?.takePreparation(), core.common.values.postsNotifications,
                 core.authentication?.settlement != nil
             )
         }
@@ -76,17 +75,17 @@ extension URLConnectionOperation {
             if policy == .cancel, let cause = failureOfDependency() { cancel(because: cause) }
         }
         if isSettled, endsBySettlement(number) { return }
-        guard prepare != nil || preset != nil else { return transfer(number) }
+        guard preparation != nil || preset != nil else { return transfer(number) }
         if core.withLock({ $0.workSlot.endIfStopped(number) }) {
-            if let prepare { self.prepare = prepare }
+            if let preparation { putBack(preparation) }
             return handle(.workStopped(number))
         }
         if let preset { return conclude(number, data: nil, head: nil, error: preset) }
-        guard let prepare else { return }
+        guard let preparation else { return }
         BlockingWorkers.shared.perform { [self] in
             do {
                 var request = self.request
-                try prepare(&request)
+                try preparation.run(&request)
                 let prepared = request
                 core.withLock { $0.request = .foundation(prepared) }
                 transfer(number)
