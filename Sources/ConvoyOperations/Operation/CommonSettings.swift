@@ -18,6 +18,8 @@ final class CommonSettings: @unchecked Sendable {
         var dependencyFailurePolicy = DependencyFailurePolicy.run
         var postsNotifications = true
         var collectsMetrics = false
+        /// Whether the operation does a part of another's work.
+        var isPart = false
         var retryPolicy: RetryPolicy?
         var waitsForConnectivity = false
         /// How long a transfer may be without a byte, if that is not for the request to say.

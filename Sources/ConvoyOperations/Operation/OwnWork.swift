@@ -178,7 +178,7 @@ extension URLConnectionOperation {
             values.configuration.decodesUnaskedEncodings = decoding
             (values.retryPolicy, values.totalTimeout, values.completionGroup, values.cache) = (nil, nil, nil, nil)
             (values.postsNotifications, values.coalesces, values.awaitedValue) = (false, false, nil)
-            values.waitsForConnectivity = false
+            (values.waitsForConnectivity, values.isPart) = (false, true)
         }
         addMetrics(to: parent)
         if let base = parent.request.url, let own = request.url, Origin(base) != Origin(own) {

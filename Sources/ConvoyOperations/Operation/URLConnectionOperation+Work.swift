@@ -23,6 +23,7 @@ extension URLConnectionOperation {
         if let record = metricsRecord { note(transition, in: record) }
         // The center sorts changes that come late by their numbers.
         if onlookers.contains(.observer) { observationCenter.note(transition, of: self) }
+        ActivityListeners.note(transition, of: self)
         // Foundation reads `isExecuting` itself, and does nothing if it is false by now.
         if new.state == .executing, old.state != .executing { executionDidBegin() }
         // The try's number says which wait ends.
