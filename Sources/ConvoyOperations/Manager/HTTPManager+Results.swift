@@ -120,11 +120,7 @@ extension HTTPManager {
             completion(Result { try request.operation.value(of: object) })
         }
         return begin(.data, success, { _, error in completion(.failure(error)) }) {
-            let operation = try operationManager.makeOperation(call)
-            operationManager.setAwaited(type, of: operation)
-            // Its handler wants it decoded.
-            operation.change { $0.awaitedValue = nil }
-            return operation.reporting(to: progress)
+            try operationManager.makeOperation(call, decoding: type).reporting(to: progress)
         }
     }
 }

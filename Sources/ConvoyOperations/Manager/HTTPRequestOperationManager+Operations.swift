@@ -27,6 +27,16 @@ extension HTTPRequestOperationManager {
         return operation
     }
 
+    /// An operation that makes a value of its response itself, for its handlers or its dependents. Not enqueued.
+    func makeOperation<Value: Decodable & Sendable>(
+        _ call: ManagerCall, decoding type: Value.Type
+    ) throws -> HTTPRequestOperation {
+        let operation = try makeOperation(call)
+        setAwaited(type, of: operation)
+        operation.change { $0.awaitedValue = nil }
+        return operation
+    }
+
     /// Lets an operation make a value of a type of its response.
     func setAwaited<Value: Decodable & Sendable>(_ type: Value.Type, of operation: HTTPRequestOperation) {
         let decoder = decoder

@@ -80,11 +80,11 @@ public var AFNetworkingReachabilityNotificationStatusItem: String { "" }
 
 // MARK: UIKit
 
-/// The turning wheel in a telephone's status bar.
-@available(*, unavailable, message: "There is no UIKit here. networkingOperationDidStart and …DidFinish count what runs.")
+/// What shows that the network is used.
+@available(*, unavailable, renamed: "NetworkActivityMonitor")
 public final class AFNetworkActivityIndicatorManager: Sendable {
     /// The one for the whole program.
-    @available(*, unavailable, message: "There is no UIKit here.")
+    @available(*, unavailable, renamed: "NetworkActivityMonitor.shared")
     public static func sharedManager() -> AFNetworkActivityIndicatorManager { AFNetworkActivityIndicatorManager() }
 
     private init() {}

@@ -20,6 +20,8 @@ final class CommonSettings: @unchecked Sendable {
         var collectsMetrics = false
         /// Who hears what happens to the operation.
         var eventMonitors: [EventMonitor] = []
+        /// Whether the operation does a part of another's work.
+        var isPart = false
         var retryPolicy: RetryPolicy?
         var waitsForConnectivity = false
         /// How long a transfer may be without a byte, if that is not for the request to say.

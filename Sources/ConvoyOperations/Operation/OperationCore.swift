@@ -59,6 +59,8 @@ struct OperationCore {
         var redirect: URLConnectionOperation.RedirectHandler?
         var retry: URLConnectionOperation.RetryHandler?
         var prepare: URLConnectionOperation.Preparation?
+        /// What is taken from dependencies, in the order in which it was added.
+        var inputs: [DependencyInput] = []
         var challenge: URLConnectionOperation.AuthenticationChallengeHandler?
         var cache: URLConnectionOperation.CacheResponseHandler?
         var traceContext: URLConnectionOperation.TraceContextProvider?
@@ -73,7 +75,7 @@ struct OperationCore {
             let copy = RareHandlers()
             (copy.download, copy.upload, copy.redirect) = (download, upload, redirect)
             (copy.retry, copy.prepare, copy.challenge) = (retry, prepare, challenge)
-            (copy.cache, copy.traceContext) = (cache, traceContext)
+            (copy.cache, copy.traceContext, copy.inputs) = (cache, traceContext, inputs)
             return copy
         }
     }

@@ -180,7 +180,7 @@ extension URLConnectionOperation {
             values.configuration.decodesUnaskedEncodings = decoding
             (values.retryPolicy, values.totalTimeout, values.completionGroup, values.cache) = (nil, nil, nil, nil)
             (values.postsNotifications, values.coalesces, values.awaitedValue) = (false, false, nil)
-            values.waitsForConnectivity = false
+            (values.waitsForConnectivity, values.isPart) = (false, true)
         }
         addMetrics(to: parent)
         addStory(to: parent)

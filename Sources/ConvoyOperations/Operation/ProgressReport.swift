@@ -12,8 +12,8 @@ final class ProgressReport: Sendable {
         var upload = MovedBytes()
         var progress: Progress?
         var isProgressWaiting = false
-        /// Who follows the progress as a sequence.
-        var followers: [Int: Continuation] = [:]
+        /// Who follows the progress until the end.
+        var followers: [Int: ProgressFollower] = [:]
         var nextKey = 0
     }
 
@@ -23,7 +23,7 @@ final class ProgressReport: Sendable {
 
     deinit {
         // Of an operation that never finished.
-        for continuation in state.withLock({ $0.followers }).values { continuation.finish() }
+        for follower in state.withLock({ $0.followers }).values { follower.end() }
     }
 
     func noteDownload(_ bytes: Int64, total: Int64, expected: Int64?, of operation: URLConnectionOperation) {
@@ -51,44 +51,44 @@ final class ProgressReport: Sendable {
         }
     }
 
-    // MARK: Sequences
+    // MARK: Followers
 
-    typealias Continuation = AsyncStream<TransferProgress>.Continuation
-
-    /// Lets a sequence hear of the progress from now on until the end.
-    func follow(_ operation: URLConnectionOperation, with continuation: Continuation) {
+    /// Lets somebody hear of the progress from now on until the end.
+    ///
+    /// - Returns: what ends that earlier.
+    func follow(_ operation: URLConnectionOperation, with follower: ProgressFollower) -> @Sendable () -> Void {
         // Before anything newer.
-        continuation.yield(operation.transferProgress)
+        follower.move(operation.transferProgress)
         let key = state.withLock { state in
             state.nextKey += 1
-            state.followers[state.nextKey] = continuation
+            state.followers[state.nextKey] = follower
             return state.nextKey
         }
         hasFollowers.store(true, ordering: .sequentiallyConsistent)
-        continuation.onTermination = { [weak self] _ in
+        // The end sees the follower, or is seen here.
+        if operation.core.withLock({ $0.isFinished }) { endFollowing(operation) }
+        return { [weak self] in
             let left = self?.state.withLock { $0.followers.removeValue(forKey: key) }
             withExtendedLifetime(left) {}
         }
-        // The end sees the follower, or is seen here.
-        if operation.core.withLock({ $0.isFinished }) { endSequences(of: operation) }
     }
 
     private func tellFollowers(of operation: URLConnectionOperation) {
         guard hasFollowers.load(ordering: .acquiring) else { return }
         let progress = operation.transferProgress
-        for continuation in state.withLock({ $0.followers }).values { continuation.yield(progress) }
+        for follower in state.withLock({ $0.followers }).values { follower.move(progress) }
     }
 
-    private func endSequences(of operation: URLConnectionOperation) {
+    private func endFollowing(_ operation: URLConnectionOperation) {
         guard hasFollowers.load(ordering: .sequentiallyConsistent) else { return }
         let followers = state.withLock { state in
             defer { state.followers = [:] }
             return state.followers
         }
         let progress = operation.transferProgress
-        for continuation in followers.values {
-            continuation.yield(progress)
-            continuation.finish()
+        for follower in followers.values {
+            follower.move(progress)
+            follower.end()
         }
     }
 
@@ -129,7 +129,7 @@ final class ProgressReport: Sendable {
 
     /// Completes the `Progress` of an operation that has finished with success, and releases its handlers in any case.
     func finish(of operation: URLConnectionOperation) {
-        endSequences(of: operation)
+        endFollowing(operation)
         guard hasProgress.load(ordering: .acquiring) else { return }
         let isSuccess = operation.error == nil
         OperationQueues.progress.async { [self] in

@@ -1,5 +1,12 @@
 import ConvoyReachability
 
+/// A network whose return ends the wait for a retry.
+struct AwaitedNetwork {
+    let target: NetworkTarget
+    /// Whether there was no way to it when the try failed.
+    let isGone: Bool
+}
+
 /// How often a request has been retried. Few operations have one. Guarded by the operation's lock.
 final class RetryRecord: @unchecked Sendable {
     /// All retries.
@@ -15,6 +22,8 @@ final class RetryRecord: @unchecked Sendable {
     var followsAnswer = false
     /// When the next try is due, on the clock.
     var due: UInt64 = 0
+    /// What the network must have a way to, for the wait to end early.
+    var awaitedNetwork: AwaitedNetwork?
     /// The wait for the network.
     var networkWait: NetworkReturn.Wait?
     /// When the network came back, on the clock.

@@ -54,9 +54,18 @@ extension URLConnectionOperation {
     public final var transferProgressUpdates: AsyncStream<TransferProgress> {
         let (stream, continuation) = AsyncStream.makeStream(
             of: TransferProgress.self, bufferingPolicy: .bufferingNewest(1))
-        onlookers.insert(.progress)
-        progressReport.follow(self, with: continuation)
+        let end = followProgress(
+            ProgressFollower(move: { continuation.yield($0) }, end: { continuation.finish() }))
+        continuation.onTermination = { _ in end() }
         return stream
+    }
+
+    /// Lets somebody hear of the progress: first as it is now, last as it was when the operation finished.
+    ///
+    /// - Returns: what ends that earlier.
+    final func followProgress(_ follower: ProgressFollower) -> @Sendable () -> Void {
+        onlookers.insert(.progress)
+        return progressReport.follow(self, with: follower)
     }
 }
 
@@ -83,4 +92,12 @@ extension HTTPRequestOperation {
         if let upload { uploadProgressHandler = telling(upload) }
         if let download { downloadProgressHandler = telling(download) }
     }
+}
+
+/// Hears how far a transfer is. Both are called on any thread, and must be short.
+struct ProgressFollower: Sendable {
+    /// Bytes have moved.
+    let move: @Sendable (TransferProgress) -> Void
+    /// Nothing more will.
+    let end: @Sendable () -> Void
 }

@@ -47,13 +47,16 @@ extension URLConnectionOperation {
         return .whenAnswered(for: .connectivity) { [self] in awaitNetwork(target, number) }
     }
 
+    /// What a connection for the request needs a way to; nil where it needs none.
+    private var networkTarget: NetworkTarget? {
+        let configuration = connectionConfiguration
+        guard configuration.unixSocket == nil else { return nil }
+        return request.url.flatMap(configuration.connectedHost).map { NetworkTarget(host: $0) }
+    }
+
     /// What the connection needed a way to; nil if the failure had another reason than the want of one.
     private func networkTarget(of failure: URLError) -> NetworkTarget? {
-        let configuration = connectionConfiguration
-        guard configuration.unixSocket == nil, let place = request.url.flatMap(configuration.connectedHost) else {
-            return nil
-        }
-        let target = NetworkTarget(host: place)
+        guard let target = networkTarget else { return nil }
         switch failure.code {
         case .notConnectedToInternet, .cannotFindHost, .dnsLookupFailed: return target
         // A host that refuses a connection has been reached. Without a way to it, it is not the host that refuses.
@@ -84,17 +87,32 @@ extension URLConnectionOperation {
     private func awaitNetwork(_ target: NetworkTarget, _ number: Lifecycle.TryNumber) {
         let clock = retryClock
         do {
-            let wait = try NetworkReturn.shared.wait(for: target) { [weak self] in
-                // What follows may take its time.
-                clock.schedule(at: clock.now) { [weak self] in self?.networkDidReturn(after: number) }
-            }
-            core.withLock { $0.retryRecord.networkWait = wait }
-            let life = lifecycle.current.life
-            if !life.isBackingOff || life.tryNumber != number { endNetworkWait() }
+            try endWaitWithReturn(of: target, afterLoss: false, number)
         } catch {
             // There is no socket for it now.
             clock.schedule(at: Nanoseconds.deadline(5, after: clock.now)) { [weak self] in self?.handle(.retryDue(number)) }
         }
+    }
+
+    /// The network that a connection for the request needs, as it is now; nil where it needs none.
+    var networkToAwait: AwaitedNetwork? {
+        networkTarget.map { AwaitedNetwork(target: $0, isGone: $0.isOutOfReach) }
+    }
+
+    /// Lets the wait for a retry end early, when the network comes back. Without a socket to hear of that, it takes its time.
+    func endWaitWithReturn(of network: AwaitedNetwork, _ number: Lifecycle.TryNumber) {
+        try? endWaitWithReturn(of: network.target, afterLoss: !network.isGone, number)
+    }
+
+    private func endWaitWithReturn(of target: NetworkTarget, afterLoss: Bool, _ number: Lifecycle.TryNumber) throws {
+        let clock = retryClock
+        let wait = try NetworkReturn.shared.wait(for: target, afterLoss: afterLoss) { [weak self] in
+            // What follows may take its time.
+            clock.schedule(at: clock.now) { [weak self] in self?.networkDidReturn(after: number) }
+        }
+        core.withLock { $0.retryRecord.networkWait = wait }
+        let life = lifecycle.current.life
+        if !life.isBackingOff || life.tryNumber != number { endNetworkWait() }
     }
 
     private func networkDidReturn(after number: Lifecycle.TryNumber) {

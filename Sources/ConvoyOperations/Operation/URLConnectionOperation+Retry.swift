@@ -103,15 +103,18 @@ extension URLConnectionOperation {
         if case .giveUp(let refusal) = event.decision { core.withLock { $0.retryRecord.refusal = refusal } }
         guard case .retry(let delay) = event.decision else { return nil }
         let due = Nanoseconds.deadline(delay, after: now)
+        let awaited = policy.retriesWhenNetworkReturns && error != nil ? networkToAwait : nil
         core.withLock { core in
             core.retryRecord.count += 1
             core.retryRecord.counted += 1
             core.retryRecord.due = due
+            core.retryRecord.awaitedNetwork = awaited
             core.retryRecord.followsAnswer = error == nil
             // The redirects may lead elsewhere by then.
             core.authentication?.continuation = nil
         }
-        closeHostGate(after: facts, event, delay: delay, policy, now)
+        // Where there is no way to it, it is not the host that has refused.
+        if awaited?.isGone != true { closeHostGate(after: facts, event, delay: delay, policy, now) }
         return .later
     }
 
@@ -190,15 +193,16 @@ extension URLConnectionOperation {
 
     /// Sends `retryDue` when the delay after a try is over.
     func awaitRetry(after number: Lifecycle.TryNumber) {
-        let due = core.withLock { core in
+        let (due, awaited) = core.withLock { core in
             core.retryRecord.waiting[number] = self
-            return core.retryRecord.due
+            return (core.retryRecord.due, core.retryRecord.awaitedNetwork.take())
         }
         let life = lifecycle.current.life
         guard life.isBackingOff, life.tryNumber == number else { return endRetryWait(after: number) }
         // Somebody will answer.
         guard due < .max else { return }
         retryClock.schedule(at: due) { [weak self] in self?.handle(.retryDue(number)) }
+        if let awaited { endWaitWithReturn(of: awaited, number) }
     }
 
     /// Ends the wait for a retry: it is due, or no longer needed.

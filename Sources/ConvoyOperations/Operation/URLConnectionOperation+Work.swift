@@ -24,6 +24,7 @@ extension URLConnectionOperation {
         if let story { note(transition, in: story) }
         // The center sorts changes that come late by their numbers.
         if onlookers.contains(.observer) { observationCenter.note(transition, of: self) }
+        ActivityListeners.note(transition, of: self)
         // Foundation reads `isExecuting` itself, and does nothing if it is false by now.
         if new.state == .executing, old.state != .executing { executionDidBegin() }
         // The try's number says which wait ends.
@@ -60,13 +61,12 @@ extension URLConnectionOperation {
     // MARK: Beginning
 
     private func beginWork(_ number: Lifecycle.TryNumber) {
-        // `prepare` is taken out, so that it runs once however often the operation is paused.
-        let (isFirst, preset, policy, prepare, provider, postsNotifications, isSettled) = core.withLock { core in
+        let (isFirst, preset, policy, preparation, provider, postsNotifications, isSettled) = core.withLock { core in
             core.workSlot.begin(number)
             defer { core.hasBegun = true }
             return (
                 !core.hasBegun, core.presetFailure, core.common.values.dependencyFailurePolicy,
-                core.rareHandlers?.prepare.take(), core.rareHandlers?.traceContext,
+                core.rareHandlers?.takePreparation(), core.rareHandlers?.traceContext,
                 core.common.values.postsNotifications, core.authentication?.settlement != nil
             )
         }
@@ -77,17 +77,17 @@ extension URLConnectionOperation {
             if policy == .cancel, let cause = failureOfDependency() { cancel(because: cause) }
         }
         if isSettled, endsBySettlement(number) { return }
-        guard prepare != nil || preset != nil else { return transfer(number, under: provider) }
+        guard preparation != nil || preset != nil else { return transfer(number, under: provider) }
         if core.withLock({ $0.workSlot.endIfStopped(number) }) {
-            if let prepare { self.prepare = prepare }
+            if let preparation { putBack(preparation) }
             return handle(.workStopped(number))
         }
         if let preset { return conclude(number, data: nil, head: nil, error: preset) }
-        guard let prepare else { return }
+        guard let preparation else { return }
         BlockingWorkers.shared.perform { [self] in
             do {
                 var request = self.request
-                try prepare(&request)
+                try preparation.run(&request)
                 let prepared = request
                 core.withLock { $0.request = .foundation(prepared) }
                 transfer(number, under: provider)

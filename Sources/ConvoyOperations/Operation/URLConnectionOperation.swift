@@ -241,6 +241,8 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     /// A new operation of the same class for the same request, with the same settings and handlers but for the completion
     /// handlers and the output stream: for trying again. A subclass copies its own properties in `copySettings(to:)`.
+    ///
+    /// The copy has no dependencies, but for those whose values it still needs for its request.
     public final func makeCopy() -> Self {
         let copy = Self(request: request)
         let (common, presetFailure, handlers) = core.withLock { ($0.common, $0.presetFailure, $0.rareHandlers?.copy) }
@@ -249,7 +251,10 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
             core.presetFailure = presetFailure
             core.rareHandlers = handlers
         }
-        if handlers != nil { copy.onlookers.insert(.progress) }
+        if let handlers {
+            copy.onlookers.insert(.progress)
+            for source in handlers.inputs.flatMap(\.sources) { copy.addDependency(source) }
+        }
         copy.beginToTell(common.values)
         // Nobody awaits the copy's value.
         if common.values.awaitedValue != nil { copy.change { $0.awaitedValue = nil } }

@@ -36,6 +36,16 @@ public struct RetryPolicy: Sendable {
     /// hold up everything else for an hour; 0 closes none. The operation that got the response waits for all of its
     /// `Retry-After` itself.
     public var maximumGateDuration: TimeInterval = 60
+    /// Whether a wait for a retry ends as soon as the network, which was gone, has come back; false by default.
+    ///
+    /// This is for waits after a failure of the transfer; one that a server's answer has caused keeps its length. The network
+    /// is gone when the kernel has no way to the host (or the proxy) where that is an address, and to the Internet where it is
+    /// a name: when the request fails, or later in the wait. A failure while it is gone is no refusal by the host, and
+    /// does not close its gate. The retry counts like one whose delay has passed.
+    ///
+    /// `URLConnectionOperation.waitsForConnectivity` is the other way: the request waits for the network for as long as it
+    /// takes, without any retry of the policy.
+    public var retriesWhenNetworkReturns = false
     /// Status codes that are likely to be temporary.
     public var statusCodes: Set<Int> = [408, 429, 500, 502, 503, 504]
     /// Transfer errors that are likely to be temporary.

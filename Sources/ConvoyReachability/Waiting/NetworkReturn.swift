@@ -12,8 +12,14 @@ package final class NetworkReturn: Sendable {
         deinit { end() }
     }
 
+    /// What some wait for together.
+    private struct Aim: Hashable {
+        let target: NetworkTarget
+        let isAfterLoss: Bool
+    }
+
     private struct Group {
-        /// Tells the groups of one target apart that come after each other.
+        /// Tells the groups of one aim apart that come after each other.
         let number: Int
         var blocks: [Int: @Sendable () -> Void] = [:]
         /// Ends the listening; nil while it is about to begin.
@@ -21,7 +27,7 @@ package final class NetworkReturn: Sendable {
     }
 
     private struct Groups {
-        var all: [NetworkTarget: Group] = [:]
+        var all: [Aim: Group] = [:]
         var count = 0
     }
 
@@ -32,58 +38,77 @@ package final class NetworkReturn: Sendable {
 
     /// Calls the block once there is a way, which may be before this returns; not after the wait is released.
     ///
-    /// - Parameter block: is called on the watching thread, and must be quick.
+    /// - Parameters:
+    ///   - isAfterLoss: whether a way that there is does not count before it has gone and come back.
+    ///   - block: is called on the watching thread, and must be quick.
     /// - Throws: an error in `NSPOSIXErrorDomain` if the kernel cannot be listened to. The block is not called then.
-    package func wait(for target: NetworkTarget, _ block: @escaping @Sendable () -> Void) throws -> Wait {
+    package func wait(
+        for target: NetworkTarget, afterLoss isAfterLoss: Bool = false, _ block: @escaping @Sendable () -> Void
+    ) throws -> Wait {
+        let aim = Aim(target: target, isAfterLoss: isAfterLoss)
         let (group, key, isNew) = groups.withLock { groups in
             groups.count += 1
             let key = groups.count
-            let isNew = groups.all[target] == nil
-            groups.all[target, default: Group(number: key)].blocks[key] = block
-            return (groups.all[target]?.number ?? key, key, isNew)
+            let isNew = groups.all[aim] == nil
+            groups.all[aim, default: Group(number: key)].blocks[key] = block
+            return (groups.all[aim]?.number ?? key, key, isNew)
         }
-        if isNew { try listen(for: target, group) }
-        return Wait { [weak self] in self?.remove(key, of: target, group) }
+        if isNew { try listen(for: aim, group) }
+        return Wait { [weak self] in self?.remove(key, of: aim, group) }
     }
 
     /// How many wait. For tests.
     package var count: Int { groups.withLock { $0.all.values.reduce(0) { $0 + $1.blocks.count } } }
 
-    private func listen(for target: NetworkTarget, _ number: Int) throws {
-        let source = AddressSource(addresses: target.addresses, watch: watch)
+    private func listen(for aim: Aim, _ number: Int) throws {
+        let source = AddressSource(addresses: aim.target.addresses, watch: watch)
         let end: @Sendable () -> Void
         do {
+            let wasGone = Locked(!aim.isAfterLoss)
             end = try source.begin { [weak self] status in
-                if status.isReachable { self?.callAll(of: target, number) }
+                let isReturn = wasGone.withLock { wasGone in
+                    if status == .notReachable { wasGone = true }
+                    return wasGone && status.isReachable
+                }
+                if isReturn { self?.callAll(of: aim, number) }
             }
         } catch {
-            // Those that have come since look again themselves, as if there were a way.
-            callAll(of: target, number, except: number)
+            if aim.isAfterLoss {
+                let group = takeGroup(of: aim, number)
+                withExtendedLifetime(group) {}
+            } else {
+                // Those that have come since look again themselves, as if there were a way.
+                callAll(of: aim, number, except: number)
+            }
             throw error
         }
         let isOver = groups.withLock { groups in
-            guard groups.all[target]?.number == number else { return true }
-            groups.all[target]?.end = end
+            guard groups.all[aim]?.number == number else { return true }
+            groups.all[aim]?.end = end
             return false
         }
         if isOver { end() }
     }
 
-    private func callAll(of target: NetworkTarget, _ number: Int, except key: Int? = nil) {
-        let group = groups.withLock { groups in
-            groups.all[target]?.number == number ? groups.all.removeValue(forKey: target) : nil
-        }
+    private func callAll(of aim: Aim, _ number: Int, except key: Int? = nil) {
+        let group = takeGroup(of: aim, number)
         group?.end?()
         for (own, block) in group?.blocks ?? [:] where own != key { block() }
     }
 
-    private func remove(_ key: Int, of target: NetworkTarget, _ number: Int) {
+    private func takeGroup(of aim: Aim, _ number: Int) -> Group? {
+        groups.withLock { groups in
+            groups.all[aim]?.number == number ? groups.all.removeValue(forKey: aim) : nil
+        }
+    }
+
+    private func remove(_ key: Int, of aim: Aim, _ number: Int) {
         let (block, group) = groups.withLock { groups -> ((@Sendable () -> Void)?, Group?) in
-            guard groups.all[target]?.number == number else { return (nil, nil) }
-            let block = groups.all[target]?.blocks.removeValue(forKey: key)
+            guard groups.all[aim]?.number == number else { return (nil, nil) }
+            let block = groups.all[aim]?.blocks.removeValue(forKey: key)
             // While it is about to begin, the first one ends it.
-            let isOver = groups.all[target]?.blocks.isEmpty == true
-            return (block, isOver ? groups.all.removeValue(forKey: target) : nil)
+            let isOver = groups.all[aim]?.blocks.isEmpty == true
+            return (block, isOver ? groups.all.removeValue(forKey: aim) : nil)
         }
         withExtendedLifetime(block) {}
         group?.end?()

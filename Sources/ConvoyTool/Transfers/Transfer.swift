@@ -62,6 +62,14 @@ final class Transfer: Sendable {
 
     func setWantedName(_ name: String?) { wanted.withLock { $0 = name } }
 
+    /// How many bytes have come over the network: of a continued download, fewer than there are.
+    func fetchedByteCount(_ progress: TransferProgress) -> Int64 {
+        switch box.destination {
+        case .download(let download): download.fetchedByteCount
+        case .stream: progress.bytesReceived
+        }
+    }
+
     /// Sets the queue and group for the operation's handlers.
     func attach(to queue: DispatchQueue?, group: DispatchGroup?) {
         operation.completionQueue = queue

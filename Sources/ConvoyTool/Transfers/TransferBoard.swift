@@ -9,6 +9,8 @@ final class TransferBoard: Sendable {
         var bar: ProgressBar
         /// Bytes that have come over the network.
         var arrived: Int64 = 0
+        /// Of these, what was told last.
+        var fetched: Int64 = 0
         var meter: SpeedMeter
         var lines: ProgressLines
     }
@@ -17,6 +19,8 @@ final class TransferBoard: Sendable {
         var rows: [Row] = []
         /// The width of the longest name that there was, so that the columns do not jump when its transfer ends.
         var longestName = 0
+        /// Those whose line has come. What is told of them later is old.
+        var ended: Set<ObjectIdentifier> = []
         var finished = 0
         var failed = 0
         /// Bytes of files that are whole.
@@ -48,17 +52,17 @@ final class TransferBoard: Sendable {
         display.onResize { [weak self, queue] in queue.async { [self] in self?.update() } }
     }
 
-    /// Notes that bytes of a transfer have arrived. The first call makes its bar.
+    /// Notes how far a transfer is. The first call makes its bar.
     ///
     /// - Parameters:
-    ///   - arrived: how many bytes have come since the last call.
+    ///   - fetched: how many bytes have come over the network; fewer than before when the transfer has started over.
     ///   - done: how many bytes of the file are there, also from an earlier run.
     ///   - expected: the length of the file; nil if it is unknown.
-    func note(_ transfer: Transfer, arrived: Int64, done: Int64, expected: Int64?) {
+    func note(_ transfer: Transfer, fetched: Int64, done: Int64, expected: Int64?) {
         guard display.showsProgress else { return }
         let id = ObjectIdentifier(transfer)
         contents.withLock { contents in
-            contents.arrived += arrived
+            guard !contents.ended.contains(id) else { return }
             let index = contents.rows.firstIndex { $0.id == id } ?? contents.rows.count
             if index == contents.rows.count {
                 let name = Printable.name(transfer.name)
@@ -66,10 +70,14 @@ final class TransferBoard: Sendable {
                 contents.rows.append(
                     Row(
                         id: id, bar: ProgressBar(name: name), meter: SpeedMeter(at: now),
-                        lines: ProgressLines(at: now, bytes: done - arrived)))
+                        lines: ProgressLines(at: now, bytes: done - fetched)))
                 contents.longestName = max(contents.longestName, Printable.width(name))
             }
+            let last = contents.rows[index].fetched
+            let arrived = fetched < last ? fetched : fetched - last
+            contents.arrived += arrived
             contents.rows[index].arrived += arrived
+            contents.rows[index].fetched = fetched
             contents.rows[index].bar.done = done
             contents.rows[index].bar.total = expected
         }
@@ -80,6 +88,7 @@ final class TransferBoard: Sendable {
         let id = ObjectIdentifier(transfer)
         contents.withLock { contents in
             contents.rows.removeAll { $0.id == id }
+            contents.ended.insert(id)
             contents.finished += 1
             if outcome.error == nil { contents.bytes += outcome.bytes } else { contents.failed += 1 }
         }

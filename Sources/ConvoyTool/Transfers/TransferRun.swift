@@ -63,13 +63,8 @@ final class TransferRun: Sendable {
     ) {
         let operation = transfer.operation
         transfer.attach(to: manager.completionQueue, group: manager.completionGroup)
-        if display.showsProgress {
-            operation.downloadProgressHandler = { [weak operation] bytes, total, expected in
-                // The body of an error response is not a download.
-                guard let status = operation?.statusCode, (200..<300).contains(status) else { return }
-                board.note(transfer, arrived: bytes, done: total, expected: expected)
-            }
-        }
+        let bar = display.showsProgress ? TransferBar(transfer, on: board) : nil
+        bar?.setProgressWithDownloadProgress(of: operation, on: operation.completionQueue ?? .main)
         operation.retryHandler = { [display] _, event in
             guard let text = RetryText.line(event) else { return }
             display.say("\(Printable.line(transfer.name)): \(text)")
@@ -79,7 +74,8 @@ final class TransferRun: Sendable {
             // So that the times of all requests are there.
             self.trace.finish()
             let outcome = transfer.conclude(error)
-            board.finish(transfer, outcome)
+            // Until here it is kept by nobody else.
+            withExtendedLifetime(bar) { board.finish(transfer, outcome) }
             self.order.finish(operation, after: dependencies) {
                 if let wanted = transfer.wantedName, let path = transfer.path {
                     self.display.say(OutcomeText.line(ofRenamed: transfer.url, path: path, wanted: wanted))

@@ -203,11 +203,3 @@ final class WaitingOperationTests: NetworkTestCase {
         }
     }
 }
-
-/// What a test turns on for others.
-private final class Flag: Sendable {
-    private let value = Locked(false)
-
-    var isSet: Bool { value.withLock { $0 } }
-    func set() { value.withLock { $0 = true } }
-}

@@ -17,7 +17,7 @@ import Testing
             _ = AFURLSessionManager.self  //> renamed to 'URLSessionManager'
             _ = AFSecurityPolicy.defaultPolicy()  //> SecurityPolicy
             _ = AFNetworkReachabilityManager.sharedManager()  //> renamed to 'NetworkReachabilityManager
-            _ = AFNetworkActivityIndicatorManager.sharedManager()  //> There is no UIKit here
+            _ = AFNetworkActivityIndicatorManager.sharedManager()  //> renamed to 'NetworkActivityMonitor
             _ = AFEventSource(url: URL(fileURLWithPath: "/"))  //> EventSource is planned
             _ = AFJSONRequestSerializer.serializer()  //> renamed to 'JSONRequestSerializer'
             _ = AFJSONResponseSerializer(readingOptions: [])  //> renamed to 'JSONResponseSerializer'

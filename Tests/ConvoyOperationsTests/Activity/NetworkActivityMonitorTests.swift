@@ -1,0 +1,138 @@
+import ConvoySupport
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyOperations
+
+/// Operations that are under way are counted, and shown by the rules.
+@Suite(.serialized) struct NetworkActivityMonitorTests {
+    private let network = ThreadedTransport()
+    private let clock = ManualClock()
+    private let queue = DispatchQueue(label: "activity")
+    private let shown = Log()
+
+    private func monitor(isEnabled: Bool = true) -> NetworkActivityMonitor {
+        let monitor = NetworkActivityMonitor(queue: queue, clock: clock)
+        monitor.activityHandler = { [shown] in shown.add($0 ? "show" : "hide") }
+        monitor.isEnabled = isEnabled
+        return monitor
+    }
+
+    private func operation() -> HTTPRequestOperation {
+        let operation = HTTPRequestOperation(
+            request: URLRequest(url: URL(fileURLWithPath: "/simulated")), transport: network)
+        operation.completionQueue = queue
+        return operation
+    }
+
+    private func finish(_ operation: HTTPRequestOperation) -> Bool { eventually { operation.isFinished } }
+
+    @Test func `operations count from their start to their end, and not while they are paused`() {
+        let monitor = monitor()
+        let (first, second) = (operation(), operation())
+        #expect(monitor.activityCount == 0)
+        first.start()
+        second.start()
+        #expect(eventually { monitor.activityCount == 2 })
+        second.pause()
+        #expect(eventually { monitor.activityCount == 1 })
+        second.resume()
+        #expect(eventually { monitor.activityCount == 2 })
+        second.cancel()
+        #expect(eventually { monitor.activityCount == 1 })
+        network.serve()
+        #expect(finish(first) && finish(second) && eventually { monitor.activityCount == 0 })
+    }
+
+    @Test func `it is shown after the one delay, and hidden after the other`() {
+        let monitor = monitor()
+        monitor.activationDelay = 2
+        monitor.completionDelay = 0.5
+        let operation = operation()
+        operation.start()
+        #expect(eventually { clock.timerCount == 1 })
+        clock.advance(by: 1.9)
+        #expect(!monitor.isNetworkActivityVisible)
+        clock.advance(by: 0.2)
+        #expect(monitor.isNetworkActivityVisible)
+        network.serve()
+        #expect(finish(operation) && eventually { clock.timerCount == 1 } && monitor.isNetworkActivityVisible)
+        clock.advance(by: 0.6)
+        #expect(!monitor.isNetworkActivityVisible)
+        #expect(eventually { shown.all == ["show", "hide"] })
+    }
+
+    @Test func `a retry's wait is no activity`() {
+        let monitor = monitor()
+        let operation = operation()
+        operation.change { $0.clock = clock }
+        operation.retryPolicy = RetryPolicy()
+        operation.start()
+        #expect(eventually { network.openCount == 1 && monitor.activityCount == 1 })
+        network.end(with: URLError(.timedOut))
+        #expect(eventually { monitor.activityCount == 0 } && !operation.isFinished)
+        operation.cancel()
+        #expect(finish(operation) && monitor.activityCount == 0)
+    }
+
+    @Test func `what is counted by hand counts, and never less than nothing`() {
+        let monitor = monitor(isEnabled: false)
+        monitor.decrementActivityCount()
+        monitor.incrementActivityCount()
+        #expect(monitor.activityCount == 1 && clock.timerCount == 0)
+        monitor.isEnabled = true
+        clock.advance(by: 1)
+        #expect(monitor.isNetworkActivityVisible)
+        monitor.decrementActivityCount()
+        monitor.decrementActivityCount()
+        #expect(monitor.activityCount == 0)
+        clock.advance(by: 1)
+        #expect(!monitor.isNetworkActivityVisible && eventually { shown.all == ["show", "hide"] })
+    }
+
+    @Test func `a monitor that is switched off hides at once and counts nothing any more`() {
+        let monitor = monitor()
+        let operation = operation()
+        operation.start()
+        #expect(eventually { monitor.activityCount == 1 })
+        clock.advance(by: 1)
+        monitor.isEnabled = false
+        #expect(!monitor.isNetworkActivityVisible && monitor.activityCount == 0)
+        #expect(eventually { shown.all == ["show", "hide"] })
+        let other = self.operation()
+        other.start()
+        network.serve()
+        #expect(finish(operation) && finish(other))
+        clock.advance(by: 10)
+        #expect(shown.all == ["show", "hide"])
+    }
+
+    @Test func `the sequence tells how it is now, and each change until the monitor is gone`() async {
+        var monitor: NetworkActivityMonitor? = monitor()
+        var updates = monitor?.activityUpdates.makeAsyncIterator()
+        #expect(await updates?.next() == false)
+        monitor?.incrementActivityCount()
+        clock.advance(by: 1)
+        #expect(await updates?.next() == true)
+        monitor?.decrementActivityCount()
+        clock.advance(by: 0.2)
+        #expect(await updates?.next() == false)
+        monitor = nil
+        #expect(await updates?.next() == nil)
+    }
+
+    @Test func `a storm of operations that start, pause and end leaves nothing behind`() {
+        let monitor = monitor()
+        network.serve()
+        let operations = (0..<400).map { _ in operation() }
+        DispatchQueue.concurrentPerform(iterations: operations.count) { index in
+            let operation = operations[index]
+            operation.start()
+            if index % 3 == 0 { operation.pause() }
+            if index % 5 == 0 { operation.cancel() }
+            operation.resume()
+        }
+        #expect(eventually { operations.allSatisfy(\.isFinished) } && eventually { monitor.activityCount == 0 })
+    }
+}

@@ -1,0 +1,51 @@
+import ConvoyDownloads
+import ConvoyOperations
+import ConvoySerialization
+import ConvoySession
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Synchronization
+import Testing
+
+/// What a monitor counts of tasks and downloads.
+@Suite(.serialized) struct ActivityBehaviourTests {
+    @Test func `a task counts once, as its operation does`() async throws {
+        let fixture = try SessionFixture()
+        let gate = TestServer.Gate()
+        fixture.server.route("/held", .text("held").held(by: gate))
+        let monitor = NetworkActivityMonitor(queue: .global())
+        monitor.isEnabled = true
+        let task = fixture.manager.get("held", success: { _, _ in })
+        try await fixture.server.waitForRequests(count: 1, timeout: 100)
+        #expect(monitor.activityCount == 1)
+        task.suspend()
+        try eventually { monitor.activityCount == 0 }
+        gate.open()
+        task.resume()
+        try await task.finished()
+        try eventually { monitor.activityCount == 0 }
+    }
+
+    @Test func `a download counts once, however many connections it has`() async throws {
+        let server = try TestServer()
+        let directory = try TemporaryDirectory()
+        let gate = TestServer.Gate()
+        let body = Data((0..<400_000).map { UInt8(truncatingIfNeeded: $0 &* 31) })
+        server.serve(body, at: "/file", etag: "\"1\"") { _, response in response.heldBody(by: gate, afterBytes: 1000) }
+        let download = DownloadOperation(
+            request: URLRequest(url: server.url("/file")), destination: directory.url.appendingPathComponent("file"))
+        (download.segmentCount, download.minimumSegmentLength) = (4, 50_000)
+        download.completionQueue = .global()
+        let monitor = NetworkActivityMonitor(queue: .global())
+        monitor.isEnabled = true
+        download.start()
+        try await server.waitForRequests(count: 4, timeout: 100)
+        #expect(monitor.activityCount == 1)
+        gate.open()
+        try await download.finished()
+        #expect(try Data(contentsOf: directory.url.appendingPathComponent("file")) == body)
+        try eventually { monitor.activityCount == 0 }
+    }
+}
