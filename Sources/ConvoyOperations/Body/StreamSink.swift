@@ -40,6 +40,8 @@ final class StreamSink {
     private(set) var isOpen = false
     /// The stream, if it can say that it does not block.
     private var direct: (any DirectOutputStream)?
+    /// The stream, if its reader may have enough for now.
+    private let paced: (any PacedOutputStream)?
     /// Whether the stream is written on the network thread.
     private var isDirect: Bool { direct?.isOnLocalDisk ?? false }
 
@@ -50,6 +52,7 @@ final class StreamSink {
     ) {
         box = Box(stream: stream)
         commits = stream is any CommittingOutputStream
+        paced = stream as? any PacedOutputStream
         self.url = url
         self.perform = perform
         if let open = stream as? any DirectOutputStream, stream.streamStatus == .open { (direct, isOpen) = (open, true) }
@@ -89,6 +92,15 @@ final class StreamSink {
             then(failure)
         }
     }
+
+    /// A response was accepted, and its body comes next.
+    func accept(_ response: ResponseHead) { paced?.accept(response) }
+
+    /// Whether the transfer is to wait for the stream's reader; `then` is called when it need not any more, on any thread.
+    func waitsForRoom(then: @escaping @Sendable () -> Void) -> Bool { paced?.waitsForRoom(then: then) ?? false }
+
+    /// Whether the stream has a reader for whom the transfer may have to wait.
+    var isPaced: Bool { paced != nil }
 
     /// Discards all bytes, to start over.
     func rewind(then: @escaping (URLError?) -> Void) {
@@ -156,6 +168,8 @@ final class StreamSink {
             do {
                 try stream.rewind()
                 return nil
+            } catch let error as URLError {
+                return error
             } catch {
                 return URLError(
                     .cannotWriteToFile, url: url, "The output stream cannot start over: \(error)", underlying: error)

@@ -2,7 +2,8 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// What a transfer waits for: a decision about its response, a delegate that has enough bytes, and a sink that is busy.
+/// What a transfer waits for: a decision about its response, a delegate or a reader that has enough bytes, and a sink
+/// that is busy.
 extension OperationTransfer {
     // MARK: Decisions about a response
 
@@ -70,7 +71,12 @@ extension OperationTransfer {
     /// goes on after that.
     private func goOn(_ connection: any Connection) {
         guard stream?.isBusy != true else { return }
-        if let end = endsAfterSink.take() { end() } else { connection.resumeReceiving() }
+        if let end = endsAfterSink.take() { end() } else { resume(connection) }
+    }
+
+    /// Lets a transfer go on, if nobody else has it wait.
+    private func resume(_ connection: any Connection) {
+        if stream?.isBusy != true, delayed == nil, crowded == nil { connection.resumeReceiving() }
     }
 
     /// The connection has ended before somebody has decided about its response. Whoever stops the try stops the waiting.
@@ -104,13 +110,26 @@ extension OperationTransfer {
         let (number, carrier) = (number, operation.core.withLock { $0.openCarrier() })
         let waits = delegate.operation(operation, didReceive: data) { [self] in
             carrier.perform { [self] in
-                guard self.number == number, let connection = delayed.take() else { return }
-                if stream?.isBusy != true { connection.resumeReceiving() }
+                if self.number == number, let connection = delayed.take() { resume(connection) }
             }
         }
         guard waits else { return }
         connection.suspendReceiving()
         delayed = connection
+    }
+
+    // MARK: A slow reader
+
+    /// Suspends the connection if the reader of the stream has enough for now.
+    func waitForRoom(in stream: StreamSink, _ operation: URLConnectionOperation, _ connection: any Connection) {
+        let (number, carrier) = (number, operation.core.withLock { $0.openCarrier() })
+        crowded = connection
+        let waits = stream.waitsForRoom { [self] in
+            carrier.perform { [self] in
+                if self.number == number, let connection = crowded.take() { resume(connection) }
+            }
+        }
+        if waits { connection.suspendReceiving() } else { crowded = nil }
     }
 
     // MARK: A slow sink
@@ -131,8 +150,8 @@ extension OperationTransfer {
         if let end = endsAfterSink.take() {
             // However the transfer ended meanwhile, bytes are missing.
             if let failure { fail(failure) } else { end() }
-        } else if failure == nil, delayed == nil {
-            connection?.resumeReceiving()
+        } else if failure == nil, let connection {
+            resume(connection)
         }
     }
 }

@@ -43,6 +43,8 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
 
     /// The connection that waits for the delegate.
     @exclusivity(unchecked) var delayed: (any Connection)?
+    /// The connection that waits for the reader of the stream.
+    @exclusivity(unchecked) var crowded: (any Connection)?
     /// The response about which somebody is to decide, and its connection, which waits.
     @exclusivity(unchecked) var undecided: (connection: any Connection, response: ResponseHead)?
 
@@ -59,6 +61,9 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     }
 
     var isInMemory: Bool { stream == nil }
+
+    /// Whether somebody reads the body while it comes.
+    var isRead: Bool { stream?.isPaced ?? false }
 
     /// How far it is. Any thread.
     var progress: TransferProgress { counts.progress }
@@ -84,7 +89,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         setAside = nil
         afterCancel = nil
         redirection = nil
-        (delayed, undecided) = (nil, nil)
+        (delayed, crowded, undecided) = (nil, nil, nil)
         guard let head, !asksForWhole else { return request }
         let whole = request.urlRequest
         resumption = Resumption(after: head, of: whole, offset: offset, total: total)
@@ -217,7 +222,12 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         // So that no byte of it is fetched in vain.
         if isInMemory, let total, total > memoryLimit { return stop(connection, then: .fail(tooLarge)) }
         guard let stream else { return memory.startOver(expecting: total) }
-        ask(of: connection) { stream.rewind(then: $0) }
+        ask(of: connection) { then in
+            stream.rewind { failure in
+                if failure == nil { stream.accept(response) }
+                then(failure)
+            }
+        }
     }
 
     func connection(_ connection: any Connection, didReceive data: UnsafeRawBufferPointer) {
@@ -234,6 +244,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
             if let stream {
                 ask(of: connection) { stream.write(data, then: $0) }
                 guard afterCancel == nil else { return }
+                if stream.isPaced { waitForRoom(in: stream, operation, connection) }
             } else {
                 memory.append(data)
             }

@@ -152,7 +152,8 @@ extension URLConnectionOperation {
             }
         }
         let prepared = core.withLock { core -> TryWork? in
-            if core.carrier == nil, !interests.isDisjoint(with: [.redirects, .responses, .data]) {
+            let isRead = core.outputStream?.stream is any PacedOutputStream
+            if core.carrier == nil, isRead || !interests.isDisjoint(with: [.redirects, .responses, .data]) {
                 core.isDecidedUpon = true
             }
             if !hasToken, core.common.values.authenticator != nil {
@@ -230,8 +231,12 @@ extension URLConnectionOperation {
         if let handler = work.cacheHandler, let cache = configuration.cache?.cache as? HTTPCache {
             configuration.cache = ResponseCacheReference(HandledCache(cache) { handler(self, $0) })
         }
-        // A body that goes to a file is expected to be a large one.
-        if !work.transfer.isInMemory { configuration.receiveBufferSize = 512 << 10 }
+        // A body that goes to a file is expected to be a large one. What a reader does not read is to stay on its way.
+        if work.transfer.isRead {
+            configuration.closesWhenStopped = true
+        } else if !work.transfer.isInMemory {
+            configuration.receiveBufferSize = 512 << 10
+        }
         if let slow = request.bodyStream as? any ThrottledBodyStream {
             configuration.uploadThrottle = .init(packetSize: slow.packetSize, delay: slow.delay)
         }
@@ -358,6 +363,10 @@ extension URLConnectionOperation {
     }
 
     private func conclude(_ number: Lifecycle.TryNumber, head: ResponseHead?, error: any Error) {
+        // What the user's code has thrown, it gets; it would throw it again.
+        if let failure = (error as? URLError)?.userInfo[NSUnderlyingErrorKey] as? BodySupplyFailure {
+            return conclude(number, settledBy: failure.cause)
+        }
         guard core.withLock({ $0.workSlot.conclude(number) }) else { return }
         let next = retryForTunnel(error, number) ?? retryForNetwork(error, number) ?? retry(after: error, head: head)
         if let next { return proceed(to: next, after: number) }

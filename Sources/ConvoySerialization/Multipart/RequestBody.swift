@@ -11,6 +11,8 @@ package enum RequestBody {
     /// A stream, read while it is sent, of which the length is known. It can be read once, unless it is a
     /// ``ReplayableBodyStream``.
     case stream(InputStream, length: Int64)
+    /// A stream of the library's, sent in chunks where its length is not known.
+    case ownStream(InputStream, length: Int64?)
 }
 
 extension HTTPRequestSerializer {
@@ -53,14 +55,26 @@ extension HTTPRequestSerializer {
             }
             let layout = try MultipartLayout(pieces: [.stream(StreamSource(stream, length: length))])
             setStream(layout, contentType: MIMEType.unknown, of: &request)
+        case .ownStream(let stream, let length):
+            if let length, length < 0 {
+                throw NSError.request(.invalidPart, "The length of a body is negative.", subject: String(length))
+            }
+            setStream(stream, length: length, contentType: MIMEType.unknown, of: &request)
         }
     }
 
     private func setStream(_ layout: MultipartLayout, contentType: String, of request: inout URLRequest) {
+        let stream = MultipartBodyStream(layout: layout, packetSize: .max, delay: 0)
+        setStream(stream, length: layout.length, contentType: contentType, of: &request)
+    }
+
+    private func setStream(
+        _ stream: InputStream, length: Int64?, contentType: String, of request: inout URLRequest
+    ) {
         if request.value(forHTTPHeaderField: "Content-Type") == nil {
             request.setValue(contentType, forHTTPHeaderField: "Content-Type")
         }
-        request.setValue(String(layout.length), forHTTPHeaderField: "Content-Length")
-        request.httpBodyStream = MultipartBodyStream(layout: layout, packetSize: .max, delay: 0)
+        if let length { request.setValue(String(length), forHTTPHeaderField: "Content-Length") }
+        request.httpBodyStream = stream
     }
 }

@@ -16,7 +16,7 @@ final class StreamBody: BodySource {
     var whenReady: (() -> Void)?
 
     private let url: URL?
-    private let reader: Reader
+    private let reader: any BodyReader
     /// The chunks to send, from `position` in the first one.
     private var chunks: [Data] = []
     private var position = 0
@@ -42,7 +42,12 @@ final class StreamBody: BodySource {
         self.throttle = throttle.flatMap { $0.packetSize > 0 && $0.packetSize < .max && $0.delay > 0 ? $0 : nil }
         packetRest = self.throttle?.packetSize ?? .max
         runLoop = thread.runLoop
-        reader = Reader(stream: stream, chunkSize: Self.chunkSize, window: Self.window, thread: thread)
+        reader =
+            if let stream = stream as? any SuppliedBodyStream {
+                SuppliedReader(stream: stream, thread: thread)
+            } else {
+                Reader(stream: stream, chunkSize: Self.chunkSize, window: Self.window, thread: thread)
+            }
     }
 
     func fill(_ buffer: UnsafeMutableRawBufferPointer) -> BodySupply {
@@ -133,8 +138,20 @@ final class StreamBody: BodySource {
     }
 }
 
+/// What reads a body for its transfer, off the network thread.
+protocol BodyReader: Sendable {
+    /// Returns what has been read since the last call. `wake` is called on the network thread when more has been read.
+    func take(orWake wake: @escaping () -> Void) -> (chunks: [Data], hasEnded: Bool, failure: (any Error)?)
+
+    /// A chunk of so many bytes has been sent.
+    func noteTaken(_ count: Int)
+
+    /// Nothing more is needed.
+    func stop()
+}
+
 /// The reading side of a streamed body, which may block.
-private final class Reader: Sendable {
+private final class Reader: BodyReader {
     /// `InputStream` is not Sendable: one worker at a time uses it, in turns that the mutex orders.
     private struct Box: @unchecked Sendable { let stream: InputStream }
 
@@ -163,7 +180,6 @@ private final class Reader: Sendable {
         self.thread = thread
     }
 
-    /// Returns what has been read since the last call. `wake` is called on the network thread when more has been read.
     func take(orWake wake: @escaping () -> Void) -> (chunks: [Data], hasEnded: Bool, failure: (any Error)?) {
         struct Call: @unchecked Sendable { let wake: () -> Void }
         let call = Call(wake: wake)

@@ -112,6 +112,10 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     /// where they are few; a large file comes faster through more.
     package var receiveBufferSize = 32 << 10
 
+    /// Whether a transfer that is cancelled in its body takes its connection with it, unless others use that: for bodies of
+    /// which nobody knows how long they are.
+    package var closesWhenStopped = false
+
     /// A configuration with defaults for all other settings.
     ///
     /// - Parameters:

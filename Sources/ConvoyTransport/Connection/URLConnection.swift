@@ -338,7 +338,8 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
             end { $0.connectionDidCancel(self) }
         case .preparingTLS, .consulting: end { $0.connectionDidCancel(self) }
         case .loading, .deciding, .following, .askingAboutCookies, .replacing, .storing:
-            if let handle { thread.multi?.stop(handle) }
+            let closing = configuration.closesWhenStopped && head.isWhole
+            if let handle { thread.multi?.stop(handle, closing: closing) }
             end { $0.connectionDidCancel(self) }
         }
     }

@@ -50,6 +50,8 @@ final class EasyHandle {
     /// would give them to the next transfer of the handle, which would succeed with bytes of another resource.
     @exclusivity(unchecked) var holdsBytes = false
     @exclusivity(unchecked) private(set) var applied = Options()
+    /// Whether each transfer has a connection of its own.
+    @exclusivity(unchecked) var forbidsReuse = false
     /// What became of the addresses of the current transfer.
     @exclusivity(unchecked) var addresses = TriedAddresses()
     /// Retained while libcurl uses its lists.
@@ -87,6 +89,7 @@ final class EasyHandle {
         hasTraceCallback = false
         hasLookUpCallback = false
         holdsBytes = false
+        forbidsReuse = false
         sendCount = 0
         setPermanentOptions()
         return true

@@ -188,8 +188,15 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     }
 
     /// Removes a transfer from libcurl in any state. Must not be called from one of libcurl's callbacks.
-    func stop(_ handle: EasyHandle) {
+    ///
+    /// - Parameter closing: whether its connection is closed, if no other transfer uses it. Otherwise one of HTTP/2 is kept,
+    ///   and nobody reads what is on its way: a server that has much to send learns nothing as long as it cannot.
+    func stop(_ handle: EasyHandle, closing: Bool = false) {
         guard leaveRunning(handle) else { return }
+        if closing { convoy_easy_set_long(handle.easy, CURLOPT_FORBID_REUSE, 1) }
+        defer {
+            if closing, !handle.forbidsReuse { convoy_easy_set_long(handle.easy, CURLOPT_FORBID_REUSE, 0) }
+        }
         if handle.holdsBytes {
             // Without an owner, the bytes are discarded: from the handle, and from the connection that others share.
             handle.owner = nil

@@ -1,0 +1,102 @@
+import Foundation
+import FoundationNetworking
+
+/// The body of a response as an asynchronous sequence of its bytes, while they come. The counterpart of Foundation's
+/// `URLSession.AsyncBytes`, which there is not on Linux.
+///
+/// ```swift
+/// let (bytes, response) = try await manager.bytes(.get, "events")
+/// for try await line in bytes.lines { print(line) }
+/// ```
+///
+/// The bytes are decoded where they came with a content encoding. They can be iterated over once: as bytes, as ``lines``
+/// or as ``chunks``. Another loop throws ``ResponseBytesError/isIterated``.
+///
+/// **The end.** The loop ends after the last byte, when the operation has finished. It throws the operation's `error`,
+/// after the bytes that have come before. Cancelling the task cancels the operation, and so does leaving the loop, at once:
+/// when its iterator is gone, or the sequence without ever having been iterated over, the transfer ends, and its
+/// connection with it, unless other transfers use that.
+///
+/// **A slow reader** slows the sender down. Over HTTP/1.1 at most 1 MiB of the body is held in this process: 128 KiB wait
+/// for the reader, as many are with it, a line has a limit of its own, and libcurl holds 32 KiB. The rest is in the kernel's
+/// buffers (some MiB; `net.ipv4.tcp_rmem`) or with the sender. Over HTTP/2 the server may send as much as the window that
+/// libcurl has opened for the stream before it knows that nobody reads: 32 MiB with libcurl 7.88, 10 MiB with 8.14. What of
+/// it comes while other transfers use the connection is kept by libcurl; otherwise it stays in the kernel. Time in which the
+/// reader has the transfer wait does not count for a timeout without bytes.
+///
+/// **Pauses and retries.** What was read is never repeated, and nothing is left out. After a `pause()` and a `resume()`, and
+/// in a retry, the rest is asked for with `Range` and `If-Range`, as always. Where the server sends the body from its start
+/// again, the operation starts over if not a byte was read; otherwise it fails with `URLError.resourceUnavailable`, and
+/// ``ResponseBytesError/cannotStartOver`` as its underlying error.
+public struct ResponseBytes: AsyncSequence, Sendable {
+    /// A byte of the body.
+    public typealias Element = UInt8
+
+    let reading: ResponseReading
+
+    /// The operation of which this is the body, to pause it, or for its progress and metrics.
+    public var operation: URLConnectionOperation { reading.operation }
+
+    /// The response, as soon as its head has come and its status was accepted. Starts the operation if nobody has.
+    /// Cancelling the task cancels the operation.
+    ///
+    /// - Throws: the operation's error: for a status that is not acceptable that of its response serializer, and
+    ///   `responseData` of ``operation`` is the body.
+    public nonisolated(nonsending) var response: HTTPURLResponse {
+        get async throws { try await reading.response() }
+    }
+
+    /// The body in blocks, as they come. The quickest form.
+    public var chunks: ResponseChunks { ResponseChunks(reading: reading) }
+
+    /// The lines of the body, each of at most 512 KiB; see ``lines(maximumLength:)``.
+    public var lines: ResponseLines { lines(maximumLength: 512 << 10) }
+
+    /// The lines of the body, as UTF-8.
+    ///
+    /// A line ends with LF, CR or CR LF, and does not contain that; the last one may have no end. Empty lines are lines.
+    /// Both are unlike Foundation's `AsyncLineSequence`, which leaves out empty lines, and ends lines at separators
+    /// that JSON allows within a string (U+2028). Bytes that are no UTF-8 become U+FFFD.
+    ///
+    /// - Parameter maximumLength: how many bytes a line may have, without its end. A longer one ends the transfer and
+    ///   throws ``ResponseBytesError/lineTooLong(limit:)``, before more of it is held than that.
+    public func lines(maximumLength: Int) -> ResponseLines {
+        ResponseLines(reading: reading, maximumLength: maximumLength)
+    }
+
+    /// Iterates over the bytes. When it is gone, the transfer ends.
+    public struct AsyncIterator: AsyncIteratorProtocol {
+        private var chunks: ResponseChunks.AsyncIterator
+        @usableFromInline var buffer: [UInt8] = []
+        @usableFromInline var position = 0
+
+        init(_ reading: ResponseReading) { chunks = ResponseChunks.AsyncIterator(reading) }
+
+        /// The next byte; nil at the end.
+        @inlinable public mutating func next() async throws -> UInt8? { try await next(isolation: nil) }
+
+        /// The next byte; nil at the end. Mostly it is there already, and nothing is waited for.
+        ///
+        /// - Throws: the operation's error, or ``ResponseBytesError/isIterated``.
+        @inlinable public mutating func next(isolation actor: isolated (any Actor)?) async throws -> UInt8? {
+            if position < buffer.count {
+                let byte = buffer[position]
+                position &+= 1
+                return byte
+            }
+            return try await nextOfNextChunk(isolation: actor)
+        }
+
+        @usableFromInline mutating func nextOfNextChunk(isolation actor: isolated (any Actor)?) async throws -> UInt8? {
+            buffer = []
+            position = 0
+            guard let chunk = try await chunks.next(isolation: actor) else { return nil }
+            buffer = [UInt8](chunk)
+            position = 1
+            return buffer.first
+        }
+    }
+
+    /// An iterator, the only one that gets bytes.
+    public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(reading) }
+}

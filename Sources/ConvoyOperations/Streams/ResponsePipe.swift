@@ -1,0 +1,170 @@
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// The bytes of a response on their way from the network thread to the task that reads them.
+///
+/// It holds at most ``capacity`` bytes, and one block more; the transfer waits while it is full. The reader gets all that
+/// is there at once.
+final class ResponsePipe: Sendable {
+    /// How many bytes wait for the reader before the transfer waits for it.
+    static let capacity = 128 << 10
+
+    private enum End {
+        case success
+        case failure(any Error)
+    }
+
+    private struct State {
+        var head: ResponseHead?
+        var bytes = Data()
+        /// Whether the reader has got any byte.
+        var hasGivenOut = false
+        /// Whether nobody wants the bytes any more.
+        var isAbandoned = false
+        var end: End?
+        /// What tells the transfer that there is room.
+        var room: (@Sendable () -> Void)?
+        /// How often something has changed for the reader.
+        var changes: UInt64 = 0
+        /// Who waits for the next change.
+        var waiting: [CheckedContinuation<Void, Never>] = []
+    }
+
+    private let state = Locked(State())
+
+    // MARK: The transfer
+
+    /// A response has come whose body follows.
+    func accept(_ response: ResponseHead) { change { $0.head = response } }
+
+    func append(_ block: UnsafeRawBufferPointer) {
+        change { state in
+            if !state.isAbandoned { state.bytes.append(contentsOf: block) }
+        }
+    }
+
+    /// Whether the transfer is to wait; `then` is called when it need not any more.
+    func waitsForRoom(then: @escaping @Sendable () -> Void) -> Bool {
+        state.withLock { state in
+            guard state.bytes.count >= Self.capacity, !state.isAbandoned else { return false }
+            state.room = then
+            return true
+        }
+    }
+
+    /// Takes back what has come. False if the reader has some of it already.
+    func takeBack() -> Bool {
+        state.withLock { state in
+            guard !state.hasGivenOut else { return false }
+            state.bytes = Data()
+            return true
+        }
+    }
+
+    /// The operation has finished.
+    ///
+    /// - Parameter body: the body, if it has gone elsewhere.
+    func finish(with error: (any Error)?, head: ResponseHead?, body: Data?) {
+        change { state in
+            guard state.end == nil else { return }
+            if let error {
+                state.end = .failure(error)
+                // Whoever cancels wants no more bytes.
+                if (error as? URLError)?.code == .cancelled { state.bytes = Data() }
+            } else {
+                state.end = .success
+                if state.head == nil {
+                    state.head = head
+                    if let body, !state.isAbandoned { state.bytes = body }
+                }
+            }
+        }
+    }
+
+    /// Applies a change, and wakes whoever waits for one.
+    private func change(_ body: (inout State) -> Void) {
+        let waiting = state.withLock { state in
+            body(&state)
+            state.changes &+= 1
+            defer { state.waiting = [] }
+            return state.waiting
+        }
+        for continuation in waiting { continuation.resume() }
+    }
+
+    // MARK: The reader
+
+    /// Nobody wants the bytes any more: the transfer need not wait for anybody.
+    func abandon() {
+        let room = state.withLock { state in
+            state.isAbandoned = true
+            state.bytes = Data()
+            return state.room.take()
+        }
+        room?()
+    }
+
+    /// The head of the response whose body comes; nil where the operation has ended without one.
+    nonisolated(nonsending) func head() async throws -> ResponseHead? {
+        try await wait { state in
+            if let head = state.head { return .ready(head) }
+            return switch state.end {
+            case nil: .wait
+            case .success: .ready(nil)
+            case .failure(let error): .failed(error)
+            }
+        }
+    }
+
+    /// All bytes that are there, as soon as there are any; nil at the end of the body.
+    nonisolated(nonsending) func next() async throws -> Data? {
+        let (bytes, room): (Data?, (@Sendable () -> Void)?) = try await wait { state in
+            if !state.bytes.isEmpty {
+                let bytes = state.bytes
+                (state.bytes, state.hasGivenOut) = (Data(), true)
+                return .ready((bytes, state.room.take()))
+            }
+            return switch state.end {
+            case nil: .wait
+            case .success where state.isAbandoned: .failed(URLError(.cancelled))
+            case .success: .ready((nil, nil))
+            case .failure(let error): .failed(error)
+            }
+        }
+        room?()
+        return bytes
+    }
+
+    private enum PipeReading<Value: Sendable>: Sendable {
+        case ready(Value)
+        case failed(any Error)
+        case wait
+    }
+
+    /// Waits until there is an answer.
+    private nonisolated(nonsending) func wait<Value: Sendable>(
+        for answer: @Sendable (inout State) -> PipeReading<Value>
+    ) async throws -> Value {
+        while true {
+            let (found, changes) = state.withLock { (answer(&$0), $0.changes) }
+            switch found {
+            case .ready(let value): return value
+            case .failed(let error): throw error
+            case .wait: await nextChange(after: changes)
+            }
+        }
+    }
+
+    /// Waits until something has changed since there were so many changes.
+    private nonisolated(nonsending) func nextChange(after changes: UInt64) async {
+        await withCheckedContinuation { continuation in
+            let hasChanged = state.withLock { state in
+                if state.changes == changes { state.waiting.append(continuation) }
+                return state.changes != changes
+            }
+            if hasChanged { continuation.resume() }
+        }
+    }
+}

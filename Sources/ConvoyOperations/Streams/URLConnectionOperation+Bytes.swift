@@ -1,0 +1,39 @@
+import Foundation
+
+/// Reading the body while it comes.
+extension URLConnectionOperation {
+    /// The body as an asynchronous sequence, in place of `responseData`. To be asked for before the operation begins, and
+    /// once: best before it is enqueued.
+    ///
+    /// ```swift
+    /// let log = try manager.makeOperation(.get, "log")
+    /// log.addDependency(login)
+    /// let bytes = try log.bytes()
+    /// manager.enqueue([login, log])
+    /// for try await line in bytes.lines { print(line) }
+    /// ```
+    ///
+    /// An operation that nobody has enqueued or started is started by the loop, or by ``ResponseBytes/response``, as
+    /// `finished()` does it. It keeps its place in its queue until the last byte has come. A response serializer sees
+    /// the status, and not the body; that of a status that is not acceptable becomes `responseData`, and is parsed.
+    ///
+    /// - Throws: ``ResponseBytesError/hasBegun``, or ``ResponseBytesError/goesElsewhere``.
+    public final func bytes() throws -> ResponseBytes {
+        let pipe = ResponsePipe()
+        let box = OutputStreamBox(stream: ResponsePipeStream(pipe: pipe))
+        let refusal = core.withLock { core -> ResponseBytesError? in
+            if core.hasBegun || core.isFinished { return .hasBegun }
+            if core.outputStream != nil || core.worker != nil { return .goesElsewhere }
+            core.outputStream = box
+            return nil
+        }
+        if let refusal { throw refusal }
+        if serializesResponse {
+            change { values in
+                values.awaitedValue = nil
+                values.serializer = SerializerFacts(StreamedResponseSerializer(base: values.serializer.serializer))
+            }
+        }
+        return ResponseBytes(reading: ResponseReading(of: self, from: pipe))
+    }
+}

@@ -1,0 +1,91 @@
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyOperations
+
+/// A reader that is slow slows the sender down, and takes no memory.
+@Suite(.serialized, .timeLimit(.minutes(2))) struct BackPressureTests {
+    /// The memory that is allocated beyond `before`, in bytes.
+    private func growth(since before: Int) -> Int { ProcessMeters.allocatedBytes - before }
+
+    @Test func `a slow reader of an endless response holds less than 1 MiB, and the sender waits`() async throws {
+        let sender = try EndlessSender()
+        defer { sender.stop() }
+        let manager = HTTPRequestOperationManager(baseURL: sender.url, completionQueue: testQueue)
+        let before = ProcessMeters.allocatedBytes
+        let (bytes, _) = try await manager.bytes(.get, "lines")
+        var (count, most) = (0, 0)
+        let began = ContinuousClock.now
+        for try await line in bytes.lines {
+            #expect(line.utf8.count == EndlessSender.lineLength - 1)
+            count += 1
+            most = max(most, growth(since: before))
+            try await Task.sleep(for: .milliseconds(100))
+            if ContinuousClock.now - began > .seconds(3) { break }
+        }
+        let sent = sender.progress.sent
+        #expect(sender.isStuck())
+        print("\(count) lines; the kernel took \(sent) bytes; at most \(most) bytes were allocated")
+        // What is not here is in the kernel.
+        if before > 0 { #expect(most < 1 << 20) }
+        #expect(bytes.operation.transferProgress.bytesReceived < 1 << 20)
+        #expect(sent < 32 << 20)
+    }
+
+    @Test func `a transfer that waited for its reader goes on to its end`() async throws {
+        let server = try TestServer()
+        server.route("GET", "/x", .pattern(count: 40 << 20))
+        let manager = HTTPRequestOperationManager(baseURL: server.url, completionQueue: testQueue)
+        let (bytes, _) = try await manager.bytes(.get, "x", timeout: .idle(1))
+        var (total, isRight) = (0, true)
+        for try await chunk in bytes.chunks {
+            // Longer than the transfer may be without a byte, once; then for a moment now and then.
+            if total == 0 { try await Task.sleep(for: .seconds(2)) }
+            if total % (3 << 20) < chunk.count { try await Task.sleep(for: .milliseconds(5)) }
+            isRight = isRight && chunk.withUnsafeBytes { PatternBytes.matches($0, offset: total) }
+            total += chunk.count
+        }
+        #expect(isRight && total == 40 << 20)
+    }
+
+    @Test(.enabled(if: Nginx.isInstalled, "\(Nginx.installHint)"))
+    func `over HTTP2 a server that is not read sends no more than the window`() async throws {
+        let sender = try EndlessSender()
+        let nginx = try Nginx(forwardingTo: sender.port)
+        defer {
+            nginx.stop()
+            sender.stop()
+        }
+        let manager = HTTPRequestOperationManager(baseURL: nginx.secureURL, completionQueue: testQueue)
+        manager.connectionConfiguration.certificateAuthorities = nginx.certificateAuthority
+        let before = ProcessMeters.allocatedBytes
+        let (bytes, response) = try await manager.bytes(.get, "forward/lines")
+        #expect(response.value(forHTTPHeaderField: "X-Server-Protocol") == "HTTP/2.0")
+        try await waitUntil("full buffers") { sender.isStuck(for: 1) }
+        let (sent, held) = (sender.progress.sent, growth(since: before))
+        print("HTTP/2: \(sent) bytes were sent, \(held) bytes are allocated, of them \(bytes.operation.transferProgress)")
+        #expect(bytes.operation.transferProgress.bytesReceived < 1 << 20)
+        if before > 0 { #expect(held < 34 << 20) }
+        // The window, and what two pairs of sockets hold.
+        #expect(sent < 64 << 20)
+        // Another request over the same connection is not in its way, and the reader gets on.
+        let small: String = try await manager.get("small")
+        #expect(small == "hello world")
+        try await waitUntil("full buffers") { sender.isStuck(for: 1) }
+        let (alsoSent, alsoHeld) = (sender.progress.sent, growth(since: before))
+        print("HTTP/2, beside another request: \(alsoSent) bytes were sent, \(alsoHeld) bytes are allocated")
+        if before > 0 { #expect(alsoHeld < 34 << 20) }
+        #expect(alsoSent < 64 << 20)
+        var count = 0
+        for try await line in bytes.lines {
+            #expect(line.utf8.count == EndlessSender.lineLength - 1)
+            count += 1
+            if count == 600_000 { break }
+        }
+        #expect(count == 600_000)
+        try await waitUntil("the server to see the end") { !sender.progress.ends.isEmpty }
+    }
+}

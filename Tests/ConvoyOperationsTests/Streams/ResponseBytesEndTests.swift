@@ -1,0 +1,117 @@
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyOperations
+
+/// How the reading of a response's bytes ends before its end.
+@Suite(.timeLimit(.minutes(2))) struct ResponseBytesEndTests {
+    let server: TestServer
+    let manager: HTTPRequestOperationManager
+
+    init() throws {
+        server = try TestServer()
+        manager = HTTPRequestOperationManager(baseURL: server.url, completionQueue: testQueue)
+    }
+
+    @Test func `leaving the loop ends the transfer, though somebody still has the sequence`() async throws {
+        let sender = try EndlessSender()
+        defer { sender.stop() }
+        let (bytes, _) = try await manager.bytes(.get, try #require(sender.url))
+        for try await line in bytes.lines {
+            #expect(line.count == EndlessSender.lineLength - 1)
+            break
+        }
+        let left = DispatchTime.now()
+        try await waitUntil("the server to see the end") { !sender.progress.ends.isEmpty }
+        let end = try #require(sender.progress.ends.first)
+        print("the server saw the end after \(Double(end.uptimeNanoseconds - left.uptimeNanoseconds) / 1e6) ms")
+        #expect(Double(end.uptimeNanoseconds) - Double(left.uptimeNanoseconds) < 5e9)
+        try await waitUntil("the end") { bytes.operation.isFinished }
+        #expect(bytes.operation.isCancelled)
+    }
+
+    @Test func `bytes that nobody reads are not fetched`() async throws {
+        let sender = try EndlessSender()
+        defer { sender.stop() }
+        func operationOfDroppedBytes() async throws -> URLConnectionOperation {
+            try await manager.bytes(.get, try #require(sender.url)).0.operation
+        }
+        let operation = try await operationOfDroppedBytes()
+        try await waitUntil("the end") { operation.isFinished && !sender.progress.ends.isEmpty }
+        #expect(operation.isCancelled)
+    }
+
+    @Test(arguments: [true, false])
+    func `cancelling the task cancels the operation, and the loop throws`(waits: Bool) async throws {
+        server.route("GET", "/x", .bytes(Data("a\nb\nc\nd\n".utf8)).stalls(afterBytes: waits ? 2 : 6))
+        let (bytes, _) = try await manager.bytes(.get, "x")
+        let gate = TestServer.Gate()
+        let task = Task {
+            var lines: [String] = []
+            do {
+                for try await line in bytes.lines {
+                    lines.append(line)
+                    if !waits {
+                        // Cancelled in the middle of the loop, with lines at hand.
+                        gate.open()
+                        while !Task.isCancelled { await Task.yield() }
+                    }
+                }
+            } catch let error as URLError {
+                return (lines, error.code)
+            }
+            return (lines, URLError.Code.unknown)
+        }
+        try await waitUntil("a line") { waits ? bytes.operation.transferProgress.bytesReceived == 2 : gate.isOpen }
+        task.cancel()
+        let (lines, code) = try await task.value
+        #expect(code == .cancelled && lines.count <= 1)
+        #expect(bytes.operation.isCancelled && bytes.operation.isFinished)
+    }
+
+    @Test func `a task that is cancelled before sends nothing`() async throws {
+        server.route("GET", "/x", .text("a"))
+        let manager = manager
+        let task = Task {
+            while !Task.isCancelled { await Task.yield() }
+            return try await manager.bytes(.get, "x").1
+        }
+        task.cancel()
+        let error = await #expect(throws: URLError.self) { _ = try await task.value }
+        #expect(error?.code == .cancelled)
+        #expect(server.requests.isEmpty)
+    }
+
+    @Test func `cancelling the operation ends the loop of another task`() async throws {
+        server.route("GET", "/x", .bytes(Data("a\nb\n".utf8)).stalls(afterBytes: 2))
+        let (bytes, _) = try await manager.bytes(.get, "x")
+        let error = await #expect(throws: URLError.self) {
+            for try await _ in bytes.lines { bytes.operation.cancel() }
+        }
+        #expect(error?.code == .cancelled)
+    }
+
+    @Test func `a body that is cut off throws after the bytes that have come`() async throws {
+        server.route("GET", "/x", .pattern(count: 1000).truncated(afterBytes: 600))
+        let (bytes, _) = try await manager.bytes(.get, "x")
+        var data = Data()
+        let error = await #expect(throws: URLError.self) { for try await byte in bytes { data.append(byte) } }
+        #expect(error?.code == .networkConnectionLost)
+        #expect(data == PatternBytes.data(count: 600))
+    }
+
+    @Test func `an operation that was read and finished is released`() async throws {
+        server.route("GET", "/x", .pattern(count: 1_000_000))
+        weak var operation: URLConnectionOperation?
+        func read() async throws {
+            let (bytes, _) = try await manager.bytes(.get, "x")
+            operation = bytes.operation
+            for try await _ in bytes.chunks {}
+        }
+        try await read()
+        try await waitUntil("it to be released") { operation == nil }
+    }
+}
