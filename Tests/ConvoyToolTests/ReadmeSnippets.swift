@@ -45,6 +45,43 @@ private func calls(_ manager: HTTPRequestOperationManager) async throws -> (Item
     return (item, report)
 }
 
+private struct Login: Codable, Sendable { var token: String }
+private struct User: Codable, Sendable { var name: String }
+
+private func typed(_ manager: HTTPRequestOperationManager) async throws -> User {
+    // README: typed
+    let login = manager.operation(.post, "login", parameters: ["user": "ada"], as: Login.self)
+    let profile = manager.operation(.get, "me", as: User.self)
+    profile.depend(on: login) { login, request in
+        request.setValue("Bearer \(login.token)", forHTTPHeaderField: "Authorization")
+    }
+    manager.enqueue([login, profile])
+    let user = try await profile.value()
+    // README: end
+    return user
+}
+
+private func stream(_ manager: HTTPRequestOperationManager) async throws {
+    // README: stream
+    let (bytes, _) = try await manager.bytes(.get, "log")
+    for try await line in bytes.lines {
+        if line.isEmpty { break }
+        print(line)
+    }
+    // README: end
+}
+
+private func watch(_ manager: HTTPRequestOperationManager) -> HARRecorder {
+    // README: watch
+    let recorder = HARRecorder()
+    manager.eventMonitors = [
+        recorder.monitor,
+        EventMonitor.logging(at: .info) { level, message, _ in print(level, message) },
+    ]
+    // README: end
+    return recorder
+}
+
 private func queue(_ manager: HTTPRequestOperationManager) {
     // README: queue
     let queue = RequestOperationQueue()
@@ -207,7 +244,7 @@ private func behaviours(_ download: (URL) throws -> (Data, Int)) throws {
                 regions[regions.count - 1].append(line)
             }
         }
-        #expect(regions.count == 14)
+        #expect(regions.count == 17)
         for region in regions {
             let indent = region.first?.prefix { $0 == " " }.count ?? 0
             let code = region.map { $0.dropFirst(min(indent, $0.count)) }.joined(separator: "\n")
@@ -239,6 +276,20 @@ private func behaviours(_ download: (URL) throws -> (Data, Int)) throws {
         try await downloads(manager, archive, nil)
         #expect(try Data(contentsOf: archive) == PatternBytes.data(count: 100_000))
         #expect(try Data(contentsOf: file) == PatternBytes.data(count: 1_000_000))
+    }
+
+    @Test func `what the README says of values, streams and watching works`() async throws {
+        let server = try TestServer()
+        server.route("POST", "/login", .json(["token": "t0ken"]))
+        server.route("GET", "/me", .json(["name": "Ada"]))
+        server.route("GET", "/log", .text("first\n\nsecond"))
+        let manager = HTTPRequestOperationManager(baseURL: server.url)
+        manager.completionQueue = DispatchQueue(label: "app.network")
+        let recorder = watch(manager)
+        #expect(try await typed(manager).name == "Ada")
+        #expect(server.requests("/me").first?.headers["Authorization"] == "Bearer t0ken")
+        try await stream(manager)
+        #expect(await recorder.log().entries.count >= 2)
     }
 
     @Test func `the README's task brings its file`() async throws {
