@@ -13,7 +13,10 @@ import Testing
     private let shown = Log()
 
     private func monitor(isEnabled: Bool = true) -> NetworkActivityMonitor {
-        let monitor = NetworkActivityMonitor(queue: queue, clock: clock)
+        let monitor = NetworkActivityMonitor(queue: queue, clock: clock) { [queue] operation in
+            // Other tests run meanwhile.
+            operation.completionQueue === queue
+        }
         monitor.activityHandler = { [shown] in shown.add($0 ? "show" : "hide") }
         monitor.isEnabled = isEnabled
         return monitor

@@ -10,12 +10,15 @@ import Synchronization
 import Testing
 
 /// What a monitor counts of tasks and downloads.
-@Suite(.serialized) struct ActivityBehaviourTests {
+@Suite struct ActivityBehaviourTests {
     @Test func `a task counts once, as its operation does`() async throws {
         let fixture = try SessionFixture()
         let gate = TestServer.Gate()
         fixture.server.route("/held", .text("held").held(by: gate))
-        let monitor = NetworkActivityMonitor(queue: .global())
+        // Other tests run meanwhile.
+        let monitor = NetworkActivityMonitor(queue: .global()) { [manager = fixture.manager] operation in
+            operation.completionQueue === manager.completionQueue
+        }
         monitor.isEnabled = true
         let task = fixture.manager.get("held", success: { _, _ in })
         try await fixture.server.waitForRequests(count: 1, timeout: 100)
@@ -37,8 +40,9 @@ import Testing
         let download = DownloadOperation(
             request: URLRequest(url: server.url("/file")), destination: directory.url.appendingPathComponent("file"))
         (download.segmentCount, download.minimumSegmentLength) = (4, 50_000)
-        download.completionQueue = .global()
-        let monitor = NetworkActivityMonitor(queue: .global())
+        let queue = DispatchQueue(label: "Convoy.Activity.download")
+        download.completionQueue = queue
+        let monitor = NetworkActivityMonitor(queue: .global()) { $0.completionQueue === queue }
         monitor.isEnabled = true
         download.start()
         try await server.waitForRequests(count: 4, timeout: 100)

@@ -39,6 +39,7 @@ public final class NetworkActivityMonitor: Sendable {
     }
 
     private let clock: any SchedulingClock
+    private let counts: @Sendable (URLConnectionOperation) -> Bool
     private let handlerQueue: DispatchQueue?
     private let ownQueue = DispatchQueue(label: "Convoy.Activity", target: OperationQueues.processing)
     private let state = Locked(State())
@@ -48,7 +49,15 @@ public final class NetworkActivityMonitor: Sendable {
     /// - Parameter queue: the queue of the handler; nil is the main queue.
     public convenience init(queue: DispatchQueue? = nil) { self.init(queue: queue, clock: MonotonicClock()) }
 
-    init(queue: DispatchQueue?, clock: any SchedulingClock) { (handlerQueue, self.clock) = (queue, clock) }
+    /// A monitor of some of the operations.
+    ///
+    /// - Parameter counts: says which operations it hears of. Called on any thread, and must be short.
+    package init(
+        queue: DispatchQueue?, clock: any SchedulingClock = MonotonicClock(),
+        counts: @escaping @Sendable (URLConnectionOperation) -> Bool = { _ in true }
+    ) {
+        (handlerQueue, self.clock, self.counts) = (queue, clock, counts)
+    }
 
     deinit {
         ActivityListeners.remove(self)
@@ -196,6 +205,7 @@ public final class NetworkActivityMonitor: Sendable {
 extension NetworkActivityMonitor: ActivityListener {
     /// The state is read here, under the lock: whatever is told late, the last one sees how the operation is in the end.
     func activityDidChange(of operation: URLConnectionOperation) {
+        guard counts(operation) else { return }
         let key = ObjectIdentifier(operation)
         state.withLock { state in
             guard state.isEnabled else { return }
