@@ -20,7 +20,7 @@ extension URLRequest {
     /// It can be sent once: where a redirect, a retry or a pause asks for it again, the operation fails with
     /// `URLError.requestBodyStreamExhausted`, or keeps the redirect as its response. See ``setBody(length:making:)``.
     ///
-    /// The content type is `application/octet-stream`, unless a header says otherwise. To be used with Convoy's operations
+    /// A GET becomes a POST. The content type is `application/octet-stream`, unless a header says otherwise. To be used with Convoy's operations
     /// and sessions.
     ///
     /// - Parameters:

@@ -33,6 +33,16 @@ import Testing
         #expect(bytes.operation.isCancelled)
     }
 
+    @Test func `a transfer that was left takes its connection with it, and later ones keep theirs`() async throws {
+        server.route("GET", "/x", .pattern(count: 10_000).stalls(afterBytes: 1000))
+        server.route("GET", "/small", .text("a"))
+        let (bytes, _) = try await manager.bytes(.get, "x")
+        for try await _ in bytes { break }
+        try await waitUntil("the end") { server.statistics.openConnectionCount == 0 }
+        for _ in 0..<3 { let _: String = try await manager.get("small") }
+        #expect(server.statistics.totalConnectionCount == 2)
+    }
+
     @Test func `bytes that nobody reads are not fetched`() async throws {
         let sender = try EndlessSender()
         defer { sender.stop() }
