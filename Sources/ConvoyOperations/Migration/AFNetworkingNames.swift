@@ -87,6 +87,10 @@ public final class AFNetworkActivityIndicatorManager: Sendable {
     @available(*, unavailable, renamed: "NetworkActivityMonitor.shared")
     public static func sharedManager() -> AFNetworkActivityIndicatorManager { AFNetworkActivityIndicatorManager() }
 
+    /// The one for the whole program.
+    @available(*, unavailable, renamed: "NetworkActivityMonitor.shared")
+    public static func shared() -> AFNetworkActivityIndicatorManager { AFNetworkActivityIndicatorManager() }
+
     private init() {}
 }
 

@@ -15,7 +15,8 @@ public struct RetryEvent: Sendable {
 
     /// What happens to the operation.
     public enum Decision: Sendable, Equatable {
-        /// It is retried after so many seconds; 0 for at once.
+        /// It is retried after so many seconds; 0 for at once. Earlier where ``RetryPolicy/retriesWhenNetworkReturns`` says
+        /// so, and the network was gone.
         case retry(after: TimeInterval)
         /// It is not retried, and fails.
         case giveUp(Refusal)

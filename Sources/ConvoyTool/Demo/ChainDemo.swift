@@ -4,41 +4,29 @@ import Foundation
 /// Logs in, uses the token to get a profile, and fetches the report that the profile names: three operations that are
 /// enqueued together, each prepared with the result of the previous one.
 enum ChainDemo {
+    private struct Login: Decodable { let token: String }
+    private struct Profile: Decodable { let report: String }
+    private struct Report: Decodable { let title: String }
+
     static func run(_ server: DemoServer, _ stage: DemoStage) -> Bool {
         stage.title("A chain: log in, get the profile with the token, fetch the report that it names")
-        do {
-            return try chain(server, stage)
-        } catch {
-            return stage.check(ErrorText.line(for: error), false)
-        }
-    }
-
-    private static func chain(_ server: DemoServer, _ stage: DemoStage) throws -> Bool {
         let manager = HTTPRequestOperationManager(baseURL: server.server.url)
         manager.completionQueue = DispatchQueue(label: "convoy.demo")
         manager.completionGroup = DispatchGroup()
 
-        let login = try manager.makeOperation(.post, "login", parameters: ["user": "ada"])
-        let profile = try manager.makeOperation(.get, "me")
-        profile.addDependency(login)
-        profile.prepare = { request in
-            request.setValue("Bearer \(try text("token", of: login))", forHTTPHeaderField: "Authorization")
+        let login = manager.operation(.post, "login", parameters: ["user": "ada"], as: Login.self)
+        let profile = manager.operation(.get, "me", as: Profile.self)
+        profile.depend(on: login) { login, request in
+            request.setValue("Bearer \(login.token)", forHTTPHeaderField: "Authorization")
         }
-        let report = try manager.makeOperation(.get, "me")
-        report.addDependency(profile)
-        report.prepare = { request in
-            request.url = try manager.url(for: try text("report", of: profile))
-            request.setValue("Bearer \(try text("token", of: login))", forHTTPHeaderField: "Authorization")
+        let report = manager.operation(.get, "me", as: Report.self)
+        report.depend(on: login, profile) { login, profile, request in
+            request.url = try manager.url(for: profile.report)
+            request.setValue("Bearer \(login.token)", forHTTPHeaderField: "Authorization")
         }
-        let operations = [(login, "token"), (profile, "report"), (report, "title")]
-        for (operation, key) in operations {
-            operation.setCompletionHandler(
-                success: { operation, _ in
-                    let value = (try? text(key, of: operation)) ?? "nothing"
-                    stage.step("\(describe(operation)): \(key) \"\(Printable.line(value))\"")
-                },
-                failure: { operation, error in stage.step("\(describe(operation)): \(ErrorText.line(for: error))") })
-        }
+        tell(stage, login, "token") { $0.token }
+        tell(stage, profile, "report") { $0.report }
+        tell(stage, report, "title") { $0.title }
         // In reverse: the dependencies determine the order.
         manager.enqueue([report, profile, login])
         Interruption.shared.onInterrupt { manager.operationQueue.cancelAllOperations() }
@@ -50,7 +38,7 @@ enum ChainDemo {
             "enqueued last first, sent in order: \(paths.map { Printable.line($0) }.joined(separator: ", "))",
             paths == ["/login", "/me", DemoServer.reportPath])
         let isRight = stage.check(
-            "the report has the expected title", (try? text("title", of: report)) == "Notes on the engine")
+            "the report has the expected title", (try? report.result?.get().title) == "Notes on the engine")
         return isOrdered && isRight
     }
 
@@ -59,11 +47,18 @@ enum ChainDemo {
         return "\(operation.request.httpMethod ?? "GET") \(path) \(operation.statusCode.map(String.init) ?? "-")"
     }
 
-    /// The text under a key of an operation's JSON response.
-    private static func text(_ key: String, of operation: HTTPRequestOperation) throws -> String {
-        guard let object = operation.responseObject as? [String: Any], let text = object[key] as? String else {
-            throw ToolError.failure("the response has no \"\(key)\"")
+    /// Tells what an operation has brought when it has finished.
+    private static func tell<Value>(
+        _ stage: DemoStage, _ typed: TypedOperation<Value>, _ key: String, _ text: @escaping @Sendable (Value) -> String
+    ) {
+        let operation = typed.operation
+        typed.setCompletionHandler { [weak operation] result in
+            guard let operation else { return }
+            switch result {
+            case .success(let value):
+                stage.step("\(describe(operation)): \(key) \"\(Printable.line(text(value)))\"")
+            case .failure(let error): stage.step("\(describe(operation)): \(ErrorText.line(for: error))")
+            }
         }
-        return text
     }
 }

@@ -40,6 +40,13 @@ import Testing
             _ = AFQueryStringFromParameters(["a": 1])  //> try QueryStringStyle.brackets.queryString
         }
 
+        func views(_ spinner: any ActivityView, _ bar: any ProgressView, _ operation: HTTPRequestOperation) {
+            spinner.setAnimatingWithStateOfOperation(operation)  //> renamed to 'setAnimatingWithState(of:on:)'
+            bar.setProgressWithDownloadProgressOfOperation(operation, animated: true)  //> renamed to 'setProgressWithDownloadProgress(of:on:)'
+            NetworkActivityMonitor.shared.setNetworkingActivityActionWithBlock { isVisible in print(isVisible) }  //> 'activityHandler'
+            _ = NetworkActivityMonitor.shared.isNetworkActivityIndicatorVisible  //> renamed to 'isNetworkActivityVisible'
+        }
+
         func operations(_ operation: HTTPRequestOperation) {
             operation.setDownloadProgressBlock { bytes, total, expected in print(bytes, total, expected) }  //> 'downloadProgressHandler'
             operation.setUploadProgressBlock({ (bytes: UInt, total: Int64, expected: Int64) -> Void in print(bytes) })  //> 'uploadProgressHandler'
