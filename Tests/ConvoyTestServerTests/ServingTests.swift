@@ -20,6 +20,15 @@ struct ServingTests {
         #expect(server.totalConnectionCount == 1)
     }
 
+    @Test func `has a port that no earlier server has had`() throws {
+        var ports: Set<UInt16> = []
+        for _ in 0..<600 {
+            let server = try TestServer()
+            #expect(ports.insert(server.port).inserted)
+            server.stop()
+        }
+    }
+
     @Test func `prefers an exact path to a prefix, a longer prefix to a shorter, a method to any, GET for HEAD`() throws {
         let server = try TestServer()
         server.route("/*", .text("all"))

@@ -1,10 +1,29 @@
 import CEpoll
+import ConvoySupport
 import Foundation
 
 /// The system calls of the server, without any state.
 enum Sockets {
-    /// A listening socket on 127.0.0.1; port 0 takes a free one.
+    /// The ports that were free when a server took them.
+    private static let taken = Locked<Set<UInt16>>([])
+    /// How often another port is tried.
+    private static let patience = 64
+
+    /// A listening socket on 127.0.0.1. Port 0 takes one that is free, and that no server of this process has had: clients
+    /// remember what they have heard at a port, such as who asks for logins.
     static func listen(port: UInt16, backlog: Int32) throws(TestServerError) -> (descriptor: Int32, port: UInt16) {
+        var (found, others): ((descriptor: Int32, port: UInt16), [Int32]) = (try open(port: port, backlog: backlog), [])
+        defer { for descriptor in others { close(descriptor) } }
+        while port == 0, !taken.withLock({ $0.insert(found.port).inserted }), others.count < patience {
+            // As long as it is open, the system gives out another.
+            guard let next = try? open(port: 0, backlog: backlog) else { break }
+            others.append(found.descriptor)
+            found = next
+        }
+        return found
+    }
+
+    private static func open(port: UInt16, backlog: Int32) throws(TestServerError) -> (descriptor: Int32, port: UInt16) {
         let descriptor = socket(AF_INET, kind(SOCK_STREAM) | kind(SOCK_NONBLOCK) | kind(SOCK_CLOEXEC), 0)
         guard descriptor >= 0 else { throw failure("socket") }
         do throws(TestServerError) {

@@ -1,5 +1,6 @@
 import ConvoyDownloads
 import ConvoyOperations
+import ConvoyStorySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import Foundation
@@ -121,6 +122,8 @@ import Testing
             }
         }
         let kinds = Kinds()
+        let listener = StoryListener()
+        fixture.manager.eventMonitors = [listener.monitor]
         try await withThrowingTaskGroup(of: Void.self) { group in
             for thread in 0..<8 {
                 group.addTask { [self] in try await run(thread, seed, fixture, kinds) }
@@ -130,6 +133,9 @@ import Testing
         fixture.settle()
         try await waitUntil("no task is left") { fixture.manager.tasks.isEmpty }
         #expect(fixture.manager.queuedOperationCount == 0)
+        // Those that nobody has started by then have no end, and no task.
+        let faults = listener.faults().filter { !$0.hasPrefix("no end") }
+        #expect(faults.isEmpty, "\(faults.first ?? ""), CONVOY_SEED=\(seed)")
         let seen = kinds.counts.withLock { $0 }
         #expect(seen["right", default: 0] > 500 && seen["cancelled", default: 0] > 0, "\(seen)")
         #expect(seen["passed on", default: 0] > 50, "\(seen)")

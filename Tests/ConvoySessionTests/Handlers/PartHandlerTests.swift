@@ -1,0 +1,106 @@
+import ConvoyOperations
+import ConvoySecurity
+import ConvoyTestServer
+import ConvoyTestSupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+import Synchronization
+import Testing
+
+@testable import ConvoySession
+
+/// The handlers of a session where an operation does its work with others, shares it, or asks for a whole connection.
+@Suite struct PartHandlerTests {
+    let fixture: SessionFixture
+    private var manager: HTTPSessionManager { fixture.manager }
+    private let length = 40_000
+
+    init() throws {
+        fixture = try SessionFixture()
+        fixture.server.servePattern(count: length, at: "/file", etag: "\"1\"")
+        fixture.server.route("/moved", .redirect(to: "/nowhere"))
+    }
+
+    private func download(_ path: String) async -> SessionDownloadTask {
+        let task = manager.downloadTask(
+            with: fixture.request(path), destination: { [fixture] _, _ in fixture.file("file") }, completionHandler: nil)
+        task.resume()
+        await task.end()
+        fixture.settle()
+        return task
+    }
+
+    @Test func `the redirect of a download is decided by the session's handler, which knows the task`() async throws {
+        let tasks = Mutex<[Int]>([])
+        manager.taskWillPerformHTTPRedirectionHandler = { [fixture] task, response, request in
+            tasks.withLock { $0.append(task.taskIdentifier) }
+            var request = request
+            request.url = fixture.server.url("/file")
+            return response?.statusCode == 302 ? request : nil
+        }
+        let task = await download("/moved")
+        #expect(task.error == nil && fixture.contents("file") == PatternBytes.data(count: length))
+        #expect(tasks.withLock { $0 } == [task.taskIdentifier])
+    }
+
+    @Test func `a challenge to a download is answered by the session's handler`() async throws {
+        let file = PatternBytes.data(count: 1000)
+        fixture.server.route("/secret") { request in
+            request.headers["Authorization"] == nil
+                ? .status(401).header("WWW-Authenticate", "Basic realm=\"files\"")
+                : TestServer.Response(status: 200, body: .data(file))
+        }
+        let realms = Mutex<[String?]>([])
+        manager.taskDidReceiveAuthenticationChallengeHandler = { task, challenge, answer in
+            realms.withLock { $0.append(challenge.protectionSpace.realm) }
+            answer(.useCredential(URLCredential(user: "ada", password: "secret", persistence: .none)))
+        }
+        let task = await download("/secret")
+        #expect(task.error == nil && fixture.contents("file") == file)
+        #expect(realms.withLock { $0 } == ["files"])
+    }
+
+    @Test func `tasks share a transfer, but not where somebody hears of its data`() async throws {
+        manager.operationManager.coalescesIdenticalRequests = true
+        func run(_ path: String, expecting count: Int) async throws {
+            let gate = TestServer.Gate()
+            fixture.server.route(path, .text("held").heldBody(by: gate, afterBytes: 1))
+            let isAsked = ConnectionConfiguration().isAsked(about: fixture.server.url(path))
+            try #require(!isAsked, "an earlier server at this port has asked for a login")
+            let tasks = (0..<2).map { _ in manager.dataTask(with: fixture.request(path)) }
+            for task in tasks { task.resume() }
+            try await waitUntil("the first bytes") { tasks.allSatisfy { $0.response != nil } }
+            gate.open()
+            for task in tasks { #expect(await task.end() == nil) }
+            #expect(fixture.server.requests(path).count == count)
+        }
+        try await run("/shared", expecting: 1)
+        let heard = Mutex(Data())
+        manager.dataTaskDidReceiveDataHandler = { _, data in heard.withLock { $0 += data } }
+        try await run("/heard", expecting: 2)
+        fixture.settle()
+        #expect(heard.withLock { $0 }.sorted() == Data("heldheld".utf8).sorted())
+    }
+
+    @Test(.enabled(if: NTLMServer.isInstalled, Comment(rawValue: NTLMServer.installHint)))
+    func `who authenticates a connection is asked of the session's handler`() async throws {
+        let server = try NTLMServer()
+        let asked = Mutex<[String]>([])
+        manager.sessionDidReceiveAuthenticationChallengeHandler = { challenge, answer in
+            asked.withLock { $0.append("session \(challenge.protectionSpace.method)") }
+            answer(
+                .useCredential(
+                    URLCredential(user: NTLMServer.user, password: NTLMServer.password, persistence: .none)))
+        }
+        manager.taskDidReceiveAuthenticationChallengeHandler = { _, _, answer in
+            asked.withLock { $0.append("task") }
+            answer(.cancel)
+        }
+        let task = manager.dataTask(with: URLRequest(url: server.url.appendingPathComponent("page")))
+        task.resume()
+        #expect(await task.end() == nil)
+        #expect(asked.withLock { $0 } == ["session \(AuthenticationMethod.ntlm)"])
+        #expect(task.operation.responseString?.contains("by ada") == true)
+    }
+}
