@@ -81,7 +81,7 @@ public struct StoryChecker {
             guard let last = ended.last, let place = order.firstIndex(of: phase), let before = order.firstIndex(of: last)
             else { return nil }
             return place > before ? nil : "a phase twice, or out of order"
-        case .responded(let number, _, _):
+        case .responded(let number, _):
             if story.open[number] == nil { return "a response to no request" }
             return story.responded.insert(number).inserted ? nil : "two responses to a request"
         case .requestEnded(let number, _, _):

@@ -47,7 +47,7 @@ final class MetricsRecord: Sendable {
     /// The operation is held back by a queue: called while the queue's lock is held. Does nothing for one that has begun, is
     /// paused, or waits for another try.
     func wait(for reason: WaitReason) {
-        let now = ConvoySupport.MonotonicClock.now
+        let now = StartMoment.timeNow
         collected.withLock { collected in
             guard case .waiting(let current) = collected.activity, current.isOfQueue else { return }
             collected.turn(to: .waiting(reason), at: now)
@@ -62,9 +62,9 @@ final class MetricsRecord: Sendable {
     /// - Parameter whenReady: what an operation waits for that is ready to be started.
     func note(_ transition: AtomicLifecycle.Transition, whenReady: @autoclosure () -> WaitReason) {
         guard let number = transition.number else { return }
-        let now = ConvoySupport.MonotonicClock.now
+        let now = StartMoment.timeNow
         let (old, new) = (transition.old, transition.new)
-        let ready = whenReady()
+        let ready = new.isStartable ? whenReady() : .start
         collected.withLock { collected in
             if new.state == .executing, collected.started == nil { collected.started = now }
             if let latest = collected.change, Int32(bitPattern: number &- latest) < 0 { return }
@@ -103,7 +103,7 @@ final class MetricsRecord: Sendable {
 
     /// The metrics of the operation, which has finished. They do not change any more.
     func metrics(retryCount: Int) -> OperationMetrics {
-        let now = ConvoySupport.MonotonicClock.now
+        let now = StartMoment.timeNow
         return collected.withLock { collected in
             // Whoever asks may be ahead of the thread that has made the change.
             collected.turn(to: .over, at: now)

@@ -3,7 +3,7 @@ import Synchronization
 /// Whether anybody observes an operation or its progress. Read without a lock at each change and each block of bytes;
 /// flags are never cleared.
 struct Onlookers: ~Copyable, Sendable {
-    enum Kind: UInt8 {
+    enum Interest: UInt8 {
         /// Somebody observes the state.
         case observer = 1
         /// Somebody has set a progress handler, or has asked for the `Progress`.
@@ -16,7 +16,7 @@ struct Onlookers: ~Copyable, Sendable {
 
     private let bits = Atomic<UInt8>(0)
 
-    func insert(_ kind: Kind) { bits.bitwiseOr(kind.rawValue, ordering: .sequentiallyConsistent) }
+    func insert(_ interest: Interest) { bits.bitwiseOr(interest.rawValue, ordering: .sequentiallyConsistent) }
 
-    func contains(_ kind: Kind) -> Bool { bits.load(ordering: .sequentiallyConsistent) & kind.rawValue != 0 }
+    func contains(_ interest: Interest) -> Bool { bits.load(ordering: .sequentiallyConsistent) & interest.rawValue != 0 }
 }

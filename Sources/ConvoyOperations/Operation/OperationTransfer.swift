@@ -23,7 +23,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     @exclusivity(unchecked) var setAside: MemoryBody?
     @exclusivity(unchecked) var request: TransferRequest?
     /// The head that the bytes in the sink belong to.
-    @exclusivity(unchecked) private var head: ResponseHead?
+    @exclusivity(unchecked) private(set) var head: ResponseHead?
     /// The length of the whole body as sent: from `head`, or from the answer to a range.
     @exclusivity(unchecked) private var total: Int64?
     @exclusivity(unchecked) private var memoryLimit = Int64.max
@@ -47,6 +47,9 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     @exclusivity(unchecked) var crowded: (any Connection)?
     /// The response about which somebody is to decide, and its connection, which waits.
     @exclusivity(unchecked) var undecided: (connection: any Connection, response: ResponseHead)?
+
+    /// The response that monitors know of, until the end of its request.
+    @exclusivity(unchecked) var respondedHead: ResponseHead?
 
     private let counts = TransferCounts()
 
@@ -130,7 +133,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     func expectCallbacks(of connection: any Connection) { self.connection = ObjectIdentifier(connection) }
 
     /// The operation, if the connection is that of the current try.
-    private func operation(for connection: any Connection) -> URLConnectionOperation? {
+    func operation(for connection: any Connection) -> URLConnectionOperation? {
         self.connection == ObjectIdentifier(connection) ? operation : nil
     }
 
@@ -159,9 +162,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         guard let operation = operation(for: connection), afterCancel == nil else { return connection.cancel() }
         let isQuestion = response.asksForCredentials
         if isQuestion { noteRedirection(connection) }
-        if let story = operation.story {
-            story.note(.responded(response, (connection as? URLConnection)?.metricsSoFar))
-        }
+        tellStory(of: operation, response, connection)
         // One that asks to be left alone closes the gate, too: it says for how long.
         // What the cache says, says nothing of the host.
         let isOfHost = response.cacheUse == nil || response.cacheUse == .validated
@@ -278,19 +279,6 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
 
     func connection(_ connection: any Connection, didHandle redirect: RedirectEvent) {
         operation(for: connection)?.note(redirect)
-    }
-
-    func connection(_ connection: any Connection, willSend request: RequestHead) {
-        operation(for: connection)?.story?.note(.requestStarted(request))
-    }
-
-    func connection(_ connection: any Connection, didCollect metrics: TransactionMetrics) {
-        guard let operation = operation(for: connection) else { return }
-        operation.metricsRecord?.add(metrics)
-        guard let story = operation.story else { return }
-        if metrics.cacheUse != nil { story.noteSecrets(of: operation.connectionConfiguration) }
-        let head = (connection as? URLConnection)?.latestHead ?? head
-        story.note(.requestEnded(metrics.statusCode == nil ? nil : head, metrics))
     }
 
     func connectionDidFinish(_ connection: any Connection) {

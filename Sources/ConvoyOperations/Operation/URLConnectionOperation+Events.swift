@@ -17,6 +17,9 @@ extension URLConnectionOperation {
         }
     }
 
+    /// The number that the operation has in the events that monitors hear; nil if there are none.
+    public final var operationNumber: UInt64? { story?.number }
+
     /// What tells the monitors; nil if there are none. Takes no lock.
     final var story: OperationStory? { storyReference.object }
 
@@ -25,7 +28,7 @@ extension URLConnectionOperation {
         guard !storyReference.isSet else { return }
         let monitors = eventMonitors
         guard !monitors.isEmpty else { return }
-        let story = OperationStory(of: self, monitors: monitors)
+        let story = OperationStory(monitors: monitors)
         guard storyReference.set(story) else { return }
         // From here on every change is reported.
         atomicMemoryFence(ordering: .sequentiallyConsistent)

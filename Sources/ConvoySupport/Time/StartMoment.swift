@@ -10,6 +10,9 @@ package struct StartMoment: Sendable {
     /// The moment now.
     package static var now: StartMoment { StartMoment(date: Date(), time: MonotonicClock.now) }
 
+    /// The time now, where the date does not matter.
+    package static var timeNow: MonotonicTime { MonotonicClock.now }
+
     /// Seconds until a later time, or 0 if it is not later.
     package func seconds(until end: MonotonicTime) -> TimeInterval { Self.seconds(from: time, to: end) }
 

@@ -8,9 +8,28 @@ package enum Redaction {
 
     /// A URL, or what was meant to be one: a bad one has secrets too.
     package static func url(_ text: String, _ names: SensitiveNames = .standard) -> String {
+        if hasNothingToHide(text) { return text }
         let bytes = Array(text.utf8)
         guard let start = slashes(in: bytes[...]) else { return string(part(bytes[...], names)) }
         return string(bytes[..<(start + 2)] + part(bytes[(start + 2)...], names))
+    }
+
+    /// Whether it is a URL without user information, query, fragment, and another URL in its path, as most are: that is seen
+    /// without a copy.
+    private static func hasNothingToHide(_ text: String) -> Bool {
+        let found = text.utf8.withContiguousStorageIfAvailable { bytes in
+            var slashes = 0, previous: UInt8 = 0
+            for byte in bytes {
+                switch byte {
+                case UInt8(ascii: "?"), UInt8(ascii: "#"), UInt8(ascii: "@"): return false
+                case UInt8(ascii: "/") where previous == UInt8(ascii: "/"): slashes += 1
+                default: break
+                }
+                previous = byte
+            }
+            return slashes == 1
+        }
+        return found ?? false
     }
 
     /// A text with URLs in it.

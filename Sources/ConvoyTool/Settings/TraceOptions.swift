@@ -43,7 +43,7 @@ struct TraceOptions {
 
     /// Tells what no connection knows: what a transfer waits for, and its further attempts.
     private func storyMonitor(_ number: Int) -> EventMonitor {
-        EventMonitor(on: queue) { [display, count] events in
+        EventMonitor(interval: 0, on: queue) { [display, count] events in
             for event in events {
                 let text: String
                 switch event.kind {

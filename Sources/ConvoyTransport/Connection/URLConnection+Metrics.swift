@@ -28,11 +28,11 @@ extension URLConnection {
                 names: configuration.sensitiveNames))
     }
 
-    /// The metrics of the current request so far; nil where they are not collected, and for one out of a cache. To be
-    /// called only from the delegate's methods.
-    package var metricsSoFar: TransactionMetrics? {
+    /// When the phases of the current request ended that have ended; nil where that is not noted, and for a response out of
+    /// a cache. To be called only from the delegate's methods.
+    package var phasesSoFar: TransactionPhases? {
         guard replay == nil, let handle, let clock = handle.clock else { return nil }
-        return handle.metrics(clock, names: configuration.sensitiveNames)
+        return handle.phases(clock)
     }
 
     /// The head of the response to the current request, be it delivered or not; nil without one, and for one out of a

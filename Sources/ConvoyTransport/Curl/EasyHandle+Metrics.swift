@@ -45,14 +45,23 @@ extension EasyHandle {
         clock.ready = now
     }
 
+    private func moments(_ clock: RequestClock) -> TransactionMoments {
+        let sending = offset(CURLINFO_PRETRANSFER_TIME_T)
+        let firstByte = offset(CURLINFO_STARTTRANSFER_TIME_T)
+        return clock.moments(
+            counters, firstByteAfterSending: firstByte > 0 && sending > 0 ? firstByte - sending : nil)
+    }
+
+    /// When the phases of a request ended that is under way.
+    func phases(_ clock: RequestClock) -> TransactionPhases {
+        TransactionPhases(moments(clock), isReusedConnection: !clock.isConnecting && clock.isReused)
+    }
+
     /// The metrics of the request, which has ended; without what the connection knows of its response.
     func metrics(_ clock: RequestClock, names: SensitiveNames) -> TransactionMetrics {
         var metrics = TransactionMetrics(
             method: clock.method, address: clock.address, names: names, startDate: clock.start.date)
-        let sending = offset(CURLINFO_PRETRANSFER_TIME_T)
-        let firstByte = offset(CURLINFO_STARTTRANSFER_TIME_T)
-        metrics.moments = clock.moments(
-            counters, firstByteAfterSending: firstByte > 0 && sending > 0 ? firstByte - sending : nil)
+        metrics.moments = moments(clock)
         metrics.isProxyConnection = clock.isProxied
         if !clock.isConnecting {
             metrics.isReusedConnection = clock.isReused

@@ -13,16 +13,18 @@ public struct RequestHead: Sendable {
     /// The URL as text.
     package let address: String
     private let header: RequestHeader
-    /// Which fields and query items are secrets.
-    package let secrets: SecretFields
+    private let sensitiveHeaders: Set<String>
+    /// Which query items are secrets.
     package let sensitiveNames: SensitiveNames
+    /// Which fields are secrets.
+    package var secrets: SecretFields { SecretFields(marked: sensitiveHeaders, names: sensitiveNames) }
 
     init(
         method: String, address: String, header: RequestHeader, bodyLength: Int64?, sensitiveHeaders: Set<String>,
         names: SensitiveNames
     ) {
         (self.method, self.address, self.header, self.bodyLength) = (method, address, header, bodyLength)
-        (secrets, sensitiveNames) = (SecretFields(marked: sensitiveHeaders, names: names), names)
+        (self.sensitiveHeaders, sensitiveNames) = (sensitiveHeaders, names)
     }
 
     /// The URL; nil if Foundation cannot read it.

@@ -26,7 +26,7 @@ import Testing
     private func story(of operation: URLConnectionOperation) throws -> [String] {
         let faults = listener.faults()
         #expect(faults.isEmpty, "\(faults)")
-        let number = try #require(operation.story?.number)
+        let number = try #require(operation.operationNumber)
         return listener.events(of: number).map { event in
             switch event.kind {
             case .made: "made"
@@ -35,7 +35,7 @@ import Testing
             case .attemptStarted(let number): "attempt\(number)"
             case .requestStarted(let number, _): "request\(number)"
             case .phaseEnded(let phase, _): phase.rawValue
-            case .responded(let number, let head, _): "response\(number)(\(head.statusCode))"
+            case .responded(let number, let head): "response\(number)(\(head.statusCode))"
             case .requestEnded(let number, _, _): "end\(number)"
             case .servedFromCache: "cached"
             case .redirected: "redirected"
@@ -77,13 +77,13 @@ import Testing
                 "made", "enqueued", "waiting(slot)", "attempt1", "request1", "send", "wait", "response1(200)", "end1",
                 "ended1", "succeeded",
             ])
-        let events = listener.events(of: try #require(second.story?.number))
+        let events = listener.events(of: try #require(second.operationNumber))
         let sum = try #require(
             events.compactMap { event -> TransactionMetrics? in
                 if case .requestEnded(_, _, let metrics) = event.kind { metrics } else { nil }
             }.first)
         #expect(sum.countOfResponseBodyBytesReceived > 0 && sum.isReusedConnection)
-        #expect(events.first?.operation === second)
+        #expect(second.operationNumber != first.operationNumber && second.operationNumber == events.first?.operationNumber)
         #expect(events.allSatisfy { $0.time >= 0 && $0.date <= Date() })
     }
 
@@ -99,7 +99,7 @@ import Testing
     @Test func `the head of a request is told as it is sent`() async throws {
         let operation = try await run("quick") { $0.connectionConfiguration.sensitiveHeaders = ["X-Mine"] }
         #expect(try story(of: operation).contains("request1"))
-        let heads = listener.events(of: try #require(operation.story?.number)).compactMap { event -> RequestHead? in
+        let heads = listener.events(of: try #require(operation.operationNumber)).compactMap { event -> RequestHead? in
             if case .requestStarted(_, let head) = event.kind { head } else { nil }
         }
         let head = try #require(heads.first)
@@ -148,7 +148,7 @@ import Testing
         server.route("/broken") { _ in TestServer.Response(status: 200).failing(.closeBeforeHead) }
         let operation = try await run("broken")
         #expect(try story(of: operation).suffix(3) == ["end1", "ended1", "failed"])
-        let last = listener.events(of: try #require(operation.story?.number)).last
+        let last = listener.events(of: try #require(operation.operationNumber)).last
         guard case .finished(.failed(let error)) = last?.kind else { return #expect(Bool(false), "no error") }
         #expect((error as? URLError)?.code == (operation.error as? URLError)?.code)
     }
@@ -215,6 +215,6 @@ import Testing
         await withCheckedContinuation { done in monitor.whenCaughtUp { done.resume() } }
         let events = heard.withLock { $0 }
         let lost = events.compactMap { if case .lost(let count) = $0.kind { count } else { nil } }
-        #expect(lost.count == 1 && lost[0] > 10, "\(events)")
+        #expect(lost.reduce(0, +) > 10, "\(events)")
     }
 }

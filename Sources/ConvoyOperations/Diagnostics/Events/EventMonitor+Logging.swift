@@ -7,6 +7,7 @@ import Foundation
 public enum EventLogLevel: Int, Sendable, Comparable, CaseIterable {
     case trace, debug, info, notice, warning, error
 
+    /// Whether one matters less than the other.
     public static func < (one: EventLogLevel, other: EventLogLevel) -> Bool { one.rawValue < other.rawValue }
 }
 
@@ -66,10 +67,9 @@ extension OperationEvent {
             metadata["url"] = Redaction.url(head.address, head.sensitiveNames)
         case .phaseEnded(let phase, let request):
             (metadata["request"], metadata["phase"]) = ("\(request)", phase.rawValue)
-        case .responded(let request, let head, let metrics):
+        case .responded(let request, let head):
             metadata["request"] = "\(request)"
             metadata["status"] = "\(head.statusCode)"
-            metadata["address"] = metrics?.remoteAddress
         case .requestEnded(let request, let head, let metrics):
             metadata["request"] = "\(request)"
             metadata["status"] = head.map { "\($0.statusCode)" }
@@ -89,6 +89,7 @@ extension OperationEvent {
 
     private func add(_ metrics: TransactionMetrics?, to metadata: inout [String: String]) {
         guard let metrics else { return }
+        metadata["address"] = metrics.remoteAddress
         metadata["duration"] = String(format: "%.6f", metrics.duration)
         metadata["sent"] = "\(metrics.countOfRequestHeaderBytesSent + metrics.countOfRequestBodyBytesSent)"
         metadata["received"] = "\(metrics.countOfResponseHeaderBytesReceived + metrics.countOfResponseBodyBytesReceived)"

@@ -17,7 +17,7 @@ extension OperationEvent.Kind: CustomStringConvertible {
         case .attemptStarted(let number): return "attempt \(number) started"
         case .requestStarted(let request, let head): return "request \(request): \(head)"
         case .phaseEnded(let phase, let request): return "request \(request): \(phase.rawValue) ended"
-        case .responded(let request, let head, _): return "request \(request): \(head.statusCode) \(head.httpVersion)"
+        case .responded(let request, let head): return "request \(request): \(head.statusCode) \(head.httpVersion)"
         case .requestEnded(let request, let head, let metrics): return end(of: request, head, metrics)
         case .servedFromCache(let head, let metrics):
             let use = metrics.cacheUse.map { " (\($0.rawValue))" } ?? ""

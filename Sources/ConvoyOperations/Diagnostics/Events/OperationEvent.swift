@@ -20,13 +20,12 @@ public struct OperationEvent: Sendable {
         case attemptStarted(Int)
         /// A request is sent, or will be as soon as there is a connection. Each redirect is another, and so is each part of
         /// a download; they are numbered from 1.
-        case requestStarted(request: Int, RequestHead)
+        indirect case requestStarted(request: Int, RequestHead)
         /// A phase of a request has ended. Told with what comes next, at the time at which it ended; not for phases that
         /// there were not, as of a connection that was there already.
         case phaseEnded(TransactionPhase, request: Int)
-        /// The head of the response has come, and this is what the request has taken until now; without metrics where the
-        /// response is not that of a request of its own.
-        indirect case responded(request: Int, ResponseHead, TransactionMetrics?)
+        /// The head of the response has come.
+        case responded(request: Int, ResponseHead)
         /// A request has ended, with a whole response or not. The head is nil if none came; the metrics are nil if libcurl
         /// never had it.
         indirect case requestEnded(request: Int, ResponseHead?, TransactionMetrics?)
@@ -57,10 +56,8 @@ public struct OperationEvent: Sendable {
     let moment: MonotonicTime
     let story: OperationStory
 
-    /// The number of the operation, which no other one of the process has.
+    /// The number of the operation, which no other one of the process has: its `operationNumber`.
     public var operationNumber: UInt64 { story.number }
-    /// The operation; nil if nobody has it any more.
-    public var operation: URLConnectionOperation? { story.operation }
     /// When, in seconds since ``Kind/made``.
     public var time: TimeInterval { story.origin.seconds(until: moment) }
     /// When, by the date of the system at ``Kind/made`` and a clock that never goes back.

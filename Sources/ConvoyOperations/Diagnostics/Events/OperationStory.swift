@@ -13,7 +13,6 @@ final class OperationStory: Sendable {
     let number: UInt64
     let origin: StartMoment
     let monitors: [EventMonitor]
-    private let reference: WeakOperation
     /// The story of the operation of whose work this one does a part; nil for none.
     private let parent: OperationStory?
     private let telling = Locked(Telling())
@@ -29,7 +28,7 @@ final class OperationStory: Sendable {
         case delay(for: WaitReason)
         case event(OperationEvent.Kind)
         case requestStarted(RequestHead)
-        case responded(ResponseHead, TransactionMetrics?)
+        case responded(ResponseHead, TransactionPhases?)
         case requestEnded(ResponseHead?, TransactionMetrics)
     }
 
@@ -45,23 +44,22 @@ final class OperationStory: Sendable {
         var teller = StoryTeller()
         /// The number of this part's request in the story of the whole; nil while there is none.
         var partRequest: Int?
+        /// What was told, and is posted with what follows it at once.
+        var unposted: [OperationEvent] = []
     }
 
-    init(of operation: URLConnectionOperation, monitors: [EventMonitor]) {
+    init(monitors: [EventMonitor]) {
         number = Self.count.wrappingAdd(1, ordering: .relaxed).newValue
         origin = .now
         self.monitors = monitors
-        reference = WeakOperation(operation)
         parent = nil
     }
 
     /// The story of an operation that does a part of another's work: only its requests are told, there.
     init(partOf parent: OperationStory) {
-        (number, origin, monitors, reference) = (parent.number, parent.origin, [], parent.reference)
+        (number, origin, monitors) = (parent.number, parent.origin, [])
         self.parent = parent
     }
-
-    var operation: URLConnectionOperation? { reference.operation }
 
     /// What is secret in responses for which no request was sent.
     var secrets: (fields: SecretFields, names: SensitiveNames) { namedSecrets.withLock { $0 } }
@@ -80,7 +78,7 @@ final class OperationStory: Sendable {
             guard telling.told == nil else { return }
             (telling.told, telling.latest) = (number, number)
             telling.teller.isOver = isFinished
-            if !isFinished { post([OperationEvent(kind: .made, moment: now, story: self)]) }
+            if !isFinished { telling.unposted.append(OperationEvent(kind: .made, moment: now, story: self)) }
         }
     }
 
@@ -91,36 +89,37 @@ final class OperationStory: Sendable {
         outcome: @autoclosure () -> OperationOutcome
     ) {
         guard let number = transition.number else { return }
-        let now = ConvoySupport.MonotonicClock.now
+        let now = StartMoment.timeNow
         if let parent { return endPart(after: transition, in: parent, at: now) }
         // Before the lock: they ask others.
         let isEnd = transition.new.state == .finished
         let report = Report.change(
-            transition, whenReady: isEnd ? .start : whenReady(), isEnd ? outcome() : nil)
+            transition, whenReady: transition.new.isStartable ? whenReady() : .start, isEnd ? outcome() : nil)
         telling.withLock { telling in
             guard let told = telling.told, Int32(bitPattern: number &- told) > 0 else { return }
             if Int32(bitPattern: number &- telling.latest) > 0 { telling.latest = number }
             guard number == told &+ 1 else { return telling.early[number] = (report, now) }
-            var events: [OperationEvent] = []
-            tell(report, at: now, &telling, &events)
+            tell(report, at: now, &telling)
             telling.told = number
-            releaseHeld(after: number, &telling, &events)
-            while let told = telling.told, let next = telling.early.removeValue(forKey: told &+ 1) {
-                tell(next.0, at: next.1, &telling, &events)
+            releaseHeld(after: number, &telling)
+            while let told = telling.told, !telling.early.isEmpty,
+                let next = telling.early.removeValue(forKey: told &+ 1)
+            {
+                tell(next.0, at: next.1, &telling)
                 telling.told = told &+ 1
-                releaseHeld(after: told &+ 1, &telling, &events)
+                releaseHeld(after: told &+ 1, &telling)
             }
-            post(events)
+            post(&telling)
         }
     }
 
-    private func releaseHeld(after number: UInt32, _ telling: inout Telling, _ events: inout [OperationEvent]) {
+    private func releaseHeld(after number: UInt32, _ telling: inout Telling) {
         guard !telling.held.isEmpty, let held = telling.held.removeValue(forKey: number) else { return }
-        for (report, moment) in held { tell(report, at: moment, &telling, &events) }
+        for (report, moment) in held { tell(report, at: moment, &telling) }
     }
 
     /// Takes a report of the transport, of a queue, or of what was decided.
-    func note(_ report: Report) { note(report, at: ConvoySupport.MonotonicClock.now) }
+    func note(_ report: Report) { note(report, at: StartMoment.timeNow) }
 
     private func note(_ report: Report, at moment: MonotonicTime) {
         if let parent { return notePart(report, in: parent, at: moment) }
@@ -130,23 +129,22 @@ final class OperationStory: Sendable {
                 telling.held[telling.latest, default: []].append((report, moment))
                 return
             }
-            var events: [OperationEvent] = []
-            tell(report, at: moment, &telling, &events)
-            post(events)
+            tell(report, at: moment, &telling)
+            post(&telling)
         }
     }
 
-    private func tell(
-        _ report: Report, at moment: MonotonicTime, _ telling: inout Telling, _ events: inout [OperationEvent]
-    ) {
+    private func tell(_ report: Report, at moment: MonotonicTime, _ telling: inout Telling) {
         telling.teller.tell(report, at: moment) { kind, moment in
-            events.append(OperationEvent(kind: kind, moment: moment, story: self))
+            telling.unposted.append(OperationEvent(kind: kind, moment: moment, story: self))
         }
     }
 
     /// Submitted under the lock, which keeps the order; the handlers run later, without it.
-    private func post(_ events: [OperationEvent]) {
-        for monitor in monitors { monitor.post(events) }
+    private func post(_ telling: inout Telling) {
+        guard let last = telling.unposted.last, !last.kind.isFollowedAtOnce else { return }
+        for monitor in monitors { monitor.post(telling.unposted) }
+        if telling.teller.isOver { telling.unposted = [] } else { telling.unposted.removeAll(keepingCapacity: true) }
     }
 
     // MARK: Parts
@@ -157,9 +155,9 @@ final class OperationStory: Sendable {
         case .event: parent.note(report, at: moment)
         case .requestStarted(let head):
             telling.withLock { $0.partRequest = parent.startRequest(head, at: moment) }
-        case .responded(let head, let metrics):
+        case .responded(let head, let phases):
             guard let request = telling.withLock({ $0.partRequest }) else { return }
-            parent.report(moment) { $0.respond(request, head, metrics, at: moment, $1) }
+            parent.report(moment) { $0.respond(request, head, phases, at: moment, $1) }
         case .requestEnded(let head, let metrics):
             let request = telling.withLock { $0.partRequest.take() }
             parent.report(moment) { $0.end(request, head, metrics, at: moment, $1) }
@@ -181,19 +179,12 @@ final class OperationStory: Sendable {
     private func report(_ moment: MonotonicTime, _ tell: (inout StoryTeller, StoryTeller.Told) -> Void) {
         telling.withLock { telling in
             guard telling.told != nil else { return }
-            var events: [OperationEvent] = []
             tell(&telling.teller) { kind, moment in
-                events.append(OperationEvent(kind: kind, moment: moment, story: self))
+                telling.unposted.append(OperationEvent(kind: kind, moment: moment, story: self))
             }
-            post(events)
+            post(&telling)
         }
     }
-}
-
-/// A reference that does not keep the operation.
-private final class WeakOperation: @unchecked Sendable {
-    private(set) weak var operation: URLConnectionOperation?
-    init(_ operation: URLConnectionOperation) { self.operation = operation }
 }
 
 extension AtomicLifecycle.Transition {
@@ -205,4 +196,14 @@ extension AtomicLifecycle.Transition {
 
 extension Lifecycle.Work {
     fileprivate var isUnderWay: Bool { self == .running || self == .stopping }
+}
+
+extension OperationEvent.Kind {
+    /// Whether another event follows within moments, with which it is told.
+    fileprivate var isFollowedAtOnce: Bool {
+        switch self {
+        case .made, .enqueued, .phaseEnded, .requestEnded, .redirected, .attemptEnded: true
+        default: false
+        }
+    }
 }

@@ -28,7 +28,7 @@ struct StoryTeller {
 
     private struct Request {
         let began: MonotonicTime
-        var areConnectionPhasesTold = false
+        var arePhasesTold = false
     }
 
     mutating func tell(_ report: OperationStory.Report, at moment: MonotonicTime, _ told: Told) {
@@ -39,10 +39,7 @@ struct StoryTeller {
         case .delay(let reason): delay = reason
         case .event(let kind): post(kind, moment, told)
         case .requestStarted(let head): current = start(head, at: moment, told)
-        case .responded(let head, let metrics):
-            // A stored response is told with its metrics.
-            guard head.cacheUse == nil || head.cacheUse == .validated, let current else { return }
-            respond(current, head, metrics, at: moment, told)
+        case .responded(let head, let phases): if let current { respond(current, head, phases, at: moment, told) }
         case .requestEnded(let head, let metrics):
             end(metrics.cacheUse == nil ? current.take() : nil, head, metrics, at: moment, told)
         }
@@ -111,11 +108,11 @@ struct StoryTeller {
     }
 
     mutating func respond(
-        _ request: Int, _ head: ResponseHead, _ metrics: TransactionMetrics?, at moment: MonotonicTime, _ told: Told
+        _ request: Int, _ head: ResponseHead, _ phases: TransactionPhases?, at moment: MonotonicTime, _ told: Told
     ) {
         guard !isOver, open[request] != nil else { return }
-        if let metrics { tellPhases(of: request, metrics, told) }
-        post(.responded(request: request, head, metrics), moment, told)
+        if let phases { tell(phases, of: request, isShared: false, told) }
+        post(.responded(request: request, head), moment, told)
     }
 
     /// - Parameter request: nil for one that was not told of.
@@ -125,7 +122,9 @@ struct StoryTeller {
         guard !isOver else { return }
         if let metrics, metrics.cacheUse != nil { return post(.servedFromCache(head, metrics), moment, told) }
         guard let request, open[request] != nil else { return }
-        if let metrics { tellPhases(of: request, metrics, told) }
+        if let metrics, open[request]?.arePhasesTold == false {
+            tell(metrics.phases, of: request, isShared: metrics.isShared, told)
+        }
         open[request] = nil
         post(.requestEnded(request: request, head, metrics), moment, told)
     }
@@ -136,25 +135,19 @@ struct StoryTeller {
     }
 
     /// Tells which phases have ended, with their times.
-    private mutating func tellPhases(of request: Int, _ metrics: TransactionMetrics, _ told: Told) {
-        guard let began = open[request]?.began, open[request]?.areConnectionPhasesTold == false else { return }
-        open[request]?.areConnectionPhasesTold = true
-        // The times of a request that others had begun are before those of this operation.
-        func moment(_ time: TimeInterval) -> MonotonicTime {
-            metrics.isShared ? began : began + UInt64(max(0, time) * 1e9)
+    private mutating func tell(_ phases: TransactionPhases, of request: Int, isShared: Bool, _ told: Told) {
+        guard let began = open[request]?.began else { return }
+        open[request]?.arePhasesTold = true
+        func tell(_ phase: TransactionPhase, _ time: TimeInterval?) {
+            guard let time else { return }
+            // The times of a request that others had begun are before those of this operation.
+            post(.phaseEnded(phase, request: request), isShared ? began : began + UInt64(max(0, time) * 1e9), told)
         }
-        if !metrics.isReusedConnection {
-            let ends: [(TransactionPhase, TimeInterval?)] = [
-                (.nameLookup, metrics.nameFound), (.connect, metrics.connected), (.tunnel, metrics.tunnelEstablished),
-                (.tls, metrics.secured),
-            ]
-            for (phase, time) in ends {
-                if let time { post(.phaseEnded(phase, request: request), moment(time), told) }
-            }
-        }
-        if let sent = metrics.requestSent, sent <= metrics.firstByte ?? sent {
-            post(.phaseEnded(.send, request: request), moment(sent), told)
-        }
-        if let first = metrics.firstByte { post(.phaseEnded(.wait, request: request), moment(first), told) }
+        tell(.nameLookup, phases.nameLookup)
+        tell(.connect, phases.connect)
+        tell(.tunnel, phases.tunnel)
+        tell(.tls, phases.tls)
+        tell(.send, phases.send)
+        tell(.wait, phases.wait)
     }
 }

@@ -51,6 +51,7 @@ extension HARRequest: Encodable {
         case method, url, httpVersion, cookies, headers, queryString, headersSize, bodySize, postData, mimeType, text
     }
 
+    /// Encodes the request as HAR has it.
     public func encode(to encoder: any Encoder) throws {
         var object = encoder.container(keyedBy: Key.self)
         try object.encode(method, forKey: .method)
@@ -75,6 +76,7 @@ extension HARResponse: Encodable {
         case error = "_error"
     }
 
+    /// Encodes the response as HAR has it, its content within.
     public func encode(to encoder: any Encoder) throws {
         var object = encoder.container(keyedBy: Key.self)
         try object.encode(status, forKey: .status)
@@ -96,6 +98,7 @@ extension HARResponse: Encodable {
 extension HARCookie: Encodable {
     private enum Key: String, CodingKey { case name, value, path, domain, expires, httpOnly, secure }
 
+    /// Encodes the cookie as HAR has it.
     public func encode(to encoder: any Encoder) throws {
         var object = encoder.container(keyedBy: Key.self)
         try object.encode(name, forKey: .name)
@@ -111,6 +114,7 @@ extension HARCookie: Encodable {
 extension HARTimings: Encodable {
     private enum Key: String, CodingKey { case blocked, dns, connect, ssl, send, wait, receive }
 
+    /// Encodes the timings as HAR has them, with -1 for what there was not.
     public func encode(to encoder: any Encoder) throws {
         var object = encoder.container(keyedBy: Key.self)
         try object.encode(blocked ?? -1, forKey: .blocked)

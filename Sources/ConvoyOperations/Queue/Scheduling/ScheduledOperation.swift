@@ -30,7 +30,7 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
     }
 
     private let connections = OnceReference<OperationConnections>()
-    private let scheduler = OnceReference<Scheduler>()
+    let scheduler = OnceReference<Scheduler>()
     private let firstHost = OnceReference<HostKey>()
     private let completion = OnceReference<CompletionBlock>()
 
@@ -309,30 +309,10 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
     /// Whether the operation is in a ``RequestOperationQueue``, which calls `start()` again after a pause.
     package final var isScheduled: Bool { scheduler.isSet }
 
-    /// Closes the gate of the operation's host in its queue until a time on the queue's clock, in nanoseconds.
-    package final func closeHostGate(until deadline: UInt64) {
-        guard let scheduler = scheduler.object, let host = hostKey else { return }
-        scheduler.closeGate(of: host, until: deadline)
-    }
-
-    /// As `closeHostGate(until:)`, after the host has refused a connection: `Scheduler.closeGateAfterRefusal` says how
-    /// that gate opens.
-    package final func closeHostGateAfterRefusal(until deadline: UInt64, patience: UInt64) {
-        guard let scheduler = scheduler.object, let host = hostKey else { return }
-        scheduler.closeGateAfterRefusal(of: host, until: deadline, patience: patience)
-    }
-
     /// Whether the queue is to hear when the host answers, because it has refused connections before.
     package final var reportsAnswer: Bool {
         get { isToReportAnswer.load(ordering: .relaxed) }
         set { isToReportAnswer.store(newValue, ordering: .relaxed) }
-    }
-
-    /// Says that the host, which had refused connections, has answered.
-    package final func hostDidAnswer() {
-        reportsAnswer = false
-        guard let scheduler = scheduler.object, let host = hostKey else { return }
-        scheduler.noteAnswer(of: host)
     }
 
     /// Makes a scheduler the one that is told of changes. False if there is one already, or if it is too late.

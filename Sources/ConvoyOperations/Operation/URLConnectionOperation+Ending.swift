@@ -1,0 +1,164 @@
+import ConvoySerialization
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// The ends of an operation's tries, and its own.
+extension URLConnectionOperation {
+    /// The connection of a try was cancelled and has stopped; what has arrived is in the sink.
+    func transferDidStop(_ number: Lifecycle.TryNumber) {
+        let life = lifecycle.value
+        if life.isUnderWay(number), life.work == .running {
+            // The operation did not ask for this, so nothing would begin the work again.
+            let error = URLError(
+                .networkConnectionLost, url: request.url, "The connection was cancelled, but not by the operation.")
+            return conclude(number, data: nil, head: nil, error: error)
+        }
+        guard core.withLock({ $0.workSlot.end(number) }) else { return }
+        handle(.workStopped(number))
+    }
+
+    /// What has arrived is of no use: the work must be done again, unless the operation was asked to stop.
+    func transferMustRepeat(_ number: Lifecycle.TryNumber) {
+        guard core.withLock({ $0.workSlot.end(number) }) else { return }
+        handle(.workMustRepeat(number))
+    }
+
+    /// Sets the head of the current response.
+    func note(_ head: ResponseHead) { core.withLock { $0.head = head } }
+
+    /// Whether the body of a response goes into the output stream; otherwise it is kept as `responseData`.
+    func belongsIntoOutput(_ head: ResponseHead) -> Bool {
+        if let accepts = core.withLock({ $0.rareHandlers?.acceptsBody }) { return accepts(head) }
+        guard serializesResponse else { return true }
+        return core.withLock { $0.common.values.serializer.acceptableStatusCodes }?.contains(head.statusCode) ?? true
+    }
+
+    var currentHead: ResponseHead? { core.withLock { $0.head } }
+
+    /// Whether the request is retried after this response. If so, the try is concluded here.
+    func retriesInstead(of head: ResponseHead?, _ number: Lifecycle.TryNumber) -> Bool {
+        // Most operations have neither, and pay for no more than this look.
+        let mayRetry = core.withLock { $0.authentication != nil || $0.common.values.retryPolicy != nil }
+        guard mayRetry || head?.asksForCredentials == true else { return false }
+        let answering = head.flatMap { retryForAuthentication($0, number) }
+        guard let next = answering ?? retry(after: nil, head: head) else { return false }
+        if core.withLock({ $0.workSlot.conclude(number) }) { proceed(to: next, after: number) }
+        return true
+    }
+
+    /// What to do at the end of a try.
+    private enum Conclusion {
+        /// The try is over already.
+        case none
+        /// The results are stored.
+        case complete
+        case process(isHead: Bool)
+    }
+
+    /// Whether decoding the response is left to the task that awaits the operation, which saves a thread hop and making
+    /// an `HTTPURLResponse`.
+    private func isLeftToTask(_ head: ResponseHead?, _ data: Data?) -> Bool {
+        guard let head, let data, let awaited = core.withLock({ $0.common.values.awaitedValue }) else { return false }
+        return awaited.plainlyAccepts(
+            statusCode: head.statusCode, contentType: head["Content-Type"], count: data.count)
+    }
+
+    /// Ends a try with the result of its transfer. Any thread.
+    func conclude(_ number: Lifecycle.TryNumber, data: Data?, head: ResponseHead?, error: (any Error)?) {
+        if let error { return conclude(number, head: head, error: error) }
+        let parses = serializesResponse
+        let isPlain = serializesPlainly
+        let isLeftToTask = isPlain && isLeftToTask(head, data)
+        let (conclusion, output) = core.withLock { core -> (Conclusion, OutputStreamBox?) in
+            guard core.workSlot.conclude(number) else { return (.none, nil) }
+            core.data = data
+            core.isUndecoded = isLeftToTask
+            // If the body was set aside in memory, it is not in the stream.
+            let output = data == nil ? core.outputStream : nil
+            guard parses, !isLeftToTask else { return (.complete, output) }
+            let isHead = data?.isEmpty != false && core.request.method == "HEAD"
+            let facts = core.common.values.serializer
+            // The common case costs no hop and no Foundation response.
+            guard isPlain, let head, let plain = facts.plain, plain.acceptsWithoutHeaders(statusCode: head.statusCode)
+            else { return (.process(isHead: isHead), output) }
+            core.object = ObjectBox(object: isHead ? nil : data)
+            return (.complete, output)
+        }
+        switch conclusion {
+        case .none: return
+        case .complete: complete(number, output)
+        case .process(let isHead):
+            CompletionOutbox.post(to: OperationQueues.processing) { [self] in
+                process(number, data: isHead ? nil : data, head: head, output: output)
+            }
+        }
+    }
+
+    /// Completes a try whose response is accepted, after a committing stream has put its bytes in their final place.
+    private func complete(_ number: Lifecycle.TryNumber, _ output: OutputStreamBox?) {
+        guard let output, output.stream is any CommittingOutputStream else { return handle(.workCompleted(number)) }
+        BlockingWorkers.shared.perform { [self] in
+            // The bytes of a cancelled operation are not wanted any more.
+            if !lifecycle.value.isEnding {
+                do {
+                    try (output.stream as? any CommittingOutputStream)?.commit()
+                } catch {
+                    core.withLock { $0.error = error }
+                }
+            }
+            handle(.workCompleted(number))
+        }
+    }
+
+    private func conclude(_ number: Lifecycle.TryNumber, head: ResponseHead?, error: any Error) {
+        // What the user's code has thrown, it gets; it would throw it again.
+        if let failure = (error as? URLError)?.userInfo[NSUnderlyingErrorKey] as? BodySupplyFailure {
+            return conclude(number, settledBy: failure.cause)
+        }
+        guard core.withLock({ $0.workSlot.conclude(number) }) else { return }
+        let next = retryForTunnel(error, number) ?? retryForNetwork(error, number) ?? retry(after: error, head: head)
+        if let next { return proceed(to: next, after: number) }
+        let explained = explained(error)
+        core.withLock { core in
+            core.data = nil
+            core.error = explained
+        }
+        handle(.workCompleted(number))
+    }
+
+    /// Ends a try whose error is final.
+    func conclude(_ number: Lifecycle.TryNumber, settledBy error: any Error) {
+        guard core.withLock({ $0.workSlot.conclude(number) }) else { return }
+        core.withLock { core in
+            core.data = nil
+            core.error = error
+        }
+        handle(.workCompleted(number))
+    }
+
+    /// Validates and parses the response. On the processing queue: the serializer, or the subclass, may be a user's.
+    private func process(_ number: Lifecycle.TryNumber, data: Data?, head: ResponseHead?, output: OutputStreamBox?) {
+        do {
+            let object = ObjectBox(object: try makeResponseObject(for: head?.urlResponse, data: data))
+            core.withLock { $0.object = object }
+            return complete(number, output)
+        } catch {
+            let object = ObjectBox(object: error.serializedResponseObject)
+            let explained = explained(error)
+            core.withLock { core in
+                core.object = object
+                core.error = explained
+            }
+        }
+        handle(.workCompleted(number))
+    }
+
+    func finish() {
+        // In this order: handlers of operations that can finish because of this one must come after its own.
+        deliver()
+        executionDidFinish()
+        deliveryDidPostEnd()
+    }
+}
