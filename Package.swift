@@ -139,7 +139,7 @@ let package = Package(
             swiftSettings: swiftSettings),
         // What monitors must hear, for the tests of all that is made of operations.
         .target(
-            name: "ConvoyStorySupport", dependencies: ["ConvoyOperations", "ConvoyTransport"],
+            name: "ConvoyStorySupport", dependencies: ["ConvoyOperations", "ConvoyTestSupport", "ConvoyTransport"],
             path: "Tests/ConvoyStorySupport", swiftSettings: swiftSettings),
         // A second process for the tests of stores.
         .executableTarget(

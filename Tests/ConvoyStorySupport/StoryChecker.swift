@@ -38,6 +38,9 @@ public struct StoryChecker {
         faults.append(fault + ":\n" + story.events.map { "  \($0)" }.joined(separator: "\n"))
     }
 
+    /// Whether all stories have their ends.
+    public var isComplete: Bool { stories.values.allSatisfy(\.isFinished) }
+
     /// To be called when all operations have finished.
     public mutating func end() {
         for story in stories.values where !story.isFinished { note("no end", story) }

@@ -1,4 +1,5 @@
 import ConvoyOperations
+import ConvoyTestSupport
 import Dispatch
 import Synchronization
 
@@ -24,14 +25,23 @@ public final class StoryListener: Sendable {
     private func take(_ events: [OperationEvent]) { checker.withLock { $0.take(events) } }
 
     /// Waits until everything has been heard, and returns what was wrong. To be called when all operations have finished.
+    ///
+    /// The end may be told a moment after it has come: when a thread that has made an earlier change has told of that.
     public func faults() -> [String] {
-        let done = DispatchSemaphore(value: 0)
-        monitor.whenCaughtUp { done.signal() }
-        done.wait()
+        try? eventually("the end of each story") {
+            catchUp()
+            return checker.withLock { $0.isComplete }
+        }
         return checker.withLock { checker in
             checker.end()
             return checker.faults
         }
+    }
+
+    private func catchUp() {
+        let done = DispatchSemaphore(value: 0)
+        monitor.whenCaughtUp { done.signal() }
+        done.wait()
     }
 
     /// What was heard of an operation.
