@@ -47,7 +47,8 @@ final class ProgressReport: Sendable {
         guard mustTell else { return }
         (operation.completionQueue ?? .main).async { [self] in
             let news = state.withLock { $0[keyPath: flow].take() }
-            handler(news.bytes, news.total, news.expected)
+            // The handler may ask the operation, which nobody else may hold any more.
+            withExtendedLifetime(operation) { handler(news.bytes, news.total, news.expected) }
         }
     }
 
