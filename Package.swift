@@ -18,6 +18,7 @@ let package = Package(
         .library(name: "ConvoyOperations", targets: ["ConvoyOperations"]),
         .library(name: "ConvoyDownloads", targets: ["ConvoyDownloads"]),
         .library(name: "ConvoySession", targets: ["ConvoySession"]),
+        .library(name: "ConvoyRealtime", targets: ["ConvoyRealtime"]),
         .library(name: "ConvoyReachability", targets: ["ConvoyReachability"]),
         .library(name: "ConvoyTestServer", targets: ["ConvoyTestServer"]),
         // For the benchmarks, which are a package of their own.
@@ -101,10 +102,16 @@ let package = Package(
             ],
             swiftSettings: swiftSettings),
         .target(
+            name: "ConvoyRealtime",
+            dependencies: [
+                "ConvoyOperations", "ConvoyReachability", "ConvoySerialization", "ConvoySupport", "ConvoyTransport",
+            ],
+            swiftSettings: swiftSettings),
+        .target(
             name: "Convoy",
             dependencies: [
                 "ConvoyTransport", "ConvoySecurity", "ConvoySerialization", "ConvoyCookies", "ConvoyCache",
-                "ConvoyOperations", "ConvoyDownloads", "ConvoyReachability", "ConvoySession",
+                "ConvoyOperations", "ConvoyDownloads", "ConvoyReachability", "ConvoyRealtime", "ConvoySession",
             ],
             swiftSettings: swiftSettings),
         // Not part of the umbrella: nobody who does not ask for images needs gdk-pixbuf.
@@ -206,6 +213,13 @@ let package = Package(
                 "ConvoyStorySupport",
                 "ConvoySession", "ConvoyCache", "ConvoyCookies", "ConvoyDownloads", "ConvoyOperations", "ConvoySecurity",
                 "ConvoySerialization", "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport", "ConvoyTransport",
+            ],
+            swiftSettings: swiftSettings),
+        .testTarget(
+            name: "ConvoyRealtimeTests",
+            dependencies: [
+                "ConvoyRealtime", "ConvoyOperations", "ConvoyReachability", "ConvoySerialization", "ConvoySession",
+                "ConvoyStorySupport", "ConvoySupport", "ConvoyTestServer", "ConvoyTestSupport", "ConvoyTransport",
             ],
             swiftSettings: swiftSettings),
         .testTarget(

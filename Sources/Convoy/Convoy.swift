@@ -4,6 +4,7 @@
 @_exported import ConvoyDownloads
 @_exported import ConvoyOperations
 @_exported import ConvoyReachability
+@_exported import ConvoyRealtime
 @_exported import ConvoySecurity
 @_exported import ConvoySerialization
 @_exported import ConvoySession
