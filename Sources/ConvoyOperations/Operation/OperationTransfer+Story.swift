@@ -4,7 +4,7 @@ import ConvoyTransport
 /// What metrics and monitors are told of the requests of a transfer.
 extension OperationTransfer {
     func connection(_ connection: any Connection, willSend request: RequestHead) {
-        operation(for: connection)?.story?.note(.requestStarted(request))
+        operation(for: connection)?.story?.noteRequestStarted(request)
     }
 
     func connection(_ connection: any Connection, didCollect metrics: TransactionMetrics) {
@@ -13,7 +13,7 @@ extension OperationTransfer {
         guard let story = operation.story else { return }
         if metrics.cacheUse != nil { story.noteSecrets(of: operation.connectionConfiguration) }
         let head = respondedHead.take() ?? (connection as? URLConnection)?.latestHead ?? head
-        story.note(.requestEnded(metrics.statusCode == nil ? nil : head, metrics))
+        story.noteRequestEnded(metrics.statusCode == nil ? nil : head, metrics)
     }
 
     /// Tells monitors of a response that has begun.
@@ -22,6 +22,6 @@ extension OperationTransfer {
         // One out of a cache is told at its end.
         guard response.cacheUse == nil || response.cacheUse == .validated else { return }
         respondedHead = response
-        story.note(.responded(response, (connection as? URLConnection)?.phasesSoFar))
+        story.noteResponded(response, (connection as? URLConnection)?.phasesSoFar)
     }
 }

@@ -52,16 +52,18 @@ extension EasyHandle {
             counters, firstByteAfterSending: firstByte > 0 && sending > 0 ? firstByte - sending : nil)
     }
 
-    /// When the phases of a request ended that is under way.
+    /// When the phases of a request ended, the head of whose response has come.
     func phases(_ clock: RequestClock) -> TransactionPhases {
-        TransactionPhases(moments(clock), isReusedConnection: !clock.isConnecting && clock.isReused)
+        let moments = moments(clock)
+        clock.atHead = (moments, clock.sendCount)
+        return TransactionPhases(moments, isReusedConnection: !clock.isConnecting && clock.isReused)
     }
 
     /// The metrics of the request, which has ended; without what the connection knows of its response.
     func metrics(_ clock: RequestClock, names: SensitiveNames) -> TransactionMetrics {
         var metrics = TransactionMetrics(
             method: clock.method, address: clock.address, names: names, startDate: clock.start.date)
-        metrics.moments = moments(clock)
+        metrics.moments = clock.momentsSinceHead ?? moments(clock)
         metrics.isProxyConnection = clock.isProxied
         if !clock.isConnecting {
             metrics.isReusedConnection = clock.isReused

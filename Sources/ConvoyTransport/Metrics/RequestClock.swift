@@ -56,6 +56,17 @@ final class RequestClock {
     /// How many bytes of heads had gone to and fro before the request was sent: those of proxies.
     @exclusivity(unchecked) var proxyHeadBytes: (sent: Int64, received: Int64) = (0, 0)
 
+    /// What was known of the request when the head of its response had come, and how often it had been sent by then.
+    @exclusivity(unchecked) var atHead: (moments: TransactionMoments, sendCount: Int)?
+
+    /// All moments of the request, which has ended, if they were known but for the end when the head of its response came.
+    var momentsSinceHead: TransactionMoments? {
+        guard let atHead, atHead.sendCount == sendCount, !hasBody, !isConnecting else { return nil }
+        var moments = atHead.moments
+        moments.ended = start.seconds(until: ended ?? MonotonicClock.now)
+        return moments
+    }
+
     /// Whether there was no connection yet, or libcurl had begun to make another one.
     var isConnecting: Bool { ready == nil || lookUpBegan != nil || socketOpened != nil }
 

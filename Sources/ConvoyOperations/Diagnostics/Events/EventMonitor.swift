@@ -15,17 +15,15 @@ import Foundation
 /// An object, which any number of managers and operations may have. Operations that nobody monitors pay for one look.
 public final class EventMonitor: Sendable {
     private struct State {
-        var pending: [OperationEvent] = []
-        /// The last of the events that were lost, and how many there were.
-        var lost: (last: OperationEvent, count: Int)?
+        var intake = Intake()
+        /// How many events were delivered the last time.
+        var latestCount = 0
         /// Whether a delivery is to come, or is under way.
         var isScheduled = false
         /// Whether the handler is running.
         var isRunning = false
         /// Called when everything has been delivered.
         var waiters: [@Sendable () -> Void] = []
-
-        var isEmpty: Bool { pending.isEmpty && lost == nil }
     }
 
     private let state = Locked(State())
@@ -65,18 +63,16 @@ public final class EventMonitor: Sendable {
         queue.async { self.deliver() }
     }
 
-    /// Takes events of one operation, in their order.
-    func post(_ events: [OperationEvent]) {
-        guard let latest = events.last else { return }
+    /// Takes what `tell` appends, all of it together. `tell` is called while the monitor's lock is held.
+    ///
+    /// Events that are followed at once by others wait for those before anybody is woken.
+    func gather(_ tell: (inout Intake) -> Void) {
         let isFirst = state.withLock { state in
-            if state.lost == nil, state.pending.count + events.count <= capacity {
-                if state.pending.isEmpty { state.pending.reserveCapacity(64) }
-                state.pending.append(contentsOf: events)
-            } else {
-                state.lost = (latest, (state.lost?.count ?? 0) + events.count)
-            }
-            defer { state.isScheduled = true }
-            return !state.isScheduled
+            if state.intake.events.isEmpty { state.intake.prepare(capacity: capacity, likely: state.latestCount) }
+            tell(&state.intake)
+            guard state.intake.isUrgent, !state.isScheduled else { return false }
+            state.isScheduled = true
+            return true
         }
         if isFirst { schedule() }
     }
@@ -88,21 +84,18 @@ public final class EventMonitor: Sendable {
 
     /// Delivers what is there. One that comes while another is under way leaves it to that.
     private func deliver() {
-        let batch = state.withLock { state -> (events: [OperationEvent], lost: (last: OperationEvent, count: Int)?)? in
+        let batch = state.withLock { state -> Intake? in
             guard !state.isRunning else { return nil }
             state.isRunning = true
-            defer { (state.pending, state.lost) = ([], nil) }
-            return (state.pending, state.lost)
+            state.latestCount = state.intake.events.count
+            defer { state.intake = Intake() }
+            return state.intake
         }
-        guard let (taken, lost) = batch else { return }
-        var events = taken
-        if let lost {
-            events.append(OperationEvent(kind: .lost(lost.count), moment: lost.last.moment, story: lost.last.story))
-        }
+        guard let events = batch?.allEvents else { return }
         if !events.isEmpty { handler(events) }
         let (waiters, next) = state.withLock { state -> ([@Sendable () -> Void], Next) in
             state.isRunning = false
-            guard state.isEmpty else { return ([], state.waiters.isEmpty ? .later : .atOnce) }
+            guard !state.intake.isUrgent else { return ([], state.waiters.isEmpty ? .later : .atOnce) }
             state.isScheduled = false
             defer { state.waiters = [] }
             return (state.waiters, .none)
@@ -117,4 +110,34 @@ public final class EventMonitor: Sendable {
     }
 
     private enum Next { case none, atOnce, later }
+
+    /// The events that have not been delivered.
+    struct Intake {
+        fileprivate private(set) var events: [OperationEvent] = []
+        /// The last of the events that were lost.
+        private var lastLost: OperationEvent?
+        private var lostCount = 0
+        /// Whether somebody has to be woken.
+        fileprivate private(set) var isUrgent = false
+        private var capacity = 0
+
+        fileprivate mutating func prepare(capacity: Int, likely: Int) {
+            self.capacity = capacity
+            events.reserveCapacity(min(capacity, max(64, likely)))
+        }
+
+        mutating func append(_ event: OperationEvent) {
+            if !event.kind.isFollowedAtOnce { isUrgent = true }
+            guard lostCount == 0, events.count < capacity else {
+                lastLost = event
+                return lostCount += 1
+            }
+            events.append(event)
+        }
+
+        fileprivate var allEvents: [OperationEvent] {
+            guard let lastLost else { return events }
+            return events + [lastLost.with(.lost(lostCount))]
+        }
+    }
 }

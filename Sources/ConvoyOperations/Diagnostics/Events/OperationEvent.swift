@@ -54,14 +54,44 @@ public struct OperationEvent: Sendable {
     public let kind: Kind
     /// When, on the monotonic clock.
     let moment: MonotonicTime
-    let story: OperationStory
-
+    /// When the story began. Neither this nor the number is taken from the story: events outlive it on other threads, and
+    /// a reference in each would be counted there.
+    let origin: StartMoment
+    /// What is secret in a response for which no request was sent; nil for all other events.
+    let secrets: ResponseSecrets?
     /// The number of the operation, which no other one of the process has: its `operationNumber`.
-    public var operationNumber: UInt64 { story.number }
+    public let operationNumber: UInt64
+
     /// When, in seconds since ``Kind/made``.
-    public var time: TimeInterval { story.origin.seconds(until: moment) }
+    public var time: TimeInterval { origin.seconds(until: moment) }
     /// When, by the date of the system at ``Kind/made`` and a clock that never goes back.
-    public var date: Date { story.origin.date.addingTimeInterval(time) }
+    public var date: Date { origin.date.addingTimeInterval(time) }
+
+    /// Another event of the same operation at the same time.
+    func with(_ kind: Kind) -> OperationEvent {
+        OperationEvent(
+            kind: kind, moment: moment, origin: origin, secrets: nil, operationNumber: operationNumber)
+    }
+}
+
+extension OperationEvent.Kind {
+    var isOfCache: Bool { if case .servedFromCache = self { true } else { false } }
+
+    /// Whether another event follows within moments, with which it is told.
+    var isFollowedAtOnce: Bool {
+        switch self {
+        case .made, .enqueued, .phaseEnded, .requestEnded, .redirected, .attemptEnded: true
+        default: false
+        }
+    }
+}
+
+/// What is secret in a response out of a cache, by the settings of the operation.
+final class ResponseSecrets: Sendable {
+    let fields: SecretFields
+    let names: SensitiveNames
+
+    init(fields: SecretFields, names: SensitiveNames) { (self.fields, self.names) = (fields, names) }
 }
 
 /// How an operation has finished.

@@ -16,20 +16,19 @@ final class OperationStory: Sendable {
     /// The story of the operation of whose work this one does a part; nil for none.
     private let parent: OperationStory?
     private let telling = Locked(Telling())
-    private let namedSecrets = Locked((fields: SecretFields(marked: [], names: .standard), names: SensitiveNames.standard))
 
     private static let count = Atomic<UInt64>(0)
 
-    /// What is reported, before it is told.
+    /// What is reported, before it is told. What is large is in boxes, so that the others are small.
     enum Report {
         case change(AtomicLifecycle.Transition, whenReady: WaitReason, OperationOutcome?)
         case wait(WaitReason)
         /// What the next delay between two attempts is for.
         case delay(for: WaitReason)
         case event(OperationEvent.Kind)
-        case requestStarted(RequestHead)
-        case responded(ResponseHead, TransactionPhases?)
-        case requestEnded(ResponseHead?, TransactionMetrics)
+        indirect case requestStarted(RequestHead)
+        indirect case responded(ResponseHead, TransactionPhases?)
+        indirect case requestEnded(ResponseHead?, TransactionMetrics)
     }
 
     private struct Telling {
@@ -44,8 +43,8 @@ final class OperationStory: Sendable {
         var teller = StoryTeller()
         /// The number of this part's request in the story of the whole; nil while there is none.
         var partRequest: Int?
-        /// What was told, and is posted with what follows it at once.
-        var unposted: [OperationEvent] = []
+        /// What is secret in responses for which no request was sent.
+        var secrets: ResponseSecrets?
     }
 
     init(monitors: [EventMonitor]) {
@@ -61,13 +60,12 @@ final class OperationStory: Sendable {
         self.parent = parent
     }
 
-    /// What is secret in responses for which no request was sent.
-    var secrets: (fields: SecretFields, names: SensitiveNames) { namedSecrets.withLock { $0 } }
-
+    /// Says what is secret in a response for which no request was sent, before that is told.
     func noteSecrets(of configuration: ConnectionConfiguration) {
         let names = configuration.sensitiveNames
-        let secrets = (SecretFields(marked: configuration.sensitiveHeaders, names: names), names)
-        (parent ?? self).namedSecrets.withLock { $0 = secrets }
+        let secrets = ResponseSecrets(
+            fields: SecretFields(marked: configuration.sensitiveHeaders, names: names), names: names)
+        (parent ?? self).telling.withLock { $0.secrets = secrets }
     }
 
     /// Begins with what the operation is at that moment. Changes that were made before are not told.
@@ -78,7 +76,8 @@ final class OperationStory: Sendable {
             guard telling.told == nil else { return }
             (telling.told, telling.latest) = (number, number)
             telling.teller.isOver = isFinished
-            if !isFinished { telling.unposted.append(OperationEvent(kind: .made, moment: now, story: self)) }
+            guard !isFinished else { return }
+            post(from: &telling) { _, told in told(.made, now) }
         }
     }
 
@@ -109,7 +108,6 @@ final class OperationStory: Sendable {
                 telling.told = told &+ 1
                 releaseHeld(after: told &+ 1, &telling)
             }
-            post(&telling)
         }
     }
 
@@ -118,71 +116,103 @@ final class OperationStory: Sendable {
         for (report, moment) in held { tell(report, at: moment, &telling) }
     }
 
-    /// Takes a report of the transport, of a queue, or of what was decided.
-    func note(_ report: Report) { note(report, at: StartMoment.timeNow) }
+    /// Takes a report of a queue, or of what was decided.
+    func note(_ report: Report) {
+        let now = StartMoment.timeNow
+        if let parent {
+            if case .event = report { parent.note(report, at: now) }
+            return
+        }
+        note(report, at: now)
+    }
 
     private func note(_ report: Report, at moment: MonotonicTime) {
-        if let parent { return notePart(report, in: parent, at: moment) }
+        take(report, at: moment) { $0.tell(report, at: moment, $1) }
+    }
+
+    /// Lets the teller tell, or keeps the report until all changes are told that were made before it.
+    private func take(
+        _ report: @autoclosure () -> Report, at moment: MonotonicTime, _ tell: (inout StoryTeller, StoryTeller.Told) -> Void
+    ) {
         telling.withLock { telling in
             guard let told = telling.told else { return }
             guard telling.latest == told else {
-                telling.held[telling.latest, default: []].append((report, moment))
-                return
+                return telling.held[telling.latest, default: []].append((report(), moment))
             }
-            tell(report, at: moment, &telling)
-            post(&telling)
+            post(from: &telling, tell)
         }
     }
 
     private func tell(_ report: Report, at moment: MonotonicTime, _ telling: inout Telling) {
-        telling.teller.tell(report, at: moment) { kind, moment in
-            telling.unposted.append(OperationEvent(kind: kind, moment: moment, story: self))
+        post(from: &telling) { $0.tell(report, at: moment, $1) }
+    }
+
+    /// Hands what the teller tells to the monitors. Under the lock, which keeps the order; the handlers run later, without
+    /// it.
+    private func post(from telling: inout Telling, _ tell: (inout StoryTeller, StoryTeller.Told) -> Void) {
+        let (number, origin, secrets) = (number, origin, telling.secrets)
+        func event(_ kind: OperationEvent.Kind, _ moment: MonotonicTime) -> OperationEvent {
+            OperationEvent(
+                kind: kind, moment: moment, origin: origin, secrets: kind.isOfCache ? secrets : nil,
+                operationNumber: number)
+        }
+        if monitors.count == 1 {
+            return monitors[0].gather { intake in tell(&telling.teller) { intake.append(event($0, $1)) } }
+        }
+        var events: [OperationEvent] = []
+        tell(&telling.teller) { events.append(event($0, $1)) }
+        guard !events.isEmpty else { return }
+        for monitor in monitors {
+            monitor.gather { intake in for event in events { intake.append(event) } }
         }
     }
 
-    /// Submitted under the lock, which keeps the order; the handlers run later, without it.
-    private func post(_ telling: inout Telling) {
-        guard let last = telling.unposted.last, !last.kind.isFollowedAtOnce else { return }
-        for monitor in monitors { monitor.post(telling.unposted) }
-        if telling.teller.isOver { telling.unposted = [] } else { telling.unposted.removeAll(keepingCapacity: true) }
+    // MARK: Requests
+
+    func noteRequestStarted(_ head: RequestHead) {
+        let now = StartMoment.timeNow
+        if let parent {
+            return telling.withLock { $0.partRequest = parent.startRequest(head, at: now) }
+        }
+        take(.requestStarted(head), at: now) { $0.startOwn(head, at: now, $1) }
+    }
+
+    func noteResponded(_ head: ResponseHead, _ phases: TransactionPhases?) {
+        let now = StartMoment.timeNow
+        if let parent {
+            guard let request = telling.withLock({ $0.partRequest }) else { return }
+            return parent.report { $0.respond(request, head, phases, at: now, $1) }
+        }
+        take(.responded(head, phases), at: now) { $0.respondToOwn(head, phases, at: now, $1) }
+    }
+
+    func noteRequestEnded(_ head: ResponseHead?, _ metrics: TransactionMetrics) {
+        let now = StartMoment.timeNow
+        if let parent {
+            let request = telling.withLock { $0.partRequest.take() }
+            return parent.report { $0.end(request, head, metrics, at: now, $1) }
+        }
+        take(.requestEnded(head, metrics), at: now) { $0.endOwn(head, metrics, at: now, $1) }
     }
 
     // MARK: Parts
 
-    private func notePart(_ report: Report, in parent: OperationStory, at moment: MonotonicTime) {
-        switch report {
-        case .wait, .delay, .change: break
-        case .event: parent.note(report, at: moment)
-        case .requestStarted(let head):
-            telling.withLock { $0.partRequest = parent.startRequest(head, at: moment) }
-        case .responded(let head, let phases):
-            guard let request = telling.withLock({ $0.partRequest }) else { return }
-            parent.report(moment) { $0.respond(request, head, phases, at: moment, $1) }
-        case .requestEnded(let head, let metrics):
-            let request = telling.withLock { $0.partRequest.take() }
-            parent.report(moment) { $0.end(request, head, metrics, at: moment, $1) }
-        }
-    }
-
     private func endPart(after transition: AtomicLifecycle.Transition, in parent: OperationStory, at now: MonotonicTime) {
         guard transition.endsAttempt, let request = telling.withLock({ $0.partRequest.take() }) else { return }
-        parent.report(now) { $0.end(request, nil, nil, at: now, $1) }
+        parent.report { $0.end(request, nil, nil, at: now, $1) }
     }
 
     private func startRequest(_ head: RequestHead, at moment: MonotonicTime) -> Int {
         var number = 0
-        report(moment) { number = $0.start(head, at: moment, $1) }
+        report { number = $0.start(head, at: moment, $1) }
         return number
     }
 
     /// Lets the teller tell of a part's request. Its attempt is that of the whole, which has begun and has not ended.
-    private func report(_ moment: MonotonicTime, _ tell: (inout StoryTeller, StoryTeller.Told) -> Void) {
+    private func report(_ tell: (inout StoryTeller, StoryTeller.Told) -> Void) {
         telling.withLock { telling in
             guard telling.told != nil else { return }
-            tell(&telling.teller) { kind, moment in
-                telling.unposted.append(OperationEvent(kind: kind, moment: moment, story: self))
-            }
-            post(&telling)
+            post(from: &telling, tell)
         }
     }
 }
@@ -196,14 +226,4 @@ extension AtomicLifecycle.Transition {
 
 extension Lifecycle.Work {
     fileprivate var isUnderWay: Bool { self == .running || self == .stopping }
-}
-
-extension OperationEvent.Kind {
-    /// Whether another event follows within moments, with which it is told.
-    fileprivate var isFollowedAtOnce: Bool {
-        switch self {
-        case .made, .enqueued, .phaseEnded, .requestEnded, .redirected, .attemptEnded: true
-        default: false
-        }
-    }
 }

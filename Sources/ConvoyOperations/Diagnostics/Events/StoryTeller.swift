@@ -14,7 +14,7 @@ struct StoryTeller {
     private var isAttempting = false
     private var requests = 0
     /// The requests that have not ended, with when they began and whether their phases were told.
-    private var open: [Int: Request] = [:]
+    private var open = OpenRequests()
     /// The request of an operation that does its own work; nil while there is none.
     private var current: Int?
     /// What it waits for; nil while it works, is paused, or before anybody knows.
@@ -31,6 +31,27 @@ struct StoryTeller {
         var arePhasesTold = false
     }
 
+    /// By their numbers. Nearly always there is one, for which no dictionary is made.
+    private struct OpenRequests {
+        private var one: (number: Int, request: Request)?
+        private var others: [Int: Request] = [:]
+
+        var isEmpty: Bool { one == nil && others.isEmpty }
+        /// In ascending order.
+        var numbers: [Int] { (others.keys + [one?.number].compactMap(\.self)).sorted() }
+
+        subscript(number: Int) -> Request? {
+            get { one?.number == number ? one?.request : others.isEmpty ? nil : others[number] }
+            set {
+                if one?.number == number || (one == nil && others[number] == nil) {
+                    one = newValue.map { (number, $0) }
+                } else {
+                    others[number] = newValue
+                }
+            }
+        }
+    }
+
     mutating func tell(_ report: OperationStory.Report, at moment: MonotonicTime, _ told: Told) {
         guard !isOver else { return }
         switch report {
@@ -38,10 +59,9 @@ struct StoryTeller {
         case .wait(let reason): if isInQueue { wait(for: reason, at: moment, told) }
         case .delay(let reason): delay = reason
         case .event(let kind): post(kind, moment, told)
-        case .requestStarted(let head): current = start(head, at: moment, told)
-        case .responded(let head, let phases): if let current { respond(current, head, phases, at: moment, told) }
-        case .requestEnded(let head, let metrics):
-            end(metrics.cacheUse == nil ? current.take() : nil, head, metrics, at: moment, told)
+        case .requestStarted(let head): startOwn(head, at: moment, told)
+        case .responded(let head, let phases): respondToOwn(head, phases, at: moment, told)
+        case .requestEnded(let head, let metrics): endOwn(head, metrics, at: moment, told)
         }
     }
 
@@ -95,6 +115,24 @@ struct StoryTeller {
 
     // MARK: Requests
 
+    mutating func startOwn(_ head: RequestHead, at moment: MonotonicTime, _ told: Told) {
+        guard !isOver else { return }
+        current = start(head, at: moment, told)
+    }
+
+    mutating func respondToOwn(
+        _ head: ResponseHead, _ phases: TransactionPhases?, at moment: MonotonicTime, _ told: Told
+    ) {
+        if let current { respond(current, head, phases, at: moment, told) }
+    }
+
+    mutating func endOwn(
+        _ head: ResponseHead?, _ metrics: TransactionMetrics, at moment: MonotonicTime, _ told: Told
+    ) {
+        guard !isOver else { return }
+        end(metrics.cacheUse == nil ? current.take() : nil, head, metrics, at: moment, told)
+    }
+
     /// Returns the number of the request.
     @discardableResult
     mutating func start(_ head: RequestHead, at moment: MonotonicTime, _ told: Told) -> Int {
@@ -131,7 +169,8 @@ struct StoryTeller {
 
     private mutating func endRequests(at moment: MonotonicTime, _ told: Told) {
         current = nil
-        for request in open.keys.sorted() { end(request, nil, nil, at: moment, told) }
+        guard !open.isEmpty else { return }
+        for request in open.numbers { end(request, nil, nil, at: moment, told) }
     }
 
     /// Tells which phases have ended, with their times.

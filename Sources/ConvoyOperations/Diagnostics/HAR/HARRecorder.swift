@@ -94,8 +94,9 @@ private final class Recording: Sendable {
                 secrets: head.secrets, names: head.sensitiveNames, includesSecrets: includesSecrets)
             add(maker.entry(head, response, metrics, page: pageID(number)), of: event, &recorded)
         case .servedFromCache(let response, let metrics):
-            let (secrets, names) = event.story.secrets
-            let maker = HARMaker(secrets: secrets, names: names, includesSecrets: includesSecrets)
+            let maker = HARMaker(
+                secrets: event.secrets?.fields ?? SecretFields(marked: [], names: .standard),
+                names: event.secrets?.names ?? .standard, includesSecrets: includesSecrets)
             add(maker.entry(nil, response, metrics, page: pageID(number)), of: event, &recorded)
         case .finished(let outcome):
             recorded.pages[number]?.duration = event.time * 1000
@@ -119,6 +120,6 @@ private final class Recording: Sendable {
         recorded.entries.append(entry)
         guard recorded.pages[number] == nil else { return }
         recorded.pages[number] = HARLog.Page(
-            id: entry.page, title: "\(entry.request.method) \(entry.request.url)", startedDate: event.story.origin.date)
+            id: entry.page, title: "\(entry.request.method) \(entry.request.url)", startedDate: event.origin.date)
     }
 }
