@@ -50,6 +50,8 @@ struct EventVector: Decodable, Sendable, CustomStringConvertible {
 
 extension Data {
     func pieces(of size: Int) -> [Data] {
-        stride(from: 0, to: count, by: size).map { Data(self[startIndex + $0..<Swift.min(startIndex + $0 + size, endIndex)]) }
+        stride(from: 0, to: count, by: size).map {
+            Data(self[startIndex + $0..<Swift.min(startIndex + $0 + size, endIndex)])
+        }
     }
 }

@@ -4,12 +4,14 @@ import Foundation
 /// Streams made at random of what parsers stumble over.
 enum GeneratedEventStream {
     private static let names = [
-        "data", "data", "data", "event", "id", "retry", "Data", "dat", "datas", "", " data", "id ", "unknown", "\u{FEFF}data",
+        "data", "data", "data", "event", "id", "retry", "Data", "dat", "datas", "", " data", "id ", "unknown",
+        "\u{FEFF}data",
     ]
     private static let values: [[UInt8]] = [
         [], Array("x".utf8), Array(" x".utf8), Array("  two  ".utf8), Array("a:b: c".utf8), Array("1000".utf8),
         Array("-1".utf8), Array("1x".utf8), Array("007".utf8), Array("99999999999999999999".utf8), Array("…é😀".utf8), [0],
-        [0x78, 0, 0x79], [0xFF, 0xFE], [0xE2, 0x80], [0xF0, 0x9F, 0x98], [0xC0, 0xAF], [0xED, 0xA0, 0x80], [0xF4, 0x90, 0x80],
+        [0x78, 0, 0x79], [0xFF, 0xFE], [0xE2, 0x80], [0xF0, 0x9F, 0x98], [0xC0, 0xAF], [0xED, 0xA0, 0x80],
+        [0xF4, 0x90, 0x80],
         [0xE2, 0x28, 0xA1], Array("\t".utf8), Array("\u{2028}".utf8), Array("١".utf8),
     ]
     private static let ends: [[UInt8]] = [[10], [10], [13], [13, 10]]
