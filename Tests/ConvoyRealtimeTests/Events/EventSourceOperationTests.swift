@@ -23,6 +23,7 @@ import Testing
     private func manager() -> HTTPRequestOperationManager {
         let manager = HTTPRequestOperationManager(baseURL: server.url)
         manager.completionQueue = DispatchQueue(label: "handlers")
+        manager.responseSerializer = StringResponseSerializer()
         return manager
     }
 
@@ -130,7 +131,11 @@ import Testing
     @Test func `a source that nobody holds lives until it is closed, and is gone then`() async throws {
         let gate = TestServer.Gate()
         server.route(
-            "/", inTurn: [.chunked(["data: a\n\n", "data: b\n\n"], type: "text/event-stream").heldBody(by: gate, afterBytes: 9), .noMore])
+            "/",
+            inTurn: [
+                .chunked(["data: a\n\n", "data: b\n\n"], type: "text/event-stream").heldBody(by: gate, afterBytes: 9),
+                .noMore,
+            ])
         struct Weak { weak var source: EventSource? }
         let held = Locked(Weak())
         let recorder = recorder

@@ -95,7 +95,7 @@ import Testing
         var configuration = TestServer.Configuration()
         configuration.port = port
         let server = try TestServer(configuration)
-        server.route("/", inTurn: [.events("data: a\n\n").resets(afterBytes: 9), .noMore])
+        server.route("/", inTurn: [.events("data: a\n\ndata: b").resets(afterBytes: 9), .noMore])
         isAway.withLock { $0 = false }
         returns.withLock { $0[0] }()
         // It is lost with the network there, which then goes and comes back: nobody waits for a thousand seconds.

@@ -28,7 +28,11 @@ import Testing
                     for round in 0..<250 {
                         let id = source.addListener(forEvent: "e\(thread)") { _ in calls.add() }
                         await Task.yield()
-                        if round % 50 == 0 { source.removeAllListeners(forEvent: "e\(thread)") } else { source.removeListener(id) }
+                        if round % 50 == 0 {
+                            source.removeAllListeners(forEvent: "e\(thread)")
+                        } else {
+                            source.removeListener(id)
+                        }
                     }
                 }
             }
@@ -71,7 +75,11 @@ import Testing
             let source = EventSource.test(server.url(Bool.random(using: &random) ? "/" : "/long"))
             weak.withLock { $0.source = source }
             source.retryInterval = 0.001
-            source.setCompletionHandler { _, _ in ends.withLock { $0 += 1 } } failure: { _, _ in ends.withLock { $0 += 1 } }
+            source.setCompletionHandler { _, _ in
+                ends.withLock { $0 += 1 }
+            } failure: { _, _ in
+                ends.withLock { $0 += 1 }
+            }
             let last = Locked(-1)
             source.eventHandler = { [weak source] _, event in
                 if event.data == "299" { source?.reconnectHandler = { _, _ in } }

@@ -73,7 +73,8 @@ import Testing
         }
     }
 
-    @Test func `a server that drops the connection 100 times at random bytes loses no event, and repeats none`() async throws {
+    @Test func `a server that drops the connection 100 times at random bytes loses no event, and repeats none`() async throws
+    {
         let random = Locked(SplitMix64.printingSeed())
         let drops = Locked(0)
         let count = 2_000
@@ -145,7 +146,8 @@ import Testing
     }
 
     @Test func `200,000 events need no memory, and a handler that stops has the server wait`() async throws {
-        let piece = Data((0..<1_000).map { "id: \($0)\ndata: {\"number\": \($0), \"text\": \"some more\"}\n\n" }.joined().utf8)
+        let piece = Data(
+            (0..<1_000).map { "id: \($0)\ndata: {\"number\": \($0), \"text\": \"some more\"}\n\n" }.joined().utf8)
         server.route(
             "/", inTurn: [.chunked(Array(repeating: piece, count: 200), type: "text/event-stream"), .noMore])
         let source = EventSource.test(server.url("/"))
