@@ -190,6 +190,54 @@ import Testing
         #expect(broken.readyState == .closed)
     }
 
+    @Test func `a source says who it is where it is asked, and keeps cookies`() async throws {
+        server.route("/private") { request in
+            guard request.headers["Authorization"] == "Basic YWRhOmxvdmU=" else {
+                return .status(401, headers: ["WWW-Authenticate": "Basic realm=x"])
+            }
+            guard request.headers["Cookie"] == "seen=1" else {
+                return .events("data: a\n\n").header("Set-Cookie", "seen=1")
+            }
+            return .noMore
+        }
+        let manager = manager()
+        let source = try manager.makeEventSource("private")
+        source.credential = URLCredential(user: "ada", password: "love", persistence: .forSession)
+        source.retryInterval = 0.01
+        recorder.listen(to: source)
+        manager.enqueue(source)
+        try await source.finished()
+        #expect(recorder.notes == ["open", "a", "lost", "success"])
+        let stranger = try manager.makeEventSource("private")
+        manager.enqueue(stranger)
+        let error = await #expect(throws: HTTPError.self) { try await stranger.finished() }
+        #expect(error?.statusCode == 401)
+    }
+
+    @Test func `2,000 connections of one source leave nothing behind`() async throws {
+        let count = Locked(0)
+        server.route("/") { _ in
+            let number = count.withLock { count in
+                count += 1
+                return count
+            }
+            return number < 2_200 ? .events("id: \(number)\ndata: a\n\n") : .noMore
+        }
+        let source = EventSource.test(server.url("/"))
+        source.retryInterval = 0
+        let calls = Locked(0)
+        source.eventHandler = { _, _ in calls.withLock { $0 += 1 } }
+        source.start()
+        try await waitUntil { calls.withLock { $0 } >= 200 }
+        server.forgetRequests()
+        let before = ProcessMeters.allocatedBytes
+        try await source.finished()
+        server.forgetRequests()
+        #expect(calls.withLock { $0 } == 2_199)
+        // Less than 300 bytes for each.
+        #expect(ProcessMeters.allocatedBytes - before < 600 << 10)
+    }
+
     @Test func `a copy has the settings and begins anew`() async throws {
         server.route("/", inTurn: [.events("id: 7\ndata: a\n\n"), .noMore])
         let source = EventSource.test(server.url("/"), recorder)
