@@ -3,7 +3,7 @@ import Foundation
 
 /// An output stream that is read by somebody who may be slower than the network. All members are called on the network
 /// thread.
-protocol PacedOutputStream: DirectOutputStream {
+package protocol PacedOutputStream: DirectOutputStream {
     /// A response was accepted, and its body comes next.
     func accept(_ response: ResponseHead)
 

@@ -37,8 +37,8 @@ enum ActivityListeners {
     static func note(_ transition: AtomicLifecycle.Transition, of operation: URLConnectionOperation) {
         guard areListening.load(ordering: .relaxed) else { return }
         guard (transition.old.state == .executing) != (transition.new.state == .executing) else { return }
-        // What does a part of another's work is that one's activity.
-        guard !operation.core.withLock({ $0.common.values.isPart }) else { return }
+        // What does a part of another's work is that one's activity, and what takes no slot mostly waits.
+        guard !operation.core.withLock({ $0.common.values.isPart || $0.worker?.takesSlot == false }) else { return }
         let listeners = all.withLock { all in all.values.compactMap(\.object) }
         for listener in listeners { listener.activityDidChange(of: operation) }
     }

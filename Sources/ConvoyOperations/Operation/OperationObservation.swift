@@ -8,7 +8,7 @@ import Synchronization
 public final class OperationObservation: Sendable {
     private let end: Locked<(@Sendable () -> Void)?>
 
-    init(_ end: @escaping @Sendable () -> Void) { self.end = Locked(end) }
+    package init(_ end: @escaping @Sendable () -> Void) { self.end = Locked(end) }
 
     deinit { invalidate() }
 
@@ -22,6 +22,8 @@ public struct OperationChange<Value: Sendable>: Sendable {
     public let oldValue: Value
     /// The value after the change. The operation may have changed again since.
     public let newValue: Value
+
+    package init(oldValue: Value, newValue: Value) { (self.oldValue, self.newValue) = (oldValue, newValue) }
 }
 
 extension URLConnectionOperation {

@@ -1,9 +1,9 @@
 import Dispatch
 
 /// The queues that all operations share.
-enum OperationQueues {
+package enum OperationQueues {
     /// Where response serializers run, and retry handlers of operations without a `completionQueue`.
-    static let processing = DispatchQueue(label: "Convoy.Processing", attributes: .concurrent)
+    package static let processing = DispatchQueue(label: "Convoy.Processing", attributes: .concurrent)
 
     /// Where `Progress` objects change: Foundation's are not thread-safe, and several may belong to one tree.
     static let progress = DispatchQueue(label: "Convoy.Progress")

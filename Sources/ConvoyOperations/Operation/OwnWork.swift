@@ -9,12 +9,19 @@ package protocol OperationWorker: Sendable {
     /// The class of the library's own whose work it does. A user's subclass of it may override `start()`.
     var workedClass: ObjectIdentifier { get }
 
+    /// Whether its operations use one of their queue's slots, and one of their host's, while they execute. True by default.
+    var takesSlot: Bool { get }
+
     /// Does the work of a try. Called on any thread; must not block.
     func begin(_ work: OwnWork, of operation: URLConnectionOperation)
 
     /// Lets go of what the work of all tries has kept. Called once, when the operation ends, before anybody is told, on any
     /// thread.
     func end(_ operation: URLConnectionOperation)
+}
+
+extension OperationWorker {
+    package var takesSlot: Bool { true }
 }
 
 /// One try of an operation that does its work with other operations, in place of one transfer. It reports what becomes
@@ -206,6 +213,18 @@ extension URLConnectionOperation {
                 guard let parent else { return answer(.cancel) }
                 challenge(parent, asked, answer)
             }
+        }
+    }
+
+    /// Lets the server be silent: once the head of its response has come, the transfer may be without a byte for so many
+    /// seconds, or for ever with nil, and as slow as it likes. The head has the time that else is for any byte.
+    package final func allowSilence(for limit: TimeInterval?) {
+        let request = core.withLock { $0.request.urlRequest }
+        change { values in
+            values.configuration.stallLimit = nil
+            let usual = values.idleTimeout ?? request.timeoutInterval
+            values.configuration.timeoutIntervalForHead = values.configuration.timeoutIntervalForHead ?? usual
+            values.idleTimeout = limit ?? 0
         }
     }
 

@@ -48,7 +48,7 @@ extension URLConnectionOperation {
     }
 
     /// What a connection for the request needs a way to; nil where it needs none.
-    private var networkTarget: NetworkTarget? {
+    package final var networkTarget: NetworkTarget? {
         let configuration = connectionConfiguration
         guard configuration.unixSocket == nil else { return nil }
         return request.url.flatMap(configuration.connectedHost).map { NetworkTarget(host: $0) }

@@ -60,7 +60,7 @@ extension URLConnectionOperation {
         if !isFinished { ask() }
     }
 
-    var retryClock: any SchedulingClock { core.withLock { $0.common.values.clock } }
+    package final var retryClock: any SchedulingClock { core.withLock { $0.common.values.clock } }
 
     /// Notes that the first try begins.
     func noteFirstTry() {
@@ -248,9 +248,9 @@ extension URLError {
 }
 
 /// The `Retry-After` header field: seconds, or a date (RFC 9110, section 10.2.3).
-enum RetryAfter {
+package enum RetryAfter {
     /// Seconds from now; nil for anything else. A number that is too large counts as the largest.
-    static func seconds(_ text: String) -> TimeInterval? {
+    package static func seconds(_ text: String) -> TimeInterval? {
         let text = text.trimmingCharacters(in: .whitespaces)
         if !text.isEmpty, text.utf8.allSatisfy({ $0 >= UInt8(ascii: "0") && $0 <= UInt8(ascii: "9") }) {
             return TimeInterval(Int64(text) ?? .max)

@@ -119,7 +119,8 @@ extension URLConnectionOperation {
         for dependency in dependencies {
             if let operation = dependency as? URLConnectionOperation, let error = operation.error { return error }
             if dependency.isCancelled {
-                return URLError(.cancelled, url: nil, "A dependency was cancelled.")
+                let reason = (dependency as? ScheduledOperation)?.cancellationReason
+                return reason ?? URLError(.cancelled, url: nil, "A dependency was cancelled.")
             }
         }
         return nil

@@ -108,8 +108,13 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         type(of: self) == HTTPRequestOperation.self || type(of: self) == URLConnectionOperation.self
             || worker?.workedClass == ObjectIdentifier(type(of: self))
     }
+    package override var takesSlot: Bool {
+        type(of: self) == HTTPRequestOperation.self || type(of: self) == URLConnectionOperation.self
+            || core.withLock { $0.worker }?.takesSlot ?? true
+    }
     /// With the port, if the URL has one: two services on one machine are two hosts.
     package override var hostKey: HostKey? {
+        guard takesSlot else { return nil }
         let (request, base) = core.withLock { core -> (URLRequest?, HostKey?) in
             switch core.request {
             case .prepared: (nil, core.common.values.baseHost)

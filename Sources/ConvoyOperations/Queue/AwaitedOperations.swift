@@ -1,7 +1,7 @@
 import Foundation
 
 /// Operations that are awaited and that nobody has enqueued: they run in a queue of the library's own.
-enum AwaitedOperations {
+package enum AwaitedOperations {
     /// With the limits of a manager's queue: whoever awaits a thousand operations means the same.
     private static let queue = RequestOperationQueue.withDefaultLimits(named: "Convoy.Awaited")
 
@@ -9,7 +9,7 @@ enum AwaitedOperations {
     ///
     /// Of what it waits for, only operations of Convoy's are started: of others nobody can tell whether they are in a
     /// queue.
-    static func start(_ operation: ScheduledOperation) {
+    package static func start(_ operation: ScheduledOperation) {
         guard operation.hasConnections else { return adopt(operation) }
         // Step by step: a chain may be long, and may be a circle.
         var seen: Set<ObjectIdentifier> = []

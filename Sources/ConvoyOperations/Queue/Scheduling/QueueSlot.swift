@@ -20,6 +20,8 @@ struct QueueSlot {
         case ready
         /// Exempt from limits and suspension: it was cancelled, refused or dropped, and only has to finish.
         case exempt
+        /// Ready, and needs no slot: it lacks only a queue that is not suspended.
+        case slotless
         /// Has a slot, and waits for a worker.
         case granted
         /// Has a slot, and `start()` is about to be called or was called.
@@ -37,6 +39,8 @@ struct QueueSlot {
         static let holdsHost = Flags(rawValue: 16)
         /// Uses a place that was reserved for it. Has no meaning once it was added.
         static let reserved = Flags(rawValue: 32)
+        /// Uses no slot.
+        static let slotless = Flags(rawValue: 64)
     }
 
     var occupant = Occupant.nobody

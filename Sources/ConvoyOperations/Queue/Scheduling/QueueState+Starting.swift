@@ -95,7 +95,7 @@ extension QueueState {
 
     /// Whether there is an operation that could be given a slot now.
     private var hasMoreToStart: Bool {
-        guard exempts.isEmpty else { return true }
+        guard exempts.isEmpty, slotless.isEmpty || isHeldBack else { return true }
         if let barrier = epochs.dueBarrier, !isHeldBack || slots[Int(barrier)].flags.contains(.exempt) { return true }
         return lanes.hasStartable && running < limit && !isHeldBack
     }
@@ -110,6 +110,7 @@ extension QueueState {
                 return barrier
             }
         }
+        if !isHeldBack, let index = lanes.laneLinks.popFirst(&slotless) { return index }
         guard lanes.hasStartable, running < limit, !isHeldBack else { return nil }
         if let aging, lanes.isMixed { lanes.promote(now: now(), interval: aging) }
         guard let index = lanes.pop(now: now) else { return nil }

@@ -11,6 +11,8 @@ struct QueueState {
     private var all = LinkTable.List()
     /// Ready operations that need no slot.
     var exempts = LinkTable.List()
+    /// Ready operations that use no slot, and start unless the queue is suspended.
+    var slotless = LinkTable.List()
     /// Operations that have a slot and wait for a worker.
     var runnable = LinkTable.List()
     var runnableCount = 0
@@ -162,6 +164,12 @@ struct QueueState {
 
     /// Lets a ready operation wait in the lanes.
     private mutating func push(_ index: Int32, level: Int, now: UInt64) {
+        if slots[Int(index)].flags.contains(.slotless) {
+            slots[Int(index)].stage = .slotless
+            lanes.laneLinks.append(index, to: &slotless)
+            if isHeldBack { listener(index)?.willWait(for: .suspendedQueue) }
+            return
+        }
         slots[Int(index)].stage = .ready
         lanes.push(index, level: level, now: now)
         if let operation = listener(index) {
@@ -184,6 +192,7 @@ struct QueueState {
         case .held: lanes.laneLinks.remove(index, from: &epochs[slots[Int(index)].epoch].held)
         case .ready: lanes.remove(index)
         case .exempt: lanes.laneLinks.remove(index, from: &exempts)
+        case .slotless: lanes.laneLinks.remove(index, from: &slotless)
         case .granted:
             lanes.laneLinks.remove(index, from: &runnable)
             runnableCount -= 1
@@ -194,7 +203,7 @@ struct QueueState {
 
     private mutating func stop(_ index: Int32) {
         let flags = slots[Int(index)].flags
-        guard !flags.contains(.exempt) else { return }
+        guard flags.isDisjoint(with: [.exempt, .slotless]) else { return }
         running -= 1
         guard flags.contains(.holdsHost) else { return }
         slots[Int(index)].flags.remove(.holdsHost)
@@ -234,7 +243,7 @@ struct QueueState {
             lanes.setLevel(Int(snapshot.level), of: index)
             lanes.laneLinks.append(index, to: &epochs[slot.epoch].held)
             listener(index)?.willWait(for: .barrier)
-        } else if !mayStart || !startAtOnce(index, now: now, &turn) {
+        } else if slot.flags.contains(.slotless) || !mayStart || !startAtOnce(index, now: now, &turn) {
             push(index, level: Int(snapshot.level), now: now())
         }
     }
@@ -249,7 +258,7 @@ struct QueueState {
             // A cancelled barrier still separates the epochs; it only becomes exempt from limits.
             slots[Int(index)].flags.formUnion(isDirect ? [.exempt, .direct] : .exempt)
             return
-        case .waiting, .held, .ready, .granted: break
+        case .waiting, .held, .ready, .slotless, .granted: break
         }
         unlink(index)
         uncount(index)

@@ -246,6 +246,11 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
     /// that has started it watches for its end.
     package var reportsItsEnd: Bool { has(Mark.begun) }
 
+    /// Whether the operation uses a slot of its queue while it executes. One that does not starts whatever the limits and
+    /// rates are, but not while the queue is suspended, or before a barrier that it was added behind. Read once, when it is
+    /// added.
+    package var takesSlot: Bool { true }
+
     /// The host whose limit and gate apply to the operation; nil for none. Read when the operation becomes ready.
     package var hostKey: HostKey? { nil }
 

@@ -59,6 +59,7 @@ final class Scheduler: @unchecked Sendable {
             return insertForeign(operation, flags: flags, into: queue)
         }
         // From here on this scheduler is told of its changes. `catchUp` handles those that came before it was inserted.
+        let flags = scheduled.takesSlot ? flags : flags.union(.slotless)
         guard scheduled.join(self) else { return giveUpPlace(flags) }
         let snapshot = ReadinessSnapshot(of: scheduled, inSerialQueue: isOneAtATime)
         let (turn, mayStart) = visit { state, mayStart, turn in

@@ -1,0 +1,340 @@
+import ConvoyOperations
+import ConvoySerialization
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// The work of an `EventSource`, across its pauses: one connection after another, and the waits between them.
+///
+/// What is decided is decided under one lock, and carried out when that has been released. Each connection has a number, by
+/// which what comes late of an earlier one is recognized.
+final class EventFeed: @unchecked Sendable {
+    /// What a source is doing.
+    enum Phase {
+        /// It has not begun, is paused, or has ended.
+        case idle
+        /// It has a connection, or is about to have one.
+        case connected
+        /// It waits before it connects again.
+        case waiting
+        /// Its end is certain, and waits for the handlers of what has come before.
+        case ending
+    }
+
+    struct State {
+        var phase = Phase.idle
+        var work: OwnWork?
+        /// Whether the operation has asked the work to stop.
+        var isStopping = false
+        /// Whether the user has closed the source.
+        var isClosing = false
+        /// The number of the current connection, or of the last.
+        var number = 0
+        var connection: HTTPRequestOperation?
+        var end = ConnectionEnd()
+        var lastEventID: String?
+        var retryInterval: TimeInterval?
+        /// How many connections in a row have brought no event.
+        var failures = 0
+        /// What ends the wait when the network comes back; it lasts as long as the object.
+        var networkWait: (any AnyObject & Sendable)?
+    }
+
+    /// Set when the source is made, before anybody else knows it.
+    weak var source: EventSource?
+    let settings = Locked(EventSourceSettings())
+    let delivery = EventDelivery()
+    let states = EventSourceStates()
+    let state = Locked(State())
+
+    // MARK: Beginning and stopping
+
+    /// Begins a try of the operation: at its start, or after a pause. Any thread.
+    func begin(_ work: OwnWork) {
+        state.withLock { ($0.work, $0.isStopping) = (work, false) }
+        guard work.begin(stop: { [weak self] in self?.stop() }) else {
+            // Before the answer: with it, the next try may begin.
+            state.withLock { $0.work = nil }
+            return work.didStop()
+        }
+        // Closed in a pause.
+        let isClosing = state.withLock { state in
+            if state.isClosing { state.work = nil }
+            return state.isClosing
+        }
+        if isClosing { work.succeed(with: nil) } else { connect() }
+    }
+
+    /// The operation was paused, or cancelled. Any thread.
+    private func stop() {
+        let (connection, work, wait) = state.withLock { state -> (HTTPRequestOperation?, OwnWork?, (any AnyObject)?) in
+            state.isStopping = true
+            return (state.connection, state.takeWaitingWork(), state.networkWait.take())
+        }
+        withExtendedLifetime(wait) {}
+        connection?.cancel()
+        work?.didStop()
+    }
+
+    /// Ends the source, which then has succeeded. Any thread.
+    ///
+    /// - Returns: whether it has begun.
+    func close() -> Bool {
+        let (hasBegun, connection, work, wait) = state.withLock {
+            state -> (Bool, HTTPRequestOperation?, OwnWork?, (any AnyObject)?) in
+            guard state.number > 0 || state.work != nil else { return (false, nil, nil, nil) }
+            state.isClosing = true
+            return (true, state.connection, state.takeWaitingWork(), state.networkWait.take())
+        }
+        guard hasBegun else { return false }
+        withExtendedLifetime(wait) {}
+        states.change(to: .closed)
+        delivery.drop()
+        connection?.cancel()
+        work?.succeed(with: nil)
+        return true
+    }
+
+    // MARK: Connecting
+
+    /// Makes the next connection. Any thread.
+    private func connect() {
+        guard let source else { return }
+        let (number, lastEventID, settings) = (
+            state.withLock { state -> Int in
+                state.number += 1
+                (state.phase, state.end) = (.connected, ConnectionEnd())
+                return state.number
+            }, lastEventID, settings.withLock { $0 }
+        )
+        let request = source.request
+        guard let stream = request.httpBodyStream, number > 1 else {
+            return connect(number, with: request, lastEventID, settings)
+        }
+        struct Body: @unchecked Sendable { let stream: InputStream }
+        let body = Body(stream: stream)
+        // A user's code makes the body again.
+        BlockingWorkers.shared.perform { [self] in
+            guard let fresh = try? (body.stream as? any ReplayableBodyStream)?.replay() else {
+                state.withLock { $0.end.fatal = EventSourceError.bodyCannotBeSentAgain }
+                return conclude(number, nil)
+            }
+            var request = source.request
+            request.httpBodyStream = fresh
+            connect(number, with: request, lastEventID, settings)
+        }
+    }
+
+    private func connect(
+        _ number: Int, with request: URLRequest, _ lastEventID: String, _ settings: EventSourceSettings
+    ) {
+        guard let source else { return }
+        let connection = HTTPRequestOperation(request: request.askingForEvents(after: lastEventID))
+        connection.adoptSettings(of: source, decoding: true)
+        connection.allowSilence(for: settings.readTimeout)
+        connection.responseSerializer = HTTPResponseSerializer.ofEvents
+        // For the body of an error.
+        connection.maximumBodySize = 1 << 20
+        let parser = EventStreamParser(
+            lastEventID: lastEventID, maximumLineLength: settings.maximumLineLength,
+            maximumEventLength: settings.maximumEventLength)
+        connection.outputStream = EventBodyStream(feed: self, number: number, parser: parser)
+        connection.setBodyAcceptance { [weak self, weak connection] head in
+            guard let self, let connection else { return false }
+            return self.accepts(head, of: connection, number)
+        }
+        let isOver = state.withLock { state in
+            state.connection = connection
+            return state.isStopping || state.isClosing
+        }
+        connection.whenDelivered { [weak self, weak connection] in
+            guard let self, let connection else { return }
+            self.conclude(number, connection)
+        }
+        if isOver { connection.cancel() }
+        connection.start()
+    }
+
+    /// Whether the body of a response is one of events. On the network thread; may be asked twice.
+    private func accepts(_ head: ResponseHead, of connection: HTTPRequestOperation, _ number: Int) -> Bool {
+        guard head.statusCode == 200 else { return false }
+        guard head.isOfEvents else {
+            state.withLock { state in
+                if state.number == number {
+                    state.end.fatal = EventSourceError.unacceptableContentType(head["Content-Type"])
+                }
+            }
+            connection.cancel()
+            return false
+        }
+        let work = state.withLock { state -> OwnWork? in
+            guard state.number == number, !state.isStopping, !state.isClosing, !state.end.wasOpen else { return nil }
+            state.end.wasOpen = true
+            return state.work
+        }
+        guard let source, let work else { return true }
+        work.note(head, redirects: connection.redirects)
+        states.change(to: .open)
+        source.milestone.reach()
+        delivery.add(.opened, of: source)
+        return true
+    }
+
+    // MARK: Events
+
+    /// Events have come. On the network thread.
+    func didReceive(_ events: [ServerSentEvent], _ parser: EventStreamParser, of number: Int) {
+        let source = state.withLock { state -> EventSource? in
+            guard state.number == number, state.end.fatal == nil else { return nil }
+            state.lastEventID = parser.lastEventID
+            if let interval = parser.retryInterval { state.retryInterval = ReconnectDelay.bounded(interval) }
+            if !events.isEmpty { state.end.hadEvents = true }
+            return self.source
+        }
+        guard let source, !events.isEmpty else { return }
+        delivery.add(.events(events, cost: events.reduce(0) { $0 + $1.cost }), of: source)
+    }
+
+    /// The stream cannot be read any further. On the network thread.
+    func fail(_ error: EventStreamError, of number: Int) {
+        let connection = state.withLock { state -> HTTPRequestOperation? in
+            guard state.number == number else { return nil }
+            state.end.fatal = error
+            return state.connection
+        }
+        connection?.cancel()
+    }
+
+    /// What the next connection asks for.
+    var lastEventID: String {
+        state.withLock { $0.lastEventID } ?? settings.withLock { $0.firstEventID }
+            ?? source?.request.value(forHTTPHeaderField: "Last-Event-ID") ?? ""
+    }
+
+    // MARK: The end of a connection
+
+    private func conclude(_ number: Int, _ connection: HTTPRequestOperation?) {
+        let reconnects = settings.withLock { $0.reconnectsAfterServerErrors }
+        let (outcome, work) = state.withLock { state -> (ConnectionEnd.Outcome?, OwnWork?) in
+            guard state.number == number, state.phase == .connected else { return (nil, nil) }
+            state.connection = nil
+            if state.isClosing {
+                state.phase = .idle
+                return (.close, state.work.take())
+            }
+            if state.isStopping {
+                state.phase = .idle
+                return (.stop, state.work.take())
+            }
+            let outcome = state.end.outcome(of: connection, reconnectsAfterServerErrors: reconnects)
+            if case .reconnect = outcome {
+                state.failures = state.end.hadEvents ? 0 : state.failures + 1
+                state.phase = .waiting
+                return (outcome, nil)
+            }
+            state.phase = .ending
+            return (outcome, state.work)
+        }
+        switch outcome {
+        case nil: break
+        case .stop:
+            states.change(to: .connecting)
+            work?.didStop()
+        case .reconnect(let error, let delay): wait(after: number, error, delay)
+        case .close: work?.succeed(with: nil)
+        case .succeed, .fail: end(outcome, of: connection)
+        }
+    }
+
+    /// Ends the source, when the handlers have got what has come before.
+    private func end(_ outcome: ConnectionEnd.Outcome?, of connection: HTTPRequestOperation?) {
+        states.change(to: .closed)
+        delivery.whenDrained { [self] in
+            let work = state.withLock { state in
+                state.phase = .idle
+                return state.work.take()
+            }
+            if let head = connection?.responseHead { work?.note(head, redirects: connection?.redirects ?? []) }
+            if case .fail(let error) = outcome { work?.fail(finally: error) } else { work?.succeed(with: nil) }
+        }
+    }
+
+    // MARK: Connecting again
+
+    private func wait(after number: Int, _ error: (any Error)?, _ asked: TimeInterval?) {
+        guard let source else { return }
+        states.change(to: .connecting)
+        let settings = settings.withLock { $0 }
+        let failures = state.withLock { $0.failures }
+        let delay = ReconnectDelay(interval: retryInterval, maximum: settings.maximumRetryInterval)
+            .seconds(after: failures, random: .random(in: 0...1), retryAfter: asked)
+        let target = error is URLError ? source.networkTarget : nil
+        let isAway = target.map(settings.network.isAway) ?? false
+        delivery.add(
+            .interrupted(EventSourceInterruption(error: error, failureCount: failures, delay: isAway ? nil : delay)),
+            of: source)
+        let clock = source.retryClock
+        if !isAway { schedule(after: delay, number, on: clock) }
+        guard let target else { return }
+        do {
+            let wait = try settings.network.awaitReturn(target, !isAway) { [weak self] in
+                // What follows may take its time.
+                clock.schedule(at: clock.now) { [weak self] in self?.connectAgain(after: number) }
+            }
+            let isOver = state.withLock { state in
+                guard state.number == number, state.phase == .waiting, !state.isStopping else { return true }
+                state.networkWait = wait
+                return false
+            }
+            withExtendedLifetime(isOver ? wait : nil) {}
+        } catch {
+            // There is no socket for it now.
+            if isAway { schedule(after: max(delay, 5), number, on: clock) }
+        }
+    }
+
+    private func schedule(after delay: TimeInterval, _ number: Int, on clock: any SchedulingClock) {
+        clock.schedule(at: Nanoseconds.deadline(delay, after: clock.now)) { [weak self] in
+            self?.connectAgain(after: number)
+        }
+    }
+
+    private func connectAgain(after number: Int) {
+        let (isDue, wait) = state.withLock { state -> (Bool, (any AnyObject)?) in
+            guard state.number == number, state.phase == .waiting, !state.isStopping, !state.isClosing else {
+                return (false, nil)
+            }
+            state.phase = .connected
+            return (true, state.networkWait.take())
+        }
+        withExtendedLifetime(wait) {}
+        if isDue { connect() }
+    }
+
+    /// Seconds, as asked for by the server, or by the user.
+    var retryInterval: TimeInterval {
+        state.withLock { $0.retryInterval } ?? ReconnectDelay.bounded(settings.withLock { $0.retryInterval })
+    }
+
+    // MARK: The end
+
+    /// The operation ends, in whatever way. Any thread.
+    func operationWillEnd(_ source: EventSource) {
+        states.change(to: .closed)
+        let error = source.error
+        source.milestone.end(because: error)
+        delivery.finish(error.map { .failure($0) } ?? .success(()))
+        let kept = state.withLock { ($0.networkWait.take(), $0.connection.take()) }
+        withExtendedLifetime(kept) {}
+    }
+}
+
+extension EventFeed.State {
+    /// The work, if it only waits: nothing else would end it.
+    fileprivate mutating func takeWaitingWork() -> OwnWork? {
+        guard phase == .waiting else { return nil }
+        phase = .idle
+        return work.take()
+    }
+}

@@ -1,0 +1,217 @@
+import Foundation
+
+/// Parses a stream of server-sent events by the algorithm of the WHATWG standard (HTML, section 9.2.6), from pieces of any
+/// length.
+///
+/// ```swift
+/// var parser = EventStreamParser()
+/// for try await chunk in bytes.chunks {
+///     for event in try parser.parse(chunk) { print(event.type, event.data) }
+/// }
+/// ```
+///
+/// Lines end with LF, CR or CR LF; a byte order mark at the start is skipped, and bytes that are no UTF-8 become U+FFFD. An
+/// event that has no blank line after it when the stream ends is none. A value: a copy goes on from the same place.
+public struct EventStreamParser: Sendable {
+    /// How many bytes a line may have, without its end. 1 MiB by default.
+    public let maximumLineLength: Int
+    /// How many bytes the data of one event may have, with a line feed for each line. 8 MiB by default.
+    public let maximumEventLength: Int
+
+    /// The last event ID: that of the latest `id` before the latest blank line, or the one that the parser was made with. What
+    /// a client sends as `Last-Event-ID` when it connects again.
+    public private(set) var lastEventID: String
+    /// The time, in seconds, that the latest `retry` asks clients to wait before they connect again; nil where there was
+    /// none. Whatever its number of digits it is a number.
+    public private(set) var retryInterval: TimeInterval?
+
+    /// The identifier of the event that is being read.
+    private var identifier: String
+    private var type = ""
+    /// The data of the event that is being read: each line of it, and a line feed.
+    private var data: [UInt8] = []
+    /// The part of a line that has come with earlier pieces.
+    private var partialLine: [UInt8] = []
+    /// Whether the latest piece ended with CR: an LF at the start of the next belongs to it.
+    private var skipsLineFeed = false
+    private var isAtStart = true
+    private var failure: EventStreamError?
+
+    /// A parser at the start of a stream.
+    ///
+    /// - Parameters:
+    ///   - lastEventID: of an earlier stream that this one goes on with.
+    ///   - maximumLineLength: in bytes, at least 1.
+    ///   - maximumEventLength: in bytes, at least 1.
+    public init(lastEventID: String = "", maximumLineLength: Int = 1 << 20, maximumEventLength: Int = 8 << 20) {
+        (self.lastEventID, identifier) = (lastEventID, lastEventID)
+        self.maximumLineLength = max(1, maximumLineLength)
+        self.maximumEventLength = max(1, maximumEventLength)
+    }
+
+    /// The events that end in the next piece of the stream, in order.
+    ///
+    /// - Throws: ``EventStreamError``, at once for each later piece, too. Events before it are lost; the other form keeps
+    ///   them.
+    public mutating func parse(_ piece: some ContiguousBytes) throws(EventStreamError) -> [ServerSentEvent] {
+        var events: [ServerSentEvent] = []
+        let failure = piece.withUnsafeBytes { bytes -> EventStreamError? in
+            do throws(EventStreamError) {
+                try parse(bytes, into: &events)
+                return nil
+            } catch {
+                return error
+            }
+        }
+        if let failure { throw failure }
+        return events
+    }
+
+    /// Adds the events that end in the next piece of the stream to an array.
+    ///
+    /// - Throws: ``EventStreamError``, at once for each later piece, too. The events before it have been added.
+    public mutating func parse(
+        _ piece: UnsafeRawBufferPointer, into events: inout [ServerSentEvent]
+    ) throws(EventStreamError) {
+        if let failure { throw failure }
+        do throws(EventStreamError) {
+            try read(piece, &events)
+        } catch {
+            // Nothing of what is too long is kept.
+            (failure, data, partialLine) = (error, [], [])
+            throw error
+        }
+    }
+
+    // MARK: Lines
+
+    private mutating func read(
+        _ piece: UnsafeRawBufferPointer, _ events: inout [ServerSentEvent]
+    ) throws(EventStreamError) {
+        guard let base = piece.baseAddress, !piece.isEmpty else { return }
+        var start = 0
+        if skipsLineFeed {
+            skipsLineFeed = false
+            if piece[0] == .lineFeed { start = 1 }
+        }
+        // Where the next of each is; the end if there is none. Looked for again only when it has been passed.
+        var (lineFeed, carriageReturn) = (-1, -1)
+        while start < piece.count {
+            if lineFeed < start { lineFeed = Self.position(of: .lineFeed, in: base, start, piece.count) }
+            if carriageReturn < start {
+                carriageReturn = Self.position(of: .carriageReturn, in: base, start, min(lineFeed, piece.count))
+                // None before this line's end says nothing of the next lines.
+                if carriageReturn == lineFeed, lineFeed < piece.count { carriageReturn = -1 }
+            }
+            let end = carriageReturn < 0 ? lineFeed : min(lineFeed, carriageReturn)
+            let line = UnsafeRawBufferPointer(rebasing: piece[start..<end])
+            guard end < piece.count else { return try keep(line) }
+            try finish(line, &events)
+            start = end + 1
+            guard piece[end] == .carriageReturn else { continue }
+            if start == piece.count { skipsLineFeed = true } else if piece[start] == .lineFeed { start += 1 }
+        }
+    }
+
+    private static func position(of byte: UInt8, in base: UnsafeRawPointer, _ start: Int, _ end: Int) -> Int {
+        guard start < end, let found = memchr(base + start, Int32(byte), end - start) else { return end }
+        return UnsafeRawPointer(found) - base
+    }
+
+    /// Keeps the beginning of a line whose end has not come.
+    private mutating func keep(_ part: UnsafeRawBufferPointer) throws(EventStreamError) {
+        // A byte order mark at the start is not a part of the line.
+        let mark = isAtStart ? 3 : 0
+        guard part.count <= maximumLineLength + mark - min(partialLine.count, maximumLineLength + mark) else {
+            throw .lineTooLong(limit: maximumLineLength)
+        }
+        partialLine.append(contentsOf: part)
+    }
+
+    private mutating func finish(
+        _ line: UnsafeRawBufferPointer, _ events: inout [ServerSentEvent]
+    ) throws(EventStreamError) {
+        guard !partialLine.isEmpty else { return try interpret(line, &events) }
+        try keep(line)
+        var whole: [UInt8] = []
+        swap(&whole, &partialLine)
+        let failure = whole.withUnsafeBytes { bytes -> EventStreamError? in
+            do throws(EventStreamError) {
+                try interpret(bytes, &events)
+                return nil
+            } catch {
+                return error
+            }
+        }
+        if let failure { throw failure }
+        // One long line does not keep its memory for ever.
+        if whole.capacity <= Self.keptCapacity { partialLine = whole }
+        partialLine.removeAll(keepingCapacity: true)
+    }
+
+    /// The largest buffer that is kept for the next line or event.
+    private static let keptCapacity = 64 << 10
+
+    // MARK: Fields
+
+    private mutating func interpret(
+        _ line: UnsafeRawBufferPointer, _ events: inout [ServerSentEvent]
+    ) throws(EventStreamError) {
+        var line = line
+        if isAtStart {
+            isAtStart = false
+            if line.starts(with: [0xEF, 0xBB, 0xBF]) { line = UnsafeRawBufferPointer(rebasing: line[3...]) }
+        }
+        guard let base = line.baseAddress, !line.isEmpty else { return dispatch(&events) }
+        guard line.count <= maximumLineLength else { throw .lineTooLong(limit: maximumLineLength) }
+        let colon = Self.position(of: .colon, in: base, 0, line.count)
+        var value = UnsafeRawBufferPointer(rebasing: line[min(colon + 1, line.count)...])
+        if value.first == .space { value = UnsafeRawBufferPointer(rebasing: value[1...]) }
+        switch (colon, line[0]) {
+        case (4, .d) where Self.matches(base, "data"):
+            guard value.count < maximumEventLength - data.count else { throw .eventTooLong(limit: maximumEventLength) }
+            data.append(contentsOf: value)
+            data.append(.lineFeed)
+        case (5, .e) where Self.matches(base, "event"):
+            guard value.count <= maximumEventLength else { throw .eventTooLong(limit: maximumEventLength) }
+            type = String(decoding: value, as: UTF8.self)
+        case (2, .i) where Self.matches(base, "id"):
+            guard value.count <= maximumEventLength else { throw .eventTooLong(limit: maximumEventLength) }
+            if !value.contains(0) { identifier = String(decoding: value, as: UTF8.self) }
+        case (5, .r) where Self.matches(base, "retry"): setRetryInterval(value)
+        default: break
+        }
+    }
+
+    private static func matches(_ base: UnsafeRawPointer, _ name: StaticString) -> Bool {
+        memcmp(base, name.utf8Start, name.utf8CodeUnitCount) == 0
+    }
+
+    private mutating func setRetryInterval(_ digits: UnsafeRawBufferPointer) {
+        guard !digits.isEmpty, digits.allSatisfy({ (0x30...0x39).contains($0) }) else { return }
+        // Above that, it is for ever in any case.
+        let milliseconds = digits.reduce(0.0) { min($0 * 10 + Double($1 - 0x30), 1e18) }
+        retryInterval = milliseconds / 1000
+    }
+
+    private mutating func dispatch(_ events: inout [ServerSentEvent]) {
+        lastEventID = identifier
+        defer { type = "" }
+        guard !data.isEmpty else { return }
+        let text = data.withUnsafeBytes { String(decoding: $0.dropLast(), as: UTF8.self) }
+        events.append(
+            ServerSentEvent(type: type.isEmpty ? "message" : type, data: text, lastEventID: identifier))
+        if data.capacity <= Self.keptCapacity { data.removeAll(keepingCapacity: true) } else { data = [] }
+    }
+}
+
+extension UInt8 {
+    fileprivate static let lineFeed: UInt8 = 0x0A
+    fileprivate static let carriageReturn: UInt8 = 0x0D
+    fileprivate static let colon: UInt8 = 0x3A
+    fileprivate static let space: UInt8 = 0x20
+    fileprivate static let d: UInt8 = 0x64
+    fileprivate static let e: UInt8 = 0x65
+    fileprivate static let i: UInt8 = 0x69
+    fileprivate static let r: UInt8 = 0x72
+}
