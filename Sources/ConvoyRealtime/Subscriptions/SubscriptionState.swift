@@ -47,7 +47,7 @@ struct SubscriptionState {
 
     private var phase = Phase.waiting
     private var isOpened = false
-    private var changes: [SubscriptionChange] = []
+    private var changes: [(change: SubscriptionChange, cost: Int)] = []
     private var actions: [Action] = []
     /// What has come since the fetch became necessary.
     private var kept: [ServerSentEvent] = []
@@ -64,8 +64,8 @@ struct SubscriptionState {
     /// A value that has come, and whose version may be that of an event which is still on its way.
     private var candidate: (value: JSON, version: String)?
 
-    /// What has changed, and what is to be done, since the last call.
-    mutating func takeOutcome() -> (changes: [SubscriptionChange], actions: [Action]) {
+    /// What has changed, and what is to be done, since the last call. The cost is the length of a patch's text, in bytes.
+    mutating func takeOutcome() -> (changes: [(change: SubscriptionChange, cost: Int)], actions: [Action]) {
         defer { (changes, actions) = ([], []) }
         return (changes, actions)
     }
@@ -140,7 +140,7 @@ struct SubscriptionState {
                 var current = value.take() ?? .null
                 defer { value = current }
                 try patch.apply(to: &current)
-                changes.append(.patch(patch))
+                changes.append((.patch(patch), event.data.utf8.count))
             } catch {
                 return recover(from: event, error)
             }
@@ -250,7 +250,7 @@ struct SubscriptionState {
 
     private mutating func set(_ value: JSON, version: String) {
         (self.value, self.version) = (value, version)
-        changes.append(.value(value))
+        changes.append((.value(value), 0))
     }
 
     /// Seconds before another fetch: none before the first, then half a second, and at most 30.

@@ -186,7 +186,7 @@ import Testing
         state.fetched(1, [1], version: "")
         state.received(patch(8, id: "b"))
         #expect(state.value == [7, 8] && state.version == "b")
-        let changes = state.takeOutcome().changes
+        let changes = state.takeOutcome().changes.map(\.change)
         #expect(changes == [.value([7]), .patch([.add(path: ["-"], value: 8)])])
     }
 
