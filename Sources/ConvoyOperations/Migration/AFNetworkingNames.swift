@@ -96,18 +96,6 @@ public final class AFNetworkActivityIndicatorManager: Sendable {
 
 // MARK: AFRocketClient
 
-/// A stream of events from a server.
-@available(*, unavailable, message: "EventSource is planned.")
-public final class AFEventSource: Sendable {
-    /// Events from a URL.
-    @available(*, unavailable, message: "EventSource is planned.")
-    public init(url: URL) {}
-}
-
-/// An event from a server.
-@available(*, unavailable, message: "EventSource is planned.")
-public enum AFServerSentEvent: Sendable {}
-
 /// A client of servers that send events.
-@available(*, unavailable, message: "EventSource is planned. HTTPRequestOperationManager makes the other requests.")
+@available(*, unavailable, message: "subscribe is planned. HTTPRequestOperationManager makes the other requests.")
 public typealias AFRocketClient = HTTPRequestOperationManager

@@ -9,6 +9,7 @@ final class EventBodyStream: OutputStream, PacedOutputStream, RewindableOutputSt
     private let number: Int
     private var parser: EventStreamParser
     private var failed = false
+    private var expectedCount = 0
 
     init(feed: EventFeed, number: Int, parser: EventStreamParser) {
         (self.feed, self.number, self.parser) = (feed, number, parser)
@@ -31,6 +32,9 @@ final class EventBodyStream: OutputStream, PacedOutputStream, RewindableOutputSt
     override func write(_ buffer: UnsafePointer<UInt8>, maxLength length: Int) -> Int {
         guard !failed else { return length }
         var events: [ServerSentEvent] = []
+        // As many as there were in the last piece, perhaps.
+        events.reserveCapacity(expectedCount)
+        defer { expectedCount = events.count }
         do throws(EventStreamError) {
             try parser.parse(UnsafeRawBufferPointer(start: buffer, count: length), into: &events)
         } catch {

@@ -156,7 +156,7 @@ final class EventDelivery: Sendable {
                 guard isToGoOn() else { return false }
                 let event = events[position]
                 position += 1
-                handlers.event?(source, event)
+                if let call = handlers.event { call(source, event) }
                 guard !handlers.listeners.isEmpty, let listeners = handlers.listeners[event.type] else { continue }
                 for listener in listeners {
                     // One that was removed by another is not called any more.

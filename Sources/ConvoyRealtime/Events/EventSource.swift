@@ -33,7 +33,7 @@ import FoundationNetworking
 /// **A pause** closes the connection and holds back what the handlers have not got; `resume()` goes on with both.
 ///
 /// **Handlers** run one after another, in the order of what has come, on `completionQueue`, or on the main queue if that is
-/// nil; after `cancel()` and `close()` no further one begins. While they have 128 KiB to do, the transfer waits, and the
+/// nil (as it is when the first of them is called); after `cancel()` and `close()` no further one begins. While they have 128 KiB to do, the transfer waits, and the
 /// server with it.
 open class EventSource: HTTPRequestOperation, @unchecked Sendable {
     let feed = EventFeed()

@@ -94,23 +94,40 @@ public struct EventStreamParser: Sendable {
             skipsLineFeed = false
             if piece[0] == .lineFeed { start = 1 }
         }
+        var borrowed = Borrowed()
+        defer { keep(&borrowed) }
         // Where the next of each is; the end if there is none. Looked for again only when it has been passed.
         var (lineFeed, carriageReturn) = (-1, -1)
         while start < piece.count {
             if lineFeed < start { lineFeed = Self.position(of: .lineFeed, in: base, start, piece.count) }
             if carriageReturn < start {
-                carriageReturn = Self.position(of: .carriageReturn, in: base, start, min(lineFeed, piece.count))
-                // None before this line's end says nothing of the next lines.
-                if carriageReturn == lineFeed, lineFeed < piece.count { carriageReturn = -1 }
+                carriageReturn = Self.position(of: .carriageReturn, in: base, start, piece.count)
             }
-            let end = carriageReturn < 0 ? lineFeed : min(lineFeed, carriageReturn)
-            let line = UnsafeRawBufferPointer(rebasing: piece[start..<end])
+            let end = min(lineFeed, carriageReturn)
+            let line = UnsafeRawBufferPointer(start: base + start, count: end - start)
             guard end < piece.count else { return try keep(line) }
-            try finish(line, &events)
+            if partialLine.isEmpty {
+                try interpret(line, &borrowed, &events)
+            } else {
+                keep(&borrowed)
+                try finish(line, &events)
+            }
             start = end + 1
-            guard piece[end] == .carriageReturn else { continue }
+            guard end == carriageReturn else { continue }
             if start == piece.count { skipsLineFeed = true } else if piece[start] == .lineFeed { start += 1 }
         }
+    }
+
+    /// The data of an event, as long as it is one line of the piece that is being read: it need not be copied then.
+    private struct Borrowed {
+        var line: UnsafeRawBufferPointer?
+    }
+
+    /// Copies what was borrowed.
+    private mutating func keep(_ borrowed: inout Borrowed) {
+        guard let line = borrowed.line.take() else { return }
+        data.append(contentsOf: line)
+        data.append(.lineFeed)
     }
 
     private static func position(of byte: UInt8, in base: UnsafeRawPointer, _ start: Int, _ end: Int) -> Int {
@@ -128,16 +145,18 @@ public struct EventStreamParser: Sendable {
         partialLine.append(contentsOf: part)
     }
 
+    /// Takes the rest of a line that has begun in an earlier piece.
     private mutating func finish(
         _ line: UnsafeRawBufferPointer, _ events: inout [ServerSentEvent]
     ) throws(EventStreamError) {
-        guard !partialLine.isEmpty else { return try interpret(line, &events) }
         try keep(line)
         var whole: [UInt8] = []
         swap(&whole, &partialLine)
         let failure = whole.withUnsafeBytes { bytes -> EventStreamError? in
             do throws(EventStreamError) {
-                try interpret(bytes, &events)
+                var borrowed = Borrowed()
+                defer { keep(&borrowed) }
+                try interpret(bytes, &borrowed, &events)
                 return nil
             } catch {
                 return error
@@ -155,36 +174,53 @@ public struct EventStreamParser: Sendable {
     // MARK: Fields
 
     private mutating func interpret(
-        _ line: UnsafeRawBufferPointer, _ events: inout [ServerSentEvent]
+        _ line: UnsafeRawBufferPointer, _ borrowed: inout Borrowed, _ events: inout [ServerSentEvent]
     ) throws(EventStreamError) {
         var line = line
         if isAtStart {
             isAtStart = false
             if line.starts(with: [0xEF, 0xBB, 0xBF]) { line = UnsafeRawBufferPointer(rebasing: line[3...]) }
         }
-        guard let base = line.baseAddress, !line.isEmpty else { return dispatch(&events) }
+        guard !line.isEmpty else { return dispatch(&borrowed, &events) }
         guard line.count <= maximumLineLength else { throw .lineTooLong(limit: maximumLineLength) }
-        let colon = Self.position(of: .colon, in: base, 0, line.count)
-        var value = UnsafeRawBufferPointer(rebasing: line[min(colon + 1, line.count)...])
-        if value.first == .space { value = UnsafeRawBufferPointer(rebasing: value[1...]) }
-        switch (colon, line[0]) {
-        case (4, .d) where Self.matches(base, "data"):
-            guard value.count < maximumEventLength - data.count else { throw .eventTooLong(limit: maximumEventLength) }
-            data.append(contentsOf: value)
-            data.append(.lineFeed)
-        case (5, .e) where Self.matches(base, "event"):
+        switch line[0] {
+        case .d:
+            guard let value = Self.value(of: "data", in: line) else { return }
+            // Lines that came before, each with a line feed, and this one.
+            let taken = data.count + (borrowed.line.map { $0.count + 1 } ?? 0)
+            guard value.count < maximumEventLength - taken else { throw .eventTooLong(limit: maximumEventLength) }
+            if borrowed.line == nil, data.isEmpty {
+                borrowed.line = value
+            } else {
+                keep(&borrowed)
+                data.append(contentsOf: value)
+                data.append(.lineFeed)
+            }
+        case .e:
+            guard let value = Self.value(of: "event", in: line) else { return }
             guard value.count <= maximumEventLength else { throw .eventTooLong(limit: maximumEventLength) }
             type = String(decoding: value, as: UTF8.self)
-        case (2, .i) where Self.matches(base, "id"):
+        case .i:
+            guard let value = Self.value(of: "id", in: line) else { return }
             guard value.count <= maximumEventLength else { throw .eventTooLong(limit: maximumEventLength) }
-            if !value.contains(0) { identifier = String(decoding: value, as: UTF8.self) }
-        case (5, .r) where Self.matches(base, "retry"): setRetryInterval(value)
+            if !value.contains(0) {
+                identifier = String(decoding: value, as: UTF8.self)
+            }
+        case .r: if let value = Self.value(of: "retry", in: line) { setRetryInterval(value) }
         default: break
         }
     }
 
-    private static func matches(_ base: UnsafeRawPointer, _ name: StaticString) -> Bool {
-        memcmp(base, name.utf8Start, name.utf8CodeUnitCount) == 0
+    /// The value of a line, if its field has the name.
+    private static func value(of name: StaticString, in line: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
+        let length = name.utf8CodeUnitCount
+        guard let base = line.baseAddress, line.count >= length, memcmp(base, name.utf8Start, length) == 0 else {
+            return nil
+        }
+        guard line.count > length else { return UnsafeRawBufferPointer(start: base + length, count: 0) }
+        guard line[length] == .colon else { return nil }
+        let start = line.count > length + 1 && line[length + 1] == .space ? length + 2 : length + 1
+        return UnsafeRawBufferPointer(start: base + start, count: line.count - start)
     }
 
     private mutating func setRetryInterval(_ digits: UnsafeRawBufferPointer) {
@@ -194,14 +230,21 @@ public struct EventStreamParser: Sendable {
         retryInterval = milliseconds / 1000
     }
 
-    private mutating func dispatch(_ events: inout [ServerSentEvent]) {
+    private mutating func dispatch(_ borrowed: inout Borrowed, _ events: inout [ServerSentEvent]) {
         lastEventID = identifier
-        defer { type = "" }
-        guard !data.isEmpty else { return }
-        let text = data.withUnsafeBytes { String(decoding: $0.dropLast(), as: UTF8.self) }
-        events.append(
-            ServerSentEvent(type: type.isEmpty ? "message" : type, data: text, lastEventID: identifier))
-        if data.capacity <= Self.keptCapacity { data.removeAll(keepingCapacity: true) } else { data = [] }
+        let kind = type
+        type = ""
+        let text: String
+        if let line = borrowed.line.take() {
+            text = String(decoding: line, as: UTF8.self)
+        } else {
+            guard !data.isEmpty else { return }
+            text = data.withUnsafeBytes {
+                String(decoding: UnsafeRawBufferPointer(rebasing: $0.dropLast()), as: UTF8.self)
+            }
+            if data.capacity <= Self.keptCapacity { data.removeAll(keepingCapacity: true) } else { data = [] }
+        }
+        events.append(ServerSentEvent(type: kind.isEmpty ? "message" : kind, data: text, lastEventID: identifier))
     }
 }
 

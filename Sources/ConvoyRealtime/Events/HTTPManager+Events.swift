@@ -15,14 +15,14 @@ extension HTTPManager {
     /// ```
     ///
     /// - Parameters:
-    ///   - method: GET, unless given.
     ///   - url: absolute, or relative to `baseURL`.
+    ///   - method: GET, unless given.
     ///   - parameters: the query of a GET, the body of others.
     ///   - body: sent as JSON, by `encoder`; `Data` as it is. The parameters then become the query.
     ///   - headers: win over the serializer's; nil takes one of those away.
     /// - Throws: `URLError.badURL`, the request serializer's error, or the encoder's.
     public func makeEventSource(
-        _ method: HTTPMethod = .get, _ url: some URLConvertible, parameters: [String: Any?]? = nil,
+        _ url: some URLConvertible, method: HTTPMethod = .get, parameters: [String: Any?]? = nil,
         body: (any Encodable)? = nil, headers: [String: String?] = [:]
     ) throws -> EventSource {
         var headers = headers
@@ -43,7 +43,7 @@ extension HTTPManager {
     /// ```
     ///
     /// - Parameter handler: called with each event, on `completionQueue`. The rest is as with
-    ///   ``makeEventSource(_:_:parameters:body:headers:)``.
+    ///   ``makeEventSource(_:method:parameters:body:headers:)``.
     @discardableResult
     public func eventSource(
         _ url: some URLConvertible, method: HTTPMethod = .get, parameters: [String: Any?]? = nil,
@@ -52,7 +52,7 @@ extension HTTPManager {
     ) -> EventSource {
         let source: EventSource
         do {
-            source = try makeEventSource(method, url, parameters: parameters, body: body, headers: headers)
+            source = try makeEventSource(url, method: method, parameters: parameters, body: body, headers: headers)
         } catch {
             source = EventSource(request: URLRequest(url: baseURL ?? URL(fileURLWithPath: "/")))
             operationManager.adopt(source)
@@ -64,7 +64,7 @@ extension HTTPManager {
     }
 
     /// The events of a URL, for one loop: it starts a source of its own, and leaving it closes that. The arguments are those of
-    /// ``makeEventSource(_:_:parameters:body:headers:)``.
+    /// ``makeEventSource(_:method:parameters:body:headers:)``.
     ///
     /// ```swift
     /// for try await event in try manager.events("prices") { show(event.data) }
@@ -75,7 +75,7 @@ extension HTTPManager {
         _ url: some URLConvertible, method: HTTPMethod = .get, parameters: [String: Any?]? = nil,
         body: (any Encodable)? = nil, headers: [String: String?] = [:]
     ) throws -> ServerSentEvents {
-        let source = try makeEventSource(method, url, parameters: parameters, body: body, headers: headers)
+        let source = try makeEventSource(url, method: method, parameters: parameters, body: body, headers: headers)
         let events = ServerSentEvents(reading: EventReading(of: source, closesSource: true))
         enqueue(source)
         return events

@@ -18,7 +18,7 @@ import Testing
             _ = AFSecurityPolicy.defaultPolicy()  //> SecurityPolicy
             _ = AFNetworkReachabilityManager.sharedManager()  //> renamed to 'NetworkReachabilityManager
             _ = AFNetworkActivityIndicatorManager.sharedManager()  //> renamed to 'NetworkActivityMonitor
-            _ = AFEventSource(url: URL(fileURLWithPath: "/"))  //> EventSource is planned
+            _ = AFEventSource(url: URL(fileURLWithPath: "/"))  //> renamed to 'EventSource'
             _ = AFJSONRequestSerializer.serializer()  //> renamed to 'JSONRequestSerializer'
             _ = AFJSONResponseSerializer(readingOptions: [])  //> renamed to 'JSONResponseSerializer'
             _ = AFCompoundResponseSerializer.compoundSerializerWithResponseSerializers([])  //> renamed to 'CompoundResponseSerializer'
@@ -38,6 +38,17 @@ import Testing
             _ = kAFUploadStream3GSuggestedPacketSize  //> renamed to 'MultipartFormData.suggestedPacketSize'
             _ = AFPercentEscapedStringFromString("ä")  //> replaced by 'PercentEscaping.escape(_:)'
             _ = AFQueryStringFromParameters(["a": 1])  //> try QueryStringStyle.brackets.queryString
+        }
+
+        func events(_ source: EventSource, _ event: ServerSentEvent) {
+            _ = AFServerSentEvent.self  //> renamed to 'ServerSentEvent'
+            _ = AFEventSourceErrorDomain  //> EventSourceError
+            _ = source.open(nil)  //> enqueue it
+            _ = source.addListenerForEvent("x", usingBlock: { event in print(event) })  //> renamed to 'addListener(forEvent:using:)'
+            source.removeEventListenerWithIdentifier(1)  //> renamed to 'removeListener(_:)'
+            source.removeAllListenersForEvent("x")  //> renamed to 'removeAllListeners(forEvent:)'
+            print(event.event)  //> renamed to 'type'
+            print(event.identifier)  //> renamed to 'lastEventID'
         }
 
         func views(_ spinner: any ActivityView, _ bar: any ProgressView, _ operation: HTTPRequestOperation) {

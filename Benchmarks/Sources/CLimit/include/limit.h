@@ -56,6 +56,12 @@ int limit_eventfd(void);
 // answers 204. Returns the port, or -1.
 int limit_sink_server(void);
 
+// A server on 127.0.0.1 that answers /live/N with N events of one length, each sent by itself, and /stored/N with as many
+// at once as fit in 64 KiB. Returns the port, or -1.
+int limit_event_server(void);
+// The bytes of each event.
+long limit_event_length(void);
+
 // Whether two files are equal: 1, or 0 if not, or if one cannot be read.
 int limit_same_files(const char *one, const char *other);
 

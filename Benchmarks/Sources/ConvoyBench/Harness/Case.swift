@@ -12,6 +12,8 @@ struct Context: Codable, Sendable {
     var serverCertificate: URL
     /// A server that accepts any PUT and discards the body.
     var sinkURL: URL
+    /// A server that sends events.
+    var eventsURL: URL
     /// The large file that the server serves as `/large`.
     var largeFile: URL
     /// A directory for files that a subject writes, in the same file system as `largeFile`.
@@ -74,7 +76,7 @@ struct Case: Sendable {
     static let all: [Case] = [
         .smallGet, .smallGetOne, .smallGetHTTP2, .wake, .jsonGet, .serialize, .download, .upload, .operations, .waiting,
         .transfers, .pause, .secureGet, .handshake, .idleStores, .cachedGet, .downloadOperation, .downloadSegments,
-        .downloadMany, .downloadLossy,
+        .downloadMany, .downloadLossy, .events,
     ]
 
     /// The trial of a name.

@@ -38,7 +38,8 @@ final class BenchServer: Sendable {
         try directory.write(Data(repeating: 0x73, count: 8 << 10), to: "files/slow")
         try directory.write(Data(), to: "files/large")
         let sink = limit_sink_server()
-        guard sink > 0 else { throw ProcessError.system("listen", errno) }
+        let events = limit_event_server()
+        guard sink > 0, events > 0 else { throw ProcessError.system("listen", errno) }
         var process: ChildProcess?
         var ports: (plain: UInt16, secure: UInt16) = (0, 0)
         var output = ""
@@ -65,11 +66,12 @@ final class BenchServer: Sendable {
         nginx = process
         guard let url = URL(string: "http://127.0.0.1:\(ports.plain)"),
             let secureURL = URL(string: "https://127.0.0.1:\(ports.secure)"),
-            let sinkURL = URL(string: "http://127.0.0.1:\(sink)/upload")
+            let sinkURL = URL(string: "http://127.0.0.1:\(sink)/upload"),
+            let eventsURL = URL(string: "http://127.0.0.1:\(events)")
         else { throw ProcessError.didNotStart("nginx: bad URL") }
         context = Context(
             url: url, secureURL: secureURL, certificateAuthority: certificates.certificateAuthority,
-            serverCertificate: certificates.serverCertificate, sinkURL: sinkURL,
+            serverCertificate: certificates.serverCertificate, sinkURL: sinkURL, eventsURL: eventsURL,
             largeFile: directory.file("files/large"), scratch: directory.file("scratch"), isQuick: isQuick)
     }
 
