@@ -77,6 +77,9 @@ extension HTTPRequestOperationManager {
         if let data = body as? Data { return .data(data, contentType: "application/octet-stream") }
         // Its numbers keep their digits, which no encoder lets them.
         if let tree = body as? JSON { return .data(Data(tree.description.utf8), contentType: "application/json") }
+        if let body = body as? any HTTPBodyCodable {
+            return .data(try body.httpBody(), contentType: type(of: body).mediaType)
+        }
         return .data(try encoder.encode(body), contentType: "application/json")
     }
 

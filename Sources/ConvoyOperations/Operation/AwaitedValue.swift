@@ -3,8 +3,8 @@ import Foundation
 
 /// How the body of a response becomes a value of the type that a call asks for.
 enum AwaitedValue {
-    /// What makes values of a type: `Data` and `String` of any content type, ``JSON`` of any shape, and everything else
-    /// as `Decodable`, under the rules of the manager's serializer.
+    /// What makes values of a type: `Data` and `String` of any content type, ``JSON`` of any shape, `HTTPBodyCodable`
+    /// values of their own type, and everything else as `Decodable`, under the rules of the manager's serializer.
     static func serializer<Value: Decodable & Sendable>(
         of type: Value.Type, rules: HTTPResponseSerializer, decoder: JSONDecoder
     ) -> any HTTPResponseSerialization {
@@ -18,8 +18,15 @@ enum AwaitedValue {
             var serializer = JSONTreeResponseSerializer()
             serializer.http = rules
             return serializer
+        case let type as any HTTPBodyCodable.Type: return ownSerializer(of: type, rules: rules)
         default: return DecodableResponseSerializer<Value>(rules, decoder: decoder)
         }
+    }
+
+    private static func ownSerializer<Value: HTTPBodyCodable>(
+        of type: Value.Type, rules: HTTPResponseSerializer
+    ) -> any HTTPResponseSerialization {
+        HTTPBodyResponseSerializer(type, rules: rules)
     }
 
     /// The same rules for bytes as they come: that JSON is expected is about what is parsed.

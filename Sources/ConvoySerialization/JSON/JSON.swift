@@ -4,6 +4,9 @@ import Foundation
 ///
 /// Trees are compared as in RFC 6902, section 4.6: numbers by value, strings by code points, and the members of objects
 /// in any order.
+///
+/// Comparing, writing and freeing a tree take a stack frame for each level. A parsed tree is as deep as the parser's limit
+/// allows; one that is made otherwise should not be deeper than a few thousand levels.
 public enum JSON: Sendable {
     /// `null`.
     case null
@@ -54,9 +57,7 @@ extension JSON: Hashable {
         case (.null, .null): true
         case (.bool(let one), .bool(let other)): one == other
         case (.number(let one), .number(let other)): one == other
-        // `String` considers canonically equivalent strings equal, such as a precomposed letter and one with a
-        // combining accent.
-        case (.string(let one), .string(let other)): one.utf8.elementsEqual(other.utf8)
+        case (.string(let one), .string(let other)): one.hasSameCodePoints(as: other)
         case (.array(let one), .array(let other)): one == other
         case (.object(let one), .object(let other)): one == other
         default: false
@@ -68,7 +69,7 @@ extension JSON: Hashable {
         case .null: hasher.combine(0)
         case .bool(let value): hasher.combine(value)
         case .number(let value): hasher.combine(value)
-        case .string(let value): hasher.combine(value)
+        case .string(let value): value.hashCodePoints(into: &hasher)
         case .array(let values): hasher.combine(values)
         case .object(let values): hasher.combine(values)
         }

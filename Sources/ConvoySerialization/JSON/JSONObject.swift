@@ -8,7 +8,9 @@ public struct JSONObject: Sendable {
         /// The key.
         public let key: String
         /// The value.
-        public let value: JSON
+        public package(set) var value: JSON
+        /// Grows from each member of an object to the next. Unlike a position it stays when other members are removed.
+        fileprivate var order = 0
 
         /// A key and its value.
         public init(key: String, value: JSON) {
@@ -19,34 +21,115 @@ public struct JSONObject: Sendable {
 
     /// The members in order.
     public private(set) var members: [Member] = []
-    private var places: [CodePoints: Int] = [:]
+    /// The orders of the members by their keys. Empty while the members are few: searching those is quicker, and most
+    /// objects are small.
+    private var orders: [CodePoints: Int] = [:]
+
+    private static let fewMembers = 12
 
     /// An object without members.
     public init() {}
 
+    /// The value of a key. Setting the value of a new key adds a member after the others; nil removes the member.
+    public subscript(key: String) -> JSON? {
+        get { position(of: key).map { members[$0].value } }
+        set {
+            switch (position(of: key), newValue) {
+            case (let position?, let value?): members[position].value = value
+            case (let position?, nil): remove(at: position)
+            case (nil, let value?): append(Member(key: key, value: value))
+            case (nil, nil): break
+            }
+        }
+    }
+
     /// Adds a member after the others. Returns false, and changes nothing, if the key exists already.
     @discardableResult
     public mutating func append(key: String, value: JSON) -> Bool {
-        guard self[key] == nil else { return false }
-        places[CodePoints(text: key)] = members.count
-        members.append(Member(key: key, value: value))
+        guard position(of: key) == nil else { return false }
+        append(Member(key: key, value: value))
         return true
     }
 
-    /// The value of a key.
-    public subscript(key: String) -> JSON? { places[CodePoints(text: key)].map { members[$0].value } }
+    /// Removes a member, and returns its value; nil if there is none.
+    @discardableResult
+    public mutating func removeValue(forKey key: String) -> JSON? {
+        position(of: key).map { remove(at: $0).value }
+    }
 
-    /// A string that is compared by its code points, unlike `String`.
-    private struct CodePoints: Hashable {
-        let text: String
+    private mutating func append(_ member: Member) {
+        var member = member
+        member.order = (members.last?.order ?? -1) + 1
+        members.append(member)
+        if !orders.isEmpty {
+            orders[CodePoints(text: member.key)] = member.order
+        } else if members.count > Self.fewMembers {
+            for member in members { orders[CodePoints(text: member.key)] = member.order }
+        }
+    }
+}
 
-        static func == (one: Self, other: Self) -> Bool { one.text.utf8.elementsEqual(other.text.utf8) }
+/// Members by their positions.
+extension JSONObject {
+    /// Where the member of a key is; nil if there is none.
+    package func position(of key: String) -> Int? {
+        if orders.isEmpty { return members.firstIndex { $0.key.hasSameCodePoints(as: key) } }
+        guard let order = orders[CodePoints(text: key)] else { return nil }
+        if members.indices.contains(order), members[order].order == order { return order }
+        var (low, high) = (0, members.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if members[middle].order < order { low = middle + 1 } else { high = middle }
+        }
+        return low
+    }
+
+    /// Removes the member at a position.
+    @discardableResult
+    package mutating func remove(at position: Int) -> Member {
+        let member = members.remove(at: position)
+        if !orders.isEmpty { orders[CodePoints(text: member.key)] = nil }
+        return member
+    }
+
+    /// Puts a member that was removed back where it was.
+    package mutating func insert(_ member: Member, at position: Int) {
+        guard position < members.count else { return append(member) }
+        let isBetween =
+            member.order < members[position].order && (position == 0 || members[position - 1].order < member.order)
+        members.insert(member, at: position)
+        if !orders.isEmpty { orders[CodePoints(text: member.key)] = member.order }
+        if !isBetween { renumber() }
+    }
+
+    private mutating func renumber() {
+        for index in members.indices {
+            members[index].order = index
+            if !orders.isEmpty { orders[CodePoints(text: members[index].key)] = index }
+        }
+    }
+
+    /// Changes the value at a position in place.
+    package mutating func withValue<Result, Failure: Error>(
+        at position: Int, _ change: (inout JSON) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        try change(&members[position].value)
     }
 }
 
 extension JSONObject: Hashable {
     public static func == (one: JSONObject, other: JSONObject) -> Bool {
-        one.members.count == other.members.count && one.members.allSatisfy { other[$0.key] == $0.value }
+        guard one.members.count == other.members.count else { return false }
+        for (index, member) in one.members.enumerated() {
+            // Most are in the same order.
+            let same = other.members[index]
+            if same.key.hasSameCodePoints(as: member.key) {
+                if same.value != member.value { return false }
+            } else if other[member.key] != member.value {
+                return false
+            }
+        }
+        return true
     }
 
     public func hash(into hasher: inout Hasher) {
@@ -54,9 +137,33 @@ extension JSONObject: Hashable {
         hasher.combine(
             members.reduce(0) { sum, member in
                 var hasher = Hasher()
-                hasher.combine(member.key)
+                hasher.combine(CodePoints(text: member.key))
                 hasher.combine(member.value)
                 return sum ^ hasher.finalize()
             })
+    }
+
+    /// A string that is compared by its code points, unlike `String`.
+    private struct CodePoints: Hashable {
+        let text: String
+
+        static func == (one: Self, other: Self) -> Bool { one.text.hasSameCodePoints(as: other.text) }
+
+        func hash(into hasher: inout Hasher) { text.hashCodePoints(into: &hasher) }
+    }
+}
+
+extension String {
+    /// Whether the code points are the same. `==` considers canonically equivalent strings equal, such as a precomposed
+    /// letter and one with a combining accent.
+    package func hasSameCodePoints(as other: String) -> Bool {
+        utf8.count == other.utf8.count && utf8.elementsEqual(other.utf8)
+    }
+
+    /// Hashes the code points, so that equivalent strings have different hashes.
+    package func hashCodePoints(into hasher: inout Hasher) {
+        var text = self
+        text.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
+        hasher.combine(0xFF as UInt8)
     }
 }

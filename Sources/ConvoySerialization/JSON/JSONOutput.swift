@@ -44,4 +44,20 @@ struct JSONOutput {
             bytes.append(byte)
         }
     }
+
+    /// How many bytes `appendQuoted(_:)` writes, where slashes are not escaped.
+    static func quotedLength(of text: String) -> Int {
+        var text = text
+        return text.withUTF8 { content in
+            var length = content.count + 2
+            for byte in content {
+                switch byte {
+                case UInt8(ascii: "\""), UInt8(ascii: "\\"), 0x08, 0x09, 0x0A, 0x0C, 0x0D: length += 1
+                case 0..<0x20: length += 5
+                default: break
+                }
+            }
+            return length
+        }
+    }
 }

@@ -11,31 +11,43 @@ public struct JSONPointer: Sendable {
     /// A pointer from its text, which is empty or begins with `/`, with `~1` for `/` and `~0` for `~`; nil for other
     /// text.
     public init?(_ text: String) {
-        guard text.isEmpty || text.utf8.first == UInt8(ascii: "/") else { return nil }
+        let bytes = text.utf8
+        guard bytes.isEmpty || bytes.first == UInt8(ascii: "/") else { return nil }
         tokens = []
-        for part in text.unicodeScalars.split(separator: "/", omittingEmptySubsequences: false).dropFirst() {
-            var token = String.UnicodeScalarView()
-            var isEscaped = false
-            for scalar in part {
-                switch (isEscaped, scalar) {
-                case (true, "0"): token.append("~")
-                case (true, "1"): token.append("/")
-                case (true, _): return nil
-                case (false, "~"): break
-                case (false, _): token.append(scalar)
-                }
-                isEscaped = !isEscaped && scalar == "~"
-            }
-            if isEscaped { return nil }
-            tokens.append(String(token))
+        for part in bytes.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false).dropFirst() {
+            guard let token = Self.unescaped(part) else { return nil }
+            tokens.append(token)
         }
+    }
+
+    private static func unescaped(_ part: Substring.UTF8View) -> String? {
+        guard part.contains(UInt8(ascii: "~")) else { return String(Substring(part)) }
+        var token: [UInt8] = []
+        var rest = part[...]
+        while let byte = rest.popFirst() {
+            guard byte == UInt8(ascii: "~") else {
+                token.append(byte)
+                continue
+            }
+            switch rest.popFirst() {
+            case UInt8(ascii: "0"): token.append(UInt8(ascii: "~"))
+            case UInt8(ascii: "1"): token.append(UInt8(ascii: "/"))
+            default: return nil
+            }
+        }
+        return String(decoding: token, as: UTF8.self)
     }
 
     /// The pointer with one more token.
     public func appending(_ token: String) -> JSONPointer { JSONPointer(tokens: tokens + [token]) }
 
+    /// Whether the pointer leads to another's value, or to one that contains it.
+    public func isPrefix(of other: JSONPointer) -> Bool {
+        tokens.count <= other.tokens.count && zip(tokens, other.tokens).allSatisfy { $0.hasSameCodePoints(as: $1) }
+    }
+
     /// A token as an array index: decimal digits without leading zeros; nil for other tokens.
-    static func index(_ token: String) -> Int? {
+    package static func index(_ token: String) -> Int? {
         let isPlain = token.utf8.allSatisfy(ASCII.isDigit) && (token.utf8.count == 1 || token.utf8.first != 0x30)
         return isPlain ? Int(token) : nil
     }
@@ -44,25 +56,49 @@ public struct JSONPointer: Sendable {
 extension JSONPointer: CustomStringConvertible {
     /// The text of the pointer.
     public var description: String {
-        var text = String.UnicodeScalarView()
+        var text: [UInt8] = []
         for token in tokens {
-            text.append("/")
-            for scalar in token.unicodeScalars {
-                switch scalar {
-                case "~": text.append(contentsOf: "~0".unicodeScalars)
-                case "/": text.append(contentsOf: "~1".unicodeScalars)
-                default: text.append(scalar)
+            text.append(UInt8(ascii: "/"))
+            for byte in token.utf8 {
+                switch byte {
+                case UInt8(ascii: "~"): text.append(contentsOf: "~0".utf8)
+                case UInt8(ascii: "/"): text.append(contentsOf: "~1".utf8)
+                default: text.append(byte)
                 }
             }
         }
-        return String(text)
+        return String(decoding: text, as: UTF8.self)
+    }
+}
+
+extension JSONPointer: ExpressibleByArrayLiteral {
+    /// A pointer of tokens, which need no escapes: `["users", "0", "name"]`.
+    public init(arrayLiteral tokens: String...) { self.init(tokens: tokens) }
+}
+
+extension JSONPointer: Codable {
+    /// Reads the text of a pointer.
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        guard let pointer = JSONPointer(try container.decode(String.self)) else {
+            throw DecodingError.dataCorruptedError(in: container, debugDescription: "The text is no JSON Pointer.")
+        }
+        self = pointer
+    }
+
+    /// Writes the text of the pointer.
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(description)
     }
 }
 
 extension JSONPointer: Hashable {
     public static func == (one: JSONPointer, other: JSONPointer) -> Bool {
-        one.tokens.elementsEqual(other.tokens) { $0.utf8.elementsEqual($1.utf8) }
+        one.tokens.elementsEqual(other.tokens) { $0.hasSameCodePoints(as: $1) }
     }
 
-    public func hash(into hasher: inout Hasher) { hasher.combine(tokens) }
+    public func hash(into hasher: inout Hasher) {
+        for token in tokens { token.hashCodePoints(into: &hasher) }
+    }
 }

@@ -65,4 +65,34 @@ import Testing
         #expect(try place("/a/1", key: true) == at(3, 5))
         #expect(try place("/c") == at(4, 15))
     }
+
+    @Test(arguments: ["#/%", "#/%4", "#/%zz", "#/%ff", "#a", "a", "##", "#/~", "/%7E2"])
+    func `a fragment that is not a pointer makes none`(text: String) {
+        #expect(JSONPointer(uriFragment: text) == nil)
+    }
+
+    @Test func `fragments are encoded once, and decoded with or without the sign`() throws {
+        for token in ["%41", "é", "e\u{301}", " ", "#", "?", "~/", "\0", "\u{202E}", "[]"] {
+            let pointer = JSONPointer(tokens: [token, ""])
+            #expect(JSONPointer(uriFragment: pointer.uriFragment) == pointer)
+            #expect(JSONPointer(uriFragment: String(pointer.uriFragment.dropFirst())) == pointer)
+            #expect(pointer.uriFragment.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F })
+        }
+        #expect(JSONPointer(uriFragment: "#") == [] && JSONPointer(uriFragment: "") == [])
+        #expect(JSONPointer(uriFragment: "#/é")?.tokens == ["é"])
+    }
+
+    @Test func `a pointer is coded as its text`() throws {
+        let pointers: [JSONPointer] = [[], ["a/b", "0"], ["~"]]
+        let text = try JSONEncoder().encode(pointers)
+        #expect(try JSONDecoder().decode([JSONPointer].self, from: text) == pointers)
+        #expect(throws: DecodingError.self) { try JSONDecoder().decode([JSONPointer].self, from: bytes(#"["a"]"#)) }
+    }
+
+    @Test func `a pointer is a prefix of those that lead further`() {
+        let pointer: JSONPointer = ["a", "\u{E9}"]
+        #expect(pointer.isPrefix(of: pointer) && pointer.isPrefix(of: ["a", "\u{E9}", "b"]))
+        #expect(JSONPointer().isPrefix(of: pointer) && !pointer.isPrefix(of: ["a"]))
+        #expect(!pointer.isPrefix(of: ["a", "e\u{301}", "b"]) && !JSONPointer(tokens: ["a"]).isPrefix(of: ["ab"]))
+    }
 }

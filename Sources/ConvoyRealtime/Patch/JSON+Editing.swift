@@ -1,0 +1,143 @@
+import ConvoySerialization
+
+/// Changes of a tree in place: a container is taken out of the tree while its content is changed, so that nothing of it is
+/// copied that nobody else holds.
+extension JSON {
+    /// Changes the value at a path.
+    mutating func edit<Result>(
+        at path: ArraySlice<String>, _ change: (inout JSON) throws(JSONPatchError.Reason) -> Result
+    ) throws(JSONPatchError.Reason) -> Result {
+        guard let token = path.first else { return try change(&self) }
+        if var elements = takeElements() {
+            defer { self = .array(elements) }
+            let index = try Self.index(token, in: elements)
+            return try elements[index].edit(at: path.dropFirst(), change)
+        }
+        if var object = takeObject() {
+            defer { self = .object(object) }
+            guard let position = object.position(of: token) else { throw .notFound }
+            return try object.withValue(at: position) { (value: inout JSON) throws(JSONPatchError.Reason) -> Result in
+                try value.edit(at: path.dropFirst(), change)
+            }
+        }
+        throw .notAContainer
+    }
+
+    /// The child of a token.
+    func child(_ token: String) throws(JSONPatchError.Reason) -> JSON {
+        switch self {
+        case .array(let elements): return elements[try Self.index(token, in: elements)]
+        case .object(let object):
+            guard let value = object[token] else { throw .notFound }
+            return value
+        default: throw .notAContainer
+        }
+    }
+
+    /// Where a child is, or was.
+    enum Place {
+        case element(Int)
+        /// The member has no value here.
+        case member(JSONObject.Member, position: Int)
+    }
+
+    /// What has become of a value that was put in.
+    enum Effect {
+        case inserted(Place)
+        case replaced(JSON)
+    }
+
+    /// Takes a child out.
+    mutating func take(_ token: String) throws(JSONPatchError.Reason) -> (value: JSON, place: Place) {
+        if var elements = takeElements() {
+            defer { self = .array(elements) }
+            let index = try Self.index(token, in: elements)
+            return (elements.remove(at: index), .element(index))
+        }
+        if var object = takeObject() {
+            defer { self = .object(object) }
+            guard let position = object.position(of: token) else { throw .notFound }
+            var member = object.remove(at: position)
+            return (member.value.exchange(for: .null), .member(member, position: position))
+        }
+        throw .notAContainer
+    }
+
+    /// Adds a child, as the operation `add` does.
+    mutating func put(_ value: JSON, _ token: String) throws(JSONPatchError.Reason) -> Effect {
+        if var elements = takeElements() {
+            defer { self = .array(elements) }
+            guard let index = token == "-" ? elements.count : JSONPointer.index(token) else { throw .invalidIndex }
+            guard index <= elements.count else { throw .indexOutOfBounds(count: elements.count) }
+            elements.insert(value, at: index)
+            return .inserted(.element(index))
+        }
+        if var object = takeObject() {
+            defer { self = .object(object) }
+            if let position = object.position(of: token) {
+                return .replaced(object.withValue(at: position) { $0.exchange(for: value) })
+            }
+            object.append(key: token, value: value)
+            return .inserted(.member(JSONObject.Member(key: token, value: .null), position: object.members.count - 1))
+        }
+        throw .notAContainer
+    }
+
+    /// Puts a child back that was taken out of this place.
+    mutating func restore(_ value: JSON, at place: Place) {
+        switch place {
+        case .element(let index):
+            guard var elements = takeElements() else { return }
+            elements.insert(value, at: index)
+            self = .array(elements)
+        case .member(var member, let position):
+            guard var object = takeObject() else { return }
+            member.value = value
+            object.insert(member, at: position)
+            self = .object(object)
+        }
+    }
+
+    /// Takes a child out that was put into this place.
+    mutating func takeBack(from place: Place) -> JSON? {
+        switch place {
+        case .element(let index):
+            guard var elements = takeElements() else { return nil }
+            defer { self = .array(elements) }
+            return elements.remove(at: index)
+        case .member(_, let position):
+            guard var object = takeObject() else { return nil }
+            defer { self = .object(object) }
+            return object.remove(at: position).value
+        }
+    }
+
+    /// Sets the value, and returns the old one.
+    mutating func exchange(for value: JSON) -> JSON {
+        let old = self
+        self = value
+        return old
+    }
+
+    /// The elements of an array, which are no longer in it; nil for other values. A function of its own, so that no copy
+    /// lives on in the pattern of a `switch`.
+    private mutating func takeElements() -> [JSON]? {
+        guard case .array(let elements) = self else { return nil }
+        self = .null
+        return elements
+    }
+
+    /// The members of an object, which are no longer in it; nil for other values.
+    mutating func takeObject() -> JSONObject? {
+        guard case .object(let object) = self else { return nil }
+        self = .null
+        return object
+    }
+
+    private static func index(_ token: String, in elements: [JSON]) throws(JSONPatchError.Reason) -> Int {
+        if token == "-" { throw .indexOutOfBounds(count: elements.count) }
+        guard let index = JSONPointer.index(token) else { throw .invalidIndex }
+        guard index < elements.count else { throw .indexOutOfBounds(count: elements.count) }
+        return index
+    }
+}

@@ -1,0 +1,137 @@
+import ConvoyOperations
+import ConvoySerialization
+import Foundation
+import FoundationNetworking
+
+extension HTTPMethod {
+    /// Asks for the events of a resource, as AFNetworking's Rocket did.
+    public static let subscribe = HTTPMethod("SUBSCRIBE")
+}
+
+/// Values that stay as the server's are.
+extension HTTPManager {
+    /// A subscription to a JSON document, with the manager's settings. Not enqueued: ``Subscription/source`` is the operation,
+    /// for its dependencies and for `enqueue(_:)`.
+    ///
+    /// - Parameters:
+    ///   - url: where the events come from, and the value too; absolute, or relative to `baseURL`.
+    ///   - method: the method of the request for events: SUBSCRIBE, as in AFNetworking's Rocket, unless given. Many servers know
+    ///     only `.get`, and tell the two requests apart by their `Accept`.
+    ///   - parameters: the query of both requests with GET, or of the request for the value; with other methods, the body of the
+    ///     request for events.
+    ///   - headers: of both requests. They win over the serializer's; nil takes one of those away.
+    ///   - valueURL: where the value is fetched, if that is elsewhere.
+    ///   - type: what the JSON is decoded as, by `decoder`.
+    ///   - handler: called with each change, after it has been made, one after another in order, on `completionQueue`, or the
+    ///     main queue if that is nil. The value may be ahead of the change by then. Where the handler is more than 10,000
+    ///     changes or 8 MiB behind, it gets the newest value in their place.
+    /// - Throws: `URLError.badURL`, or the request serializer's error.
+    public func makeSubscription<Value: Decodable & Sendable>(
+        _ url: some URLConvertible, method: HTTPMethod = .subscribe, parameters: [String: Any?]? = nil,
+        headers: [String: String?] = [:], valueURL: (any URLConvertible)? = nil, as type: Value.Type,
+        handler: (@Sendable (_ subscription: Subscription<Value>, _ change: SubscriptionChange) -> Void)? = nil
+    ) throws -> Subscription<Value> {
+        let source = try makeEventSource(method, url, parameters: parameters, headers: headers)
+        let template = try makeFetch(valueURL?.urlString ?? url.urlString, parameters, headers)
+        return subscription(by: source, fetching: template.request, handler)
+    }
+
+    /// Enqueues a subscription to a JSON document, and returns it. A request that cannot be made fails through it. The rest is
+    /// as with ``makeSubscription(_:method:parameters:headers:valueURL:as:handler:)``.
+    ///
+    /// ```swift
+    /// let subscription = manager.subscribe("documents/7") { subscription, change in
+    ///     if case .patch(let patch) = change { print(patch.operations) }
+    /// }
+    /// ```
+    @discardableResult
+    public func subscribe<Value: Decodable & Sendable>(
+        _ url: some URLConvertible, method: HTTPMethod = .subscribe, parameters: [String: Any?]? = nil,
+        headers: [String: String?] = [:], valueURL: (any URLConvertible)? = nil, as type: Value.Type,
+        handler: (@Sendable (_ subscription: Subscription<Value>, _ change: SubscriptionChange) -> Void)? = nil
+    ) -> Subscription<Value> {
+        let subscription: Subscription<Value>
+        do {
+            subscription = try makeSubscription(
+                url, method: method, parameters: parameters, headers: headers, valueURL: valueURL, as: type, handler: handler
+            )
+        } catch {
+            let request = URLRequest(url: baseURL ?? URL(fileURLWithPath: "/"))
+            let source = EventSource(request: request)
+            operationManager.adopt(source)
+            adopt(source, as: .data)
+            source.fail(with: error)
+            subscription = self.subscription(by: source, fetching: request, handler)
+        }
+        enqueue([subscription.source])
+        return subscription
+    }
+
+    /// A subscription to a JSON document as a tree. Not enqueued. The rest is as with
+    /// ``makeSubscription(_:method:parameters:headers:valueURL:as:handler:)``.
+    public func makeSubscription(
+        _ url: some URLConvertible, method: HTTPMethod = .subscribe, parameters: [String: Any?]? = nil,
+        headers: [String: String?] = [:], valueURL: (any URLConvertible)? = nil,
+        handler: (@Sendable (_ subscription: Subscription<JSON>, _ change: SubscriptionChange) -> Void)? = nil
+    ) throws -> Subscription<JSON> {
+        try makeSubscription(
+            url, method: method, parameters: parameters, headers: headers, valueURL: valueURL, as: JSON.self,
+            handler: handler)
+    }
+
+    /// Enqueues a subscription to a JSON document as a tree, and returns it. The rest is as with
+    /// ``subscribe(_:method:parameters:headers:valueURL:as:handler:)``.
+    @discardableResult
+    public func subscribe(
+        _ url: some URLConvertible, method: HTTPMethod = .subscribe, parameters: [String: Any?]? = nil,
+        headers: [String: String?] = [:], valueURL: (any URLConvertible)? = nil,
+        handler: (@Sendable (_ subscription: Subscription<JSON>, _ change: SubscriptionChange) -> Void)? = nil
+    ) -> Subscription<JSON> {
+        subscribe(
+            url, method: method, parameters: parameters, headers: headers, valueURL: valueURL, as: JSON.self,
+            handler: handler)
+    }
+
+    private func subscription<Value: Decodable & Sendable>(
+        by source: EventSource, fetching request: URLRequest,
+        _ handler: (@Sendable (Subscription<Value>, SubscriptionChange) -> Void)?
+    ) -> Subscription<Value> {
+        let rules = responseSerializer.http
+        // A value in an event may be as long as one in a response.
+        source.maximumEventLength = max(source.maximumEventLength, rules.limits.maximumBodySize)
+        source.maximumLineLength = source.maximumEventLength
+        let core = SubscriptionCore(
+            of: source,
+            makeFetch: { [self] in
+                let fetch = HTTPRequestOperation(request: request)
+                operationManager.adopt(fetch)
+                adopt(fetch, as: .data)
+                var serializer = JSONTreeResponseSerializer()
+                serializer.http = rules
+                fetch.responseSerializer = serializer
+                return fetch
+            }, enqueue: { [self] in enqueue([$0]) })
+        let decoder = decoder
+        core.inner.withLock { inner in
+            inner.state.maximumDepth = rules.limits.maximumNestingDepth
+            guard let handler else { return }
+            inner.handler = { [weak core] source, change in
+                guard let core else { return }
+                handler(Subscription(source: source, core: core, decoder: decoder), change)
+            }
+        }
+        return Subscription(source: source, core: core, decoder: decoder)
+    }
+
+    /// The request for the value, which no cache may answer.
+    private func makeFetch(
+        _ url: String, _ parameters: [String: Any?]?, _ headers: [String: String?]
+    ) throws -> HTTPRequestOperation {
+        var headers = headers
+        for (name, value) in ["Accept": "application/json", "Cache-Control": "no-cache"]
+        where !headers.keys.contains(where: { $0.lowercased() == name.lowercased() }) {
+            headers[name] = value
+        }
+        return try operationManager.makeOperation(.get, url, parameters: parameters, headers: headers)
+    }
+}

@@ -1,0 +1,303 @@
+import ConvoySerialization
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+@testable import ConvoyRealtime
+
+/// The rules by which a value follows from events and fetches, over generated interleavings.
+@Suite struct SubscriptionStateTests {
+    enum Identifiers: CaseIterable { case numbers, gaps, opaque }
+
+    /// A server whose document is a list that each event makes longer, so that an event that is applied twice, or not at all,
+    /// shows; a network in which all takes its time; and a client.
+    struct Model {
+        var generator: SplitMix64
+        let identifiers: Identifiers
+        let resumes: Bool
+        var state = SubscriptionState()
+        /// The identifier of each version; the first is that of the empty list.
+        var versions: [String] = []
+        /// Events on their way, by version.
+        var stream: [Int] = []
+        /// The last event that the client has got.
+        var received = 0
+        /// Fetches that were asked for; those that were sent, with the version that they will bring, once the server has seen
+        /// them.
+        var asked: [Int] = []
+        var sent: [(number: Int, version: Int?)] = []
+        var failure: (any Error)?
+
+        init(_ generator: SplitMix64, _ identifiers: Identifiers, resumes: Bool) {
+            (self.generator, self.identifiers, self.resumes) = (generator, identifiers, resumes)
+            state.resumesByEventID = resumes
+            for _ in 0...Int.random(in: 0...3, using: &self.generator) { addVersion() }
+            received = versions.count - 1
+        }
+
+        private mutating func addVersion() {
+            switch identifiers {
+            case .numbers: versions.append(String(versions.count + 1))
+            case .gaps: versions.append(String((Int(versions.last ?? "") ?? 0) + .random(in: 1...9, using: &generator)))
+            case .opaque: versions.append(String(generator.next(), radix: 36))
+            }
+        }
+
+        func document(_ version: Int) -> JSON { .array((0..<version).map { .number(JSONNumber($0 + 1)) }) }
+
+        mutating func change() {
+            addVersion()
+            stream.append(versions.count - 1)
+        }
+
+        mutating func deliver() {
+            guard !stream.isEmpty else { return }
+            let version = stream.removeFirst()
+            received = version
+            state.received(
+                ServerSentEvent(
+                    type: "patch", data: #"[{"op":"add","path":"/-","value":\#(version)}]"#, lastEventID: versions[version]))
+            settle()
+        }
+
+        mutating func connect() {
+            // What was on its way is lost; the server sends it again, or goes on with what comes.
+            stream = resumes && received > 0 ? Array((received + 1)..<max(versions.count, received + 1)) : []
+            state.opened()
+            settle()
+        }
+
+        mutating func send() {
+            guard !asked.isEmpty else { return }
+            let number = asked.removeFirst()
+            if state.willFetch(number) { sent.append((number, nil)) }
+        }
+
+        mutating func answer() {
+            guard let index = sent.indices.randomElement(using: &generator) else { return }
+            guard let version = sent[index].version else { return sent[index].version = versions.count - 1 }
+            let fetch = sent.remove(at: index)
+            if Int.random(in: 0...9, using: &generator) == 0 {
+                state.fetchFailed(fetch.number, URLError(.networkConnectionLost), isTemporary: true)
+            } else {
+                state.fetched(fetch.number, document(version), version: versions[version])
+            }
+            settle()
+        }
+
+        mutating func settle() {
+            for action in state.takeOutcome().actions {
+                switch action {
+                case .fetch(let number, _): asked.append(number)
+                case .fail(let error): failure = error
+                }
+            }
+        }
+
+        /// Whether the value is one that the server has had, and the one that the version says.
+        var isConsistent: Bool {
+            guard case .array(let elements) = state.value else { return state.value == nil }
+            return elements.count < versions.count && state.value == document(elements.count)
+                && (state.version == versions[elements.count])
+        }
+    }
+
+    @Test(arguments: Identifiers.allCases, [true, false])
+    func `the value is always one that the server has had, and in the end the last`(
+        identifiers: Identifiers, resumes: Bool
+    ) {
+        var seeds = SplitMix64.printingSeed()
+        for round in 0..<1_500 {
+            var model = Model(seeds.fork(), identifiers, resumes: resumes)
+            model.connect()
+            for _ in 0..<60 {
+                switch Int.random(in: 0...11, using: &model.generator) {
+                case 0...3: model.change()
+                case 4...7: model.deliver()
+                case 8: model.send()
+                case 9, 10: model.answer()
+                default: if Int.random(in: 0...3, using: &model.generator) == 0 { model.connect() }
+                }
+                #expect(
+                    model.isConsistent, "round \(round): \(String(describing: model.state.value)) \(model.state.version)")
+            }
+            // One more change, which all arrives.
+            model.change()
+            var steps = 0
+            while !model.stream.isEmpty || !model.asked.isEmpty || !model.sent.isEmpty, steps < 10_000 {
+                steps += 1
+                if Bool.random(using: &model.generator) { model.deliver() } else { model.send() }
+                if Bool.random(using: &model.generator) { model.answer() }
+            }
+            #expect(model.failure == nil, "round \(round)")
+            #expect(model.state.value == model.document(model.versions.count - 1), "round \(round)")
+        }
+    }
+
+    // MARK: Single cases
+
+    private func patch(_ value: Int, id: String = "") -> ServerSentEvent {
+        ServerSentEvent(type: "patch", data: #"[{"op":"add","path":"/-","value":\#(value)}]"#, lastEventID: id)
+    }
+
+    private func fetches(_ state: inout SubscriptionState) -> [Int] {
+        state.takeOutcome().actions.compactMap { if case .fetch(let number, _) = $0 { number } else { nil } }
+    }
+
+    @Test func `without versions, what comes during a fetch has the value fetched again`() throws {
+        var state = SubscriptionState()
+        state.opened()
+        let fetches1 = fetches(&state)
+        #expect(fetches1 == [1])
+        state.received(patch(1))
+        let isWanted2 = state.willFetch(1)
+        #expect(isWanted2)
+        state.received(patch(2))
+        state.fetched(1, [1], version: "")
+        #expect(state.value == nil)
+        let fetches4 = fetches(&state)
+        #expect(fetches4 == [2])
+        let isWanted5 = state.willFetch(2)
+        #expect(isWanted5)
+        state.fetched(2, [1, 2], version: "")
+        state.received(patch(3))
+        #expect(state.value == [1, 2, 3])
+        let fetches7 = fetches(&state)
+        #expect(fetches7 == [])
+        // After a new connection it is not known what was lost.
+        state.opened()
+        let fetches8 = fetches(&state)
+        #expect(fetches8 == [3])
+        let isWanted9 = state.willFetch(3)
+        #expect(isWanted9)
+        state.received(ServerSentEvent(type: "other", data: ""))
+        state.fetched(3, [1, 2, 3, 4], version: "")
+        #expect(state.value == [1, 2, 3, 4])
+        let fetches11 = fetches(&state)
+        #expect(fetches11 == [])
+    }
+
+    @Test func `a value in an event takes the place of the one that is being fetched`() throws {
+        var state = SubscriptionState()
+        state.opened()
+        let isWanted12 = state.willFetch(1)
+        #expect(isWanted12)
+        state.received(ServerSentEvent(type: "put", data: "[7]", lastEventID: "a"))
+        state.fetched(1, [1], version: "")
+        state.received(patch(8, id: "b"))
+        #expect(state.value == [7, 8] && state.version == "b")
+        let changes = state.takeOutcome().changes.map(\.change)
+        #expect(changes == [.value([7]), .patch([.add(path: ["-"], value: 8)])])
+    }
+
+    @Test func `a patch that does not apply has the value fetched, and is applied to that or contained in it`() throws {
+        for (version, expected) in [("b", [2] as JSON), ("a", [2, 7]), ("c", [2])] {
+            var state = SubscriptionState()
+            state.opened()
+            let isWanted13 = state.willFetch(1)
+            #expect(isWanted13)
+            state.fetched(1, "no array", version: "a")
+            state.received(patch(7, id: "a"))
+            _ = state.takeOutcome()
+            state.received(patch(7, id: "b"))
+            let fetches14 = fetches(&state)
+            #expect(fetches14 == [2])
+            let isWanted15 = state.willFetch(2)
+            #expect(isWanted15)
+            #expect(state.value == "no array")
+            if version == "c" { state.received(patch(8, id: "c")) }
+            state.fetched(2, [2], version: version)
+            #expect(state.value == expected)
+        }
+    }
+
+    @Test(arguments: ["no JSON", "{}", #"[{"op":"remove","path":"/9"}]"#])
+    func `a patch that never applies ends the subscription, not the memory or the server`(data: String) throws {
+        var state = SubscriptionState()
+        state.opened()
+        _ = state.willFetch(1)
+        state.fetched(1, [], version: "1")
+        state.received(ServerSentEvent(type: "patch", data: data, lastEventID: "2"))
+        var count = 0
+        while count < 100 {
+            let actions = state.takeOutcome().actions
+            if actions.contains(where: { if case .fail(let error) = $0 { error is SubscriptionError } else { false } }) {
+                break
+            }
+            guard case .fetch(let number, let delay)? = actions.last else {
+                Issue.record("nothing is to be done")
+                break
+            }
+            #expect(delay <= 30 && (count == 0) == (delay == 0))
+            _ = state.willFetch(number)
+            state.fetched(number, [], version: "1")
+            count += 1
+        }
+        #expect(count == 8)
+    }
+
+    @Test func `a value of an old cache is not used`() throws {
+        var state = SubscriptionState()
+        state.opened()
+        _ = state.willFetch(1)
+        state.fetched(1, [1], version: "1")
+        for number in 2...5 { state.received(patch(number, id: String(number))) }
+        state.received(ServerSentEvent(type: "patch", data: "?", lastEventID: "6"))
+        let fetches17 = fetches(&state)
+        #expect(fetches17 == [1, 2])
+        let isWanted18 = state.willFetch(2)
+        #expect(isWanted18)
+        state.fetched(2, [1, 2], version: "2")
+        let fetches19 = fetches(&state)
+        #expect(fetches19 == [3])
+        let isWanted20 = state.willFetch(3)
+        #expect(isWanted20)
+        #expect(state.value == [1, 2, 3, 4, 5])
+        state.fetched(3, [1, 2, 3, 4, 5, 6], version: "6")
+        state.received(patch(7, id: "7"))
+        #expect(state.value == [1, 2, 3, 4, 5, 6, 7])
+    }
+
+    @Test func `a document that is gone ends the subscription, one that cannot be reached is asked for again`() throws {
+        var state = SubscriptionState()
+        state.opened()
+        _ = state.willFetch(1)
+        state.fetchFailed(1, URLError(.networkConnectionLost), isTemporary: true)
+        guard case .fetch(2, let delay)? = state.takeOutcome().actions.last else { throw CocoaError(.featureUnsupported) }
+        #expect(delay == 0.5)
+        _ = state.willFetch(2)
+        state.fetchFailed(2, URLError(.fileDoesNotExist), isTemporary: false)
+        guard case .fail(let error)? = state.takeOutcome().actions.last else { throw CocoaError(.featureUnsupported) }
+        #expect((error as? URLError)?.code == .fileDoesNotExist)
+    }
+
+    @Test func `what is kept during a fetch has a bound`() throws {
+        var state = SubscriptionState()
+        state.opened()
+        let fetches22 = fetches(&state)
+        #expect(fetches22 == [1])
+        let isWanted23 = state.willFetch(1)
+        #expect(isWanted23)
+        let text = String(repeating: "x", count: 1 << 20)
+        for number in 1...70 {
+            state.received(
+                ServerSentEvent(
+                    type: "patch", data: #"[{"op":"add","path":"/-","value":"\#(text)"}]"#, lastEventID: String(number)))
+        }
+        let fetches24 = fetches(&state)
+        #expect(fetches24 == [2])
+        let isWanted25 = state.willFetch(2)
+        #expect(isWanted25)
+        state.fetched(1, [], version: "0")
+        // Older than what was dropped.
+        state.fetched(2, [], version: "3")
+        #expect(state.value == nil)
+        let fetches27 = fetches(&state)
+        #expect(fetches27 == [3])
+        let isWanted28 = state.willFetch(3)
+        #expect(isWanted28)
+        state.fetched(3, ["66"], version: "66")
+        guard case .array(let elements) = state.value else { throw CocoaError(.featureUnsupported) }
+        #expect(elements.count == 5 && state.version == "70")
+    }
+}
