@@ -48,6 +48,7 @@ enum Tool {
         case .demo: return try DemoCommand.run(options, display)
         case .get: return try GetCommand.run(options)
         case .run: return try RunCommand.run(options)
+        case .events: return try EventsCommand.run(options)
         case .completion:
             display.say(try Completion.script(options))
             return .success

@@ -1,9 +1,11 @@
 /// The commands of the program.
 enum Command: String, CaseIterable, Sendable {
-    case get, run, demo, help, completion, manual
+    case get, run, events, demo, help, completion, manual
 
     /// Those that send requests.
-    static let transferring: Set<Command> = [.get, .run]
+    static let transferring: Set<Command> = [.get, .run, .events]
+    /// Those whose responses have an end, and go to files.
+    static let fetching: Set<Command> = [.get, .run]
 
     /// What it does, for the help: part of a sentence.
     var summary: String {
@@ -11,6 +13,7 @@ enum Command: String, CaseIterable, Sendable {
         case .demo: "show a chain, a batch and a pause, with a server of its own"
         case .get: "download URLs, and go on where an earlier run ended"
         case .run: "run requests that depend on each other, from a manifest"
+        case .events: "print the events of a stream as they come"
         case .help: "print the help of a command or a topic: convoy help get files"
         case .completion: "print what makes a shell complete the command line"
         case .manual: "print the manual page: convoy manual | man -l -"
@@ -23,6 +26,7 @@ enum Command: String, CaseIterable, Sendable {
         case .demo, .manual: ""
         case .get: " [OPTION]... URL..."
         case .run: " [OPTION]... MANIFEST.json"
+        case .events: " [OPTION]... URL"
         case .help: " [COMMAND [TOPIC]]"
         case .completion: " bash|zsh|fish"
         }

@@ -19,7 +19,7 @@ enum OptionTable {
             "write to FILE, - for standard output (one URL)",
             "Without it, a file has the last part of the URL's path for its name, or index.html."),
         .value(
-            "directory", "d", "DIR", completes: .directory, in: .files, "put files into DIR, and make it if need be",
+            "directory", "d", "DIR", completes: .directory, in: .files, of: Command.fetching, "put files into DIR, and make it if need be",
             "The directory of the outputs of a manifest, and of files without a directory of their own in a list."),
         .value(
             "input-file", "i", "FILE", completes: .file, in: .files, of: [.get], repeats: true, once: true,
@@ -40,7 +40,7 @@ enum OptionTable {
             "timestamping", "N", in: .files, of: [.get], "get a file that is there only if it has changed",
             "The server is asked with the entity tag and the date that were stored with the file, or its time."),
         .flag(
-            "force", "f", in: .files, "replace files that are there",
+            "force", "f", in: .files, of: Command.fetching, "replace files that are there",
             """
             When the new ones are whole. Directories, devices and pipes are never replaced. Without it, a file that is there is an error, and nothing \
             is sent for it.
@@ -63,37 +63,41 @@ enum OptionTable {
     ]
 
     private static let speed: [ToolOption] = [
-        .value("jobs", "j", "N", in: .speed, "transfers at a time, 1 to 256 (default: 6)"),
+        .value("jobs", "j", "N", in: .speed, of: Command.fetching, "transfers at a time, 1 to 256 (default: 6)"),
         .value(
-            "jobs-per-host", nil, "N", in: .speed, "at a time from one host (default: no limit)", "1 to 256."),
+            "jobs-per-host", nil, "N", in: .speed, of: Command.fetching, "at a time from one host (default: no limit)", "1 to 256."),
         .value(
-            "limit-rate", nil, "RATE", in: .speed, "bytes a second for all together: 500k, 2M",
+            "limit-rate", nil, "RATE", in: .speed, of: Command.fetching, "bytes a second for all together: 500k, 2M",
             "The letters k, M and G stand for powers of 1024."),
         .value(
-            "min-rate", nil, "RATE", in: .speed, "give up one that is slower for half a minute",
+            "min-rate", nil, "RATE", in: .speed, of: Command.fetching, "give up one that is slower for half a minute",
             "Bytes a second, on the average of 30 s. Time in which --limit-rate holds a transfer back does not count."),
         .value(
-            "wait", nil, "SECONDS", in: .speed, "between two starts at one host, to be polite",
+            "wait", nil, "SECONDS", in: .speed, of: Command.fetching, "between two starts at one host, to be polite",
             "Skipped files do not count."),
         .value(
-            "retry", nil, "N", in: .speed, "try again N times (default: 3), 0 to 1000",
+            "retry", nil, "N", in: .speed, of: Command.fetching, "try again N times (default: 3), 0 to 1000",
             """
             After an error that may pass: a timeout, a lost connection, or the status 408, 429, 500, 502, 503 or 504; with \
             a number also if the host cannot be found or connected to. The waits grow from half a second to a minute, and \
             Retry-After is respected. Requests that may have been carried out are repeated only if that does no harm.
             """),
-        .value("retry-max-time", nil, "SECONDS", in: .speed, "begin no other try after this time"),
+        .value("retry-max-time", nil, "SECONDS", in: .speed, of: Command.fetching, "begin no other try after this time"),
         .value("max-time", "m", "SECONDS", in: .speed, "longest time of each, with all its tries"),
         .value("connect-timeout", nil, "SECONDS", in: .speed, "longest time until there is a connection"),
         .value(
-            "timeout", nil, "SECONDS", in: .speed, "longest time without a byte (default: 60)", "0 stands for no end."),
+            "timeout", nil, "SECONDS", in: .speed, of: Command.fetching, "longest time without a byte (default: 60)",
+            "0 stands for no end."),
+        .value(
+            "read-timeout", nil, "SECONDS", in: .speed, of: [.events], "connect again after this time without a byte",
+            "For servers that send a comment now and then, so that silence is a lost connection. No limit by default."),
     ]
 
     private static let requests: [ToolOption] = [
         .value(
-            "header", "H", "'NAME: VALUE'", in: .requests, of: [.get], repeats: true, "send this header",
+            "header", "H", "'NAME: VALUE'", in: .requests, of: [.get, .events], repeats: true, "send this header",
             "Values of the same name are joined. On a redirect to another origin only Accept and User-Agent are kept."),
-        .value("user-agent", "A", "TEXT", in: .requests, of: [.get], "send this User-Agent; overrides --header"),
+        .value("user-agent", "A", "TEXT", in: .requests, of: [.get, .events], "send this User-Agent; overrides --header"),
         .value(
             "cookie-jar", nil, "FILE", completes: .file, in: .requests,
             "read cookies from FILE, and write them back",
@@ -104,6 +108,9 @@ enum OptionTable {
             By Basic, Digest or NTLM. Without the password it is asked for at the terminal, and a lone : stands for the \
             tickets of Kerberos. All URLs must be of one server; a redirect to another leaves it behind.
             """),
+        .value(
+            "last-id", nil, "ID", in: .requests, of: [.events], once: true, "go on after the event that had this id",
+            "Where the server keeps its events. With --json each event has its id; sent as Last-Event-ID."),
         .flag("netrc", "n", in: .requests, "take logins from ~/.netrc", "Or from the file that the variable NETRC names."),
         .value("netrc-file", nil, "FILE", completes: .file, in: .requests, "take logins from FILE"),
     ]
@@ -151,12 +158,18 @@ enum OptionTable {
     ]
 
     private static let output: [ToolOption] = [
+        .value(
+            "type", "t", "TYPE", in: .output, of: [.events], repeats: true, once: true, "print only events of this type",
+            "Those without a type of their own are of the type message."),
+        .value(
+            "count", "c", "N", in: .output, of: [.events], once: true, "end with success after N events",
+            "Those that --type leaves out do not count."),
         .flag("quiet", "q", in: .output, "print only errors"),
         .flag(
             "verbose", "v", in: .output, "tell what is sent and received, on standard error",
             "Without passwords, cookies and tokens, and of bodies only the sizes; and what it waits for."),
         .flag(
-            "timing", nil, in: .output, "tell how long names, connections, TLS and answers took",
+            "timing", nil, in: .output, of: Command.fetching, "tell how long names, connections, TLS and answers took",
             "In seconds from its start: the name found, connected, TLS agreed on, the first byte, all."),
         .value(
             "har", nil, "FILE", completes: .file, in: .output, once: true, "write all requests to FILE as an HTTP Archive",
@@ -165,10 +178,11 @@ enum OptionTable {
             "json", nil, in: .output, "print a line of JSON for each on standard output",
             """
             With all other text on standard error. The keys are url, status, bytes, file, sha256, seconds, error and \
-            errorCode; id with run, outcome with get, and timing with --timing.
+            errorCode; id with run, outcome with get, and timing with --timing. With events each event has a line, with the \
+            keys type, data and id.
             """),
         .value(
-            "progress", nil, "STYLE", completes: .oneOf(["auto", "bar", "plain", "none"]), in: .output,
+            "progress", nil, "STYLE", completes: .oneOf(["auto", "bar", "plain", "none"]), in: .output, of: Command.fetching,
             "STYLE is auto (default), bar, plain (lines) or none",
             "With auto there are bars on a terminal, and nothing elsewhere; plain prints a line every few seconds."),
         .value(
@@ -176,7 +190,7 @@ enum OptionTable {
             "WHEN is auto (default), always or never",
             "With auto there is color on a terminal, unless the variable NO_COLOR is set."),
         .flag(
-            "dry-run", nil, in: .output, once: true, "print the requests, but send none",
+            "dry-run", nil, in: .output, of: Command.fetching, once: true, "print the requests, but send none",
             "As they would be sent first: what a server answers is not known."),
         .flag("no-config", nil, in: .output, once: true, "leave the configuration alone"),
         .flag(

@@ -1,4 +1,5 @@
 import Convoy
+import Foundation
 
 /// What the options say of all transfers of a run, whatever they fetch.
 struct TransferSettings {
@@ -17,15 +18,29 @@ struct TransferSettings {
     func apply(
         to transfer: Transfer, _ configuration: ConnectionConfiguration, number: Int
     ) throws(ToolError) {
+        try apply(to: transfer.operation, transfer.url, configuration, number: number, heard: transfer.timings.add)
+        speed.apply(to: transfer.operation)
+    }
+
+    /// Sets an operation up, but for what is about transfers that have an end.
+    ///
+    /// - Parameters:
+    ///   - url: what the user has given, which may have a login.
+    ///   - configuration: what is its own.
+    ///   - number: its number in the run, from 1.
+    ///   - heard: gets the times of its requests.
+    func apply(
+        to operation: HTTPRequestOperation, _ url: URL, _ configuration: ConnectionConfiguration, number: Int,
+        heard: @escaping @Sendable (TransactionMetrics) -> Void
+    ) throws(ToolError) {
         var configuration = configuration
         trust.apply(to: &configuration)
         routes.apply(to: &configuration)
         speed.apply(to: &configuration)
-        trace.apply(to: transfer.operation, &configuration, number: number, heard: transfer.timings.add)
-        transfer.operation.connectionConfiguration = configuration
-        speed.apply(to: transfer.operation)
-        login.apply(to: transfer.operation, try Login.taken(from: transfer.url)?.login)
-        cookies.apply(to: transfer.operation)
+        trace.apply(to: operation, &configuration, number: number, heard: heard)
+        operation.connectionConfiguration = configuration
+        login.apply(to: operation, try Login.taken(from: url)?.login)
+        cookies.apply(to: operation)
     }
 
     /// Writes what the run has to keep.

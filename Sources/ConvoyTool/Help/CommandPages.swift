@@ -4,6 +4,7 @@ enum CommandPages {
         switch command {
         case .get: get
         case .run: run
+        case .events: events
         case .demo: demo
         case .help: help
         case .completion: completion
@@ -29,6 +30,16 @@ enum CommandPages {
             time. Nothing is sent if there is a mistake in it, or a file is there and -f is not given.
             """,
             options: ["directory", "force", "jobs", "user", "json", "dry-run"])
+    }
+
+    private static var events: [String] {
+        transferring(
+            .events,
+            """
+            Prints server-sent events (text/event-stream) as they come: the data of messages, and of others after their \
+            type. It connects again when the connection is lost, and goes on after the last event. Ctrl-C ends it.
+            """,
+            options: ["type", "count", "last-id", "json", "user"])
     }
 
     private static func transferring(_ command: Command, _ text: String, options names: [String]) -> [String] {
