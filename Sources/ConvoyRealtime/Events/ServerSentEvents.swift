@@ -23,14 +23,20 @@ public struct ServerSentEvents: AsyncSequence, Sendable {
 
     /// Iterates over the events. When it is gone, the reader has left.
     public struct AsyncIterator: AsyncIteratorProtocol {
-        private let reading: EventReading
-        private let isFirst: Bool
+        /// Leaves when the only iterator is gone, whoever may still have the sequence: another could not read.
+        private final class Reader: Sendable {
+            let reading: EventReading
+            init(_ reading: EventReading) { self.reading = reading }
+            deinit { reading.leave() }
+        }
+
+        /// Nil where another loop reads.
+        private let reader: Reader?
         private var events: [ServerSentEvent] = []
         private var position = 0
 
         init(_ reading: EventReading) {
-            self.reading = reading
-            isFirst = reading.claim()
+            reader = reading.claim() ? Reader(reading) : nil
         }
 
         /// The next event; nil at the end.
@@ -41,9 +47,9 @@ public struct ServerSentEvents: AsyncSequence, Sendable {
         /// - Throws: the source's error, or ``EventSourceError/isIterated``.
         public mutating func next(isolation actor: isolated (any Actor)?) async throws -> ServerSentEvent? {
             while position == events.count {
-                guard isFirst else { throw EventSourceError.isIterated }
+                guard let reader else { throw EventSourceError.isIterated }
                 (events, position) = ([], 0)
-                guard let group = try await reading.next() else { return nil }
+                guard let group = try await reader.reading.next() else { return nil }
                 events = group
             }
             defer { position += 1 }
