@@ -96,6 +96,6 @@ public final class AFNetworkActivityIndicatorManager: Sendable {
 
 // MARK: AFRocketClient
 
-/// A client of servers that send events.
-@available(*, unavailable, message: "subscribe is planned. HTTPRequestOperationManager makes the other requests.")
+/// A client of servers that send events: `subscribe(_:)` of ConvoyRealtime is a verb of both managers.
+@available(*, unavailable, renamed: "HTTPRequestOperationManager")
 public typealias AFRocketClient = HTTPRequestOperationManager

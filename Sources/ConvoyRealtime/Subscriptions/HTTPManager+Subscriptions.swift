@@ -31,7 +31,7 @@ extension HTTPManager {
         headers: [String: String?] = [:], valueURL: (any URLConvertible)? = nil, as type: Value.Type,
         handler: (@Sendable (_ subscription: Subscription<Value>, _ change: SubscriptionChange) -> Void)? = nil
     ) throws -> Subscription<Value> {
-        let source = try makeEventSource(method, url, parameters: parameters, headers: headers)
+        let source = try makeEventSource(url, method: method, parameters: parameters, headers: headers)
         let template = try makeFetch(valueURL?.urlString ?? url.urlString, parameters, headers)
         return subscription(by: source, fetching: template.request, handler)
     }

@@ -107,9 +107,3 @@ public var AFNetworkingOperationFailingURLResponseErrorKey: String { URLResponse
 /// The key of that response's body.
 @available(*, unavailable, renamed: "URLResponseSerializationErrorKey.data")
 public var AFNetworkingOperationFailingURLResponseDataErrorKey: String { URLResponseSerializationErrorKey.data }
-
-// MARK: AFRocketClient
-
-/// A change of a JSON document.
-@available(*, unavailable, message: "JSONPatch is planned.")
-public enum AFJSONPatchOperation: Sendable {}

@@ -47,6 +47,10 @@ import Testing
             _ = source.addListenerForEvent("x", usingBlock: { event in print(event) })  //> renamed to 'addListener(forEvent:using:)'
             source.removeEventListenerWithIdentifier(1)  //> renamed to 'removeListener(_:)'
             source.removeAllListenersForEvent("x")  //> renamed to 'removeAllListeners(forEvent:)'
+            _ = AFJSONPatchOperation.self  //> renamed to 'JSONPatch.Operation'
+            _ = AFJSONPatchResponseSerializer()  //> renamed to 'JSONPatchResponseSerializer'
+            _ = AFRocketClient(baseURL: nil)  //> renamed to 'HTTPRequestOperationManager'
+            _ = HTTPRequestOperationManager().SUBSCRIBE("x", usingBlock: { operations, error in print(operations as Any) }, error: nil)  //> subscribe(_:)
             print(event.event)  //> renamed to 'type'
             print(event.identifier)  //> renamed to 'lastEventID'
         }
