@@ -102,7 +102,7 @@ struct SubscriptionState {
         case .uncertain:
             if event.lastEventID.isEmpty { return follow(event) }
             if event.lastEventID == version {
-                phase = .following
+                (phase, attempts) = (.following, 0)
             } else if let number = Self.number(event.lastEventID), let last = Self.number(version) {
                 // One that is contained comes late.
                 if number > last { follow(event) }
@@ -110,13 +110,13 @@ struct SubscriptionState {
                 base = ""
                 candidate = (value ?? .null, version)
                 keep(event)
-                fetch()
+                fetch(delay: Self.delay(attempts))
             }
         }
     }
 
     private mutating func follow(_ event: ServerSentEvent) {
-        phase = .following
+        (phase, attempts) = (.following, 0)
         apply(event)
     }
 
@@ -217,7 +217,8 @@ struct SubscriptionState {
         if version == candidate?.version, settled > 0 { return adopt(value, version, then: unsettled, .uncertain) }
         candidate = (value, version)
         if tryAgain() { return }
-        adopt(value, version, then: unsettled, .following)
+        // Shown, but still to be placed.
+        adopt(value, version, then: unsettled, .uncertain)
     }
 
     /// The value has not come.
@@ -243,7 +244,8 @@ struct SubscriptionState {
 
     private mutating func adopt(_ value: JSON, _ version: String, then events: [ServerSentEvent], _ next: Phase) {
         set(value, version: version)
-        (kept, keptLength, attempts, candidate, phase) = ([], 0, 0, nil, next)
+        (kept, keptLength, candidate, phase) = ([], 0, nil, next)
+        if next == .following { attempts = 0 }
         // One that cannot be applied lets the others be kept.
         for event in events { handle(event) }
     }

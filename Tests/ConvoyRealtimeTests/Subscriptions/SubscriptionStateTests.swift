@@ -258,6 +258,20 @@ import Testing
         #expect(state.value == [1, 2, 3, 4, 5, 6, 7])
     }
 
+    @Test func `a value that is ahead of the stream each time it is fetched has no event applied twice`() throws {
+        func document(_ count: Int) -> JSON { .array((1...count).map { .number(JSONNumber($0)) }) }
+        var state = SubscriptionState()
+        state.opened()
+        for place in 1...30 {
+            for number in fetches(&state) where place <= 9 && state.willFetch(number) {
+                state.received(patch(place, id: "event \(place)"))
+                state.fetched(number, document(place + 15), version: "event \(place + 15)")
+            }
+            if place > 9 { state.received(patch(place, id: "event \(place)")) }
+        }
+        #expect(state.value == document(30) && state.version == "event 30")
+    }
+
     @Test func `a document that is gone ends the subscription, one that cannot be reached is asked for again`() throws {
         var state = SubscriptionState()
         state.opened()
