@@ -17,7 +17,8 @@ import FoundationNetworking
 /// **Connections.** Each is a request with the operation's settings: its trust, cookies, credentials, redirects, proxies and
 /// monitors. It asks for `text/event-stream`, unless it has an `Accept` of its own, uses no cache, and says in
 /// `Last-Event-ID` which event came last, so that the server can go on behind it. (An identifier with control characters, or
-/// of more than 4 KiB, cannot be said.) A permanent redirect is followed anew each time, as the standard has it.
+/// of more than 4 KiB, cannot be said.) As in browsers, that event counts until another one has an identifier, even if the
+/// next connection brings events without one. A permanent redirect is followed anew each time, as the standard has it.
 ///
 /// **The end of a connection** is followed by another after ``retryInterval``, and after ever longer delays, up to
 /// ``maximumRetryInterval``, while connections bring no events. While there is no network nothing is tried; when it comes
@@ -33,8 +34,10 @@ import FoundationNetworking
 /// **A pause** closes the connection and holds back what the handlers have not got; `resume()` goes on with both.
 ///
 /// **Handlers** run one after another, in the order of what has come, on `completionQueue`, or on the main queue if that is
-/// nil (as it is when the first of them is called); after `cancel()` and `close()` no further one begins. While they have 128 KiB to do, the transfer waits, and the
-/// server with it.
+/// nil (as it is when the first of them is called); after `cancel()` and `close()` no further one begins. While they have
+/// 128 KiB to do, the transfer waits, and the server with it.
+///
+/// A `NetworkActivityMonitor` does not count it: it would be shown for as long as the source is open.
 open class EventSource: HTTPRequestOperation, @unchecked Sendable {
     let feed = EventFeed()
     let milestone = Milestone()

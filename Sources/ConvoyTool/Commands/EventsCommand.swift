@@ -53,7 +53,7 @@ enum EventsCommand {
             if !printer.print(event) { source.close() }
         }
         let isOver = DispatchSemaphore(value: 0)
-        source.setCompletionBlock(success: { _, _ in isOver.signal() }, failure: { _, _ in isOver.signal() })
+        source.setCompletionHandler(success: { _, _ in isOver.signal() }, failure: { _, _ in isOver.signal() })
         Interruption.shared.onInterrupt { source.cancel() }
         source.start()
         isOver.wait()

@@ -38,7 +38,7 @@ enum Completion {
         switch command {
         case .completion: Shell.allCases.map(\.rawValue)
         case .help: commands
-        case .get, .run, .demo, .manual: nil
+        case .get, .run, .events, .demo, .manual: nil
         }
     }
 

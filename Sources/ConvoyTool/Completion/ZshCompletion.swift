@@ -59,6 +59,7 @@ enum ZshCompletion {
         var lines = OptionTable.options(of: command).map { "            \(specification($0))" }
         switch command {
         case .get: lines.append("            '*:URL:_urls'")
+        case .events: lines.append("            '1:URL:_urls'")
         case .run: lines.append("            '1:manifest:_files'")
         case .help:
             lines.append("            '1: :_convoy_commands' '2: :{ _convoy_topics $line[1] }'")
