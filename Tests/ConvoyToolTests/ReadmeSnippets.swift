@@ -71,6 +71,20 @@ private func stream(_ manager: HTTPRequestOperationManager) async throws {
     // README: end
 }
 
+private func realTime(_ manager: HTTPRequestOperationManager) async throws -> Subscription<Item> {
+    // README: events
+    for try await event in try manager.events("prices") {
+        print(event.data)
+        if event.type == "last" { break }
+    }
+
+    let subscription = manager.subscribe("items/7", method: .get, as: Item.self) { subscription, change in
+        print(subscription.value?.name ?? "", change)
+    }
+    // README: end
+    return subscription
+}
+
 private func watch(_ manager: HTTPRequestOperationManager) -> HARRecorder {
     // README: watch
     let recorder = HARRecorder()
@@ -244,7 +258,7 @@ private func behaviours(_ download: (URL) throws -> (Data, Int)) throws {
                 regions[regions.count - 1].append(line)
             }
         }
-        #expect(regions.count == 17)
+        #expect(regions.count == 18)
         for region in regions {
             let indent = region.first?.prefix { $0 == " " }.count ?? 0
             let code = region.map { $0.dropFirst(min(indent, $0.count)) }.joined(separator: "\n")
@@ -290,6 +304,21 @@ private func behaviours(_ download: (URL) throws -> (Data, Int)) throws {
         #expect(server.requests("/me").first?.headers["Authorization"] == "Bearer t0ken")
         try await stream(manager)
         #expect(await recorder.log().entries.count >= 2)
+    }
+
+    @Test func `what the README says of events and documents works`() async throws {
+        let server = try TestServer()
+        server.route("GET", "/prices", .chunked(["event: last\ndata: 1\n\n"], type: "text/event-stream"))
+        server.route(
+            "GET", "/items/7", .chunked(["event: put\ndata: {\"name\": \"Nautilus\"}\n\n"], type: "text/event-stream"))
+        let manager = HTTPRequestOperationManager(baseURL: server.url)
+        manager.completionQueue = DispatchQueue(label: "app.network")
+        let subscription = try await realTime(manager)
+        for try await item in subscription.values {
+            #expect(item.name == "Nautilus")
+            break
+        }
+        subscription.close()
     }
 
     @Test func `the README's task brings its file`() async throws {

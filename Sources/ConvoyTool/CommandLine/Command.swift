@@ -41,7 +41,7 @@ enum Topic: String, CaseIterable, Sendable {
     var title: String {
         switch self {
         case .files: "names, lists, checksums"
-        case .speed: "how many, how fast, how long"
+        case .speed: "jobs, rates, time limits"
         case .requests: "headers, cookies, logins"
         case .network: "proxies and addresses"
         case .trust: "TLS, certificates, pins"

@@ -19,7 +19,8 @@ enum OptionTable {
             "write to FILE, - for standard output (one URL)",
             "Without it, a file has the last part of the URL's path for its name, or index.html."),
         .value(
-            "directory", "d", "DIR", completes: .directory, in: .files, of: Command.fetching, "put files into DIR, and make it if need be",
+            "directory", "d", "DIR", completes: .directory, in: .files, of: Command.fetching,
+            "put files into DIR, and make it if need be",
             "The directory of the outputs of a manifest, and of files without a directory of their own in a list."),
         .value(
             "input-file", "i", "FILE", completes: .file, in: .files, of: [.get], repeats: true, once: true,
@@ -65,7 +66,8 @@ enum OptionTable {
     private static let speed: [ToolOption] = [
         .value("jobs", "j", "N", in: .speed, of: Command.fetching, "transfers at a time, 1 to 256 (default: 6)"),
         .value(
-            "jobs-per-host", nil, "N", in: .speed, of: Command.fetching, "at a time from one host (default: no limit)", "1 to 256."),
+            "jobs-per-host", nil, "N", in: .speed, of: Command.fetching, "at a time from one host (default: no limit)",
+            "1 to 256."),
         .value(
             "limit-rate", nil, "RATE", in: .speed, of: Command.fetching, "bytes a second for all together: 500k, 2M",
             "The letters k, M and G stand for powers of 1024."),

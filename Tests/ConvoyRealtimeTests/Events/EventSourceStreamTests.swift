@@ -141,7 +141,8 @@ import Testing
             let source = EventSource.test(server.url("/"), recorder)
             await #expect(throws: error) { try await source.finished() }
             #expect(recorder.notes == ["open", "first", "failure"])
-            #expect(ProcessMeters.residentKilobytes - before < 64 << 10)
+            // Of the gigabyte; other tests may be running.
+            #expect(ProcessMeters.residentKilobytes - before < 256 << 10)
         }
     }
 
