@@ -10,7 +10,10 @@ public protocol HTTPBodyCodable: Codable, Sendable {
 
     /// Parses a body.
     ///
-    /// - Parameter limits: how deep the body may be nested. Its size has been checked.
+    /// - Parameters:
+    ///   - httpBody: the bytes, decoded.
+    ///   - limits: how deep the body may be nested. Its size has been checked.
+    /// - Throws: whatever says what is wrong with it.
     init(httpBody: Data, limits: ResponseLimits) throws
 
     /// The body.
