@@ -1,8 +1,7 @@
 #define _GNU_SOURCE
 #include "limit.h"
+#include "server.h"
 
-#include <arpa/inet.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,24 +66,4 @@ static void *serve_client(void *context) {
     return 0;
 }
 
-static void *serve(void *context) {
-    int listener = (int)(intptr_t)context, client;
-    while ((client = accept(listener, 0, 0)) >= 0) {
-        pthread_t thread;
-        if (pthread_create(&thread, 0, serve_client, (void *)(intptr_t)client)) close(client);
-        else pthread_detach(thread);
-    }
-    return 0;
-}
-
-int limit_event_server(void) {
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length = sizeof address;
-    if (bind(listener, (struct sockaddr *)&address, length) || listen(listener, 64)) return -1;
-    if (getsockname(listener, (struct sockaddr *)&address, &length)) return -1;
-    pthread_t thread;
-    if (pthread_create(&thread, 0, serve, (void *)(intptr_t)listener)) return -1;
-    pthread_detach(thread);
-    return ntohs(address.sin_port);
-}
+int limit_event_server(void) { return limit_serve(serve_client); }

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "limit.h"
+#include "server.h"
 
 #include <arpa/inet.h>
 #include <pthread.h>
@@ -81,17 +82,7 @@ static void *accept_all(void *context) {
     return 0;
 }
 
-int limit_silent_server(void) {
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length = sizeof address;
-    if (bind(listener, (struct sockaddr *)&address, length) || listen(listener, 4096)) return -1;
-    if (getsockname(listener, (struct sockaddr *)&address, &length)) return -1;
-    pthread_t thread;
-    if (pthread_create(&thread, 0, accept_all, (void *)(intptr_t)listener)) return -1;
-    pthread_detach(thread);
-    return ntohs(address.sin_port);
-}
+int limit_silent_server(void) { return limit_listen(4096, accept_all); }
 
 int limit_silent_connections(void) { return atomic_load(&accepted); }
 

@@ -26,7 +26,7 @@ public struct MirrorLinks: Sendable, Hashable {
         var (duplicates, descriptions): ([DownloadMirror], [DownloadMirror]) = ([], [])
         for link in lines.flatMap({ LinkField.links(in: $0) }) where link["anchor"] == nil {
             let isDuplicate = link.hasRelation("duplicate")
-            let isDescription = link.hasRelation("describedby") && Self.isMetalink(link["type"])
+            let isDescription = link.hasRelation("describedby") && MediaType.of(link["type"], is: Metalink.mediaType)
             guard isDuplicate || isDescription,
                 let mirror = DownloadMirror(
                     link.target, relativeTo: url, priority: link["pri"], location: link["geo"])
@@ -36,10 +36,5 @@ public struct MirrorLinks: Sendable, Hashable {
         }
         mirrors = Array(DownloadMirror.sorted(duplicates).prefix(Self.limit))
         metalinks = DownloadMirror.sorted(descriptions).prefix(Self.limit).map(\.url)
-    }
-
-    private static func isMetalink(_ type: String?) -> Bool {
-        guard let essence = type?.utf8.prefix(while: { $0 != UInt8(ascii: ";") }) else { return false }
-        return ASCII.equalIgnoringCase(ASCII.trimmed(essence), Metalink.mediaType.utf8)
     }
 }

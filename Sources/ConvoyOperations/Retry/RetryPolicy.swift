@@ -47,12 +47,9 @@ public struct RetryPolicy: Sendable {
     /// takes, without any retry of the policy.
     public var retriesWhenNetworkReturns = false
     /// Status codes that are likely to be temporary.
-    public var statusCodes: Set<Int> = [408, 429, 500, 502, 503, 504]
+    public var statusCodes = Self.temporaryStatusCodes
     /// Transfer errors that are likely to be temporary.
-    public var errorCodes: Set<URLError.Code> = [
-        .timedOut, .networkConnectionLost, .cannotConnectToHost, .cannotFindHost, .dnsLookupFailed,
-        .notConnectedToInternet,
-    ]
+    public var errorCodes = Self.temporaryErrorCodes
     /// Methods that can be repeated without harm (RFC 9110, section 9.2.2). Requests with other methods are retried
     /// only if nothing of them was sent: if no connection could be made, or the transport proves it. A request that was
     /// redirected has been sent.
@@ -61,6 +58,12 @@ public struct RetryPolicy: Sendable {
     /// `maximumRetryCount`. What it ends says so: `RetryEvent.Refusal.budgetExhausted` stands in the error's `userInfo`
     /// under `URLError.retryRefusalKey`.
     public var budget: RetryBudget?
+
+    package static let temporaryStatusCodes: Set<Int> = [408, 429, 500, 502, 503, 504]
+    package static let temporaryErrorCodes: Set<URLError.Code> = [
+        .timedOut, .networkConnectionLost, .cannotConnectToHost, .cannotFindHost, .dnsLookupFailed,
+        .notConnectedToInternet,
+    ]
 
     /// A policy of three retries, with delays of at most 0.5, 1 and 2 seconds.
     public init() {}

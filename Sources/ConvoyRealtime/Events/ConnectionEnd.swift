@@ -1,6 +1,7 @@
 import ConvoyOperations
 import ConvoySerialization
 import ConvoyTransport
+import ConvoySupport
 import Foundation
 import FoundationNetworking
 
@@ -25,12 +26,7 @@ struct ConnectionEnd {
     var fatal: (any Error)?
 
     /// Failures before a response has come after which another try may succeed.
-    private static let temporary: Set<URLError.Code> = [
-        .timedOut, .networkConnectionLost, .cannotConnectToHost, .cannotFindHost, .dnsLookupFailed,
-        .notConnectedToInternet, .secureConnectionFailed,
-    ]
-    /// Answers of a server that may be better soon, or of what is before it.
-    private static let temporaryStatuses: Set<Int> = [408, 429, 500, 502, 503, 504]
+    private static let temporary = RetryPolicy.temporaryErrorCodes.union([.secureConnectionFailed])
 
     func outcome(of connection: HTTPRequestOperation?, reconnectsAfterServerErrors: Bool) -> Outcome {
         if let fatal { return .fail(fatal) }
@@ -40,7 +36,7 @@ struct ConnectionEnd {
         if let head = connection.responseHead, head.statusCode != 200 {
             if head.statusCode == 204 { return .succeed }
             let failure = error as? HTTPError ?? head.refusal(error)
-            guard reconnectsAfterServerErrors, Self.temporaryStatuses.contains(head.statusCode) else {
+            guard reconnectsAfterServerErrors, RetryPolicy.temporaryStatusCodes.contains(head.statusCode) else {
                 return .fail(failure)
             }
             return .reconnect(failure, retryAfter: head["Retry-After"].flatMap(RetryAfter.seconds))
@@ -65,8 +61,7 @@ extension HTTPResponseSerializer {
 extension ResponseHead {
     /// Whether the type is that of events, whatever its parameters are.
     var isOfEvents: Bool {
-        guard let type = self["Content-Type"]?.prefix(while: { $0 != ";" }) else { return false }
-        return type.trimmingCharacters(in: .whitespaces).lowercased() == "text/event-stream"
+        MediaType.of(self["Content-Type"], is: "text/event-stream")
     }
 
     /// The error for a status whose body has not come as a whole.
@@ -91,7 +86,7 @@ extension URLRequest {
             request.setValue("no-store", forHTTPHeaderField: "Cache-Control")
         }
         request.setValue(nil, forHTTPHeaderField: "Last-Event-ID")
-        if lastEventID.canBeSent { request.setValue(lastEventID, forHTTPHeaderField: "Last-Event-ID") }
+        if lastEventID.isSendableEventID { request.setValue(lastEventID, forHTTPHeaderField: "Last-Event-ID") }
         return request
     }
 }
@@ -99,7 +94,7 @@ extension URLRequest {
 extension String {
     /// Whether an event ID can be the value of a header field (RFC 9110, section 5.5): it has something to say, no control
     /// characters but tabs, and a length that servers take.
-    fileprivate var canBeSent: Bool {
+    fileprivate var isSendableEventID: Bool {
         !isEmpty && utf8.count <= 4096 && utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F || $0 == 0x09 }
     }
 }

@@ -54,10 +54,7 @@ extension HTTPManager {
         do {
             source = try makeEventSource(url, method: method, parameters: parameters, body: body, headers: headers)
         } catch {
-            source = EventSource(request: URLRequest(url: baseURL ?? URL(fileURLWithPath: "/")))
-            operationManager.adopt(source)
-            adopt(source, as: .data)
-            source.fail(with: error)
+            source = makeEventSource(failing: error)
         }
         source.eventHandler = handler
         return enqueue(source)
@@ -79,5 +76,14 @@ extension HTTPManager {
         let events = ServerSentEvents(reading: EventReading(of: source, closesSource: true))
         enqueue(source)
         return events
+    }
+
+    /// A source for a request that could not be made, and has no URL of its own.
+    func makeEventSource(failing error: any Error) -> EventSource {
+        let source = EventSource(request: URLRequest(url: baseURL ?? URL(fileURLWithPath: "/")))
+        operationManager.adopt(source)
+        adopt(source, as: .data)
+        source.fail(with: error)
+        return source
     }
 }

@@ -56,12 +56,8 @@ extension HTTPManager {
                 url, method: method, parameters: parameters, headers: headers, valueURL: valueURL, as: type, handler: handler
             )
         } catch {
-            let request = URLRequest(url: baseURL ?? URL(fileURLWithPath: "/"))
-            let source = EventSource(request: request)
-            operationManager.adopt(source)
-            adopt(source, as: .data)
-            source.fail(with: error)
-            subscription = self.subscription(by: source, fetching: request, handler)
+            let source = makeEventSource(failing: error)
+            subscription = self.subscription(by: source, fetching: source.request, handler)
         }
         enqueue([subscription.source])
         return subscription

@@ -123,14 +123,9 @@ final class SubscriptionCore: Sendable {
 
     /// Whether the value may come with the next try, as long as the events do.
     private static func isTemporary(_ error: any Error) -> Bool {
-        if let error = error as? HTTPError {
-            return [408, 429, 500, 502, 503, 504].contains(error.statusCode)
-        }
-        let codes: Set<URLError.Code> = [
-            .timedOut, .networkConnectionLost, .cannotConnectToHost, .cannotFindHost, .dnsLookupFailed,
-            .notConnectedToInternet, .badServerResponse,
-        ]
-        return (error as? URLError).map { codes.contains($0.code) } ?? false
+        if let status = (error as? HTTPError)?.statusCode { return RetryPolicy.temporaryStatusCodes.contains(status) }
+        guard let error = error as? URLError else { return false }
+        return error.code == .badServerResponse || RetryPolicy.temporaryErrorCodes.contains(error.code)
     }
 
     // MARK: The handler
