@@ -10,7 +10,8 @@ extension HTTPCache {
     ///
     /// The bytes are those that were stored: if the response has a `Content-Encoding`, they are encoded. Of the fields
     /// that the response varies by, those count that the request has; the ones that are added when it is sent are not
-    /// known here. Only responses to requests without credentials are found.
+    /// known here. Only responses to requests that say nothing of who sends them are found: nothing is for a request with a
+    /// secret field, such as `Authorization`, `Cookie` or `X-Api-Key`.
     ///
     /// - Returns: nil if nothing is stored, if the body has more than `cachedResponseLimit` bytes, or cannot be read.
     public func cachedResponse(for request: URLRequest) async -> CachedURLResponse? {
@@ -31,7 +32,8 @@ extension HTTPCache {
     }
 
     /// Stores a response, as if it had arrived now. RFC 9111 decides whether it may be stored, and for how long it is
-    /// fresh; of its `userInfo`, texts are kept.
+    /// fresh; of its `userInfo`, texts are kept. What is stored is for everybody, so a response to a request with a secret
+    /// field is not.
     ///
     /// - Returns: whether it was stored.
     @discardableResult
@@ -84,9 +86,12 @@ extension HTTPURLResponse {
 }
 
 extension CacheRequest {
-    /// - Returns: nil for a request without a URL.
+    /// - Returns: nil for a request without a URL, and for one that says who sends it.
     init?(_ request: URLRequest, policy: CachePolicy) {
-        guard let address = request.url?.absoluteString else { return nil }
+        let secrets = SecretFields(marked: [], names: .standard)
+        guard let address = request.url?.absoluteString,
+            request.allHTTPHeaderFields?.keys.contains(where: secrets.contains) != true
+        else { return nil }
         self.init(
             method: request.httpMethod ?? "GET", address: address,
             fields: (request.allHTTPHeaderFields ?? [:]).map { ($0.key, $0.value) }, policy: policy, partition: "",

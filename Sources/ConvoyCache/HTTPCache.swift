@@ -142,3 +142,8 @@ extension HTTPCache {
         CacheExchange(storage, request, handler ?? (hasHandler.load(ordering: .acquiring) ? responseHandler : nil))
     }
 }
+
+extension HTTPCache: CustomReflectable {
+    /// Nothing, so that `dump` prints no secrets.
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}

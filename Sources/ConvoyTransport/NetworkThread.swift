@@ -132,3 +132,8 @@ public final class NetworkThread: Sendable {
         return engine
     }
 }
+
+extension NetworkThread: CustomReflectable {
+    /// Nothing, so that `dump` prints no secrets.
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}

@@ -73,3 +73,8 @@ public struct CacheCandidate: Sendable {
         return true
     }
 }
+
+extension CacheCandidate: CustomReflectable {
+    /// Nothing, so that `dump` prints no secrets.
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}

@@ -91,7 +91,8 @@ enum CacheDecision: Sendable {
         _ record: CacheRecord, for request: RequestFacts, now: CacheTime, boot: Int64
     ) -> Bool {
         let directives = record.facts.directives
-        guard !directives.mustRevalidate, !directives.noCache, !request.directives.noCache, request.mayBeAnswered,
+        guard request.policy != .reload, !directives.mustRevalidate, !directives.noCache, !request.directives.noCache,
+            request.mayBeAnswered,
             let window = [directives.staleIfError, request.directives.staleIfError].compactMap(\.self).max()
         else { return false }
         return record.freshness(at: now, boot: boot).staleness <= window * 1000

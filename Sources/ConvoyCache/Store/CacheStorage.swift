@@ -57,7 +57,8 @@ final class CacheStorage: Sendable {
     /// - Returns: nil if the disk must be asked.
     func find(_ request: RequestFacts) -> Finding? {
         let now = clock.now()
-        guard request.mayBeAnswered, request.policy != .reload, !request.directives.noStore else {
+        // Also for one that ignores what is stored: its response says something about that.
+        guard request.mayBeAnswered, !request.directives.noStore else {
             return Finding(decision: CacheDecision(request, nil, now: now, boot: clock.boot), now: now)
         }
         return findInMemory(request, now) ?? (disk == nil ? Finding(decision: .miss, now: now) : nil)

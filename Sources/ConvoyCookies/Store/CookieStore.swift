@@ -33,6 +33,9 @@ public final class CookieStore: Sendable {
     /// Nil for a store in memory.
     private let writer: CookieWriter?
 
+    /// What tells the store from others: the file, or else a number that no other store has.
+    package let identity: String
+
     /// An empty store, whose cookies end with it.
     public convenience init(limits: CookieLimits = CookieLimits()) {
         self.init(limits, file: nil, keepsSessionCookies: false)
@@ -63,6 +66,18 @@ public final class CookieStore: Sendable {
             CookieStoreState(limits: limits, hasFile: file != nil, keepsSessionCookies: keepsSessionCookies))
         self.now = now
         writer = file.map { CookieWriter(path: $0) }
+        identity = file.map { "file \(Self.resolved($0))" } ?? "memory \(UInt64.random(in: .min ... .max))"
+    }
+
+    /// The path without links, so that a file has one name. The file itself need not be there.
+    private static func resolved(_ path: String) -> String {
+        func real(_ path: String) -> String? {
+            guard let resolved = realpath(path, nil) else { return nil }
+            defer { free(resolved) }
+            return String(cString: resolved)
+        }
+        let url = URL(fileURLWithPath: path)
+        return real(path) ?? real(url.deletingLastPathComponent().path).map { "\($0)/\(url.lastPathComponent)" } ?? path
     }
 
     /// Changes the cookies under the lock, and lets the file follow.
@@ -220,4 +235,9 @@ public final class CookieStore: Sendable {
     public func flush() throws(CookieStoreError) {
         if let failure = writer?.flush(self) { throw failure }
     }
+}
+
+extension CookieStore: CustomReflectable {
+    /// Nothing, so that `dump` prints no secrets.
+    public var customMirror: Mirror { Mirror(self, children: []) }
 }

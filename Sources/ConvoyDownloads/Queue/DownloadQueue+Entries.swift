@@ -153,3 +153,16 @@ extension DownloadQueue.Entry {
 
     private static func date(_ microseconds: Int64) -> Date { Date(timeIntervalSince1970: Double(microseconds) / 1e6) }
 }
+
+extension DownloadQueue.Entry: CustomReflectable {
+    /// What the entry is and how far, without the secrets that its URL may have.
+    public var customMirror: Mirror {
+        Mirror(
+            self,
+            children: [
+                "id": id, "kind": kind, "method": method, "url": Redaction.url(url.absoluteString), "state": state,
+                "attempts": attempts, "bytesCompleted": bytesCompleted, "bytesExpected": bytesExpected as Any,
+                "file": file as Any, "errorDescription": errorDescription as Any, "statusCode": statusCode as Any,
+            ])
+    }
+}

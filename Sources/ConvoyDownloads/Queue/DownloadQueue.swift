@@ -207,3 +207,8 @@ public final class DownloadQueue: Sendable {
     /// Why the last changes could not be written; nil as soon as all are.
     public var failure: DownloadQueueError? { core.writer.failure }
 }
+
+extension DownloadQueue: CustomReflectable {
+    /// Nothing, so that `dump` prints no secrets.
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}

@@ -95,3 +95,8 @@ extension DownloadRequest: StorableRequest {
             StoredDownload(place: place.absoluteURL.standardizedFileURL, isDirectory: destination == nil, options: options))
     }
 }
+
+extension DownloadRequest: CustomReflectable {
+    /// The name, the method and the URL, without secrets.
+    public var customMirror: Mirror { shownMirror }
+}

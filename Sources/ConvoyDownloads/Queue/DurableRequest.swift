@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 import FoundationNetworking
 
@@ -36,4 +37,12 @@ protocol StorableRequest: DurableRequest {
     func work() throws(DownloadQueueError) -> StoredRequest.Work
     /// What is to be sent; nil for nothing.
     var body: OutboxRequest.Body? { get }
+}
+
+extension StorableRequest {
+    /// What `dump` prints.
+    var shownMirror: Mirror {
+        let url = Redaction.url(request.url?.absoluteString ?? "")
+        return Mirror(self, children: ["id": id, "method": request.httpMethod ?? "GET", "url": url])
+    }
 }

@@ -72,3 +72,8 @@ extension OutboxRequest: StorableRequest {
         return .send(StoredSending(body: nil, sendsAgain: sendsAgainWhenUnknown))
     }
 }
+
+extension OutboxRequest: CustomReflectable {
+    /// The name, the method and the URL, without secrets.
+    public var customMirror: Mirror { shownMirror }
+}

@@ -149,3 +149,8 @@ extension ResumeData: CustomStringConvertible {
         "\(Redaction.url(url.absoluteString)): \(byteCount) of \(expectedByteCount) bytes"
     }
 }
+
+extension ResumeData: CustomReflectable {
+    /// Nothing, so that `dump` prints no secrets.
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}

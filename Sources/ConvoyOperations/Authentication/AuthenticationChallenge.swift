@@ -33,3 +33,24 @@ public enum AuthenticationDisposition: Sendable {
     /// the response stands.
     case rejectProtectionSpace
 }
+
+extension AuthenticationDisposition: CustomStringConvertible, CustomReflectable {
+    /// What is done, without the credential and the token.
+    public var description: String {
+        switch self {
+        case .useCredential: "useCredential(***)"
+        case .useToken: "useToken(***)"
+        case .performDefaultHandling: "performDefaultHandling"
+        case .cancel: "cancel"
+        case .rejectProtectionSpace: "rejectProtectionSpace"
+        }
+    }
+
+    /// Nothing, so that `dump` prints no secrets.
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+extension AuthenticationChallenge: CustomReflectable {
+    /// Nothing, so that `dump` prints no secrets.
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}

@@ -169,3 +169,8 @@ public final class Authenticator: Sendable {
         for waiter in state.withLock({ $0.takeWaiters() }) { waiter(.failure(error)) }
     }
 }
+
+extension Authenticator: CustomReflectable {
+    /// Nothing, so that `dump` prints no secrets.
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}

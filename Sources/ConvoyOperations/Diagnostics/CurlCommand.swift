@@ -179,21 +179,16 @@ struct CurlCommand {
     private static let defaultTimeout: TimeInterval = 60
 
     private mutating func addTLS() {
-        let policy = configuration.securityPolicy
-        if policy.allowInvalidCertificates || !policy.validatesDomainName { words.append("--insecure") }
+        let host = RequestTarget(request.url?.absoluteString ?? "")?.host
+        let policy = host.map(configuration.securityPolicy.policy(forHost:)) ?? configuration.securityPolicy
+        addTrust(policy)
         switch policy.certificateAuthorities {
         case .system: break
         case .file(let file): words += ["--cacert", ShellText.word(file.path)]
         case .directory(let directory): words += ["--capath", ShellText.word(directory.path)]
         case .certificates, .systemAnd: remarks.append("without the authorities that the operation trusts")
         }
-        if policy.pinningMode == .publicKey {
-            // curl compares with the server's own key only, and writes a pin with two slashes.
-            let pins = policy.pinnedPublicKeys.map { "sha256//\($0.digest.base64EncodedString())" }.sorted()
-            if !pins.isEmpty { words += ["--pinnedpubkey", ShellText.word(pins.joined(separator: ";"))] }
-        } else if policy.pinningMode == .certificate {
-            remarks.append("without the certificates that the operation pins")
-        }
+        if policy.requiresStapledStatus { words.append("--cert-status") }
         if configuration.minimumTLSVersion == .tls13 { words.append("--tlsv1.3") }
         if configuration.maximumTLSVersion == .tls12 { words += ["--tls-max", "1.2"] }
         let suites = configuration.cipherSuites
@@ -205,5 +200,31 @@ struct CurlCommand {
         if files.isPKCS12 { words += ["--cert-type", "P12"] }
         words += ["--cert", ShellText.word(files.certificate.path)]
         if let key = files.key { words += ["--key", ShellText.word(key.path)] }
+    }
+
+    /// Which certificates are trusted. Where curl has no words for what the operation does, it trusts less.
+    private mutating func addTrust(_ policy: SecurityPolicy) {
+        guard policy.isPinning else {
+            switch (policy.allowInvalidCertificates, policy.validatesDomainName) {
+            case (true, false): words.append("--insecure")
+            case (false, false): remarks.append("compares the server's name, which the operation does not")
+            // Such a policy trusts nobody, and one without exceptions needs no words.
+            case (_, true): break
+            }
+            return
+        }
+        if let end = policy.pinsExpire, Date() >= end { return }
+        let isOfCertificates = policy.pinningMode == .certificate
+        // curl compares with the server's own key only, and writes a pin with two slashes.
+        let pins = isOfCertificates ? Set(policy.pinnedCertificates.compactMap(\.publicKeyPin)) : policy.pinnedPublicKeys
+        // Without a pin nobody is trusted: no key has this one.
+        let digests = pins.isEmpty ? [Data(count: 32)] : pins.map(\.digest)
+        let texts = digests.map { "sha256//\($0.base64EncodedString())" }.sorted()
+        words += ["--pinnedpubkey", ShellText.word(texts.joined(separator: ";"))]
+        if isOfCertificates { remarks.append("pins the keys of the certificates that the operation pins") }
+        if policy.validatesCertificateChain { remarks.append("pins the server's key, and not the whole chain") }
+        if policy.allowInvalidCertificates || !policy.validatesDomainName {
+            remarks.append("validates the server's certificate, which the operation does not")
+        }
     }
 }

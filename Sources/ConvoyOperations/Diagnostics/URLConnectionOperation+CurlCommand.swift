@@ -12,7 +12,8 @@ extension URLConnectionOperation {
     /// `Proxy-Authorization`, of the fields that `sensitiveHeaders` marks and of those whose names tell it; the user
     /// name and password in the URL; the values of `sensitiveQueryItems` in the URL, and in a body that is a form or
     /// JSON. Other bodies are shown as they are. A body that is a stream is left out, and a comment says so, as it does
-    /// for what `curl` has no option for. Redirects are not followed.
+    /// for what `curl` has no option for. The command trusts no server that the operation does not trust: it has no `--insecure`
+    /// where keys or certificates are pinned. Redirects are not followed.
     ///
     /// - Parameter includingSecrets: whether the command has the secrets, so that its request is the operation's.
     public final func curlCommand(includingSecrets: Bool = false) -> String {

@@ -19,10 +19,25 @@ extension HTTPRequestOperationManager {
         set { change { $0.usesCredentialStore = newValue } }
     }
 
-    /// Credentials by who asks for them. `.shared` by default.
+    /// Credentials by who asks for them, and what the handler has answered: a store of the manager's own by default. Give
+    /// several managers the same one, such as `.shared`, so that one sends what another was told. A copy of a manager shares
+    /// its store.
     public final var credentialStore: CredentialStore {
-        get { settings.withLock { $0.common.credentialStore } }
+        get { settings.withLock { $0.common.credentialStore.made(by: CredentialStore()) } }
         set { change { $0.credentialStore = newValue } }
+    }
+
+    /// A name for the one on whose behalf the operations' requests are sent, such as that of a user: that of
+    /// `connectionConfiguration`. nil by default. With a name, a refreshed token keeps its cache, and connections are of
+    /// that name alone; see `ConnectionConfiguration.identity`.
+    ///
+    /// ```swift
+    /// api.cache = cache
+    /// api.identity = "ada"
+    /// ```
+    public final var identity: String? {
+        get { settings.withLock { $0.common.configuration.identity } }
+        set { change { $0.configuration.identity = newValue } }
     }
 
     /// Sends a token with each request to the origin of `baseURL`; without a base URL, with each request. nil by default.

@@ -107,3 +107,8 @@ extension JSONEncoder {
         return copy
     }
 }
+
+extension HTTPRequestOperationManager: CustomReflectable {
+    /// Nothing, so that `dump` prints no secrets.
+    public var customMirror: Mirror { Mirror(self, children: [], ancestorRepresentation: .suppressed) }
+}

@@ -1,4 +1,5 @@
 import ConvoyCookies
+import ConvoySecurity
 import ConvoySerialization
 import ConvoySupport
 import ConvoyTransport
@@ -54,6 +55,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         common.credentialOrigin = self.baseURL.map { Origin($0) }
         common.baseHost = self.baseURL.flatMap { HostKey.of($0) }
         common.cookies = CookieKeeperReference(CookieStore())
+        common.credentialStore = CredentialStore()
         common.completionQueue = completionQueue
         common.configuration = configuration
         settings = Locked(ManagerSettings(common: common, operationQueue: queue))

@@ -40,7 +40,8 @@ final class CommonSettings: @unchecked Sendable {
         var awaitedValue: (any PlainJSONAcceptance)?
         var credential: URLCredential?
         var usesCredentialStore = true
-        var credentialStore = CredentialStore.shared
+        /// A manager's is made with it, and an operation's own with its first use.
+        var credentialStore: CredentialStore?
         var authenticator: Authenticator?
         /// Where the credential and the token go, if a manager has them for its base URL.
         var credentialOrigin: Origin?

@@ -175,6 +175,8 @@ extension URLConnectionOperation {
     ///
     /// - Parameter decoding: whether a body that came encoded, though nobody has asked for that, is decoded.
     package final func adoptSettings(of parent: URLConnectionOperation, decoding: Bool) {
+        // One for the whole: what one part was told, the others know.
+        if parent.shouldUseCredentialStorage { _ = parent.credentialStore }
         let (common, redirect, challenge, context) = parent.core.withLock {
             ($0.common.values, $0.rareHandlers?.redirect, $0.rareHandlers?.challenge, $0.traceContext)
         }

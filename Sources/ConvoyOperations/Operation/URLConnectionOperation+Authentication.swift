@@ -43,10 +43,21 @@ extension URLConnectionOperation {
         set { change { $0.usesCredentialStore = newValue } }
     }
 
-    /// Credentials by who asks for them. `.shared` by default.
+    /// Credentials by who asks for them: those of the manager, and without one a store of the operation's own. Give several
+    /// the same one, such as `.shared`, so that one sends what another was told.
     public final var credentialStore: CredentialStore {
-        get { core.withLock { $0.common.values.credentialStore } }
+        get {
+            if let store = core.withLock({ $0.common.values.credentialStore }) { return store }
+            return change { $0.credentialStore.made(by: CredentialStore()) }
+        }
         set { change { $0.credentialStore = newValue } }
+    }
+
+    /// A name for the one on whose behalf the request is sent: that of `connectionConfiguration`. nil by default. See
+    /// `ConnectionConfiguration.identity`.
+    public final var identity: String? {
+        get { core.withLock { $0.common.values.configuration.identity } }
+        set { change { $0.configuration.identity = newValue } }
     }
 
     /// Sends a token with the request. nil by default.

@@ -15,8 +15,9 @@ extension URLConnectionOperation {
     ///
     /// `URLRequest.cachePolicy` says what a request wants of it. A response out of the cache arrives as one from the network
     /// does, with the same handlers, notifications and order; ``cacheUse`` tells them apart. It holds the bytes that the
-    /// server sent, before content decoding. Responses to requests with credentials (of `credential`, of a token, of an
-    /// `Authorization` field, of a client certificate) are served only to requests with the same.
+    /// server sent, before content decoding. Responses to requests that say who sends them (by `credential`, a token, cookies
+    /// of a store, a client certificate, a field that is secret) are served only to requests that say the same; with an
+    /// `identity`, only to those of that name.
     public final var cache: HTTPCache? {
         get { core.withLock { $0.common.values.cache?.cache as? HTTPCache } }
         set {

@@ -18,6 +18,8 @@ extension URLConnectionOperation {
 
     /// Made when somebody asks, or has asked others before.
     private var authenticationRecord: AuthenticationRecord {
+        // An answer is kept there.
+        if shouldUseCredentialStorage { _ = credentialStore }
         let source = core.withLock { $0.credentialSource }
         return core.withLock { core in
             let work = core.authenticationWork

@@ -12,9 +12,11 @@ import FoundationNetworking
 /// that use it.
 final class CoalescingTransport: Transport {
     /// What makes two requests the same.
-    private struct Key: Hashable {
+    struct Key: Hashable {
+        /// Whose they are.
+        let identity: Identity
         let url: URL
-        let headers: [String: String]
+        let headers: [String: ExactString]
         let timeout: TimeInterval
         let cachePolicy: UInt
         let configuration: ConnectionConfiguration
@@ -23,6 +25,18 @@ final class CoalescingTransport: Transport {
         let handlesCookies: Bool
         /// On whose behalf it is made, which some cookies depend on.
         let site: URL?
+
+        init(_ request: URLRequest, _ url: URL, _ configuration: ConnectionConfiguration) {
+            identity = configuration.identity(of: request)
+            self.url = url
+            headers = (request.allHTTPHeaderFields ?? [:]).mapValues(ExactString.init)
+            timeout = request.timeoutInterval
+            cachePolicy = request.cachePolicy.rawValue
+            self.configuration = configuration
+            cookieRevision = configuration.cookies?.keeper.revision ?? 0
+            handlesCookies = request.httpShouldHandleCookies
+            site = request.mainDocumentURL
+        }
     }
 
     private let base: any Transport
@@ -41,11 +55,7 @@ final class CoalescingTransport: Transport {
         guard let url = request.url, (request.httpMethod ?? "GET") == "GET", request.httpBody == nil,
             request.httpBodyStream == nil
         else { return base.connection(for: request, configuration: configuration, delegate: delegate) }
-        let key = Key(
-            url: url, headers: request.allHTTPHeaderFields ?? [:], timeout: request.timeoutInterval,
-            cachePolicy: request.cachePolicy.rawValue, configuration: configuration,
-            cookieRevision: configuration.cookies?.keeper.revision ?? 0,
-            handlesCookies: request.httpShouldHandleCookies, site: request.mainDocumentURL)
+        let key = Key(request, url, configuration)
         // A key that contains a NaN does not equal itself: its flight could be neither found nor removed.
         guard key == key else {
             return base.connection(for: request, configuration: configuration, delegate: delegate)

@@ -14,7 +14,7 @@ import FoundationNetworking
 /// persistence `.none` is not kept at all. All members can be used on any thread. There are no passwords in its
 /// description.
 public final class CredentialStore: Sendable {
-    /// The store of all who have not got one of their own.
+    /// A store for those who are given it: managers have stores of their own, and what one was told, another does not send.
     public static let shared = CredentialStore()
 
     private struct Contents {
@@ -156,4 +156,9 @@ extension CredentialStore: CustomStringConvertible {
             return "CredentialStore with \(spaces), \(contents.origins.count) origins\(netrc)"
         }
     }
+}
+
+extension CredentialStore: CustomReflectable {
+    /// Nothing, so that `dump` prints no secrets.
+    public var customMirror: Mirror { Mirror(self, children: []) }
 }

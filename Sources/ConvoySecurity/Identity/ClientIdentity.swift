@@ -70,3 +70,8 @@ public final class ClientIdentity: Sendable, Hashable {
     /// - Throws: `ClientIdentityError`.
     public func certificates() throws(ClientIdentityError) -> [Certificate] { try load().certificates }
 }
+
+extension ClientIdentity: CustomReflectable {
+    /// Nothing, so that `dump` prints no secrets.
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}

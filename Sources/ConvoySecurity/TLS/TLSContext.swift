@@ -15,6 +15,8 @@ package final class TLSContext: Sendable {
     struct Material: Sendable {
         let stores: [CertificateAuthorities: TrustStore]
         let identity: LoadedIdentity?
+        /// The digest of the client's certificate.
+        let certificateDigest: String?
     }
 
     package typealias Waiter = @Sendable (TLSConfigurationError?) -> Void
@@ -57,6 +59,12 @@ package final class TLSContext: Sendable {
     package var isReady: Bool { isRead.load(ordering: .acquiring) }
 
     var material: Material? { state.withLock { $0.material } }
+
+    /// What tells the client's certificate from others, nil if there is none: its digest, once it is read. Before that it is
+    /// what tells the object from others. Nothing is read here, and nobody is asked for a passphrase.
+    package var clientCertificate: String? {
+        settings.identity.map { material?.certificateDigest ?? "\(ObjectIdentifier($0))" }
+    }
 
     /// Reads the authorities and the client's certificate, unless that was done, and calls back on any thread.
     ///
@@ -117,7 +125,11 @@ package final class TLSContext: Sendable {
             throw .identity(error)
         }
         if let identity { try TLSParameters.check(identity) }
-        return Material(stores: stores, identity: identity)
+        let digest = identity?.certificates.first.map { certificate in
+            let der = certificate.derData
+            return MessageDigest.sha256(der)?.hexadecimalString ?? der.base64EncodedString()
+        }
+        return Material(stores: stores, identity: identity, certificateDigest: digest)
     }
 }
 

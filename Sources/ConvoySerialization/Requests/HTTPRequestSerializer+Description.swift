@@ -8,3 +8,8 @@ extension HTTPRequestSerializer: CustomStringConvertible {
         return "HTTPRequestSerializer(\(fields.joined(separator: ", ")))"
     }
 }
+
+extension HTTPRequestSerializer: CustomReflectable {
+    /// Nothing, so that `dump` prints no secrets.
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}

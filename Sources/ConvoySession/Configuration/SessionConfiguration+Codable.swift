@@ -17,7 +17,7 @@ extension SessionConfiguration: Codable {
         case timeoutIntervalForRequest, timeoutIntervalForResource, httpAdditionalHeaders, requestCachePolicy
         case httpMaximumConnectionsPerHost, maximumConnections, waitsForConnectivity, allowsCellularAccess
         case securityPolicy, usesHTTP2, minimumTLSVersion, maximumTLSVersion, temporaryDirectory, cookies, credentials
-        case networkServiceType
+        case networkServiceType, identity
     }
 
     /// Whose a store is.
@@ -72,8 +72,8 @@ extension SessionConfiguration: Codable {
         }
         switch try values.decodeIfPresent(Owner.self, forKey: .credentials) {
         case .nobody: credentials = .none
-        case .session: credentials = .own
-        case .all, nil: credentials = .store(.shared)
+        case .session, nil: credentials = .own
+        case .all: credentials = .store(.shared)
         }
         if let type = try values.decodeIfPresent(String.self, forKey: .networkServiceType) {
             guard let type = NetworkServiceType.allCases.first(where: { "\($0)" == type }) else {
@@ -81,6 +81,7 @@ extension SessionConfiguration: Codable {
             }
             networkServiceType = type
         }
+        identity = try values.decodeIfPresent(String.self, forKey: .identity)
     }
 
     /// Encodes the settings that are values.
@@ -114,5 +115,6 @@ extension SessionConfiguration: Codable {
         try values.encode(cookieOwner, forKey: .cookies)
         try values.encode(credentialOwner, forKey: .credentials)
         try values.encode("\(networkServiceType)", forKey: .networkServiceType)
+        try values.encodeIfPresent(identity, forKey: .identity)
     }
 }

@@ -41,11 +41,17 @@ public struct SessionConfiguration: Sendable {
         set { cookies = newValue.map(Cookies.store) ?? .none }
     }
 
-    /// Credentials by who asks for them; nil for none. ``default`` has `CredentialStore.shared`, and ``ephemeral`` makes each
-    /// session a store of its own.
+    /// Credentials by who asks for them; nil for none. As long as it is not set, it is nil too, and each session makes a store
+    /// of its own. Set `CredentialStore.shared`, or another one, for sessions that send what others were told.
     public var credentialStore: CredentialStore? {
         get { if case .store(let store) = credentials { store } else { nil } }
         set { credentials = newValue.map(Credentials.store) ?? .none }
+    }
+
+    /// A name for the one on whose behalf the session's requests are sent: the same as that of ``connection``. nil by default.
+    public var identity: String? {
+        get { connection.identity }
+        set { connection.identity = newValue }
     }
 
     /// Which servers are trusted: the same as that of ``connection``.
@@ -127,19 +133,19 @@ public struct SessionConfiguration: Sendable {
     enum Cookies: Sendable { case none, own, store(CookieStore) }
     enum Credentials: Sendable { case none, own, store(CredentialStore) }
     var cookies = Cookies.store(.shared)
-    var credentials = Credentials.store(.shared)
+    var credentials = Credentials.own
 
     /// The settings that sessions have by default.
     public init() {}
 
-    /// The settings that sessions have by default: with the cookies and the credentials that all share.
+    /// The settings that sessions have by default: with the cookies that all share.
     public static var `default`: SessionConfiguration { SessionConfiguration() }
 
-    /// Settings for sessions that share nothing and keep nothing: cookies and credentials are of each session alone, and in
-    /// memory.
+    /// Settings for sessions that share nothing and keep nothing: cookies, as credentials by default, are of each session
+    /// alone, and in memory.
     public static var ephemeral: SessionConfiguration {
         var configuration = SessionConfiguration()
-        (configuration.cookies, configuration.credentials) = (.own, .own)
+        configuration.cookies = .own
         return configuration
     }
 
@@ -163,4 +169,9 @@ public struct SessionConfiguration: Sendable {
         operations.maxConcurrentOperationCount = max(1, maximumConnections)
         operations.maxConcurrentOperationCountPerHost = max(1, httpMaximumConnectionsPerHost)
     }
+}
+
+extension SessionConfiguration: CustomReflectable {
+    /// Nothing, so that `dump` prints no secrets.
+    public var customMirror: Mirror { Mirror(self, children: []) }
 }

@@ -74,10 +74,17 @@ extension URLSessionManager {
         set { operationManager.shouldUseCredentialStorage = newValue }
     }
 
-    /// Credentials by who asks for them.
+    /// Credentials by who asks for them: a store of the manager's own, unless its configuration named one.
     public final var credentialStore: CredentialStore {
         get { operationManager.credentialStore }
         set { operationManager.credentialStore = newValue }
+    }
+
+    /// A name for the one on whose behalf requests of tasks are sent that are made from now on: that of
+    /// ``connectionConfiguration``. nil for none. See `ConnectionConfiguration.identity`.
+    public final var identity: String? {
+        get { operationManager.identity }
+        set { operationManager.identity = newValue }
     }
 
     /// Settings for the connections of tasks that are made from now on.

@@ -119,3 +119,8 @@ extension URLSessionManager: CustomStringConvertible {
         return "<\(type(of: self)): \(Unmanaged.passUnretained(self).toOpaque()), \(base)\(tasks.count) tasks>"
     }
 }
+
+extension URLSessionManager: CustomReflectable {
+    /// Nothing, so that `dump` prints no secrets.
+    public var customMirror: Mirror { Mirror(self, children: [], ancestorRepresentation: .suppressed) }
+}

@@ -175,3 +175,8 @@ extension SessionTask: CustomStringConvertible {
         return "<\(type(of: self)) \(taskIdentifier): \(state), \(request.httpMethod ?? "GET") \(url)>"
     }
 }
+
+extension SessionTask: CustomReflectable {
+    /// Nothing, so that `dump` prints no secrets.
+    public var customMirror: Mirror { Mirror(self, children: [], ancestorRepresentation: .suppressed) }
+}

@@ -22,6 +22,8 @@ package protocol CookieKeeper: AnyObject, Sendable {
     var isEmpty: Bool { get }
     /// Rises with each change.
     var revision: UInt64 { get }
+    /// What tells it from other keepers: for one that keeps its cookies beyond the process, in other processes too.
+    var identity: String { get }
     /// Whether somebody wants to see cookies before they are taken.
     var asksBeforeAccepting: Bool { get }
 

@@ -63,7 +63,7 @@ struct Preview {
         guard let target = RequestTarget(url) else { throw URLError(.badURL) }
         let secrets = SecretFields(marked: configuration.sensitiveHeaders, names: .standard)
         let method = request.httpMethod ?? "GET"
-        let sent = try RequestHeader(fields: request.allHTTPHeaderFields ?? [:]).sentFields
+        let sent = try RequestHeader(fields: request.allHTTPHeaderFields ?? [:]).makeSentFields()
         func has(_ name: String) -> Bool { sent.contains { $0.name.lowercased() == name } }
         var fields: [(String, String)] = []
         let isSecure = request.url?.scheme?.lowercased() == "https"

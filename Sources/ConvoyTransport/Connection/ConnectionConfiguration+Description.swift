@@ -15,6 +15,7 @@ extension ConnectionConfiguration: CustomStringConvertible {
         if !sendRateLimits.isEmpty { parts.append("sendRateLimits: \(Self.rates(sendRateLimits))") }
         if let stallLimit { parts.append("stallLimit: \(stallLimit.bytesPerSecond) in \(stallLimit.duration) s") }
         if clientIdentity != nil { parts.append("clientIdentity") }
+        if identity != nil { parts.append("identity") }
         return "ConnectionConfiguration(\(parts.joined(separator: ", ")))"
     }
 
@@ -22,4 +23,9 @@ extension ConnectionConfiguration: CustomStringConvertible {
     private static func rates(_ limits: [RateLimit]) -> String {
         "[" + limits.map { $0.bytesPerSecond.map(String.init) ?? "none" }.joined(separator: ", ") + "]"
     }
+}
+
+extension ConnectionConfiguration: CustomReflectable {
+    /// Nothing, so that `dump` prints no secrets.
+    public var customMirror: Mirror { Mirror(self, children: []) }
 }

@@ -89,6 +89,20 @@ public struct ConnectionConfiguration: Sendable, Hashable {
 
     package var uploadThrottle: UploadThrottle?
 
+    /// A name for the one on whose behalf requests are sent, such as that of a user or of a tenant; nil, the default, for none.
+    ///
+    /// With a name, a cache keeps what is stored under it: the name stands in place of credentials, tokens, cookies and other
+    /// secret fields, so that a token that is exchanged for a new one keeps its cache, in a directory also that of an earlier
+    /// run. The policy, the client's certificate and where connections lead still count; a 401 and a 403 are not stored, as
+    /// the next token may be let in. And connections serve only requests with the same name.
+    ///
+    /// Without a name, what is stored is kept apart by what requests say of themselves. An empty text is no name. It is
+    /// compared by its bytes. It must not be the same for two users: each would be served what the other was sent.
+    public var identity: String? {
+        get { routing.settings.identity?.text }
+        set { routing.settings.identity = newValue.flatMap { $0.isEmpty ? nil : ExactString($0) } }
+    }
+
     /// Says who the client is, to servers and proxies that ask for it.
     package var authorizer: AuthorizerReference?
     /// Whether somebody answers a proxy that asks, so that nothing need be sent to it before that.

@@ -47,3 +47,8 @@ extension Redirect: CustomStringConvertible {
     /// That of the event, which has no secrets.
     public var description: String { event.description }
 }
+
+extension Redirect: CustomReflectable {
+    /// Nothing, so that `dump` prints no secrets.
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}

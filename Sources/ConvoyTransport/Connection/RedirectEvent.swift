@@ -101,3 +101,8 @@ extension RedirectEvent: CustomStringConvertible {
         }
     }
 }
+
+extension RedirectEvent: CustomReflectable {
+    /// Nothing, so that `dump` prints no secrets.
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}

@@ -165,3 +165,8 @@ public final class ResponseHead: Sendable {
         }
     }
 }
+
+extension ResponseHead: CustomReflectable {
+    /// Nothing, so that `dump` prints no secrets.
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}

@@ -11,19 +11,17 @@ extension URLConnection {
     func consult(
         _ cache: any ResponseCache, _ departure: Departure, _ authorization: Authorizations
     ) throws(URLError) {
-        // The response that libcurl brings back belongs to a connection, and to whoever has the tickets.
-        guard departure.negotiation == nil, let partition = partition(of: cache, departure, authorization) else {
-            return try send(departure)
-        }
+        // The response that libcurl brings back belongs to a connection, and to whoever has the tickets. But what the
+        // request has changed is no longer what is stored.
+        guard departure.negotiation == nil || !RequestRules.isSafe(departure.request.method),
+            let view = departure.header.view(for: configuration, salt: { cache.salt }),
+            let partition = identity(of: departure, view, authorization).partition(salt: cache.salt)
+        else { return try send(departure) }
         currentRequest = departure.request
         requestHeader = departure.header
-        var fields = departure.header.sentFields
-        if departure.header.addsCacheControl {
-            fields.removeAll { ASCII.equalIgnoringCase($0.name.utf8, "cache-control".utf8) }
-        }
         let exchange = cache.begin(
             CacheRequest(
-                method: departure.request.method, address: departure.address, fields: fields,
+                method: departure.request.method, address: departure.address, fields: view.fields,
                 policy: revalidates ? .reloadRevalidating : departure.request.cachePolicy, partition: partition,
                 hasBody: departure.request.body?.isEmpty == false || departure.request.bodyStream != nil))
         self.exchange = exchange
@@ -32,6 +30,14 @@ extension URLConnection {
         phase = .consulting(departure)
         exchange.lookUpInFiles { answer in self.thread.perform { self.didConsult(answer) } }
         thread.runLoop?.expectAnswer()
+    }
+
+    private func identity(
+        of departure: Departure, _ view: CacheView, _ authorization: Authorizations
+    ) -> Identity {
+        configuration.identity(
+            at: departure.address, view.secret, credential: authorization.identity,
+            tls: departure.isSecure ? departure.tls : nil)
     }
 
     private func didConsult(_ answer: CacheAnswer) {
@@ -75,6 +81,11 @@ extension URLConnection {
     func react(to response: ResponseHead) -> Reaction {
         // Most heads say nothing that a cache could use.
         guard exchange?.needsHead == true || response.concernsCaches else {
+            exchange?.cancel()
+            return .deliver
+        }
+        // What one token is refused, the next one of the same name may be given.
+        if configuration.identity != nil, response.statusCode == 401 || response.statusCode == 403 {
             exchange?.cancel()
             return .deliver
         }

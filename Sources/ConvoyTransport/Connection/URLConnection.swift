@@ -375,3 +375,8 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         URLError(code, url: currentRequest.url, description, underlying: underlying)
     }
 }
+
+extension URLConnection: CustomReflectable {
+    /// Nothing, so that `dump` prints no secrets.
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}

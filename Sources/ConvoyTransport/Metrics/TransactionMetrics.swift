@@ -126,3 +126,8 @@ extension TransactionMetrics: CustomStringConvertible {
         return parts.joined(separator: " ") + ": " + timeline
     }
 }
+
+extension TransactionMetrics: CustomReflectable {
+    /// Nothing, so that `dump` prints no secrets.
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}

@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// The user and the password with which a client presents itself to a proxy. No text that is made of it shows them.
@@ -11,6 +12,17 @@ public struct ProxyCredential: Sendable, Hashable {
     public init(user: String, password: String) {
         self.user = user
         self.password = password
+    }
+
+    /// Whether both have the same bytes. (`==` of `String` takes some texts for equal that a proxy does not.)
+    public static func == (one: ProxyCredential, other: ProxyCredential) -> Bool {
+        one.user.isExactly(other.user) && one.password.isExactly(other.password)
+    }
+
+    /// Goes with `==`.
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(ExactString(user))
+        hasher.combine(ExactString(password))
     }
 
     /// The value of `Proxy-Authorization` for the `Basic` scheme (RFC 7617, section 2).

@@ -67,3 +67,8 @@ extension RequestHead: CustomStringConvertible {
     /// The method and the URL, without secrets.
     public var description: String { "\(method) \(Redaction.url(address, sensitiveNames))" }
 }
+
+extension RequestHead: CustomReflectable {
+    /// Nothing, so that `dump` prints no secrets.
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}

@@ -27,6 +27,19 @@ package final class RequestHeader: @unchecked Sendable {
         var cookie: [UInt8]?
         /// Sent in place of what the fields have: the conditions under which a stored response may be served.
         var conditions: [String: String] = [:]
+
+        /// Whether they make the same bytes: what is sent for one user must not be taken for what another sends.
+        static func == (one: Source, other: Source) -> Bool {
+            func areExact(_ one: [String: String], _ other: [String: String]) -> Bool {
+                one.count == other.count && one.allSatisfy { name, value in other[name]?.isExactly(value) == true }
+            }
+            return one.hasBody == other.hasBody && one.isStreamed == other.isStreamed
+                && one.forbidsReuse == other.forbidsReuse && one.demandsValidation == other.demandsValidation
+                && one.addsUserAgent == other.addsUserAgent && one.cookie == other.cookie
+                && one.authorization.map(ExactString.init) == other.authorization.map(ExactString.init)
+                && one.proxyAuthorization.map(ExactString.init) == other.proxyAuthorization.map(ExactString.init)
+                && areExact(one.fields, other.fields) && areExact(one.conditions, other.conditions)
+        }
     }
 
     let source: Source
@@ -51,6 +64,10 @@ package final class RequestHeader: @unchecked Sendable {
     private(set) var addsCacheControl = false
     /// Whether the user set `Cookie`, so that no others are sent.
     private var setsCookie = false
+    /// Whether cookies of a store are sent.
+    var sendsStoredCookies: Bool { source.cookie != nil && !setsCookie }
+    /// What was made for the last cache that saw the header.
+    let cacheView = Locked<CacheView?>(nil)
 
     /// The header of a request without a body, to which caches may answer with a stored response.
     ///
@@ -143,11 +160,7 @@ package final class RequestHeader: @unchecked Sendable {
         }
     }
 
-    /// The fields that are sent, those too that were added here, but for what is the proxy's. To be used by the network
-    /// thread, which asks often; others call ``makeSentFields()``.
-    package private(set) lazy var sentFields: [(name: String, value: String)] = makeSentFields()
-
-    /// As ``sentFields``, from any thread.
+    /// The fields that are sent, those too that were added here, but for what is the proxy's. Made anew each time.
     package func makeSentFields() -> [(name: String, value: String)] {
         var fields: [(name: String, value: String)] = []
         var next = lines

@@ -4,7 +4,7 @@ import Synchronization
 /// What sets connections apart that libcurl takes for equal, as a number.
 ///
 /// libcurl uses a tunnel through an HTTP proxy for whoever asks for the same proxy, whatever credential opened it, and
-/// does not know of a connection's own source address or marks. But it keeps connections in groups by the number of the scope of
+/// does not know of a connection's own source address, its marks, or whose it is. But it keeps connections in groups by the number of the scope of
 /// IPv6 addresses (`CURLOPT_ADDRESS_SCOPE`), also where the address is no IPv6 address, and the system minds the number
 /// for link-local addresses only. So each key has a number that no network interface has.
 final class ConnectionKey: Sendable {
@@ -16,6 +16,8 @@ final class ConnectionKey: Sendable {
         var source: ConnectionSource?
         /// How its packets are marked.
         var serviceType = NetworkServiceType.default
+        /// The name of the one on whose behalf its requests are sent.
+        var identity: ExactString?
 
         /// Whether it differs from that of a plain connection.
         var matters: Bool { self != Distinction() }

@@ -42,7 +42,8 @@ final class Route: @unchecked Sendable {
         self.serviceType = serviceType
         nameCacheSeconds = Self.seconds(settings.nameCacheTime)
         key = ConnectionKey.shared(
-            for: ConnectionKey.Distinction(credential: proxy?.credential, source: source, serviceType: serviceType))
+            for: ConnectionKey.Distinction(
+                credential: proxy?.credential, source: source, serviceType: serviceType, identity: settings.identity))
     }
 
     deinit { curl_slist_free_all(connectToList) }

@@ -13,16 +13,20 @@ package struct RoutingSettings: Sendable, Hashable {
     /// Seconds.
     var nameCacheTime: TimeInterval?
     var hsts: HSTSStore?
+    /// The name of the one on whose behalf requests are sent; see ``ConnectionConfiguration/identity``.
+    var identity: ExactString?
 
     /// Whether a request without a proxy, to a host without an override, needs nothing else.
     var isDirect: Bool {
         unixSocket == nil && addressGuard == nil && source == nil && nameCacheTime == nil && serviceType == .default
+            && identity == nil
     }
 
     package static func == (left: RoutingSettings, right: RoutingSettings) -> Bool {
         left.proxy == right.proxy && left.unixSocket == right.unixSocket && left.addressGuard == right.addressGuard
             && left.addressOverrides == right.addressOverrides && left.source == right.source
             && left.serviceType == right.serviceType && left.nameCacheTime == right.nameCacheTime && left.hsts === right.hsts
+            && left.identity == right.identity
     }
 
     package func hash(into hasher: inout Hasher) {
@@ -34,6 +38,7 @@ package struct RoutingSettings: Sendable, Hashable {
         hasher.combine(serviceType)
         hasher.combine(nameCacheTime)
         hasher.combine(hsts.map(ObjectIdentifier.init))
+        hasher.combine(identity)
     }
 }
 

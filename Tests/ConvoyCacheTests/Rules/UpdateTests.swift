@@ -156,6 +156,44 @@ import Testing
         #expect(setting.requests.last?.value("If-None-Match") == nil)
     }
 
+    @Test("A HEAD that ignores what is stored says as much about it", arguments: [("\"b\"", "4"), ("\"a\"", "5")])
+    func headReloaded(_ etag: String, _ length: String) async throws {
+        let setting = RuleSetting()
+        setting.reply(200, [("Cache-Control", "max-age=10"), ("ETag", "\"a\""), ("Content-Length", "4")])
+        setting.reply(200, [("ETag", etag), ("Content-Length", length)], "")
+        setting.reply(200, [], "new")
+        _ = try await setting.get()
+        #expect(try await setting.get(method: "HEAD", policy: .reload).source == .network)
+        #expect(try await setting.get().text == "new")
+        #expect(setting.requests.last?.value("If-None-Match") == nil)
+    }
+
+    @Test("A HEAD that ignores what is stored, and describes it, makes it fresh")
+    func headReloadedTheSame() async throws {
+        let setting = RuleSetting()
+        setting.reply(200, [("Cache-Control", "max-age=10"), ("ETag", "\"a\""), ("Content-Length", "4")])
+        setting.reply(200, [("Cache-Control", "max-age=100"), ("ETag", "\"a\""), ("Content-Length", "4"), ("X", "1")], "")
+        _ = try await setting.get()
+        setting.clock.advance(seconds: 9)
+        _ = try await setting.get(method: "HEAD", policy: .reload)
+        setting.clock.advance(seconds: 9)
+        let seen = try await setting.get()
+        #expect(seen.source == .cache(.fresh) && seen.value("X") == "1" && seen.text == "body")
+    }
+
+    @Test("A GET that ignores what is stored ends it, also where its own response is not stored, and is served no stale one")
+    func getReloaded() async throws {
+        let setting = RuleSetting()
+        setting.reply(200, [("Cache-Control", "max-age=10, stale-if-error=600"), ("ETag", "\"a\"")])
+        setting.reply(503, [], "down")
+        setting.reply(200, [("Cache-Control", "no-store")], "once")
+        setting.reply(200, [], "new")
+        _ = try await setting.get()
+        #expect(try await setting.get(policy: .reload).text == "down")
+        #expect(try await setting.get(policy: .reload).text == "once")
+        #expect(try await setting.get().text == "new")
+    }
+
     @Test("The answer to HEAD is not stored")
     func headIsNotStored() async throws {
         let setting = RuleSetting()

@@ -34,6 +34,22 @@ import Testing
         }
     }
 
+    @Test(
+        "A response to a request that says who sends it is not put in, as it would be for everybody",
+        arguments: [
+            "Authorization", "Cookie", "X-Api-Key",
+        ])
+    func ofSomebody(_ field: String) async throws {
+        let cache = HTTPCache()
+        let url = try #require(URL(string: "http://a.test/x"))
+        var request = URLRequest(url: url)
+        request.setValue("ada", forHTTPHeaderField: field)
+        #expect(await !cache.store(try response(url, ["Cache-Control": "max-age=1000"], "ada's"), for: request))
+        #expect(await cache.cachedResponse(for: URLRequest(url: url)) == nil)
+        #expect(await cache.store(try response(url, ["Cache-Control": "max-age=1000"], "all's"), for: URLRequest(url: url)))
+        #expect(await cache.cachedResponse(for: request) == nil)
+    }
+
     @Test("A response that is larger than fits into memory well is not given out")
     func large() async throws {
         let cache = HTTPCache()

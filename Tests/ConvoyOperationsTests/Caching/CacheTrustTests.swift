@@ -1,6 +1,7 @@
 import ConvoyCache
 import ConvoySecurity
 import ConvoySerialization
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import ConvoyTransport
@@ -96,5 +97,43 @@ import Testing
         var third = try await get(manager, first.url("/a"))
         for _ in 0..<200 where third.responseString != "second" { third = try await get(manager, first.url("/a")) }
         #expect(third.responseString == "second")
+    }
+
+    @Test func `a passphrase is asked for once, and holds nobody up who does not need it`() async throws {
+        let root = try TestCertificate.root()
+        let ada = try root.issue(.client("ada"))
+        var tls = TestServer.TLS(try root.issue(.server("localhost", "127.0.0.1")))
+        (tls.clientCertificates, tls.clientAuthorities) = (.requested, [root])
+        let (secure, plain) = (try TestServer(tls: tls), try TestServer())
+        for server in [secure, plain] {
+            server.route("/x", .text("body").header("Cache-Control", "max-age=600"))
+        }
+        let directory = try TemporaryDirectory(prefix: "convoy-passphrase")
+        defer { directory.remove() }
+        let file = directory.file("ada.p12")
+        try ada.pkcs12(passphrase: "s3cret").write(to: file)
+        let calls = Locked(0)
+        let (asked, opened) = (Signal(), DispatchSemaphore(value: 0))
+        var policy = SecurityPolicy()
+        policy.certificateAuthorities = .certificates([try Certificate(derData: root.derData)])
+        let secret = try manager(secure.url, policy)
+        secret.connectionConfiguration.clientIdentity = ClientIdentity(pkcs12: file) {
+            calls.withLock { $0 += 1 }
+            asked.fire()
+            // Bounded, so that a failure is one and not a hang.
+            _ = opened.wait(timeout: .now() + 20)
+            return "s3cret"
+        }
+        let held = secret.enqueue(secret.makeOperation(request: URLRequest(url: secure.url("/x"))))
+        #expect(await Task.detached { asked.wait() }.value)
+        let other = try manager(plain.url)
+        #expect(try await get(other, plain.url("/x")).responseString == "body")
+        #expect(!held.isFinished)
+        opened.signal()
+        // It is known by now: whoever asks again waits for what nobody signals.
+        try await held.finished()
+        #expect(try await get(secret, secure.url("/x")).cacheUse == .fresh)
+        #expect(try await get(other, plain.url("/x")).cacheUse == .fresh)
+        #expect(calls.withLock { $0 } == 1)
     }
 }

@@ -1,6 +1,7 @@
 import ConvoyCookies
 import ConvoySecurity
 import ConvoySerialization
+import ConvoyTestServer
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
@@ -79,8 +80,73 @@ import Testing
             #expect(command.contains(" \(words) "), "\(words) in \(command)")
         }
         #expect(!command.contains("insecure") && !command.contains("s3cret"))
-        operation.connectionConfiguration.securityPolicy.allowInvalidCertificates = true
-        #expect(operation.curlCommand().contains("--insecure"))
+    }
+
+    @Test func `a command trusts nobody whom the operation does not trust`() throws {
+        let operation = try operation("https://api.example/")
+        let pin = Data(repeating: 1, count: 32).base64EncodedString()
+        func command(_ change: (inout SecurityPolicy) throws -> Void) rethrows -> String {
+            var policy = SecurityPolicy()
+            try change(&policy)
+            operation.connectionConfiguration.securityPolicy = policy
+            return operation.curlCommand()
+        }
+        func trustAnybody(_ policy: inout SecurityPolicy) {
+            (policy.allowInvalidCertificates, policy.validatesDomainName) = (true, false)
+        }
+        #expect(command(trustAnybody).contains(" --insecure "))
+        // Without pins nobody is trusted who is not named; and a name alone is no reason to trust.
+        #expect(!command { $0.allowInvalidCertificates = true }.contains("--insecure"))
+        #expect(!command { $0.validatesDomainName = false }.contains("--insecure"))
+        let pinned = try SecurityPolicy(publicKeyPins: ["sha256/\(pin)"])
+        for isLax in [true, false] {
+            let text = command {
+                $0 = pinned
+                if isLax { trustAnybody(&$0) }
+            }
+            #expect(text.contains(" --pinnedpubkey sha256//\(pin) ") && !text.contains("--insecure"))
+            // The policy of the host is the one that counts, in both directions.
+            let ofHost = try command {
+                if isLax { trustAnybody(&$0) }
+                try $0.setPolicy(pinned, forHosts: "*.example")
+            }
+            #expect(ofHost.contains(" --pinnedpubkey sha256//\(pin) ") && !ofHost.contains("--insecure"))
+        }
+        var lax = SecurityPolicy()
+        trustAnybody(&lax)
+        let elsewhere = try command {
+            $0 = pinned
+            try $0.setPolicy(lax, forHosts: "other.example")
+        }
+        #expect(!elsewhere.contains("--insecure"))
+        // A mode without pins trusts nobody, and so does the command.
+        let empty = command {
+            $0.pinningMode = .publicKey
+            trustAnybody(&$0)
+        }
+        #expect(empty.contains(" --pinnedpubkey sha256//\(Data(count: 32).base64EncodedString()) "))
+        #expect(!empty.contains("--insecure"))
+        // After their end the pins do not count, and neither does what was allowed with them.
+        let ended = command {
+            $0 = pinned
+            $0.pinsExpire = .distantPast
+            trustAnybody(&$0)
+        }
+        #expect(!ended.contains("--insecure") && !ended.contains("--pinnedpubkey"))
+    }
+
+    @Test func `pinned certificates are pinned by their keys, and a comment says so`() throws {
+        let operation = try operation("https://api.example/")
+        let certificate = try TestCertificate.root()
+        var policy = SecurityPolicy(
+            pinningMode: .certificate, pinnedCertificates: [try Certificate(derData: certificate.derData)])
+        policy.allowInvalidCertificates = true
+        policy.validatesDomainName = false
+        operation.connectionConfiguration.securityPolicy = policy
+        let command = operation.curlCommand()
+        let pin = certificate.publicKeyPin.dropFirst("sha256/".count)
+        #expect(command.contains(" --pinnedpubkey sha256//\(pin) ") && !command.contains("--insecure"))
+        #expect(command.contains("# ") && command.contains("certificates"))
     }
 
     @Test func `cookies are those that the request would have now, and hidden`() throws {

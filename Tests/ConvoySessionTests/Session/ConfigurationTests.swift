@@ -78,7 +78,11 @@ import Testing
         configuration.cookieStore = nil
         #expect(try await cookies(configuration) == ["none", "none", "none", "none"])
         #expect(SessionConfiguration.default.cookieStore === CookieStore.shared)
-        #expect(SessionConfiguration.default.credentialStore === CredentialStore.shared)
+        #expect(SessionConfiguration.default.credentialStore == nil)
+        let stores = (0..<2).map { _ in URLSessionManager().credentialStore }
+        #expect(stores[0] !== stores[1] && !stores.contains { $0 === CredentialStore.shared })
+        configuration.credentialStore = .shared
+        #expect(URLSessionManager(configuration: configuration).credentialStore === CredentialStore.shared)
         #expect(SessionConfiguration.ephemeral.cookieStore == nil && SessionConfiguration.ephemeral.credentialStore == nil)
     }
 
@@ -117,6 +121,7 @@ import Testing
         configuration.minimumTLSVersion = .tls13
         configuration.usesHTTP2 = false
         configuration.networkServiceType = .background
+        configuration.identity = "ada"
         let data = try JSONEncoder().encode(configuration)
         let decoded = try JSONDecoder().decode(SessionConfiguration.self, from: data)
         #expect(try JSONEncoder().encode(decoded).count == data.count)
@@ -125,9 +130,10 @@ import Testing
         #expect(decoded.httpMaximumConnectionsPerHost == 2 && decoded.maximumConnections == 3)
         #expect(decoded.waitsForConnectivity && !decoded.allowsCellularAccess && !decoded.usesHTTP2)
         #expect(decoded.minimumTLSVersion == .tls13 && decoded.networkServiceType == .background)
-        #expect(decoded.cookieStore == nil && decoded.credentialStore == nil)
+        #expect(decoded.cookieStore == nil && decoded.credentialStore == nil && decoded.identity == "ada")
         let standard = try JSONDecoder().decode(SessionConfiguration.self, from: Data("{}".utf8))
         #expect(standard.timeoutIntervalForResource == 604_800 && standard.cookieStore === CookieStore.shared)
+        #expect(standard.credentialStore == nil && standard.identity == nil)
         for bad in [
             #""maximumConnections":-5"#, #""httpMaximumConnectionsPerHost":0"#, #""requestCachePolicy":77"#,
             #""timeoutIntervalForRequest":-1"#, #""temporaryDirectory":"http://h/""#, #""networkServiceType":"x""#,

@@ -46,3 +46,13 @@ extension OperationEvent.Kind: CustomStringConvertible {
 enum ErrorText {
     static func shown(_ error: any Error) -> String { Redaction.text((error as NSError).localizedDescription) }
 }
+
+extension OperationEvent: CustomReflectable {
+    /// Nothing, so that `dump` prints no secrets.
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+extension OperationEvent.Kind: CustomReflectable {
+    /// Nothing, so that `dump` prints no secrets.
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}

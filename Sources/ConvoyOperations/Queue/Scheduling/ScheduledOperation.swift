@@ -12,7 +12,7 @@ import Synchronization
 /// A subclass for synchronous work overrides only `main()`, which runs on the queue's dispatch queue.
 ///
 /// All members can be used from any thread. Nothing is posted while a lock is held.
-open class ScheduledOperation: Operation, @unchecked Sendable {
+open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable {
     /// What has happened to the operation. Marks are never removed.
     private enum Mark {
         /// `start()` of this class has begun.
@@ -46,6 +46,9 @@ open class ScheduledOperation: Operation, @unchecked Sendable {
     deinit {
         _ = connections.object?.end()
     }
+
+    /// Nothing, so that `dump` prints no secrets of a request.
+    open var customMirror: Mirror { Mirror(self, children: [], ancestorRepresentation: .suppressed) }
 
     private func has(_ mark: UInt8) -> Bool { marks.load(ordering: .sequentiallyConsistent) & mark != 0 }
 

@@ -1,0 +1,155 @@
+import ConvoySecurity
+import ConvoySupport
+import Foundation
+import FoundationNetworking
+
+/// As whom requests are made.
+extension ConnectionConfiguration {
+    /// The identity of a request: the only place where it is made.
+    ///
+    /// - Parameters:
+    ///   - address: the URL.
+    ///   - header: what the request says of itself that is secret.
+    ///   - credential: for whom an `Authorization` speaks that was added on the way; nil if there is none.
+    ///   - tls: the settings under which TLS is spoken with the server; nil for plain text.
+    func identity(
+        at address: String, _ header: SecretHeader, credential: (user: String, password: String)?, tls: TLSContext?
+    ) -> Identity {
+        var place: Identity.Place?
+        if let unixSocket {
+            place = .socket(unixSocket)
+        } else if !addressOverrides.isEmpty, let target = RequestTarget(address),
+            let fixed = try? AddressOverrides.connectTo(target, in: addressOverrides)
+        {
+            place = .address(fixed)
+        }
+        // What was added may be another text for each request.
+        let secrets = credential == nil ? header.fields : header.fields.filter { !KnownSecret.isAuthorization($0.name) }
+        return Identity(
+            name: routing.settings.identity, credential: credential, secrets: secrets,
+            cookieStore: header.sendsStoredCookies ? cookies?.keeper.identity : nil, certificate: tls?.clientCertificate,
+            policy: tls.flatMap { _ in self.tls.policyDigest { RequestTarget(address)?.host ?? "" } }, host: header.host,
+            place: place)
+    }
+
+    /// The identity of a request that nobody has authorized yet, and that has the cookies of the store, if there are any.
+    package func identity(of request: URLRequest) -> Identity {
+        let sent = (request.allHTTPHeaderFields ?? [:]).map { (name: $0.key, value: $0.value) }
+        let hasCookie = sent.contains { KnownSecret.isCookie($0.name) }
+        var header = SecretHeader(
+            sent, SecretFields(marked: sensitiveHeaders, names: sensitiveNames), hasStoredCookies: false)
+        header.sendsStoredCookies = !hasCookie && request.httpShouldHandleCookies && cookies?.keeper.isEmpty == false
+        let isSecure = request.url?.scheme?.lowercased() == "https"
+        return identity(
+            at: request.url?.absoluteString ?? "", header, credential: nil, tls: isSecure ? tls.context : nil)
+    }
+}
+
+extension Identity {
+    /// Where in a cache the responses to requests of the identity are: what one was given is for no other. nil where it
+    /// cannot be told.
+    func partition(salt: @autoclosure () -> String) -> String? {
+        // What is for everybody needs no digest.
+        isEmpty ? "" : MessageDigest.sha256(Data("\(salt()):".utf8 + bytes))?.hexadecimalString
+    }
+}
+
+/// What of a request's fields is secret, and for whom it is.
+struct SecretHeader: Sendable {
+    /// The request's own.
+    private(set) var fields: [(name: String, value: String)] = []
+    /// The value of `Host`, if the request has one.
+    private(set) var host: String?
+    /// Whether the request has the cookies of a store. They are not among the fields: the store counts, and not what it has
+    /// at the moment.
+    var sendsStoredCookies: Bool
+
+    /// - Parameter hasStoredCookies: whether `Cookie` is that of a store.
+    init(_ sent: [(name: String, value: String)], _ secrets: SecretFields, hasStoredCookies: Bool) {
+        sendsStoredCookies = hasStoredCookies
+        for field in sent {
+            if ASCII.equalIgnoringCase(field.name.utf8, "host".utf8) { host = field.value }
+            if KnownSecret.contains(field.name, secrets), !(hasStoredCookies && KnownSecret.isCookie(field.name)) {
+                fields.append(field)
+            }
+        }
+    }
+}
+
+/// The fields that are secrets whatever a configuration says.
+enum KnownSecret {
+    static func isAuthorization(_ name: String) -> Bool { ASCII.equalIgnoringCase(name.utf8, "authorization".utf8) }
+
+    static func isCookie(_ name: String) -> Bool { ASCII.equalIgnoringCase(name.utf8, "cookie".utf8) }
+
+    static func contains(_ name: String, _ secrets: SecretFields) -> Bool {
+        isAuthorization(name) || isCookie(name) || secrets.contains(name)
+    }
+}
+
+/// A request's header as a cache sees it. Made once for all requests that share the header.
+struct CacheView: Sendable {
+    /// The fields that are sent. In place of secrets there are texts by which only equality can be told, as a cache keeps
+    /// the fields by which a response varies.
+    let fields: [(name: String, value: String)]
+    let secret: SecretHeader
+
+    // What it was made for.
+    private let marked: Set<String>
+    private let names: SensitiveNames
+    private let salt: String
+    private let isNamed: Bool
+
+    fileprivate init?(_ header: RequestHeader, _ configuration: ConnectionConfiguration, salt: () -> String) {
+        (marked, names) = (configuration.sensitiveHeaders, configuration.sensitiveNames)
+        isNamed = configuration.routing.settings.identity != nil
+        let secrets = SecretFields(marked: marked, names: names)
+        var sent = header.makeSentFields()
+        // Of a cache in this process the policy of the request says what it is to do.
+        if header.addsCacheControl { sent.removeAll { ASCII.equalIgnoringCase($0.name.utf8, "cache-control".utf8) } }
+        secret = SecretHeader(sent, secrets, hasStoredCookies: header.sendsStoredCookies)
+        guard !secret.fields.isEmpty || secret.sendsStoredCookies else {
+            (fields, self.salt) = (sent, "")
+            return
+        }
+        let salt = salt()
+        self.salt = salt
+        var fields: [(name: String, value: String)] = []
+        for (name, value) in sent {
+            guard KnownSecret.contains(name, secrets), !Self.isDirective(name) else {
+                fields.append((name, value))
+                continue
+            }
+            // The name of the identity says that two tokens mean the same. Cookies say other things, too.
+            if isNamed, !KnownSecret.isCookie(name) {
+                fields.append((name, "named"))
+            } else {
+                let text = "\(salt):\(name.lowercased().utf8.count):\(name.lowercased()):\(value)"
+                guard let digest = MessageDigest.sha256(Data(text.utf8)) else { return nil }
+                fields.append((name, digest.hexadecimalString))
+            }
+        }
+        self.fields = fields
+    }
+
+    fileprivate func suits(_ configuration: ConnectionConfiguration, salt: () -> String) -> Bool {
+        isNamed == (configuration.routing.settings.identity != nil) && marked == configuration.sensitiveHeaders
+            && names == configuration.sensitiveNames && (self.salt.isEmpty || self.salt == salt())
+    }
+
+    /// Whether a field tells the cache what to do, even if somebody has marked it as a secret.
+    private static func isDirective(_ name: String) -> Bool {
+        let name = name.lowercased()
+        return name == "cache-control" || name == "pragma" || name == "range" || name.hasPrefix("if-")
+    }
+}
+
+extension RequestHeader {
+    /// The header as a cache sees it; nil where no digest can be made.
+    func view(for configuration: ConnectionConfiguration, salt: () -> String) -> CacheView? {
+        if let made = cacheView.withLock({ $0 }), made.suits(configuration, salt: salt) { return made }
+        guard let made = CacheView(self, configuration, salt: salt) else { return nil }
+        cacheView.withLock { $0 = made }
+        return made
+    }
+}

@@ -1,0 +1,200 @@
+import ConvoyCache
+import ConvoyCookies
+import ConvoySecurity
+import ConvoySerialization
+import ConvoySupport
+import ConvoyTestServer
+import ConvoyTestSupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyOperations
+
+/// What one identity was given is served to no other, whatever it is that makes them two.
+@Suite struct IdentityCacheTests {
+    let server: TestServer
+    let cache = HTTPCache()
+
+    init() throws {
+        server = try TestServer()
+        // Says who asks, and forgets to say that it depends on that.
+        server.route("GET", "/account") { request in
+            let names = ["Authorization", "Cookie", "X-Api-Key", "X-Tenant"]
+            return .text(names.compactMap { request.headers[$0] }.joined(separator: " "))
+                .header("Cache-Control", "max-age=600")
+        }
+    }
+
+    private func manager(_ change: (HTTPRequestOperationManager) -> Void = { _ in }) -> HTTPRequestOperationManager {
+        let manager = HTTPRequestOperationManager(baseURL: server.url, completionQueue: testQueue)
+        manager.responseSerializer = HTTPResponseSerializer()
+        manager.cache = cache
+        change(manager)
+        return manager
+    }
+
+    @discardableResult
+    private func get(
+        _ manager: HTTPRequestOperationManager, _ path: String = "account", headers: [String: String?] = [:]
+    ) async throws -> HTTPRequestOperation {
+        let operation = manager.enqueue(try manager.makeOperation(.get, path, headers: headers))
+        try await operation.finished()
+        return operation
+    }
+
+    /// Each of several gets its own answer, and its own again out of the cache.
+    private func expectApart(_ getters: [(text: String, get: () async throws -> HTTPRequestOperation)]) async throws {
+        for isSecond in [false, true] {
+            for getter in getters {
+                let operation = try await getter.get()
+                #expect(operation.responseString == getter.text)
+                #expect((operation.cacheUse == .fresh) == isSecond, "\(getter.text)")
+            }
+        }
+    }
+
+    // MARK: Each part of an identity
+
+    @Test func `two managers with cookies of their own never get each other's page`() async throws {
+        let managers = ["ada", "eve"].map { name in
+            manager { $0.cookieStore?.setCookies(["session=\(name)"], from: server.url) }
+        }
+        let nobody = manager()
+        try await expectApart([
+            ("session=ada", { try await get(managers[0]) }), ("session=eve", { try await get(managers[1]) }),
+            ("", { try await get(nobody) }),
+        ])
+    }
+
+    @Test(arguments: ["X-Api-Key", "X-Tenant"])
+    func `a field that is a secret keeps answers apart`(name: String) async throws {
+        let managers = ["ada", "eve"].map { value in
+            let manager = manager { $0.connectionConfiguration.sensitiveHeaders = ["x-TENANT"] }
+            return (value, manager)
+        }
+        try await expectApart(
+            managers.map { value, manager in (value, { try await get(manager, headers: [name: value]) }) })
+        #expect(try await get(managers[0].1).responseString == "")
+    }
+
+    @Test func `a field that is no secret keeps nothing apart`() async throws {
+        let (one, two) = (manager(), manager())
+        #expect(try await get(one, headers: ["X-Tenant": "a"]).responseString == "a")
+        #expect(try await get(two, headers: ["X-Tenant": "b"]).cacheUse == .fresh)
+    }
+
+    @Test func `a Cookie field of the request's own counts by its value, and a store's cookies by the store`() async throws {
+        let one = manager { $0.cookieStore?.setCookies(["session=ada"], from: server.url) }
+        try await expectApart([
+            ("session=ada", { try await get(one) }), ("a=1", { try await get(one, headers: ["Cookie": "a=1"]) }),
+            ("a=2", { try await get(one, headers: ["Cookie": "a=2"]) }),
+        ])
+        // One more cookie makes nobody else of the one whose store it is.
+        one.cookieStore?.setCookies(["theme=dark"], from: server.url)
+        #expect(try await get(one).cacheUse == .fresh)
+        // The same value, written by hand, is not the store's.
+        let other = manager()
+        #expect(try await get(other, headers: ["Cookie": "session=ada"]).cacheUse == nil)
+    }
+
+    @Test func `what no cookie is sent for is shared by all stores`() async throws {
+        let (one, two) = (manager(), manager { $0.cookieStore?.setCookies(["a=1; Path=/elsewhere"], from: server.url) })
+        try await get(one)
+        #expect(try await get(two).cacheUse == .fresh)
+        two.cookieStore?.setCookies(["session=eve"], from: server.url)
+        #expect(try await get(two).responseString == "session=eve")
+        var plain = URLRequest(url: server.url("/account"))
+        plain.httpShouldHandleCookies = false
+        let operation = two.enqueue(two.makeOperation(request: plain))
+        try await operation.finished()
+        #expect(operation.cacheUse == .fresh)
+    }
+
+    @Test func `a user, a token and a token that an authenticator sends are three`() async throws {
+        let asking = try AskingServer()
+        asking.route("/in") { request, _ in
+            guard let value = request.headers["Authorization"] else { return .asking("Basic realm=\"r\"") }
+            return .text(value).header("Cache-Control", "max-age=600")
+        }
+        func get(_ change: (HTTPRequestOperation) -> Void) async throws -> HTTPRequestOperation {
+            let operation = AskingServer.operation(asking.url("/in"), credential: nil)
+            operation.cache = cache
+            change(operation)
+            try await operation.finished()
+            return operation
+        }
+        let basic = { (user: String) in "Basic " + Data("\(user):pw".utf8).base64EncodedString() }
+        let credential = { (user: String) in URLCredential(user: user, password: "pw", persistence: .none) }
+        let authenticator = { (token: String) in Authenticator(token: AccessToken(token)) { _ in AccessToken("x") } }
+        try await expectApart([
+            (basic("ada"), { try await get { $0.credential = credential("ada") } }),
+            (basic("eve"), { try await get { $0.credential = credential("eve") } }),
+            ("Bearer ada", { try await get { $0.authenticator = authenticator("ada") } }),
+            ("Bearer eve", { try await get { $0.authenticator = authenticator("eve") } }),
+        ])
+    }
+
+    @Test func `two client certificates are two`() async throws {
+        let root = try TestCertificate.root()
+        var tls = TestServer.TLS(try root.issue(.server("localhost", "127.0.0.1")))
+        (tls.clientCertificates, tls.clientAuthorities) = (.requested, [root])
+        let secure = try TestServer(tls: tls)
+        secure.route("GET", "/account") { request in
+            .text(request.tls?.clientCertificateSubject ?? "nobody").header("Cache-Control", "max-age=600")
+        }
+        var policy = SecurityPolicy()
+        policy.certificateAuthorities = .certificates([try Certificate(derData: root.derData)])
+        func get(_ pem: String?) async throws -> HTTPRequestOperation {
+            let manager = manager()
+            try manager.setSecurityPolicy(policy)
+            // An object for each request: it is the certificate that counts.
+            manager.connectionConfiguration.clientIdentity = pem.map { ClientIdentity(certificatePEM: Data($0.utf8)) }
+            let operation = manager.enqueue(manager.makeOperation(request: URLRequest(url: secure.url("/account"))))
+            try await operation.finished()
+            return operation
+        }
+        let pems = try ["ada", "eve"].map { name in
+            let certificate = try root.issue(.client(name))
+            return certificate.chainPEM + certificate.privateKeyPEM
+        }
+        try await expectApart([
+            ("CN=ada", { try await get(pems[0]) }), ("CN=eve", { try await get(pems[1]) }),
+            ("nobody", { try await get(nil) }),
+        ])
+    }
+
+    // MARK: Asking again
+
+    @Test func `a stale answer is revalidated for the one it was for, and behind his back as well`() async throws {
+        server.route("GET", "/stale") { request in
+            let name = request.headers["X-Api-Key"] ?? "nobody"
+            let etag = "\"\(name)\""
+            if request.headers["If-None-Match"] == etag {
+                return .status(304, headers: ["ETag": etag, "Cache-Control": "max-age=0, stale-while-revalidate=600"])
+            }
+            return .text(name).header("ETag", etag).header("Cache-Control", "max-age=0, stale-while-revalidate=600")
+        }
+        let manager = manager()
+        for round in 0..<3 {
+            for name in ["ada", "eve"] {
+                let operation = try await get(manager, "stale", headers: ["X-Api-Key": name])
+                #expect(operation.responseString == name)
+                #expect((operation.cacheUse == .staleWhileRevalidate) == (round > 0))
+            }
+        }
+        try await server.waitForRequests(count: 4)
+        for request in server.requests("/stale").dropFirst(2) {
+            #expect(request.headers["If-None-Match"] == "\"\(request.headers["X-Api-Key"] ?? "")\"")
+        }
+    }
+
+    @Test func `an unsafe request of one makes the answers of all invalid`() async throws {
+        server.route("PUT", "/account", .status(204))
+        let manager = manager()
+        for name in ["ada", "eve"] { try await get(manager, headers: ["X-Api-Key": name]) }
+        try await manager.enqueue(try manager.makeOperation(.put, "account", headers: ["X-Api-Key": "root"])).finished()
+        for name in ["ada", "eve"] { #expect(try await get(manager, headers: ["X-Api-Key": name]).cacheUse == nil) }
+    }
+}
