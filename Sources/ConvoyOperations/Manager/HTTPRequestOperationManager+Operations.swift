@@ -97,7 +97,8 @@ extension HTTPRequestOperationManager {
         }
         guard let header, let common else { return nil }
         let request = PreparedRequest(
-            address: basePrefix + path, method: "GET", header: header.header, timeoutInterval: header.timeoutInterval)
+            address: HTTPAddress(target: basePrefix.target, text: basePrefix.text + path), method: "GET",
+            header: header.header, timeoutInterval: header.timeoutInterval)
         return Self.operation(.prepared(request), common, handlers)
     }
 

@@ -42,8 +42,8 @@ final class CommonSettings: @unchecked Sendable {
         var usesCredentialStore = true
         var credentialStore = CredentialStore.shared
         var authenticator: Authenticator?
-        /// Where the credential and the token go, if a manager has them for its base URL.
-        var credentialOrigin: Origin?
+        /// Where the credential and the tokens go; nil for everywhere, if a manager has no base URL.
+        var authorizedTargets: Set<Target>?
         /// What keeps the cookies; nil for none.
         var cookies: CookieKeeperReference?
         /// The cache of responses; nil for none.

@@ -15,7 +15,7 @@ extension URLConnection {
         guard departure.negotiation == nil, let partition = partition(of: cache, departure, authorization) else {
             return try send(departure)
         }
-        currentRequest = departure.request
+        (currentRequest, currentAddress) = (departure.request, departure.place)
         requestHeader = departure.header
         var fields = departure.header.sentFields
         if departure.header.addsCacheControl {

@@ -25,7 +25,7 @@ extension URLConnection {
                 else { return nil }
                 secrets += ["identity", digest.hexadecimalString]
             }
-            if let policy = configuration.tls.policyDigest({ RequestTarget(departure.address)?.host ?? "" }) {
+            if let policy = configuration.tls.policyDigest({ departure.target.host }) {
                 secrets += ["policy", policy]
             }
         }
@@ -35,9 +35,7 @@ extension URLConnection {
         }
         if let socket = configuration.unixSocket {
             secrets += ["socket", socket]
-        } else if !configuration.addressOverrides.isEmpty,
-            let place = departure.request.url.flatMap({ configuration.fixedAddress(for: $0) })
-        {
+        } else if let place = configuration.fixedAddress(for: departure.target) {
             secrets += ["address", place]
         }
         if secrets.isEmpty { return "" }
