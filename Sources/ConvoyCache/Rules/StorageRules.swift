@@ -56,7 +56,7 @@ enum StorageRules {
         for value in [head.fields.first("location"), head.fields.first("content-location")].compactMap(\.self) {
             guard let base = URL(string: own), let url = URL(string: value, relativeTo: base) else { continue }
             let address = CacheAddress.normalized(url.absoluteString)
-            if CacheAddress.origin(address) == CacheAddress.origin(own), !addresses.contains(address) {
+            if Target.isSame(url, base), !addresses.contains(address) {
                 addresses.append(address)
             }
         }

@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// Where a request goes, or a response comes from: what the rules need of its URL.
@@ -22,12 +23,10 @@ package struct CookiePlace: Sendable, Hashable {
 
     /// The place of a URL; nil if its scheme is none of http, https, ws and wss, or if it has no host.
     package init?(_ url: URL) {
-        guard let scheme = url.scheme?.lowercased(), let host = url.host,
+        guard let target = Target(ofWebSocketOrHTTP: url),
             let components = URLComponents(url: url, resolvingAgainstBaseURL: true)
         else { return nil }
-        let isSecure = scheme == "https" || scheme == "wss"
-        guard isSecure || scheme == "http" || scheme == "ws" else { return nil }
-        self.init(host: host, path: components.percentEncodedPath, isSecure: isSecure)
+        self.init(host: target.host, path: components.percentEncodedPath, isSecure: target.isSecure)
         if self.host.isEmpty { return nil }
     }
 }

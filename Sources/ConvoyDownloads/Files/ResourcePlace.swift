@@ -39,7 +39,7 @@ package struct ResourcePlace: Sendable, Equatable {
 
     /// A URL without its fragment and the query items of a signature.
     package static func text(of url: URL) -> String {
-        let whole = url.absoluteString.utf8.prefix { $0 != UInt8(ascii: "#") }
+        let whole = (HTTPAddress(url.absoluteString)?.text ?? url.absoluteString).utf8.prefix { $0 != UInt8(ascii: "#") }
         guard let mark = whole.firstIndex(of: UInt8(ascii: "?")) else { return String(decoding: whole, as: UTF8.self) }
         let items = whole[whole.index(after: mark)...].split(separator: UInt8(ascii: "&"), omittingEmptySubsequences: false)
         let kept = items.filter { !isOfSignature($0.prefix { $0 != UInt8(ascii: "=") }) }

@@ -25,8 +25,8 @@ public struct DownloadMirror: Sendable, Hashable {
     /// A mirror out of a document; nil for a URL that is invalid or has another scheme than http and https, or user
     /// information, as a document has no business in whom the client says that it is (RFC 9110, section 4.2.4).
     init?(_ reference: String, relativeTo base: URL?, priority: String?, location: String?) {
-        guard let url = URLReference.url(reference, relativeTo: base), Self.isHTTP(url),
-            !URLUserInfo.isPresent(in: url.absoluteString)
+        guard let url = URLReference.url(reference, relativeTo: base), let address = HTTPAddress(url.absoluteString),
+            !address.hasUserInfo
         else { return nil }
         self.init(
             url: url, priority: priority.flatMap { DecimalNumber.parse($0.utf8) }.flatMap { Int(exactly: $0) },
@@ -40,14 +40,13 @@ public struct DownloadMirror: Sendable, Hashable {
             return one == other ? $0.offset < $1.offset : one < other
         }
         var seen: Set<[UInt8]> = []
-        return ordered.map(\.element).filter { seen.insert(Array($0.url.absoluteString.utf8)).inserted }
+        return ordered.map(\.element).filter { seen.insert(Self.text(of: $0.url)).inserted }
+    }
+
+    private static func text(of url: URL) -> [UInt8] {
+        Array((HTTPAddress(url.absoluteString)?.text ?? url.absoluteString).utf8)
     }
 
     /// RFC 5854, section 4.2.16.1, and RFC 6249, section 3.1.
     private static let priorities = 1...999_999
-
-    private static func isHTTP(_ url: URL) -> Bool {
-        guard let scheme = url.scheme?.utf8 else { return false }
-        return ASCII.equalIgnoringCase(scheme, "http".utf8) || ASCII.equalIgnoringCase(scheme, "https".utf8)
-    }
 }

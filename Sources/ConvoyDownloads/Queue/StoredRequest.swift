@@ -76,9 +76,9 @@ extension StoredRequest {
         _ request: some StorableRequest, fields: SecretFields, names: SensitiveNames
     ) throws(DownloadQueueError) -> (stored: StoredRequest, secrets: [HeaderLine]) {
         let work = try request.work()
-        guard let url = request.request.url?.absoluteURL, let scheme = url.scheme?.lowercased(),
-            ["http", "https"].contains(scheme), url.host?.isEmpty == false
-        else { throw .unsuitableRequest("Its URL is none of HTTP.") }
+        guard let url = request.request.url?.absoluteURL, Target(url) != nil else {
+            throw .unsuitableRequest("Its URL is none of HTTP.")
+        }
         for url in [url] + request.otherURLs {
             let text = url.absoluteString, shown = Redaction.url(text, names)
             guard !URLUserInfo.isPresent(in: text), request.storesSecretsInURL || shown.utf8.elementsEqual(text.utf8)

@@ -71,9 +71,8 @@ public struct ResumeData: Sendable, Hashable {
         guard content.file.utf8.count == 32, content.file.utf8.allSatisfy(Self.isHexadecimal) else {
             throw .malformed("It names no partial file.")
         }
-        guard let url = URL(string: content.url), let scheme = url.scheme?.lowercased(),
-            ["http", "https"].contains(scheme), url.host?.isEmpty == false, url.absoluteString == content.url,
-            !URLUserInfo.isPresent(in: content.url)
+        guard let url = URL(string: content.url), url.absoluteString == content.url,
+            let address = HTTPAddress(content.url), !address.hasUserInfo
         else { throw .malformed("Its URL is none of HTTP.") }
         guard let entry = JournalEntry(text: Array(content.journal.utf8)[...]) else {
             throw .malformed("Its journal is none.")

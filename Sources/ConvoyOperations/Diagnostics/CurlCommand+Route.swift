@@ -17,7 +17,7 @@ extension CurlCommand {
                 words += ["--proxy-user", login(credential.user, credential.password)]
             }
         }
-        if let address = request.url.flatMap(configuration.fixedAddress) {
+        if let address = request.url.flatMap({ Target($0) }).flatMap(configuration.fixedAddress) {
             words += ["--connect-to", ShellText.word(address)]
         }
         if let socket = configuration.unixSocket {

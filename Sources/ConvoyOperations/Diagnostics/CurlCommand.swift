@@ -172,7 +172,7 @@ struct CurlCommand {
         if let totalTimeout, totalTimeout > 0, totalTimeout < 1e9 {
             words += ["--max-time", String(max(1, Int(totalTimeout.rounded(.up))))]
         }
-        if request.url?.scheme?.lowercased() == "https" { addTLS() }
+        if request.url.flatMap({ Target($0) })?.isSecure == true { addTLS() }
     }
 
     /// Foundation's, which is not worth a word.

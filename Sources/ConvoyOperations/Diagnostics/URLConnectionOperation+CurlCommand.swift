@@ -33,7 +33,7 @@ extension CookieKeeper {
     /// The `Cookie` field that a request gets; nil if it gets none, or has its own.
     fileprivate func field(for request: URLRequest) -> String? {
         guard request.httpShouldHandleCookies, request.value(forHTTPHeaderField: "Cookie") == nil,
-            let target = request.url.flatMap({ CookieTarget(address: $0.absoluteString) })
+            let target = request.url.flatMap({ HTTPAddress($0.absoluteString) }).flatMap({ CookieTarget($0) })
         else { return nil }
         let isSafe = RequestRules.isSafe(request.httpMethod ?? "GET")
         // What is no text cannot be shown in a command.

@@ -50,8 +50,9 @@ extension HTTPRequestOperationManager {
     /// Sets whether the operations post notifications that are made from now on.
     package final func setPostsNotifications(_ posts: Bool) { change { $0.postsNotifications = posts } }
 
-    /// A request without parameters as the manager's serializer makes it: with the header fields of all requests.
+    /// A request without parameters as the manager's serializer makes it: with the header fields of all requests that may go
+    /// where it leads.
     package final func makeRequest(_ method: HTTPMethod, _ url: URL) throws -> URLRequest {
-        try requestSerializer.request(method: method, url: url, parameters: nil, headers: [:])
+        withoutSecretsOfOthers(try requestSerializer.request(method: method, url: url, parameters: nil, headers: [:]))
     }
 }

@@ -1,13 +1,59 @@
 import ConvoySecurity
+import ConvoySupport
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
 /// Who the client is.
 extension HTTPRequestOperationManager {
+    /// The origins (scheme, host and port) of these URLs may see who the client is, besides that of `baseURL`. None by
+    /// default; a URL that is none of HTTP names no origin.
+    ///
+    /// With a `baseURL`, only its origin and these get the ``credential``, the token of the ``authenticator``, and
+    /// `Authorization` and other header fields of the ``requestSerializer`` whose names say that they are secrets, or that
+    /// are among the `sensitiveHeaders` of ``connectionConfiguration``. A request to another origin
+    /// (`get("//other.example/")`) is sent without them. What a call is given in its own `headers` goes where the call goes.
+    ///
+    /// Without a base URL all of these go with each request, wherever it leads, and the list means nothing.
+    public final var authorizationOrigins: Set<URL> {
+        get { settings.withLock { $0.authorizationOrigins } }
+        set {
+            let targets = Self.authorizedTargets(baseURL, newValue)
+            let old = settings.withLock { settings in
+                let old = (settings.authorizationOrigins, settings.common, settings.forgetShared())
+                settings.authorizationOrigins = newValue
+                settings.common.authorizedTargets = targets
+                return old
+            }
+            withExtendedLifetime(old) {}
+        }
+    }
+
+    /// - Returns: nil for all, without a base URL.
+    static func authorizedTargets(_ base: URL?, _ others: Set<URL>) -> Set<Target>? {
+        base.map { base in Set((others + [base]).compactMap { Target($0) }) }
+    }
+
+    /// A request that the serializer has made, without what it has added to all requests and is for other origins.
+    ///
+    /// - Parameter headers: what the call was given for itself.
+    func withoutSecretsOfOthers(_ request: URLRequest, _ headers: [String: String?] = [:]) -> URLRequest {
+        let (targets, marked) = settings.withLock {
+            ($0.common.authorizedTargets, $0.common.configuration.sensitiveHeaders)
+        }
+        guard let targets, request.url.flatMap({ Target($0) }).map(targets.contains) != true else { return request }
+        let secrets = SecretFields(marked: marked, names: .standard)
+        var cleared = request
+        for name in (request.allHTTPHeaderFields ?? [:]).keys where secrets.contains(name) {
+            if headers.keys.contains(where: { HTTPSyntax.isSameField($0, name) }) { continue }
+            cleared.setValue(nil, forHTTPHeaderField: name)
+        }
+        return cleared
+    }
+
     /// The user name and password for servers that ask for them. With a `baseURL` they go only to its origin (scheme,
-    /// host and port); without one each operation sends them to the origin of its own request. See
-    /// `URLConnectionOperation.credential`.
+    /// host and port) and to the ``authorizationOrigins``; without one each operation sends them to the origin of its own
+    /// request. See `URLConnectionOperation.credential`.
     public final var credential: URLCredential? {
         get { settings.withLock { $0.common.credential } }
         set { change { $0.credential = newValue } }
@@ -40,7 +86,8 @@ extension HTTPRequestOperationManager {
         set { change { $0.configuration.identity = newValue } }
     }
 
-    /// Sends a token with each request to the origin of `baseURL`; without a base URL, with each request. nil by default.
+    /// Sends a token with each request to the origin of `baseURL` and to the ``authorizationOrigins``; without a base URL,
+    /// with each request. nil by default.
     public final var authenticator: Authenticator? {
         get { settings.withLock { $0.common.authenticator } }
         set { change { $0.authenticator = newValue } }

@@ -25,7 +25,7 @@ extension HTTPRequestOperationManager {
         let values = manager.settings.withLock { settings in
             (
                 settings.requestSerializer, settings.preparedHeader, settings.common, settings.threads,
-                settings.operationQueue, settings.handlers
+                settings.operationQueue, settings.handlers, settings.authorizationOrigins
             )
         }
         let (decoder, encoder) = (manager.decoder.makeCopy(), manager.encoder.makeCopy())
@@ -35,7 +35,7 @@ extension HTTPRequestOperationManager {
                 (settings.requestSerializer, settings.preparedHeader, settings.common) = (values.0, values.1, values.2)
                 (settings.threads, settings.operationQueue) = (values.3, queue)
                 (settings.decoder, settings.encoder) = (decoder, encoder)
-                settings.handlers = values.5
+                (settings.handlers, settings.authorizationOrigins) = (values.5, values.6)
             }
             return (settings, settings.forgetShared())
         }

@@ -55,7 +55,7 @@ extension HTTPRequestOperationManager {
                 try requestSerializer.request(
                     method: call.method, url: url, parameters: parameters, headers: call.headers)
             }
-        let operation = makeOperation(request: request)
+        let operation = makeOperation(request: withoutSecretsOfOthers(request, call.headers))
         call.apply(to: operation)
         return operation
     }
@@ -66,7 +66,7 @@ extension HTTPRequestOperationManager {
         let request = try requestSerializer.multipartFormRequest(
             method: call.method, url: try url(for: call.url), parameters: try Parameter.converting(call.parameters),
             headers: call.headers, constructingBody: constructingBody)
-        let operation = makeOperation(request: request)
+        let operation = makeOperation(request: withoutSecretsOfOthers(request, call.headers))
         call.apply(to: operation)
         return operation
     }
@@ -97,7 +97,8 @@ extension HTTPRequestOperationManager {
         }
         guard let header, let common else { return nil }
         let request = PreparedRequest(
-            address: basePrefix + path, method: "GET", header: header.header, timeoutInterval: header.timeoutInterval)
+            address: HTTPAddress(target: basePrefix.target, text: basePrefix.text + path), method: "GET",
+            header: header.header, timeoutInterval: header.timeoutInterval)
         return Self.operation(.prepared(request), common, handlers)
     }
 

@@ -39,8 +39,9 @@ extension HTTPRequestOperationManager {
     }
 
     private static func check(_ policy: SecurityPolicy, for url: URL?) throws(URLError) {
-        guard let url, url.scheme?.lowercased() != "https" else { return }
-        guard policy.isPinning(host: url.host) else { return }
+        guard let url else { return }
+        let target = Target(url)
+        guard target?.isSecure != true, policy.isPinning(host: target?.host) else { return }
         throw URLError(
             .appTransportSecurityRequiresSecureConnection, url: url,
             "A security policy that pins the server needs a base URL with https.")

@@ -7,6 +7,9 @@ extension HTTPRequestOperationManager {
     /// Makes requests of parameters: a query or a form by `HTTPRequestSerializer`, unless set. A
     /// `JSONRequestSerializer` sends the parameters of POST, PUT and PATCH as JSON.
     ///
+    /// With a `baseURL`, its `Authorization` and other secret fields go to that origin and to the
+    /// ``authorizationOrigins`` only; without one they go wherever a call leads.
+    ///
     /// It can be changed in place: `manager.requestSerializer.setAuthorizationHeader(bearerToken: token)`. Of two
     /// threads that do so at once the last one wins; ``updateRequestSerializer(_:)`` loses nothing.
     public final var requestSerializer: any HTTPRequestSerialization {

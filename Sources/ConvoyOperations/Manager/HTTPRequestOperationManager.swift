@@ -34,8 +34,8 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     /// The URL against which relative URLs are resolved. A slash is added to its path if there is none at the end, so
     /// that `users` under `http://host/v1` is `http://host/v1/users`.
     public let baseURL: URL?
-    /// `baseURL` as text, where a plain path need only be put behind it.
-    let basePrefix: String?
+    /// `baseURL` where a plain path need only be put behind its text.
+    let basePrefix: HTTPAddress?
 
     /// A manager with a queue of its own.
     ///
@@ -52,7 +52,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         var common = CommonSettings.Values()
         common.serializer = SerializerFacts(JSONResponseSerializer())
         common.addsUserAgent = false
-        common.credentialOrigin = self.baseURL.map { Origin($0) }
+        common.authorizedTargets = Self.authorizedTargets(self.baseURL, [])
         common.baseHost = self.baseURL.flatMap { HostKey.of($0) }
         common.cookies = CookieKeeperReference(CookieStore())
         common.credentialStore = CredentialStore()
@@ -164,7 +164,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     /// - Throws: `URLError.badURL` for a string that is not a URL, has no host or an ambiguous one, or is relative
     ///   without a base.
     public final func url(for string: String) throws(URLError) -> URL {
-        if let prefix = basePrefix, Self.isPlainPath(string), let url = URL(string: prefix + string) { return url }
+        if let prefix = basePrefix, Self.isPlainPath(string), let url = URL(string: prefix.text + string) { return url }
         guard let url = URLReference.url(string, relativeTo: baseURL) else {
             let reason = baseURL == nil ? "is not a URL, or a relative one without a base URL." : "is not a URL."
             throw URLError(.badURL, url: nil, "\(Redaction.url(string).debugDescription) \(reason)")
@@ -196,12 +196,13 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
 
     /// The text to which a plain relative path can be appended: the base URL if it ends in a slash; nil for other
     /// bases.
-    private static func prefix(_ base: URL) -> String? {
-        // One with user information is refused, which a prepared request is not checked for.
-        guard base.host != nil, base.query == nil, base.fragment == nil,
-            !URLUserInfo.isPresent(in: base.absoluteString)
+    private static func prefix(_ base: URL) -> HTTPAddress? {
+        // Only one that is sent as it is: what is not, is read anew for each request, and refused with user information.
+        guard base.query == nil, base.fragment == nil, let address = HTTPAddress(base.absoluteString),
+            address.text == base.absoluteString
         else { return nil }
-        return base.path.isEmpty ? base.absoluteString + "/" : base.absoluteString.hasSuffix("/") ? base.absoluteString : nil
+        if base.path.isEmpty { return HTTPAddress(target: address.target, text: address.text + "/") }
+        return address.text.utf8.last == UInt8(ascii: "/") ? address : nil
     }
 
     /// Whether a reference is a path of plain characters, which resolving would only append: the common case, at a

@@ -7,6 +7,8 @@ import Foundation
 /// What a manager keeps under its lock: its serializers, and what its operations have in common.
 struct ManagerSettings {
     var requestSerializer: any HTTPRequestSerialization = HTTPRequestSerializer()
+    /// As the user has set them; ``CommonSettings/Values/authorizedTargets`` has what they lead to.
+    var authorizationOrigins: Set<URL> = []
     /// The header of a GET without parameters, if the serializer is one that adds nothing else to it.
     var preparedHeader: PreparedHeader? = PreparedHeader(HTTPRequestSerializer())
     /// What the operations have in common; the transport is that of the thread whose turn it is.

@@ -43,8 +43,8 @@ final class CommonSettings: @unchecked Sendable {
         /// A manager's is made with it, and an operation's own with its first use.
         var credentialStore: CredentialStore?
         var authenticator: Authenticator?
-        /// Where the credential and the token go, if a manager has them for its base URL.
-        var credentialOrigin: Origin?
+        /// Where the credential and the tokens go; nil for everywhere, if a manager has no base URL.
+        var authorizedTargets: Set<Target>?
         /// What keeps the cookies; nil for none.
         var cookies: CookieKeeperReference?
         /// The cache of responses; nil for none.

@@ -120,8 +120,8 @@ struct OperationCore {
 
     /// Whether what a manager was given for its base URL may go where the request goes.
     private var isForOwnOrigin: Bool {
-        guard let origin = common.values.credentialOrigin, case .foundation(let request) = request else { return true }
-        return request.url.map { Origin($0) == origin } ?? false
+        guard let targets = common.values.authorizedTargets, case .foundation(let request) = request else { return true }
+        return request.url.flatMap { Target($0) }.map(targets.contains) ?? false
     }
 
     /// What sends a token with the request.

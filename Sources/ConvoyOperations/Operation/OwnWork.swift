@@ -193,7 +193,7 @@ extension URLConnectionOperation {
         }
         addMetrics(to: parent)
         addStory(to: parent)
-        if let base = parent.request.url, let own = request.url, Origin(base) != Origin(own) {
+        if let base = parent.request.url, let own = request.url, !Target.isSame(base, own) {
             change { values in
                 (values.credential, values.authenticator) = (nil, nil)
                 values.configuration.clientIdentity = nil

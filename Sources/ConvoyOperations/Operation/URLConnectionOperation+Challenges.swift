@@ -1,4 +1,5 @@
 import ConvoySecurity
+import ConvoySupport
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
@@ -12,7 +13,7 @@ extension URLConnectionOperation {
     ) -> AuthenticationRecord? {
         guard !AuthorizationMemory.shared.isEmpty else { return nil }
         // A transfer with an authorizer is shared with nobody.
-        if coalescesIdenticalRequests, !configuration.isAsked(about: request.url) { return nil }
+        if coalescesIdenticalRequests, !configuration.isAsked(about: request.target) { return nil }
         return authenticationRecord
     }
 
@@ -40,7 +41,7 @@ extension URLConnectionOperation {
     private func answer(to head: ResponseHead, _ number: Lifecycle.TryNumber) -> NextTry? {
         if let next = retryForToken(head, number) { return next }
         // In a tunnel there is no proxy that could ask.
-        let isProxy = head.statusCode == 407 && !connectionConfiguration.tunnelsIfProxied(to: head.url)
+        let isProxy = head.statusCode == 407 && Target(head.url).map(connectionConfiguration.tunnelsIfProxied) != true
         guard head.statusCode == 401 || isProxy else {
             core.withLock { $0.authentication?.record }?.noteSuccess(
                 except: nil, at: AuthenticatingServer(head.url), info: head.values(of: "Authentication-Info"))
@@ -81,7 +82,7 @@ extension URLConnectionOperation {
     }
 
     private func proxyServer(for url: URL) -> AuthenticatingServer? {
-        connectionConfiguration.proxyServer(for: url)
+        Target(url).flatMap(connectionConfiguration.proxyServer)
     }
 
     // MARK: Answers

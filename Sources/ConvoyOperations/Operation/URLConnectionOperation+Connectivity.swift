@@ -51,7 +51,7 @@ extension URLConnectionOperation {
     package final var networkTarget: NetworkTarget? {
         let configuration = connectionConfiguration
         guard configuration.unixSocket == nil else { return nil }
-        return request.url.flatMap(configuration.connectedHost).map { NetworkTarget(host: $0) }
+        return core.withLock({ $0.request }).target.map(configuration.connectedHost).map { NetworkTarget(host: $0) }
     }
 
     /// What the connection needed a way to; nil if the failure had another reason than the want of one.
@@ -132,15 +132,12 @@ extension URLConnectionOperation {
 }
 
 extension ConnectionConfiguration {
-    /// The name or address to which a connection for a URL is made; nil if there is none.
-    fileprivate func connectedHost(for url: URL) -> String? {
-        guard let target = RequestTarget(url.absoluteString) else { return nil }
-        if let proxy = try? proxy.proxy(isSecure: url.scheme?.lowercased() == "https", host: { target.host }) {
-            return proxy.host
-        }
+    /// The name or address to which a connection for a target is made.
+    fileprivate func connectedHost(for target: Target) -> String {
+        if let proxy = try? proxy.proxy(for: target) { return proxy.host }
         // Two colons, a host, a colon and perhaps a port.
-        guard let fixed = fixedAddress(for: url)?.dropFirst(2), let colon = fixed.lastIndex(of: ":") else {
-            return target.host
+        guard let fixed = fixedAddress(for: target)?.dropFirst(2), let colon = fixed.lastIndex(of: ":") else {
+            return target.bareHost
         }
         return String(fixed[..<colon])
     }

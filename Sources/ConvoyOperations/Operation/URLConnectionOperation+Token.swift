@@ -1,4 +1,5 @@
 import ConvoySecurity
+import ConvoySupport
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
@@ -79,7 +80,7 @@ extension OperationCore {
         }
         // A redirect to another origin has taken it away, and the way back does not return it. Of a transfer that is shared
         // with others only the place is known.
-        let isAtHome = redirects.isEmpty || request.url.map { Origin($0) } == Origin(head.url)
+        let isAtHome = redirects.isEmpty || Target.isSame(request.url, head.url)
         let wasSent = (transfer?.redirection?.request).map(authentication.bearsToken) ?? isAtHome
         return wasSent ? (authenticator, grant, authentication.hasAskedForRefresh) : nil
     }

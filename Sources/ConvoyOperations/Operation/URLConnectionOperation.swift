@@ -112,7 +112,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         type(of: self) == HTTPRequestOperation.self || type(of: self) == URLConnectionOperation.self
             || core.withLock { $0.worker }?.takesSlot ?? true
     }
-    /// With the port, if the URL has one: two services on one machine are two hosts.
+    /// With the port, unless it is the scheme's own: two services on one machine are two hosts.
     package override var hostKey: HostKey? {
         guard takesSlot else { return nil }
         let (request, base) = core.withLock { core -> (URLRequest?, HostKey?) in

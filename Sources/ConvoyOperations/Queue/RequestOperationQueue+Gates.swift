@@ -12,7 +12,8 @@ import Foundation
 extension RequestOperationQueue {
     /// A host whose gate is closed, and when it opens.
     public struct ClosedGate: Sendable, Hashable {
-        /// The host's name in lower case, with its port where the URL names one: `example.com`, `127.0.0.1:8080`.
+        /// The host's name in lower case, with its port unless it is the scheme's own: `example.com`, `127.0.0.1:8080`,
+        /// `[::1]:8080`.
         public let host: String
         /// When the gate opens, unless it is closed for longer meanwhile or opened before. In the past where it lets one
         /// request through at a time.

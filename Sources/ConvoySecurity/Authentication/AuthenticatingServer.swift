@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// A server, or a proxy, that may ask who the client is.
@@ -19,11 +20,12 @@ package struct AuthenticatingServer: Sendable, Hashable {
     /// The server of a URL, with the usual port of the scheme if the URL has none: its origin (RFC 6454); nil if it is not
     /// one of HTTP or HTTPS with a host.
     package init?(_ url: URL) {
-        guard let scheme = url.scheme?.lowercased(), let usualPort = ["http": 80, "https": 443][scheme],
-            let host = url.host, !host.isEmpty
-        else { return nil }
-        self.init(scheme: scheme, host: host, port: url.port ?? usualPort)
+        guard let target = Target(url) else { return nil }
+        self.init(target)
     }
+
+    /// The server of a request.
+    package init(_ target: Target) { self.init(scheme: target.scheme, host: target.bareHost, port: target.port) }
 
     /// One of its protection spaces.
     package func space(realm: String?, method: AuthenticationMethod) -> ProtectionSpace {
@@ -34,8 +36,8 @@ package struct AuthenticatingServer: Sendable, Hashable {
     /// plain text and this is its counterpart over TLS, at the standard ports.
     package func mayUseCredential(of other: AuthenticatingServer) -> Bool {
         if self == other { return true }
-        return host == other.host && !isProxy && !other.isProxy && scheme == "https" && port == 443
-            && other.scheme == "http" && other.port == 80
+        return self == AuthenticatingServer(scheme: "https", host: other.host, port: 443)
+            && other == AuthenticatingServer(scheme: "http", host: host, port: 80)
     }
 }
 

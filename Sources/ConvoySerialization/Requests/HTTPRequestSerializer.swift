@@ -83,6 +83,9 @@ public struct HTTPRequestSerializer: HTTPRequestSerialization {
     }
 
     /// Sets `Authorization: Bearer …` (RFC 6750).
+    ///
+    /// The serializer adds it to each request that it makes. A manager with a base URL sends it only to that origin and to
+    /// its `authorizationOrigins`; one without a base URL sends it wherever a call leads.
     public mutating func setAuthorizationHeader(bearerToken token: String) {
         headers.set("Bearer \(token)", for: "Authorization")
     }

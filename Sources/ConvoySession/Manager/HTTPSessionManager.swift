@@ -45,7 +45,16 @@ open class HTTPSessionManager: URLSessionManager, HTTPManager, @unchecked Sendab
     /// The URL against which relative URLs are resolved.
     public final var baseURL: URL? { operationManager.baseURL }
 
-    /// Makes requests of parameters: a query or a form by `HTTPRequestSerializer`, unless set.
+    /// The origins of these URLs may see who the client is, besides that of ``baseURL``. None by default. See
+    /// `HTTPRequestOperationManager.authorizationOrigins`.
+    public final var authorizationOrigins: Set<URL> {
+        get { operationManager.authorizationOrigins }
+        set { operationManager.authorizationOrigins = newValue }
+    }
+
+    /// Makes requests of parameters: a query or a form by `HTTPRequestSerializer`, unless set. With a ``baseURL``, its
+    /// `Authorization` and other secret fields go to that origin and to the ``authorizationOrigins`` only; without one they
+    /// go wherever a call leads.
     public final var requestSerializer: any HTTPRequestSerialization {
         get { operationManager.requestSerializer }
         set { operationManager.requestSerializer = newValue }

@@ -24,7 +24,8 @@ final class TaskDelegate: OperationDelegate {
     }
 
     func willBegin(_ operation: URLConnectionOperation) throws {
-        guard let host = operation.request.url?.host, NetworkTarget(host: host).isOverCellular else { return }
+        guard let target = operation.request.url.flatMap({ Target($0) }), NetworkTarget(host: target.bareHost).isOverCellular
+        else { return }
         throw URLError(
             .dataNotAllowed, url: operation.request.url,
             "The way to the host is over a mobile network, which is not allowed.")

@@ -65,11 +65,11 @@ struct URLAuthority {
     }
 
     private static func name(_ text: ArraySlice<UInt8>) -> [UInt8]? {
-        registeredName(text).map { addressInDecimals($0) ?? $0 }
+        registeredName(text).map { addressInDecimals($0[...]) ?? $0 }
     }
 
     /// `0x7f.1` and `2130706433` are 127.0.0.1, as for libcurl and browsers.
-    private static func addressInDecimals(_ name: [UInt8]) -> [UInt8]? {
+    static func addressInDecimals(_ name: ArraySlice<UInt8>) -> [UInt8]? {
         var address = in_addr()
         guard let first = name.first, ASCII.isDigit(first),
             inet_aton(String(decoding: name, as: UTF8.self), &address) != 0

@@ -59,27 +59,22 @@ struct Preview {
 
     private func head(of request: URLRequest, for operation: HTTPRequestOperation) throws -> [String] {
         let configuration = operation.connectionConfiguration
-        let url = request.url?.absoluteString ?? ""
-        guard let target = RequestTarget(url) else { throw URLError(.badURL) }
+        guard let address = request.url.flatMap({ HTTPAddress($0.absoluteString) }),
+            let uri = RequestTarget.originForm(of: address), let target = CookieTarget(address)
+        else { throw URLError(.badURL) }
         let secrets = SecretFields(marked: configuration.sensitiveHeaders, names: .standard)
         let method = request.httpMethod ?? "GET"
         let sent = try RequestHeader(fields: request.allHTTPHeaderFields ?? [:]).makeSentFields()
         func has(_ name: String) -> Bool { sent.contains { $0.name.lowercased() == name } }
         var fields: [(String, String)] = []
-        let isSecure = request.url?.scheme?.lowercased() == "https"
-        let standardPort = isSecure ? 443 : 80
-        if !has("host") {
-            fields.append(("Host", target.port == standardPort ? target.host : "\(target.host):\(target.port)"))
-        }
+        if !has("host") { fields.append(("Host", address.target.authority)) }
         if !has("accept") { fields.append(("Accept", "*/*")) }
         fields += sent.map { ($0.name, $0.value) }
-        let path = String(target.uri.prefix { $0 != "?" })
         let cookies = operation.cookieStore?.field(
-            for: CookieTarget(host: target.host, path: path, isSecure: isSecure), site: request.mainDocumentURL,
-            isSafeMethod: ["GET", "HEAD", "OPTIONS", "TRACE"].contains(method))
+            for: target, site: request.mainDocumentURL, isSafeMethod: ["GET", "HEAD", "OPTIONS", "TRACE"].contains(method))
         if let cookies, !has("cookie") { fields.append(("Cookie", String(decoding: cookies, as: UTF8.self))) }
         if let body = request.httpBody { fields.append(("Content-Length", "\(body.count)")) }
-        let start = "\(method) \(Redaction.url(target.uri)) HTTP/1.1"
+        let start = "\(method) \(Redaction.url(uri)) HTTP/1.1"
         let lines = [start] + fields.map { "\($0): \(secrets.shown($0, $1))" }
         return request.httpBody.map { lines + ["", "(a body of \(Amounts.bytes(Int64($0.count))))"] } ?? lines
     }

@@ -187,9 +187,7 @@ struct ManifestReader {
     }
 
     private static func isWhole(_ url: URL) -> Bool {
-        let scheme = url.scheme?.lowercased()
-        let hasPort = url.port.map { (1...65535).contains($0) } ?? true
-        return (scheme == "http" || scheme == "https") && !(url.host ?? "").isEmpty && hasPort
+        Target(url).map { $0.port > 0 } ?? false
     }
 
     private static func quoted(_ text: String) -> String { "\"\(Printable.line(text))\"" }

@@ -12,14 +12,19 @@ enum DownloadURL {
         let scheme = text.range(of: "://").map { text[..<$0.lowerBound].lowercased() } ?? ""
         // What is before the first slash, at the most: the text of a query may be a URL.
         let hasScheme = !scheme.isEmpty && !scheme.contains(where: { "/?#".contains($0) })
-        guard !hasScheme || scheme == "http" || scheme == "https" else {
-            throw .usage("bad URL '\(shown)': it must begin with http:// or https://")
-        }
         let whole = hasScheme ? text : text.hasPrefix("//") ? "https:\(text)" : "https://\(text)"
-        guard let url = URLReference.url(whole) else {
+        let url = URLReference.url(whole)
+        let address: HTTPAddress
+        do throws(HTTPAddress.Problem) {
+            address = try HTTPAddress.reading(url?.absoluteString ?? whole)
+        } catch {
+            if case .otherScheme = error { throw .usage("bad URL '\(shown)': it must begin with http:// or https://") }
             throw .usage("bad URL '\(shown)': the host is missing, or the host or port is invalid")
         }
-        if let port = url.port, !(1...65535).contains(port) { throw .usage("bad URL '\(shown)': no such port") }
+        guard let url else {
+            throw .usage("bad URL '\(shown)': the host is missing, or the host or port is invalid")
+        }
+        guard address.target.port > 0 else { throw .usage("bad URL '\(shown)': no such port") }
         return url
     }
 }

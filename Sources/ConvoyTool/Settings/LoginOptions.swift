@@ -1,4 +1,5 @@
 import Convoy
+import ConvoySupport
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
@@ -6,15 +7,15 @@ import FoundationNetworking
 /// The options that say who the user is.
 struct LoginOptions {
     private let credential: URLCredential?
-    private let origin: Origin?
+    private let origin: Target?
     private let store = CredentialStore()
 
     /// May ask for a password.
     ///
     /// - Parameter urls: those of the server that the user is for.
     init(_ options: Options, for urls: [URL]) throws(ToolError) {
-        origin = urls.first.map { Origin($0) }
-        if options.has("user"), Set(urls.map { Origin($0) }).count > 1 {
+        origin = urls.first.flatMap { Target($0) }
+        if options.has("user"), Set(urls.map { Target($0) }).count > 1 {
             throw options.usage("--user is for one server, but the URLs name several")
         }
         credential = try options.value("user").map { text throws(ToolError) in try Self.credential(text, options) }
@@ -32,7 +33,7 @@ struct LoginOptions {
     /// - Parameter login: what the URL itself says, which comes first.
     func apply(to operation: URLConnectionOperation, _ login: Login?) {
         operation.credentialStore = store
-        let isForIt = operation.request.url.map { Origin($0) } == origin
+        let isForIt = origin != nil && operation.request.url.flatMap { Target($0) } == origin
         operation.credential = login?.credential ?? (isForIt ? credential : nil)
     }
 

@@ -1,4 +1,5 @@
 import ConvoySecurity
+import ConvoySupport
 import Foundation
 
 /// To whom connections are made. Each request decides anew, after each redirect too.
@@ -88,9 +89,9 @@ extension ConnectionConfiguration {
         set { routing.settings.unixSocket = newValue }
     }
 
-    /// Where to connect for a URL, as `curl --connect-to` has it; nil for where the URL says.
-    package func fixedAddress(for url: URL) -> String? {
-        guard !addressOverrides.isEmpty, let target = RequestTarget(url.absoluteString) else { return nil }
+    /// Where to connect for a target, as `curl --connect-to` has it; nil for the target itself.
+    package func fixedAddress(for target: Target) -> String? {
+        guard !addressOverrides.isEmpty else { return nil }
         return try? AddressOverrides.connectTo(target, in: addressOverrides)
     }
 }

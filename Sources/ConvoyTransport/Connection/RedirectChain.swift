@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 import FoundationNetworking
 
@@ -15,8 +16,9 @@ struct RedirectChain {
         init?(_ request: URLRequest) {
             let method = request.httpMethod ?? "GET"
             guard method == "GET" || method == "HEAD", let url = request.url?.absoluteString else { return nil }
+            let text = HTTPAddress(url)?.text ?? url
             // A fragment is not sent.
-            self.url = String(url.prefix { $0 != "#" })
+            self.url = String(text.prefix { $0 != "#" })
             self.method = method
             fields = request.allHTTPHeaderFields ?? [:]
         }

@@ -68,11 +68,15 @@ struct RedirectRules {
         }
         let target = upgrade(place)
         event.to = target.withoutUserInfo
-        let scheme = target.scheme?.lowercased() ?? ""
-        guard scheme == "http" || scheme == "https" else { return refuse(.unsupportedScheme(scheme)) }
-        guard !URLUserInfo.isPresent(in: target.absoluteString) else { return refuse(.credentialsInLocation) }
-        guard target.host?.isEmpty == false else { return refuse(.unreadableLocation) }
-        if scheme == "http", response.url.scheme?.lowercased() == "https", !allowsPlainText { return refuse(.plainText) }
+        do throws(HTTPAddress.Problem) {
+            let address = try HTTPAddress.reading(target.absoluteString)
+            if address.hasUserInfo { return refuse(.credentialsInLocation) }
+            let leavesTLS = !address.target.isSecure && Target(response.url)?.isSecure == true
+            if leavesTLS, !allowsPlainText { return refuse(.plainText) }
+        } catch {
+            if case .otherScheme(let scheme) = error { return refuse(.unsupportedScheme(scheme)) }
+            return refuse(.unreadableLocation)
+        }
 
         var next = request
         next.url = Self.inheritingFragment(target, of: response.url)
@@ -99,7 +103,7 @@ struct RedirectRules {
     fileprivate func removeFields(
         of request: inout URLRequest, from base: URL, to target: URL, keepsBody: Bool
     ) -> [RedirectEvent.RemovedField] {
-        let isOtherOrigin = Origin(base) != Origin(target)
+        let isOtherOrigin = !Target.isSame(base, target)
         var removed: [RedirectEvent.RemovedField] = []
         for (name, value) in request.allHTTPHeaderFields ?? [:] {
             let lowercased = name.lowercased()
@@ -131,7 +135,7 @@ struct RedirectRules {
 
     private static func isRevealing(_ referer: String, for target: URL) -> Bool {
         if URLUserInfo.isPresent(in: referer) { return true }
-        return target.scheme?.lowercased() == "http" && referer.lowercased().hasPrefix("https:")
+        return Target(target)?.isSecure != true && Target(referer)?.isSecure == true
     }
 
     /// A fragment is inherited if the new reference has none (RFC 9110, section 10.2.2).

@@ -24,7 +24,7 @@ public final class ResponseHead: Sendable {
         init(_ request: TransferRequest) {
             switch request {
             case .foundation(let request): self = .url(request.url ?? URL(fileURLWithPath: "/"))
-            case .prepared(let request): self = .text(request.address)
+            case .prepared(let request): self = .text(request.address.text)
             }
         }
     }

@@ -1,5 +1,6 @@
 import CCurl
 import ConvoySecurity
+import ConvoySupport
 import Foundation
 import FoundationNetworking
 
@@ -20,7 +21,7 @@ extension URLConnection {
 
     /// Asks the authorizer, once for the server of a request, and once for the proxy that it travels through. So neither
     /// sees what is meant for the other, nor another origin what was meant for the first.
-    func authorize(_ request: TransferRequest, _ address: String, over route: Route?) -> Authorizations {
+    func authorize(_ request: TransferRequest, _ address: HTTPAddress, over route: Route?) -> Authorizations {
         let proxy = route?.proxy
         var result = Authorizations()
         negotiates = false
@@ -31,13 +32,13 @@ extension URLConnection {
             // The tunnel that it opens carries no request without it.
             result.tunnelCredential = own.map { ProxyCredential(user: "", password: $0) }
         }
-        guard let authorizer = configuration.authorizer?.authorizer, let url = request.url,
-            let server = AuthenticatingServer(url), let target = RequestTarget(address)
+        guard let authorizer = configuration.authorizer?.authorizer, let uri = RequestTarget.originForm(of: address)
         else { return result }
+        let target = address.target
         let body = request.bodyStream == nil ? request.body ?? Data() : nil
         var negotiation = Negotiation()
         let forServer = AuthorizationTarget(
-            server: server, method: request.method, uri: target.uri, body: body, mayBlock: thread.mayBlock,
+            server: AuthenticatingServer(target), method: request.method, uri: uri, body: body, mayBlock: thread.mayBlock,
             hasOwn: request.hasAuthorization)
         switch authorizer.authorization(for: forServer) {
         case .field(let value, let user, let password):
@@ -48,10 +49,10 @@ extension URLConnection {
         case nil: break
         }
         if let proxy, let asking = proxy.authenticatingServer {
-            let tunnel = route?.tunnelTarget(for: target, isSecure: server.scheme == "https")
+            let tunnel = route?.tunnelTarget(for: target)
             let forProxy = AuthorizationTarget(
                 server: asking, method: tunnel == nil ? request.method : "CONNECT",
-                uri: tunnel ?? RequestTarget.absolute(address), body: tunnel == nil ? body : Data(),
+                uri: tunnel ?? RequestTarget.absoluteForm(of: address), body: tunnel == nil ? body : Data(),
                 mayBlock: thread.mayBlock, hasOwn: request.proxyAuthorization != nil)
             switch authorizer.authorization(for: forProxy) {
             case .field(let value, let user, let password):

@@ -17,7 +17,7 @@ extension URLConnection {
             let view = departure.header.view(for: configuration, salt: { cache.salt }),
             let partition = identity(of: departure, view, authorization).partition(salt: cache.salt)
         else { return try send(departure) }
-        currentRequest = departure.request
+        (currentRequest, currentAddress) = (departure.request, departure.place)
         requestHeader = departure.header
         let exchange = cache.begin(
             CacheRequest(
@@ -36,7 +36,7 @@ extension URLConnection {
         of departure: Departure, _ view: CacheView, _ authorization: Authorizations
     ) -> Identity {
         configuration.identity(
-            at: departure.address, view.secret, credential: authorization.identity,
+            at: departure.target, view.secret, credential: authorization.identity,
             tls: departure.isSecure ? departure.tls : nil)
     }
 

@@ -5,9 +5,9 @@ import FoundationNetworking
 /// Cookies (RFC 6265bis): those of each request, those of redirects too, and those of each response.
 extension URLConnection {
     /// The value of the `Cookie` field of a request; nil where it has none.
-    func cookies(for request: TransferRequest, _ address: String) -> [UInt8]? {
+    func cookies(for request: TransferRequest, _ address: HTTPAddress) -> [UInt8]? {
         guard let keeper = configuration.cookies?.keeper, !keeper.isEmpty, request.handlesCookies,
-            let target = CookieTarget(address: address)
+            let target = CookieTarget(address)
         else { return nil }
         return keeper.field(for: target, site: request.site, isSafeMethod: RequestRules.isSafe(request.method))
     }
@@ -16,8 +16,8 @@ extension URLConnection {
     func takesCookies(of response: ResponseHead) -> Bool {
         guard let keeper = configuration.cookies?.keeper, currentRequest.handlesCookies,
             // It is the proxy's own.
-            response.statusCode != 407, response.hasField("set-cookie"), let address = currentRequest.address,
-            let target = CookieTarget(address: address)
+            response.statusCode != 407, response.hasField("set-cookie"), let address = currentAddress,
+            let target = CookieTarget(address)
         else { return true }
         let fields = response.bytes(of: "Set-Cookie")
         let url = response.url
@@ -74,69 +74,24 @@ extension TransferRequest {
 }
 
 extension CookieTarget {
-    /// The place of a URL as libcurl reads it; nil for what it cannot read.
-    package init?(address: String) {
-        if let plain = Self.plain(address) {
-            self = plain
-            return
-        }
-        guard let target = RequestTarget(address) else { return nil }
-        let path = target.uri.utf8.prefix { $0 != UInt8(ascii: "?") }
-        self.init(
-            host: target.host, path: String(Substring(path)),
-            isSecure: ASCII.equalIgnoringCase(address.utf8.prefix(6), "https:".utf8))
+    /// The place of a URL, with the path that libcurl sends; nil for what libcurl refuses.
+    package init?(_ address: HTTPAddress) {
+        guard let path = Self.plainPath(of: address) ?? RequestTarget.originForm(of: address)?.prefix(while: { $0 != "?" })
+        else { return nil }
+        self.init(host: address.target.host, path: String(path), isSecure: address.target.isSecure)
     }
 
-    /// The same for an address that nobody could read otherwise: one with a plain name, and without dot segments.
-    private static func plain(_ address: String) -> CookieTarget? {
-        var address = address
-        return address.withUTF8 { bytes in
-            guard let start = bytes.baseAddress, bytes.count > 8, memcmp(start, "http", 4) == 0 else { return nil }
-            let isSecure = bytes[4] == UInt8(ascii: "s")
-            let colon = isSecure ? 5 : 4
-            guard memcmp(start + colon, "://", 3) == 0 else { return nil }
-            var rest = bytes[(colon + 3)...]
-            let host = rest.prefix { byte in
-                switch byte {
-                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."),
-                    UInt8(ascii: "-"):
-                    true
-                default: false
-                }
-            }
-            // What ends in a number may be an address in one of many spellings.
-            let last = host.lastIndex(of: UInt8(ascii: ".")).map { host[($0 + 1)...] } ?? host
-            guard let first = last.first, first >= UInt8(ascii: "a") || isCommonAddress(host) else { return nil }
-            rest = rest[host.endIndex...]
-            if rest.first == UInt8(ascii: ":") { rest = rest.dropFirst().drop { ASCII.isDigit($0) } }
-            guard rest.isEmpty || rest.first == UInt8(ascii: "/") else { return nil }
-            let path = rest.prefix { $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") }
-            var previous: UInt8 = 0
-            for byte in path {
-                guard byte > 0x20, byte < 0x7F, !(byte == UInt8(ascii: ".") && previous == UInt8(ascii: "/")) else {
-                    return nil
-                }
-                previous = byte
-            }
-            return CookieTarget(
-                host: String(decoding: host, as: UTF8.self), path: String(decoding: path, as: UTF8.self), isSecure: isSecure)
+    /// The same for a path that libcurl sends as it is: one without dot segments and other characters than those of ASCII.
+    private static func plainPath(of address: HTTPAddress) -> Substring? {
+        let rest = address.afterAuthority
+        var (end, previous) = (rest.startIndex, UInt8(0))
+        while end < rest.endIndex {
+            let byte = rest.utf8[end]
+            if byte == UInt8(ascii: "?") || byte == UInt8(ascii: "#") { break }
+            guard byte > 0x20, byte < 0x7F, !(byte == UInt8(ascii: ".") && previous == UInt8(ascii: "/")) else { return nil }
+            previous = byte
+            rest.utf8.formIndex(after: &end)
         }
-    }
-
-    /// Whether it is an IPv4 address as it is commonly written: four decimal numbers.
-    private static func isCommonAddress(_ host: Slice<UnsafeBufferPointer<UInt8>>) -> Bool {
-        var (numbers, value, digits) = (1, 0, 0)
-        for byte in host {
-            if byte == UInt8(ascii: ".") {
-                guard digits > 0 else { return false }
-                (numbers, value, digits) = (numbers + 1, 0, 0)
-            } else {
-                // One that begins with a zero is octal.
-                guard ASCII.isDigit(byte), digits == 0 || value > 0 else { return false }
-                (value, digits) = (value * 10 + Int(byte - UInt8(ascii: "0")), digits + 1)
-                guard value <= 255 else { return false }
-            }
-        }
-        return numbers == 4 && digits > 0
+        return rest[..<end]
     }
 }

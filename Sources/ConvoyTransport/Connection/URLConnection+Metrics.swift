@@ -80,7 +80,7 @@ extension URLConnection {
     private func finish(_ replay: Replay, _ start: StartMoment) {
         replay.start = nil
         var metrics = TransactionMetrics(
-            method: currentRequest.method, address: currentRequest.address ?? "", names: configuration.sensitiveNames,
+            method: currentRequest.method, address: currentAddress?.text ?? "", names: configuration.sensitiveNames,
             startDate: start.date)
         metrics.moments.ended = start.seconds(until: MonotonicClock.now)
         metrics.statusCode = replay.statusCode

@@ -7,10 +7,9 @@ import FoundationNetworking
 extension URLConnection {
     /// The settings of TLS for a request. After a redirect to another origin the client does not say who it is: that is
     /// for the server that was asked.
-    func tlsContext(for request: TransferRequest) -> TLSContext {
+    func tlsContext(for target: Target) -> TLSContext {
         guard followedRedirects > 0, configuration.clientIdentity != nil,
-            let first = configuration.continuation?.first ?? firstRequest.url,
-            let url = request.url, Origin(first) != Origin(url)
+            (configuration.continuation.map { Target($0.first) } ?? firstRequest.target) != target
         else { return configuration.tls.context }
         return configuration.tls.withoutIdentity.context
     }
@@ -21,10 +20,10 @@ extension URLConnection {
     /// - Parameter speaksTLS: whether TLS is spoken with the server, or else with a proxy.
     /// - Throws: `URLError.appTransportSecurityRequiresSecureConnection` for a host that is pinned, over plain text.
     func mayBegin(
-        _ request: TransferRequest, _ address: String, _ tls: TLSContext, isSecure: Bool, speaksTLS: Bool
+        _ request: TransferRequest, _ target: Target, _ tls: TLSContext, speaksTLS: Bool
     ) throws(URLError) -> Bool {
-        if !isSecure, configuration.tls.isPinning {
-            guard !configuration.securityPolicy.isPinning(host: Self.host(of: address)) else {
+        if !target.isSecure, configuration.tls.isPinning {
+            guard !configuration.securityPolicy.isPinning(host: target.host) else {
                 throw URLError(
                     .appTransportSecurityRequiresSecureConnection, url: request.url,
                     "The security policy pins the server, which can be told from others only over https.")
@@ -48,11 +47,8 @@ extension URLConnection {
     func easyHandle(
         _ handle: EasyHandle, beginsHandshakeWithProxy isWithProxy: Bool, _ tls: TLSContext
     ) -> TLSHandshake? {
-        TLSHandshake(context: tls, host: currentRequest.address.flatMap(Self.host), isWithProxy: isWithProxy)
+        TLSHandshake(context: tls, host: currentAddress?.target.host, isWithProxy: isWithProxy)
     }
-
-    /// The host of a URL, as libcurl reads it, which connects to it.
-    private static func host(of address: String) -> String? { RequestTarget(address)?.host }
 
     /// The error of a handshake that failed; nil if libcurl's own result says all.
     func handshakeError(_ handle: EasyHandle) -> URLError? {

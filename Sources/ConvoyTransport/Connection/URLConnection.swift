@@ -53,6 +53,8 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     @exclusivity(unchecked) var delegate: (any URLConnectionDelegate)?
     /// The current request: the original one, or that of a redirect.
     @exclusivity(unchecked) var currentRequest: TransferRequest
+    /// Where it goes; nil until its URL has been read.
+    @exclusivity(unchecked) var currentAddress: HTTPAddress?
     var followedRedirects: Int
     /// The requests that were redirected.
     @exclusivity(unchecked) var redirectChain = RedirectChain()
@@ -187,27 +189,29 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     /// Hands a request to libcurl.
     func load(_ request: TransferRequest) {
         do throws(URLError) {
-            try attemptToLoad(configuration.routing.hsts == nil ? request : upgraded(request))
+            try attemptToLoad(request)
         } catch {
             fail(error)
         }
     }
 
-    private func attemptToLoad(_ request: TransferRequest) throws(URLError) {
+    private func attemptToLoad(_ given: TransferRequest) throws(URLError) {
+        // Read once: all that follows decides by its target.
+        var address = try RequestRules.address(of: given, hasCache: configuration.cache != nil)
+        var request = given
+        if let secured = upgraded(address) {
+            address = secured
+            request = try given.with(address: secured)
+        }
         guard let multi = thread.multi else {
             throw URLError(.cannotLoadFromNetwork, url: request.url, "There is no network thread.")
         }
-        guard let address = request.address else { throw URLError(.badURL, url: nil, "The request has no URL.") }
-        if case .foundation(let request) = request {
-            try RequestRules.check(request, address, hasCache: configuration.cache != nil)
-        }
-        let isSecure = !address.utf8.starts(with: "http:".utf8)
-        let route = try configuration.routing.route(
-            isSecure: isSecure, address, requested: NetworkServiceType(of: request))
+        let target = address.target
+        let route = try configuration.routing.route(to: target, requested: NetworkServiceType(of: request))
         let proxy = route?.proxy
-        let tls = followedRedirects == 0 ? configuration.tls.context : tlsContext(for: request)
-        let speaksTLS = isSecure || proxy?.kind == .https
-        guard try mayBegin(request, address, tls, isSecure: isSecure, speaksTLS: speaksTLS) else { return }
+        let tls = followedRedirects == 0 ? configuration.tls.context : tlsContext(for: target)
+        let speaksTLS = target.isSecure || proxy?.kind == .https
+        guard try mayBegin(request, target, tls, speaksTLS: speaksTLS) else { return }
         let authorization = authorize(request, address, over: route)
         let header = try multi.header(
             of: request, addingUserAgent: configuration.addsUserAgent, authorization: authorization.field,
@@ -216,8 +220,8 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
             try configuration.routing.route(like: route, for: credential)
         }
         let departure = Departure(
-            request: request, address: address, header: header, route: ownRoute ?? route, tls: tls, isSecure: isSecure,
-            speaksTLS: speaksTLS, negotiation: authorization.negotiation)
+            request: request, place: address, header: header, route: ownRoute ?? route, tls: tls, speaksTLS: speaksTLS,
+            negotiation: authorization.negotiation)
         if let cache = configuration.cache?.cache, exchange == nil, lostReplays < 2 {
             return try consult(cache, departure, authorization)
         }
@@ -227,14 +231,18 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     /// A request that is ready to be sent.
     struct Departure {
         let request: TransferRequest
-        let address: String
+        let place: HTTPAddress
         var header: RequestHeader
         let route: Route?
         let tls: TLSContext
-        let isSecure: Bool
         /// Whether TLS is spoken, with the server or with a proxy.
         let speaksTLS: Bool
         let negotiation: Negotiation?
+
+        /// What libcurl is given: a URL that leads to the target and to no other.
+        var address: String { place.text }
+        var target: Target { place.target }
+        var isSecure: Bool { place.target.isSecure }
     }
 
     func send(_ departure: Departure) throws(URLError) {
@@ -253,7 +261,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
                 "This libcurl is not built with OpenSSL, which Convoy's TLS needs.")
         }
         handle.owner = self
-        currentRequest = request
+        (currentRequest, currentAddress) = (request, departure.place)
         body?.stop()
         body = makeBody(for: request, announcedLength: header.announcedLength)
         requestHeader = header
@@ -273,7 +281,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
             options.route = route
             // libcurl asks for a tunnel also where the proxy must not see the URL's host for the one to connect to.
             options.mayTunnel = route.proxy?.kind.isHTTP == true && (departure.isSecure || route.connectTo != nil)
-            options.isScoped = route.key != nil && route.isScoped(departure.address)
+            options.isScoped = route.key != nil && route.isScoped(departure.target)
         }
         options.negotiation = departure.negotiation
         if let seconds = configuration.timeoutIntervalForConnecting, seconds > 0, seconds < 2e6 {

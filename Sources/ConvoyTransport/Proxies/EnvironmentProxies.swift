@@ -12,13 +12,13 @@ enum EnvironmentProxies {
     ///
     /// Called for each request, so it is quick for a program without any of the variables.
     ///
-    /// - Parameter host: asked for only where there is a proxy.
+    /// - Parameter host: as it is sent; nil for any, which no exception names.
     /// - Throws: what `Proxy.init(_:)` throws about a variable.
-    static func proxy(isSecure: Bool, host: () -> String?) throws(URLError) -> Proxy? {
+    static func proxy(isSecure: Bool, host: String?) throws(URLError) -> Proxy? {
         guard convoy_environment_names_proxy() != 0 else { return nil }
         let own = isSecure ? value("https_proxy") ?? value("HTTPS_PROXY") : value("http_proxy")
         guard let text = own ?? value("all_proxy") ?? value("ALL_PROXY") else { return nil }
-        if let exceptions = value("no_proxy") ?? value("NO_PROXY"), let host = host(),
+        if let exceptions = value("no_proxy") ?? value("NO_PROXY"), let host,
             ProxyExceptions(String(cString: exceptions)).contains(host)
         {
             return nil

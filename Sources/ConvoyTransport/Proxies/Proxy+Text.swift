@@ -25,10 +25,11 @@ extension Proxy {
         guard let kind = Kind(scheme: scheme) else {
             throw URLError(.unsupportedURL, url: nil, "The proxy has the scheme \(scheme), which is not one of a proxy.")
         }
-        var host = encoded
+        // ASCII's letters only, as in a target.
+        var host = String(decoding: encoded.utf8.map(ASCII.lowercased), as: UTF8.self)
         if host.first == "[", host.last == "]" { host = String(host.dropFirst().dropLast()) }
         if host.contains(":"), !host.contains("%"), let zone = part(CURLUPART_ZONEID, of: url) { host += "%\(zone)" }
-        if !kind.isHTTP, host.lowercased() == "localhost", let path = part(CURLUPART_PATH, of: url), path.utf8.count > 1 {
+        if !kind.isHTTP, host == "localhost", let path = part(CURLUPART_PATH, of: url), path.utf8.count > 1 {
             throw URLError(.unsupportedURL, url: nil, "A SOCKS proxy on a Unix socket is not supported.")
         }
         var port = kind.defaultPort

@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// Which proxy a request travels through.
@@ -15,18 +16,20 @@ public enum ProxySelection: Sendable, Hashable {
     /// for every host.
     case proxy(Proxy, except: [String] = [])
 
-    /// The proxy for a host; nil for none.
+    /// The proxy on the way to a target; nil for none.
     ///
-    /// - Parameters:
-    ///   - isSecure: whether the URL's scheme is https.
-    ///   - host: of the URL as libcurl reads it; asked for only where it matters.
     /// - Throws: `URLError.badURL` or `.unsupportedURL` for a proxy in the environment that is none.
-    package func proxy(isSecure: Bool, host: () -> String?) throws(URLError) -> Proxy? {
+    package func proxy(for target: Target) throws(URLError) -> Proxy? {
+        try proxy(isSecure: target.isSecure, host: target.host)
+    }
+
+    /// - Parameter host: as it is sent; nil for any, which no exception names.
+    func proxy(isSecure: Bool, host: String?) throws(URLError) -> Proxy? {
         switch self {
         case .none: nil
         case .environment: try EnvironmentProxies.proxy(isSecure: isSecure, host: host)
         case .proxy(let proxy, let exceptions):
-            if !exceptions.isEmpty, let host = host(),
+            if !exceptions.isEmpty, let host,
                 ProxyExceptions(exceptions.joined(separator: ",")).contains(host)
             {
                 nil

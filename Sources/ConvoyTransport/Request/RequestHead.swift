@@ -34,7 +34,9 @@ public struct RequestHead: Sendable {
     /// (RFC 9113, section 8.3.1).
     public var fields: [(name: String, value: String)] {
         var fields = header.makeSentFields()
-        if !fields.contains(where: { ASCII.equalIgnoringCase($0.name.utf8, "host".utf8) }), let host = hostField {
+        if !fields.contains(where: { ASCII.equalIgnoringCase($0.name.utf8, "host".utf8) }),
+            let host = Target(address)?.authority
+        {
             fields.insert(("Host", host), at: 0)
         }
         // What libcurl adds.
@@ -54,13 +56,6 @@ public struct RequestHead: Sendable {
         fields.first { ASCII.equalIgnoringCase($0.name.utf8, name.utf8) }?.value
     }
 
-    /// The host, and the port if it is not that of the scheme.
-    private var hostField: String? {
-        guard let url, let host = url.host else { return nil }
-        let shown = host.contains(":") && !host.hasPrefix("[") ? "[\(host)]" : host
-        guard let port = url.port, port != (url.scheme == "https" ? 443 : 80) else { return shown }
-        return "\(shown):\(port)"
-    }
 }
 
 extension RequestHead: CustomStringConvertible {

@@ -8,19 +8,17 @@ extension ConnectionConfiguration {
     /// The identity of a request: the only place where it is made.
     ///
     /// - Parameters:
-    ///   - address: the URL.
+    ///   - target: where it leads; nil where that is no http or https URL.
     ///   - header: what the request says of itself that is secret.
     ///   - credential: for whom an `Authorization` speaks that was added on the way; nil if there is none.
     ///   - tls: the settings under which TLS is spoken with the server; nil for plain text.
     func identity(
-        at address: String, _ header: SecretHeader, credential: (user: String, password: String)?, tls: TLSContext?
+        at target: Target?, _ header: SecretHeader, credential: (user: String, password: String)?, tls: TLSContext?
     ) -> Identity {
         var place: Identity.Place?
         if let unixSocket {
             place = .socket(unixSocket)
-        } else if !addressOverrides.isEmpty, let target = RequestTarget(address),
-            let fixed = try? AddressOverrides.connectTo(target, in: addressOverrides)
-        {
+        } else if let fixed = target.flatMap(fixedAddress) {
             place = .address(fixed)
         }
         // What was added may be another text for each request.
@@ -28,7 +26,7 @@ extension ConnectionConfiguration {
         return Identity(
             name: routing.settings.identity, credential: credential, secrets: secrets,
             cookieStore: header.sendsStoredCookies ? cookies?.keeper.identity : nil, certificate: tls?.clientCertificate,
-            policy: tls.flatMap { _ in self.tls.policyDigest { RequestTarget(address)?.host ?? "" } }, host: header.host,
+            policy: tls.flatMap { _ in self.tls.policyDigest { target?.host ?? "" } }, host: header.host,
             place: place)
     }
 
@@ -39,9 +37,8 @@ extension ConnectionConfiguration {
         var header = SecretHeader(
             sent, SecretFields(marked: sensitiveHeaders, names: sensitiveNames), hasStoredCookies: false)
         header.sendsStoredCookies = !hasCookie && request.httpShouldHandleCookies && cookies?.keeper.isEmpty == false
-        let isSecure = request.url?.scheme?.lowercased() == "https"
-        return identity(
-            at: request.url?.absoluteString ?? "", header, credential: nil, tls: isSecure ? tls.context : nil)
+        let target = request.url.flatMap { Target($0) }
+        return identity(at: target, header, credential: nil, tls: target?.isSecure == true ? tls.context : nil)
     }
 }
 

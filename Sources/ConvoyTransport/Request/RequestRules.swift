@@ -4,16 +4,23 @@ import FoundationNetworking
 
 /// The checks on a request before any byte of it is sent. Without I/O.
 package enum RequestRules {
-    /// Checks a request except for its header.
+    /// Checks a request except for its header, and reads its URL.
     ///
-    /// - Parameters:
-    ///   - address: the URL's text.
-    ///   - hasCache: whether a cache will be asked.
+    /// - Parameter hasCache: whether a cache will be asked.
     /// - Throws: `URLError.badURL` for a URL or a method that HTTP does not allow, `.unsupportedURL` for another
     ///   scheme, and `.resourceUnavailable` if only a cache may answer.
-    static func check(_ request: URLRequest, _ address: String, hasCache: Bool) throws(URLError) {
-        guard let url = request.url else { throw URLError(.badURL, url: nil, "The request has no URL.") }
-        if !isPlainlyHTTP(address) { try check(url) }
+    static func address(of request: TransferRequest, hasCache: Bool) throws(URLError) -> HTTPAddress {
+        switch request {
+        case .prepared(let request): return request.address
+        case .foundation(let request):
+            guard let url = request.url else { throw URLError(.badURL, url: nil, "The request has no URL.") }
+            let address = try address(of: url)
+            try check(request, url, hasCache: hasCache)
+            return address
+        }
+    }
+
+    private static func check(_ request: URLRequest, _ url: URL, hasCache: Bool) throws(URLError) {
         let method = request.httpMethod ?? "GET"
         guard method == "GET" || HTTPSyntax.isToken(method) else {
             throw URLError(.badURL, url: url, "The method \(method.debugDescription) is not a token (RFC 9110, 5.6.2).")
@@ -23,33 +30,26 @@ package enum RequestRules {
         }
     }
 
-    /// Whether the text of a URL obviously has one of the two schemes, a host and no user information; false if a full
-    /// check is needed.
-    private static func isPlainlyHTTP(_ address: String) -> Bool {
-        guard !address.utf8.contains(UInt8(ascii: "@")) else { return false }
-        var rest = address.utf8[...]
-        guard rest.starts(with: "http".utf8) else { return false }
-        rest = rest.dropFirst(4)
-        if rest.first == UInt8(ascii: "s") { rest = rest.dropFirst() }
-        guard rest.starts(with: "://".utf8), let first = rest.dropFirst(3).first else { return false }
-        return (first >= UInt8(ascii: "0") && first <= UInt8(ascii: "9"))
-            || (first >= UInt8(ascii: "a") && first <= UInt8(ascii: "z"))
-    }
-
-    static func check(_ url: URL) throws(URLError) {
-        guard let scheme = url.scheme?.lowercased() else { throw URLError(.badURL, url: url, "The URL has no scheme.") }
-        guard scheme == "http" || scheme == "https" else {
-            throw URLError(.unsupportedURL, url: url, "The scheme \(scheme) is neither http nor https.")
+    private static func address(of url: URL) throws(URLError) -> HTTPAddress {
+        let address: HTTPAddress
+        do throws(HTTPAddress.Problem) {
+            address = try HTTPAddress.reading(url.absoluteString)
+        } catch {
+            switch error {
+            case .noScheme: throw URLError(.badURL, url: url, "The URL has no scheme.")
+            case .otherScheme(let scheme):
+                throw URLError(.unsupportedURL, url: url, "The scheme \(scheme) is neither http nor https.")
+            case .noHost: throw URLError(.badURL, url: url, "The URL has no host, or an invalid host or port.")
+            }
         }
-        guard let host = url.host, !host.isEmpty else { throw URLError(.badURL, url: url, "The URL has no host.") }
-        let address = url.absoluteString
-        guard !URLUserInfo.isPresent(in: address) else {
+        guard !address.hasUserInfo else {
             // RFC 9110, section 4.2.4. libcurl would send them, and whoever logs the URL would log them.
             throw URLError(
                 .badURL, url: url,
                 "The URL contains a user name or a password. Set the operation's credential, or an Authorization header, "
                     + "instead.")
         }
+        return address
     }
 
     /// Whether a request with this method can be sent twice with the same effect as once (RFC 9110, section 9.2.2).

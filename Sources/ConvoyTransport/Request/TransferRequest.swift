@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 import FoundationNetworking
 
@@ -13,11 +14,11 @@ package enum TransferRequest: Sendable {
         }
     }
 
-    /// The URL as text.
-    var address: String? {
+    /// Where it goes; nil where that is not an http or https URL.
+    package var target: Target? {
         switch self {
-        case .foundation(let request): request.url?.absoluteString
-        case .prepared(let request): request.address
+        case .foundation(let request): request.url.flatMap { Target($0) }
+        case .prepared(let request): request.address.target
         }
     }
 
@@ -43,6 +44,18 @@ package enum TransferRequest: Sendable {
             return .foundation(request)
         case .prepared(let request):
             return .prepared(request.with(timeoutInterval: timeoutInterval))
+        }
+    }
+
+    /// The same request for another URL.
+    func with(address: HTTPAddress) throws(URLError) -> TransferRequest {
+        switch self {
+        case .foundation(var request):
+            guard let url = URL(string: address.text) else { throw URLError(.badURL, url: request.url, "It is not a URL.") }
+            request.url = url
+            return .foundation(request)
+        case .prepared(let request):
+            return .prepared(request.with(address: address))
         }
     }
 
@@ -97,8 +110,8 @@ package enum TransferRequest: Sendable {
 /// Foundation's `URLRequest` is made from it only on demand: making, copying and reading one takes as long as all that
 /// the engine does for a small request. An object, because it is passed on a dozen times.
 package final class PreparedRequest: Sendable {
-    /// A URL with the scheme `http` or `https` and a host.
-    package let address: String
+    /// The URL, which was read when the manager was made.
+    package let address: HTTPAddress
     /// A token (RFC 9110, section 5.6.2).
     package let method: String
     /// A header of a request without a body.
@@ -106,7 +119,7 @@ package final class PreparedRequest: Sendable {
     /// Seconds without a byte; 0 or less for no limit.
     package let timeoutInterval: TimeInterval
 
-    package init(address: String, method: String, header: RequestHeader, timeoutInterval: TimeInterval) {
+    package init(address: HTTPAddress, method: String, header: RequestHeader, timeoutInterval: TimeInterval) {
         self.address = address
         self.method = method
         self.header = header
@@ -115,14 +128,14 @@ package final class PreparedRequest: Sendable {
 
     /// The same request but for what is given.
     func with(
-        address: String? = nil, header: RequestHeader? = nil, timeoutInterval: TimeInterval? = nil
+        address: HTTPAddress? = nil, header: RequestHeader? = nil, timeoutInterval: TimeInterval? = nil
     ) -> PreparedRequest {
         PreparedRequest(
             address: address ?? self.address, method: method, header: header ?? self.header,
             timeoutInterval: timeoutInterval ?? self.timeoutInterval)
     }
 
-    package var url: URL? { URL(string: address) }
+    package var url: URL? { URL(string: address.text) }
 
     package var urlRequest: URLRequest {
         var request = URLRequest(url: url ?? URL(fileURLWithPath: "/"), timeoutInterval: timeoutInterval)

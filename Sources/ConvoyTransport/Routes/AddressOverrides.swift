@@ -1,4 +1,5 @@
 import ConvoySecurity
+import ConvoySupport
 import Foundation
 
 /// Finding the address that was fixed for a host.
@@ -8,7 +9,7 @@ enum AddressOverrides {
     /// - Parameter overrides: a host, or a host and a port after a colon, with an address, a name, or either and a port.
     ///   An entry with the port counts before one without.
     /// - Throws: `URLError.badURL` for an entry that cannot be connected to.
-    static func connectTo(_ target: RequestTarget, in overrides: [String: String]) throws(URLError) -> String? {
+    static func connectTo(_ target: Target, in overrides: [String: String]) throws(URLError) -> String? {
         let host = normalized(target.host)
         var found: String?
         for (key, value) in overrides {
@@ -32,9 +33,9 @@ enum AddressOverrides {
     /// A host and a port, which may be empty: `[::1]:443`, `10.0.0.1:`.
     private static func checked(_ text: String) throws(URLError) -> String {
         if let address = IPAddress(text) { return address.isIPv6 ? "[\(address)]:" : "\(address):" }
-        // libcurl's parser decides what is a host; what follows would be a path to it.
+        // What follows a host would be a path to libcurl.
         guard !text.contains(where: { "/?#@\\".contains($0) }), !text.utf8.contains(0), !text.hasSuffix(":"),
-            RequestTarget("http://\(text)") != nil
+            Target("http://\(text)") != nil
         else {
             throw URLError(.badURL, url: nil, "The address \(text.debugDescription) cannot be connected to.")
         }

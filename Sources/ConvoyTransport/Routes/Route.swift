@@ -1,5 +1,6 @@
 import CCurl
 import ConvoySecurity
+import ConvoySupport
 import Foundation
 
 /// The way of one transfer to its server, decided before anything is connected, where it is not simply the direct one.
@@ -59,16 +60,16 @@ final class Route: @unchecked Sendable {
     }
 
     /// What an HTTP proxy is asked to connect to; nil where it is asked for the URL itself.
-    func tunnelTarget(for target: RequestTarget, isSecure: Bool) -> String? {
-        guard proxy?.kind.isHTTP == true, isSecure || connectTo != nil else { return nil }
-        guard let place = connectTo?.dropFirst(2) else { return target.authority }
+    func tunnelTarget(for target: Target) -> String? {
+        guard proxy?.kind.isHTTP == true, target.isSecure || connectTo != nil else { return nil }
+        guard let place = connectTo?.dropFirst(2) else { return "\(target.host):\(target.port)" }
         return place.hasSuffix(":") ? "\(place)\(target.port)" : String(place)
     }
 
     /// Whether libcurl would read a scope of its own in the address that is connected to, so that a key's number cannot
     /// be in its place. (Zones follow a percent sign: RFC 6874.)
-    func isScoped(_ address: String) -> Bool {
-        guard let proxy else { return address.utf8.contains(UInt8(ascii: "[")) && address.contains("%25") }
+    func isScoped(_ target: Target) -> Bool {
+        guard let proxy else { return target.zone != nil }
         return proxy.host.contains("%")
     }
 }

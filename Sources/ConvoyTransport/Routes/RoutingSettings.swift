@@ -91,21 +91,18 @@ package struct RoutingConfiguration: Sendable, Hashable {
     /// The route of a request; nil for the direct one.
     ///
     /// - Parameters:
-    ///   - isSecure: whether the URL's scheme is https.
-    ///   - address: the URL's text.
+    ///   - target: where it goes.
     ///   - requested: what the request's traffic is for, where the settings do not say it.
     /// - Throws: `URLError.badURL` or `.unsupportedURL` for settings with which no connection can be made.
-    func route(
-        isSecure: Bool, _ address: String, requested: NetworkServiceType = .default
-    ) throws(URLError) -> Route? {
+    func route(to target: Target, requested: NetworkServiceType = .default) throws(URLError) -> Route? {
         // With a Unix socket there is neither a proxy nor an address, nor a network.
         guard storage.isByName || storage.settings.unixSocket == nil else {
             return try storage.route(through: nil, connectTo: nil, .default)
         }
         let serviceType = storage.settings.serviceType == .default ? requested : storage.settings.serviceType
-        let proxy = try storage.settings.proxy.proxy(isSecure: isSecure) { RequestTarget(address)?.host }
+        let proxy = try storage.settings.proxy.proxy(for: target)
         var connectTo: String?
-        if !storage.isByName, let target = RequestTarget(address) {
+        if !storage.isByName {
             connectTo = try AddressOverrides.connectTo(target, in: storage.settings.addressOverrides)
         }
         guard proxy != nil || connectTo != nil || !storage.isDirect || serviceType != .default else { return nil }

@@ -1,0 +1,282 @@
+import Foundation
+
+/// Where an http or https URL leads: what decides about encryption, pins, proxies, cookies, caches and credentials.
+///
+/// It is read once, where a URL enters, and all spellings of a target are equal: `HTTP://%45xample.COM:080` and
+/// `http://example.com`. So no code behind it compares the texts of URLs, of which each part has several forms. Names that
+/// may lead to the same server, such as `example.com` and `example.com.`, are two targets.
+package struct Target: Sendable, Hashable {
+    /// Whether the scheme is https.
+    package let isSecure: Bool
+    /// As it is sent: a name in ASCII and lower case, an IPv4 address of four decimal numbers, or an IPv6 address in its
+    /// shortest form and in brackets.
+    package let host: String
+    /// The port, also where the URL has none.
+    package let port: Int
+    /// The zone of an IPv6 address, which is not sent (RFC 6874); nil for none.
+    package let zone: String?
+
+    /// The target of a URL given as text; nil for another scheme, and for an authority that is invalid or has no host.
+    package init?(_ address: String) {
+        if let plain = Target(plain: address) {
+            self = plain
+        } else if let target = try? HTTPAddress.reading(address).target {
+            self = target
+        } else {
+            return nil
+        }
+    }
+
+    /// The target of a URL; nil as above.
+    package init?(_ url: URL) { self.init(url.absoluteString) }
+
+    /// Whether two URLs have the same target, and have one at all: scheme, host and port (RFC 6454, section 5).
+    package static func isSame(_ one: URL?, _ other: URL?) -> Bool {
+        guard let one = one.flatMap({ Target($0) }), let other = other.flatMap({ Target($0) }) else { return false }
+        return one == other
+    }
+
+    fileprivate init(isSecure: Bool, host: String, port: Int, zone: String? = nil) {
+        (self.isSecure, self.host, self.port, self.zone) = (isSecure, host, port, zone)
+    }
+
+    // MARK: Its parts in other forms
+
+    package var scheme: String { isSecure ? "https" : "http" }
+
+    package var usesDefaultPort: Bool { port == (isSecure ? 443 : 80) }
+
+    /// The host, and the port unless it is the scheme's own: the value of `Host` (RFC 9110, section 7.2).
+    package var authority: String { usesDefaultPort ? host : "\(host):\(port)" }
+
+    /// The host without brackets, and with the zone after a `%`, as functions of the system take it.
+    package var bareHost: String {
+        guard host.utf8.first == UInt8(ascii: "[") else { return host }
+        return String(host.dropFirst().dropLast()) + (zone.map { "%\($0)" } ?? "")
+    }
+
+    /// The same host over TLS. Port 80 becomes 443, and other ports stay (RFC 6797, section 8.3).
+    package var secured: Target {
+        isSecure ? self : Target(isSecure: true, host: host, port: port == 80 ? 443 : port, zone: zone)
+    }
+
+    /// The same with the zone, so that it stands for one place: in the authority of a URL.
+    package var place: String {
+        guard let zone else { return authority }
+        return "\(host.dropLast())%25\(zone)]" + (usesDefaultPort ? "" : ":\(port)")
+    }
+}
+
+extension Target: CustomStringConvertible {
+    /// As the beginning of a URL, without the scheme's own port.
+    package var description: String { "\(scheme)://\(place)" }
+}
+
+/// An http or https URL in the form in which it is sent, and its target.
+package struct HTTPAddress: Sendable, Hashable {
+    /// Where it leads.
+    package let target: Target
+    /// The URL. Its scheme and its authority are written as those of the target, so that every parser reads that target in
+    /// it; the path, the query and the fragment are as they were given, after a slash.
+    package let text: String
+    /// Whether the URL that was given has user information, even an empty one. The text has none.
+    package let hasUserInfo: Bool
+
+    /// What is wrong with a URL.
+    package enum Problem: Error, Equatable {
+        case noScheme
+        /// In lower case.
+        case otherScheme(String)
+        /// There is no host, or the authority is invalid.
+        case noHost
+    }
+
+    /// An address made of its parts.
+    ///
+    /// - Parameters:
+    ///   - text: a URL that begins with that of another address of the same target.
+    package init(target: Target, text: String) { (self.target, self.text, hasUserInfo) = (target, text, false) }
+
+    /// The address of a URL given as text; nil if it is not one.
+    package init?(_ text: String) {
+        guard let address = try? HTTPAddress.reading(text) else { return nil }
+        self = address
+    }
+
+    /// The address of a URL given as text.
+    package static func reading(_ text: String) throws(Problem) -> HTTPAddress {
+        if let target = Target(plain: text) { return HTTPAddress(target: target, text: text) }
+        return try HTTPAddress(parsing: text, withSchemes: { Self.isSecure($0) })
+    }
+
+    /// The same URL over TLS.
+    package var secured: HTTPAddress {
+        if target.isSecure { return self }
+        return HTTPAddress(target: target.secured, text: target.secured.description + afterAuthority)
+    }
+
+    /// The path, the query and the fragment.
+    package var afterAuthority: Substring {
+        let authority = text.utf8.dropFirst(target.isSecure ? "https://".utf8.count : "http://".utf8.count)
+        return text[(authority.firstIndex(of: UInt8(ascii: "/")) ?? text.endIndex)...]
+    }
+
+    fileprivate static func isSecure(_ scheme: ArraySlice<UInt8>) -> Bool? {
+        if ASCII.equalIgnoringCase(scheme, "https".utf8) { return true }
+        return ASCII.equalIgnoringCase(scheme, "http".utf8) ? false : nil
+    }
+
+    fileprivate init(
+        parsing text: String, withSchemes isSecure: (ArraySlice<UInt8>) -> Bool?
+    ) throws(Problem) {
+        let bytes = Array(text.utf8)
+        let parts = URLParts(bytes[...])
+        guard let scheme = parts.scheme else { throw .noScheme }
+        guard let isSecure = isSecure(scheme) else {
+            throw .otherScheme(String(decoding: scheme.map(ASCII.lowercased), as: UTF8.self))
+        }
+        guard let given = parts.authority, let authority = URLAuthority(given), !authority.host.isEmpty,
+            let target = Target(isSecure: isSecure, authority)
+        else { throw .noHost }
+        self.target = target
+        hasUserInfo = authority.userInfo != nil
+        let rest = String(decoding: bytes[parts.path.startIndex...], as: UTF8.self)
+        // Some parsers take a `?` for part of the host.
+        self.text = target.description + (rest.utf8.first == UInt8(ascii: "/") || rest.isEmpty ? rest : "/\(rest)")
+    }
+}
+
+// MARK: Reading
+
+extension Target {
+    /// The target of a URL that may also be one of web sockets: `ws` counts as http, `wss` as https.
+    package init?(ofWebSocketOrHTTP url: URL) {
+        let address = try? HTTPAddress(
+            parsing: url.absoluteString,
+            withSchemes: { scheme in
+                if ASCII.equalIgnoringCase(scheme, "wss".utf8) { return true }
+                return ASCII.equalIgnoringCase(scheme, "ws".utf8) ? false : HTTPAddress.isSecure(scheme)
+            })
+        guard let address else { return nil }
+        self = address.target
+    }
+
+    fileprivate init?(isSecure: Bool, _ authority: URLAuthority) {
+        var host = authority.host.map(ASCII.lowercased)
+        var zone: String?
+        if host.first == UInt8(ascii: "[") {
+            let end = authority.host.firstIndex(of: UInt8(ascii: "%")) ?? authority.host.count - 1
+            // `URLAuthority` writes `%25` before a zone.
+            if end < host.count - 1 { zone = String(decoding: authority.host[(end + 3)...].dropLast(), as: UTF8.self) }
+            guard let address = Self.shortest(String(decoding: host[1..<end], as: UTF8.self)) else { return nil }
+            host = Array("[\(address)]".utf8)
+        } else if host.last == UInt8(ascii: "."), let address = URLAuthority.addressInDecimals(host.dropLast()) {
+            // A name server would be asked for it, or not, or a proxy.
+            host = address
+        }
+        var port = isSecure ? 443 : 80
+        if let digits = authority.port, !digits.isEmpty {
+            guard let number = UInt16(String(decoding: digits, as: UTF8.self)) else { return nil }
+            port = Int(number)
+        }
+        self.init(isSecure: isSecure, host: String(decoding: host, as: UTF8.self), port: port, zone: zone)
+    }
+
+    /// An IPv6 address as RFC 5952 wants it.
+    private static func shortest(_ text: String) -> String? {
+        var address = in6_addr()
+        var buffer = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
+        guard inet_pton(AF_INET6, text, &address) == 1,
+            inet_ntop(AF_INET6, &address, &buffer, socklen_t(buffer.count)) != nil
+        else { return nil }
+        return String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }
+
+    fileprivate init?(plain address: String) {
+        var address = address
+        let target = address.withUTF8 { bytes -> Target? in
+            guard let plain = PlainAuthority(bytes) else { return nil }
+            let host = String(decoding: UnsafeBufferPointer(rebasing: bytes[plain.host]), as: UTF8.self)
+            return Target(isSecure: plain.isSecure, host: host, port: plain.port)
+        }
+        guard let target else { return nil }
+        self = target
+    }
+}
+
+/// Where the scheme and the authority are in a URL that has them in the only form in which a target is written, but for a
+/// port that may be the scheme's own: as most URLs have them. Found in one pass, without an allocation.
+package struct PlainAuthority {
+    package let isSecure: Bool
+    /// A name, or an IPv4 address.
+    package let host: Range<Int>
+    package let port: Int
+    /// The end of the authority: that of the URL, or a slash.
+    package let end: Int
+
+    /// The host, and the port unless it is the scheme's own, in a text that does not name that.
+    package var place: Range<Int> { usesDefaultPort ? host : host.lowerBound..<end }
+    package var usesDefaultPort: Bool { port == (isSecure ? 443 : 80) }
+    package var namesPort: Bool { host.upperBound < end }
+
+    /// - Returns: nil for every other URL.
+    package init?(_ bytes: UnsafeBufferPointer<UInt8>) {
+        guard let start = bytes.baseAddress, bytes.count > 7, memcmp(start, "http", 4) == 0 else { return nil }
+        isSecure = bytes[4] == UInt8(ascii: "s")
+        var index = isSecure ? 5 : 4
+        guard memcmp(start + index, "://", 3) == 0 else { return nil }
+        index += 3
+        let (first, last) = (index, Self.lastLabel(bytes, &index))
+        // What ends in a number may be an address in one of many spellings.
+        guard last < index, !ASCII.isDigit(bytes[last]) || Self.isCommonAddress(bytes[first..<index]) else { return nil }
+        host = first..<index
+        var port = isSecure ? 443 : 80
+        if index < bytes.count, bytes[index] == UInt8(ascii: ":") {
+            index += 1
+            let digits = index
+            port = 0
+            while index < bytes.count, ASCII.isDigit(bytes[index]), index < digits + 5 {
+                port = port * 10 + Int(bytes[index] - UInt8(ascii: "0"))
+                index += 1
+            }
+            guard index > digits, bytes[digits] != UInt8(ascii: "0"), port <= 65535 else { return nil }
+        }
+        guard index == bytes.count || bytes[index] == UInt8(ascii: "/") else { return nil }
+        (self.port, end) = (port, index)
+    }
+
+    /// Where the last label of a plain name begins.
+    ///
+    /// - Parameter index: the beginning of the name, and afterwards its end.
+    private static func lastLabel(_ bytes: UnsafeBufferPointer<UInt8>, _ index: inout Int) -> Int {
+        var last = index
+        while index < bytes.count {
+            switch bytes[index] {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"),
+                UInt8(ascii: "_"):
+                break
+            case UInt8(ascii: "."): last = index + 1
+            default: return last
+            }
+            index += 1
+        }
+        return last
+    }
+
+    /// Whether it is an IPv4 address as it is commonly written: four decimal numbers.
+    private static func isCommonAddress(_ host: Slice<UnsafeBufferPointer<UInt8>>) -> Bool {
+        var (numbers, value, digits) = (1, 0, 0)
+        for byte in host {
+            if byte == UInt8(ascii: ".") {
+                guard digits > 0 else { return false }
+                (numbers, value, digits) = (numbers + 1, 0, 0)
+            } else {
+                // One that begins with a zero is octal.
+                guard ASCII.isDigit(byte), digits == 0 || value > 0 else { return false }
+                (value, digits) = (value * 10 + Int(byte - UInt8(ascii: "0")), digits + 1)
+                guard value <= 255 else { return false }
+            }
+        }
+        return numbers == 4 && digits > 0
+    }
+}
