@@ -187,11 +187,15 @@ struct CurlCommand {
         case .directory(let directory): words += ["--capath", ShellText.word(directory.path)]
         case .certificates, .systemAnd: remarks.append("without the authorities that the operation trusts")
         }
-        if policy.pinningMode == .publicKey {
+        if let list = policy.revocationLists.first {
+            words += ["--crlfile", ShellText.word(list.path)]
+            if policy.revocationLists.count > 1 { remarks.append("with the first of its revocation lists only") }
+        }
+        if policy.effectivePinningMode == .publicKey {
             // curl compares with the server's own key only, and writes a pin with two slashes.
             let pins = policy.pinnedPublicKeys.map { "sha256//\($0.digest.base64EncodedString())" }.sorted()
             if !pins.isEmpty { words += ["--pinnedpubkey", ShellText.word(pins.joined(separator: ";"))] }
-        } else if policy.pinningMode == .certificate {
+        } else if policy.effectivePinningMode == .certificate {
             remarks.append("without the certificates that the operation pins")
         }
         if configuration.minimumTLSVersion == .tls13 { words.append("--tlsv1.3") }
