@@ -27,6 +27,31 @@ static inline int convoy_x509_stack_append(STACK_OF(X509) *stack, X509 *certific
     return 0;
 }
 
+// Stacks of revocation lists.
+static inline STACK_OF(X509_CRL) *convoy_crl_stack_new(void) { return sk_X509_CRL_new_null(); }
+// Frees the stack and the lists.
+static inline void convoy_crl_stack_free(STACK_OF(X509_CRL) *stack) { sk_X509_CRL_pop_free(stack, X509_CRL_free); }
+// Takes the list, and brings its entries into the order in which they are searched. False if there is no memory.
+static inline int convoy_crl_stack_append(STACK_OF(X509_CRL) *stack, X509_CRL *list) {
+    ASN1_INTEGER *none = ASN1_INTEGER_new();
+    X509_REVOKED *entry = NULL;
+    if (none) X509_CRL_get0_by_serial(list, &entry, none);
+    ASN1_INTEGER_free(none);
+    if (none && sk_X509_CRL_push(stack, list) > 0) return 1;
+    X509_CRL_free(list);
+    return 0;
+}
+// When a list has revoked a certificate, and why: a CRLReason, or -1 if it does not say.
+static inline const ASN1_TIME *convoy_crl_revocation(X509_CRL *list, X509 *certificate, long *reason) {
+    X509_REVOKED *entry = NULL;
+    *reason = -1;
+    if (X509_CRL_get0_by_cert(list, &entry, certificate) == 0 || !entry) return NULL;
+    ASN1_ENUMERATED *code = (ASN1_ENUMERATED *)X509_REVOKED_get_ext_d2i(entry, NID_crl_reason, NULL, NULL);
+    if (code) *reason = ASN1_ENUMERATED_get(code);
+    ASN1_ENUMERATED_free(code);
+    return X509_REVOKED_get0_revocationDate(entry);
+}
+
 // Blocks of memory that can be read or written as files.
 static inline BIO *convoy_bio_reading(const void *bytes, int count) { return BIO_new_mem_buf(bytes, count); }
 static inline BIO *convoy_bio_writing(void) { return BIO_new(BIO_s_mem()); }
@@ -62,6 +87,27 @@ static inline void convoy_ssl_context_request_status(SSL_CTX *context, convoy_st
 static inline long convoy_ssl_stapled_response(SSL *connection, const unsigned char **bytes) {
     *bytes = NULL;
     return SSL_get_tlsext_status_ocsp_resp(connection, bytes);
+}
+
+// Name constraints.
+static inline NAME_CONSTRAINTS *convoy_x509_name_constraints(const X509 *certificate) {
+    return (NAME_CONSTRAINTS *)X509_get_ext_d2i(certificate, NID_name_constraints, NULL, NULL);
+}
+static inline int convoy_x509_has_name_constraints(const X509 *certificate) {
+    return X509_get_ext_by_NID(certificate, NID_name_constraints, -1) >= 0;
+}
+static inline int convoy_name_constraints_count(const NAME_CONSTRAINTS *constraints, int excluded) {
+    const STACK_OF(GENERAL_SUBTREE) *trees = excluded ? constraints->excludedSubtrees : constraints->permittedSubtrees;
+    return trees ? sk_GENERAL_SUBTREE_num(trees) : 0;
+}
+// The bytes of a subtree of DNS names, or null if it is of another type.
+static inline const unsigned char *convoy_name_constraint(
+    const NAME_CONSTRAINTS *constraints, int excluded, int index, int *count) {
+    const STACK_OF(GENERAL_SUBTREE) *trees = excluded ? constraints->excludedSubtrees : constraints->permittedSubtrees;
+    const GENERAL_NAME *base = sk_GENERAL_SUBTREE_value(trees, index)->base;
+    if (!base || base->type != GEN_DNS) return NULL;
+    *count = ASN1_STRING_length(base->d.dNSName);
+    return ASN1_STRING_get0_data(base->d.dNSName);
 }
 
 // Subject alternative names.

@@ -179,7 +179,7 @@ struct CurlCommand {
     private static let defaultTimeout: TimeInterval = 60
 
     private mutating func addTLS() {
-        let host = RequestTarget(request.url?.absoluteString ?? "")?.host
+        let host = request.url.flatMap { Target($0) }?.host
         let policy = host.map(configuration.securityPolicy.policy(forHost:)) ?? configuration.securityPolicy
         addTrust(policy)
         switch policy.certificateAuthorities {
@@ -189,6 +189,10 @@ struct CurlCommand {
         case .certificates, .systemAnd: remarks.append("without the authorities that the operation trusts")
         }
         if policy.requiresStapledStatus { words.append("--cert-status") }
+        if let list = policy.revocationLists.first {
+            words += ["--crlfile", ShellText.word(list.path)]
+            if policy.revocationLists.count > 1 { remarks.append("with the first of its revocation lists only") }
+        }
         if configuration.minimumTLSVersion == .tls13 { words.append("--tlsv1.3") }
         if configuration.maximumTLSVersion == .tls12 { words += ["--tls-max", "1.2"] }
         let suites = configuration.cipherSuites
@@ -214,7 +218,7 @@ struct CurlCommand {
             return
         }
         if let end = policy.pinsExpire, Date() >= end { return }
-        let isOfCertificates = policy.pinningMode == .certificate
+        let isOfCertificates = policy.effectivePinningMode == .certificate
         // curl compares with the server's own key only, and writes a pin with two slashes.
         let pins = isOfCertificates ? Set(policy.pinnedCertificates.compactMap(\.publicKeyPin)) : policy.pinnedPublicKeys
         // Without a pin nobody is trusted: no key has this one.

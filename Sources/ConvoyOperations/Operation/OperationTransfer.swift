@@ -163,6 +163,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         let isQuestion = response.asksForCredentials
         if isQuestion { noteRedirection(connection) }
         tellStory(of: operation, response, connection)
+        if let error = operation.proofFailure(of: response) { return stop(connection, then: .fail(error)) }
         // One that asks to be left alone closes the gate, too: it says for how long.
         // What the cache says, says nothing of the host.
         let isOfHost = response.cacheUse == nil || response.cacheUse == .validated

@@ -30,6 +30,16 @@ extension URLConnectionOperation {
         }
     }
 
+    /// The error of a response whose server has proved that it is another; nil if it is to be received. One out of a cache
+    /// has the proof of an earlier request, if it has one.
+    func proofFailure(of head: ResponseHead) -> URLError? {
+        guard let record = core.withLock({ $0.authentication?.record }), head.cacheUse == nil, !head.asksForCredentials,
+            let server = AuthenticatingServer(head.url),
+            let failure = record.proofFailure(at: server, info: head.values(of: "Authentication-Info"))
+        else { return nil }
+        return URLError(.badServerResponse, url: head.url, failure.description, underlying: failure)
+    }
+
     /// Whether a response makes the operation send its request again, with an answer to what is asked for; nil if it is
     /// the response.
     func retryForAuthentication(_ head: ResponseHead, _ number: Lifecycle.TryNumber) -> NextTry? {
@@ -44,7 +54,8 @@ extension URLConnectionOperation {
         let isProxy = head.statusCode == 407 && Target(head.url).map(connectionConfiguration.tunnelsIfProxied) != true
         guard head.statusCode == 401 || isProxy else {
             core.withLock { $0.authentication?.record }?.noteSuccess(
-                except: nil, at: AuthenticatingServer(head.url), info: head.values(of: "Authentication-Info"))
+                except: nil, at: AuthenticatingServer(head.url),
+                info: head.cacheUse == nil ? head.values(of: "Authentication-Info") : [])
             return nil
         }
         guard let server = isProxy ? proxyServer(for: head.url) : AuthenticatingServer(head.url) else { return nil }

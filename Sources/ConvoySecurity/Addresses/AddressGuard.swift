@@ -8,8 +8,13 @@
 /// 3. else treated as all others: by `publicAddresses` as IANA's registries say, by a guard with a list of allowed
 ///    networks refused, and by one without let through.
 ///
-/// `::ffff:10.0.0.1` is the same as `10.0.0.1`. An IPv6 address behind which a gateway sends on to an IPv4 address (NAT64,
-/// 6to4, Teredo, ISATAP) is refused as well where the IPv4 address would be, unless the IPv6 address itself is allowed.
+/// `::ffff:10.0.0.1` is the same as `10.0.0.1`, and so is `::ffff:10.0.0.0/104` the same as `10.0.0.0/8`, and
+/// `::ffff:0:0/96` all of IPv4. A larger network, such as `::/0`, is one of IPv6 only: it allows no IPv4 address, and
+/// denies those that are written as IPv6.
+///
+/// An IPv6 address behind which a gateway sends on to an IPv4 address (NAT64, 6to4, Teredo, ISATAP) is refused as well
+/// where the IPv4 address would be, unless the IPv6 address itself is allowed. `0.0.0.0` and `::` lead to this machine:
+/// they are let through only where `127.0.0.1` or `::1` is, too.
 public struct AddressGuard: Sendable, Hashable {
     /// How addresses in no list are treated.
     private enum Rest: Hashable {
@@ -17,10 +22,20 @@ public struct AddressGuard: Sendable, Hashable {
     }
 
     /// The networks that are let through, if they are not denied.
-    public private(set) var allowedNetworks: [IPNetwork]
+    public var allowedNetworks: [IPNetwork] { allowed.map(\.network) }
     /// The networks that are refused in any case.
-    public private(set) var deniedNetworks: [IPNetwork]
+    public var deniedNetworks: [IPNetwork] { denied.map(\.network) }
+    private let allowed: [Entry]
+    private let denied: [Entry]
     private let rest: Rest
+
+    /// A network of a list, and the same without the form of IPv6 for addresses of IPv4.
+    private struct Entry: Hashable {
+        let network: IPNetwork
+        let unmapped: IPNetwork
+
+        init(_ network: IPNetwork) { (self.network, unmapped) = (network, network.unmapped) }
+    }
 
     /// A guard with lists of its own.
     ///
@@ -32,8 +47,8 @@ public struct AddressGuard: Sendable, Hashable {
     }
 
     private init(_ allow: [IPNetwork], _ deny: [IPNetwork], _ rest: Rest) {
-        allowedNetworks = allow
-        deniedNetworks = deny
+        allowed = allow.map(Entry.init)
+        denied = deny.map(Entry.init)
         self.rest = rest
     }
 
@@ -68,13 +83,16 @@ public struct AddressGuard: Sendable, Hashable {
     ///   - isProxy: whether it is the address of a proxy, for the refusal.
     public func refusal(of address: IPAddress, isProxy: Bool = false) -> AddressRefusal? {
         let own = address.unmapped
-        let all = [own] + own.embedded
-        for address in all {
-            if let network = deniedNetworks.first(where: { $0.contains(address) }) {
-                return AddressRefusal(address: own, network: network, isProxy: isProxy)
+        var all = [own] + own.embedded
+        all += all.compactMap(\.loopbackOfUnspecified)
+        // As it is written, an address can be in a network of IPv6 that has no part of IPv4's.
+        for address in address == own ? all : all + [address] {
+            if let entry = denied.first(where: { $0.unmapped.contains(address) }) {
+                return AddressRefusal(address: own, network: entry.network, isProxy: isProxy)
             }
         }
-        if isAllowed(own) { return nil }
+        // Where it is let through, what is inside does not matter, but for where the system itself connects to.
+        if isAllowed(own), own.loopbackOfUnspecified.map(isAllowed) ?? true { return nil }
         for address in all where !isAllowed(address) {
             switch rest {
             case .allowed: break
@@ -88,5 +106,5 @@ public struct AddressGuard: Sendable, Hashable {
         return nil
     }
 
-    private func isAllowed(_ address: IPAddress) -> Bool { allowedNetworks.contains { $0.contains(address) } }
+    private func isAllowed(_ address: IPAddress) -> Bool { allowed.contains { $0.unmapped.contains(address) } }
 }

@@ -47,11 +47,11 @@ public struct IPAddress: Sendable, Hashable {
     /// The address to which the system connects for it: the IPv4 address inside one of the form `::ffff:127.0.0.1` (RFC
     /// 4291, section 2.5.5.2), and itself for all others.
     var unmapped: IPAddress {
-        guard bytes.count == 16, bytes[..<10].allSatisfy({ $0 == 0 }), bytes[10] == 0xFF, bytes[11] == 0xFF else {
-            return self
-        }
+        guard isIPv6, bytes.starts(with: Self.mappedPrefix) else { return self }
         return IPAddress(four: bytes[12...])
     }
+
+    private static let mappedPrefix: [UInt8] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF]
 
     /// The IPv4 addresses to which a gateway sends on what is sent to it.
     ///
@@ -75,6 +75,12 @@ public struct IPAddress: Sendable, Hashable {
         return found
     }
 
+    /// Where the system connects to for an address that is none (`0.0.0.0`, `::`): this machine. nil for any other.
+    var loopbackOfUnspecified: IPAddress? {
+        guard bytes.allSatisfy({ $0 == 0 }) else { return nil }
+        return IPAddress(unchecked: isIPv6 ? [UInt8](repeating: 0, count: 15) + [1] : [127, 0, 0, 1])
+    }
+
     private static let translated = IPNetwork(bytes: [0, 0x64, 0xFF, 0x9B] + [UInt8](repeating: 0, count: 12), 96)
 
     private init(four: ArraySlice<UInt8>) { bytes = Array(four) }
@@ -91,6 +97,12 @@ extension IPAddress: CustomStringConvertible {
 }
 
 extension IPNetwork {
+    /// The network of IPv4 for one that is part of `::ffff:0:0/96`, and itself for all others.
+    var unmapped: IPNetwork {
+        let inside = address.unmapped
+        return prefixLength >= 96 && inside != address ? IPNetwork(inside, prefixLength - 96) : self
+    }
+
     /// A network of the tables, whose bytes are right.
     init(bytes: [UInt8], _ prefixLength: Int) {
         self.init(IPAddress(unchecked: bytes), prefixLength)

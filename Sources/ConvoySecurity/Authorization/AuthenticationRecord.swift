@@ -19,11 +19,19 @@ package final class AuthenticationRecord: RequestAuthorizer {
         var isRemembered = false
     }
 
+    /// An answer that was sent, and for which target.
+    private struct Sent {
+        let answer: Answer
+        let uri: String
+        /// For Digest: what of the request, beside its target, the server's proof has to cover.
+        let use: DigestNonce.Use?
+    }
+
     private struct State {
         /// What is sent to a server from now on.
         var answers: [AuthenticatingServer: Answer] = [:]
-        /// What was sent with the last request, and for which target.
-        var sent: [AuthenticatingServer: (answer: Answer, uri: String)] = [:]
+        /// What was sent with the last request.
+        var sent: [AuthenticatingServer: Sent] = [:]
         var refusals = RefusalCounts()
         var rejected: Set<ProtectionSpace> = []
         /// How often in a row a server's nonce was too old.
@@ -53,11 +61,12 @@ package final class AuthenticationRecord: RequestAuthorizer {
             return answer
         }
         let answer = chosen ?? (target.hasOwn ? nil : remembered(for: target))
-        let authorization = answer.flatMap { Self.authorization($0, target) }
+        let use = answer?.nonce?.nextUse()
+        let authorization = answer.flatMap { Self.authorization($0, target, use) }
         // One that was chosen and cannot be made for this request counts as sent: else it would be asked for, and chosen,
         // again and again.
         let sent = authorization == nil ? chosen : answer
-        state.withLock { $0.sent[target.server] = sent.map { ($0, target.uri) } }
+        state.withLock { $0.sent[target.server] = sent.map { Sent(answer: $0, uri: target.uri, use: use) } }
         return authorization
     }
 
@@ -77,7 +86,9 @@ package final class AuthenticationRecord: RequestAuthorizer {
         return Answer(space: entry.space, credential: credential, nonce: entry.nonce, isRemembered: true)
     }
 
-    private static func authorization(_ answer: Answer, _ target: AuthorizationTarget) -> RequestAuthorization? {
+    private static func authorization(
+        _ answer: Answer, _ target: AuthorizationTarget, _ use: DigestNonce.Use?
+    ) -> RequestAuthorization? {
         let user = answer.credential?.user ?? ""
         let password = answer.token ?? answer.credential?.password ?? ""
         func field(_ value: String?) -> RequestAuthorization? {
@@ -87,9 +98,11 @@ package final class AuthenticationRecord: RequestAuthorizer {
         case .basic: return field(BasicAuthorization.value(user: user, password: password))
         case .bearer: return field(answer.token.flatMap(BearerAuthorization.value(token:)))
         case .digest:
+            guard let nonce = answer.nonce, let use else { return nil }
             return field(
-                answer.nonce?.authorization(
-                    user: user, password: password, method: target.method, uri: target.uri, body: target.body))
+                nonce.challenge.authorization(
+                    user: user, password: password, method: target.method, uri: target.uri, body: target.body,
+                    count: use.count, cnonce: use.cnonce))
         case .ntlm: return .connection(.ntlm, user: user, password: password)
         case .negotiate: return target.mayBlock ? .connection(.negotiate, user: user, password: password) : nil
         }
@@ -249,6 +262,33 @@ package final class AuthenticationRecord: RequestAuthorizer {
 
     // MARK: Success
 
+    /// What is wrong with a server's proof that it knows the password (`rspauth`, RFC 7616, section 3.5); nil if it is
+    /// right, if the server sends none, which it may, and if it covers a body, which was not kept.
+    ///
+    /// - Parameters:
+    ///   - server: who has answered the last request.
+    ///   - info: the values of its `Authentication-Info`.
+    package func proofFailure(at server: AuthenticatingServer, info: [String]) -> ResponseAuthenticationFailure? {
+        guard !info.isEmpty, let sent = state.withLock({ $0.sent[server] }), let use = sent.use,
+            let challenge = sent.answer.nonce?.challenge, challenge.protections.contains(.auth)
+        else { return nil }
+        let isWrong = info.contains { value in
+            guard let info = DigestAuthenticationInfo(value) else { return false }
+            return challenge.verifies(
+                info, user: sent.answer.credential?.user ?? "", password: sent.answer.credential?.password ?? "",
+                uri: sent.uri, body: nil, count: use.count, cnonce: use.cnonce) == false
+        }
+        guard isWrong else { return nil }
+        // What it did not know before, it is not sent again unless it asks.
+        memory.forget(sent.answer.space, of: server)
+        state.withLock { state in
+            state.sent[server] = nil
+            state.answers[server] = nil
+            state.toKeep[server] = nil
+        }
+        return ResponseAuthenticationFailure(host: sent.answer.space.host, realm: challenge.realm)
+    }
+
     /// The servers and proxies that the last request has passed have let it in: what they asked for is remembered.
     ///
     /// - Parameters:
@@ -267,23 +307,24 @@ package final class AuthenticationRecord: RequestAuthorizer {
             return (passed, kept)
         }
         for (space, credential) in kept.values { source.store?.set(credential, for: space) }
-        for (server, (answer, uri)) in passed where answer.token == nil {
+        for (server, sent) in passed where sent.answer.token == nil {
+            let answer = sent.answer
             let next = server == last ? info.lazy.compactMap { DigestAuthenticationInfo($0)?.nextNonce }.first : nil
             let nonce = next.flatMap { answer.nonce?.following($0) } ?? answer.nonce
-            memory.note(answer.space, nonce: nonce, at: answer.home ?? uri, of: server)
+            memory.note(answer.space, nonce: nonce, at: answer.home ?? sent.uri, of: server)
         }
     }
 }
 
 extension DigestNonce {
-    /// The value of `Authorization` for one more request.
-    fileprivate func authorization(
-        user: String, password: String, method: String, uri: String, body: Data?
-    ) -> String? {
-        challenge.authorization(
-            user: user, password: password, method: method, uri: uri, body: body, count: nextCount(),
-            cnonce: makeCnonce())
+    /// The numbers of one request.
+    fileprivate struct Use {
+        let count: UInt32
+        let cnonce: String
     }
+
+    /// Those of one more request.
+    fileprivate func nextUse() -> Use { Use(count: nextCount(), cnonce: makeCnonce()) }
 
     /// The nonce that the server wants to see next.
     fileprivate func following(_ nonce: String) -> DigestNonce { DigestNonce(challenge.replacingNonce(with: nonce)) }

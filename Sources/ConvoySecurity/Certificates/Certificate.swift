@@ -110,7 +110,7 @@ public struct Certificate: Sendable, Hashable, CustomStringConvertible {
         return String(decoding: UnsafeBufferPointer(start: bytes, count: bytes == nil ? 0 : count), as: UTF8.self)
     }
 
-    private static func date(_ time: UnsafePointer<ASN1_TIME>?) -> Date? {
+    static func date(_ time: UnsafePointer<ASN1_TIME>?) -> Date? {
         var fields = tm()
         guard let time, ASN1_TIME_to_tm(time, &fields) == 1 else { return nil }
         return Date(timeIntervalSince1970: TimeInterval(timegm(&fields)))

@@ -8,6 +8,8 @@ public enum TLSConfigurationError: Error, Hashable, Sendable, CustomStringConver
     case noVersion
     /// The certificates of authorities cannot be read.
     case authorities(CertificateError)
+    /// The revocation lists cannot be read.
+    case revocationLists(RevocationListError)
     /// The client's certificate or key cannot be read.
     case identity(ClientIdentityError)
     /// OpenSSL has no memory, or refuses a setting, and what it says.
@@ -18,6 +20,7 @@ public enum TLSConfigurationError: Error, Hashable, Sendable, CustomStringConver
         case .unknownCipherSuite(let name): "OpenSSL has no cipher suite \(name.debugDescription)."
         case .noVersion: "The minimum, the maximum and the cipher suites leave no version of TLS."
         case .authorities(let error): "The certificate authorities cannot be used: \(error)"
+        case .revocationLists(let error): "The revocation lists cannot be used: \(error)"
         case .identity(let error): "The client's certificate cannot be used: \(error)"
         case .refused(let text): "OpenSSL refuses the settings of TLS: \(text)"
         }

@@ -17,6 +17,27 @@ package final class TLSContext: Sendable {
         let identity: LoadedIdentity?
         /// The digest of the client's certificate.
         let certificateDigest: String?
+        /// By their files.
+        var lists: [[URL]: RevocationLists] = [:]
+
+        /// In seconds: revocation lists are read again after an hour, as others may have been put into their place.
+        private static let longestUse: TimeInterval = 3600
+        /// And those that have expired, or cannot be read, after a minute.
+        private static let shortestUse: TimeInterval = 60
+
+        /// Until when it can be used without reading it again, in seconds of the system's clock.
+        func usableUntil(now: Date, wasReadNow: Bool) -> Int64 {
+            guard !lists.isEmpty else { return .max }
+            let end = lists.values.compactMap(\.nextUpdate).min() ?? .distantFuture
+            let use = wasReadNow && end > now ? Self.longestUse : Self.shortestUse
+            let until = now.addingTimeInterval(use)
+            return Int64((end > now ? min(end, until) : until).timeIntervalSince1970)
+        }
+
+        var areListsCurrent: Bool {
+            let now = Date()
+            return lists.values.allSatisfy { $0.nextUpdate.map { $0 > now } ?? true }
+        }
     }
 
     package typealias Waiter = @Sendable (TLSConfigurationError?) -> Void
@@ -27,7 +48,8 @@ package final class TLSContext: Sendable {
         var waiters: [Waiter]?
     }
     private let state = Locked(State())
-    private let isRead = Atomic<Bool>(false)
+    /// Until when what was read can be used, in seconds of the system's clock: 0 before it was read, and `.max` for ever.
+    private let usableUntil = Atomic<Int64>(0)
 
     private init(_ settings: TLSSettings) {
         self.settings = settings
@@ -56,7 +78,10 @@ package final class TLSContext: Sendable {
     // MARK: Reading
 
     /// Whether connections can be made at once.
-    package var isReady: Bool { isRead.load(ordering: .acquiring) }
+    package var isReady: Bool {
+        let until = usableUntil.load(ordering: .acquiring)
+        return until == .max || until != 0 && time(nil) < until
+    }
 
     var material: Material? { state.withLock { $0.material } }
 
@@ -66,7 +91,8 @@ package final class TLSContext: Sendable {
         settings.identity.map { material?.certificateDigest ?? "\(ObjectIdentifier($0))" }
     }
 
-    /// Reads the authorities and the client's certificate, unless that was done, and calls back on any thread.
+    /// Reads the authorities, the client's certificate and the revocation lists, unless that was done, and calls back on any
+    /// thread. Revocation lists are read again when they may have changed.
     ///
     /// - Parameters:
     ///   - perform: runs what may block on a thread where it may.
@@ -74,7 +100,7 @@ package final class TLSContext: Sendable {
     package func prepare(on perform: (@escaping @Sendable () -> Void) -> Void, _ waiter: @escaping Waiter) {
         enum Next { case read, wait, ready }
         let next: Next = state.withLock { state in
-            if state.material != nil { return .ready }
+            if isReady { return .ready }
             guard state.waiters != nil else {
                 state.waiters = [waiter]
                 return .read
@@ -90,30 +116,48 @@ package final class TLSContext: Sendable {
     }
 
     private func readMaterial() {
-        var material: Material?
+        var material = self.material
         var failure: TLSConfigurationError?
+        let now = Date()
         do throws(TLSConfigurationError) {
-            material = try makeMaterial()
+            if material == nil { material = try makeMaterial() }
+            material?.lists = try readLists()
         } catch {
             failure = error
         }
+        let wasReadNow = failure == nil
+        // A file that is being replaced can be unreadable for a moment.
+        if let material, !material.lists.isEmpty, material.areListsCurrent { failure = nil }
+        let until = failure == nil ? material?.usableUntil(now: now, wasReadNow: wasReadNow) ?? 0 : 0
         let waiters = state.withLock { state in
-            state.material = material
+            if failure == nil { state.material = material }
+            usableUntil.store(until, ordering: .releasing)
             defer { state.waiters = nil }
             return state.waiters ?? []
         }
-        if failure == nil { isRead.store(true, ordering: .releasing) }
         for waiter in waiters { waiter(failure) }
+    }
+
+    private var policies: [SecurityPolicy] {
+        [settings.policy, settings.proxyPolicy].flatMap { [$0] + $0.hostPolicies.values }
+    }
+
+    private func readLists() throws(TLSConfigurationError) -> [[URL]: RevocationLists] {
+        var lists: [[URL]: RevocationLists] = [:]
+        do throws(RevocationListError) {
+            for policy in policies { lists[policy.revocationLists] = try RevocationLists.read(policy.revocationLists) }
+        } catch {
+            throw .revocationLists(error)
+        }
+        return lists
     }
 
     private func makeMaterial() throws(TLSConfigurationError) -> Material {
         try TLSParameters.check(settings)
         var stores: [CertificateAuthorities: TrustStore] = [:]
         do throws(CertificateError) {
-            for policy in [settings.policy, settings.proxyPolicy] {
-                for policy in [policy] + policy.hostPolicies.values {
-                    stores[policy.certificateAuthorities] = try TrustStore.store(of: policy.certificateAuthorities)
-                }
+            for policy in policies {
+                stores[policy.certificateAuthorities] = try TrustStore.store(of: policy.certificateAuthorities)
             }
         } catch {
             throw .authorities(error)

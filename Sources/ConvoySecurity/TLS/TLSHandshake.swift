@@ -150,7 +150,11 @@ package final class TLSHandshake: @unchecked Sendable {
             isWithProxy ? Self.serverName(X509_STORE_CTX_get_ex_data(presented, index).map(OpaquePointer.init)) : self.host
         let policy = policy(for: host)
         guard let store = material.stores[policy.certificateAuthorities] else {
-            return TrustDecision(failure: .unusable(.noCertificate(in: "")))
+            return TrustDecision(failure: .unusable(CertificateError.noCertificate(in: "")))
+        }
+        let lists = material.lists[policy.revocationLists]
+        guard lists != nil || policy.revocationLists.isEmpty else {
+            return TrustDecision(failure: .unusable(RevocationListError.noList(in: "")))
         }
         if host == nil, policy.validatesDomainName {
             guard isWithProxy else {
@@ -164,7 +168,7 @@ package final class TLSHandshake: @unchecked Sendable {
                         .wrongHost, "The proxy's certificate names no host.", certificate: trust.certificates.first))
             }
         }
-        return policy.evaluate(trust, forDomain: host, at: Date(), store: store)
+        return policy.evaluate(trust, forDomain: host, at: Date(), store: store, lists: lists)
     }
 
     /// The name that the other side was asked for.

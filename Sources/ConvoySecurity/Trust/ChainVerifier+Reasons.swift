@@ -23,6 +23,13 @@ extension ChainVerifier.Problem {
             X509_V_ERR_UNSUPPORTED_CONSTRAINT_TYPE, X509_V_ERR_UNSUPPORTED_CONSTRAINT_SYNTAX,
             X509_V_ERR_UNSUPPORTED_NAME_SYNTAX:
             .nameConstraints
+        case X509_V_ERR_CERT_REVOKED: .revoked
+        case X509_V_ERR_UNABLE_TO_GET_CRL, X509_V_ERR_UNABLE_TO_GET_CRL_ISSUER, X509_V_ERR_CRL_HAS_EXPIRED,
+            X509_V_ERR_CRL_NOT_YET_VALID, X509_V_ERR_CRL_SIGNATURE_FAILURE, X509_V_ERR_UNABLE_TO_DECRYPT_CRL_SIGNATURE,
+            X509_V_ERR_ERROR_IN_CRL_LAST_UPDATE_FIELD, X509_V_ERR_ERROR_IN_CRL_NEXT_UPDATE_FIELD,
+            X509_V_ERR_KEYUSAGE_NO_CRL_SIGN, X509_V_ERR_UNHANDLED_CRITICAL_CRL_EXTENSION, X509_V_ERR_DIFFERENT_CRL_SCOPE,
+            X509_V_ERR_CRL_PATH_VALIDATION_ERROR:
+            .noValidRevocationList
         default: .invalidChain
         }
     }
@@ -44,23 +51,38 @@ extension ChainVerifier.Problem {
 extension ChainVerifier.Result {
     /// The worst first: what makes everything else meaningless.
     private static let order: [ServerTrustFailure.Reason] = [
-        .badSignature, .unknownRoot, .invalidChain, .wrongUsage, .nameConstraints, .weakSignature, .weakKey, .wrongHost,
-        .expired, .notYetValid,
+        .badSignature, .unknownRoot, .invalidChain, .revoked, .wrongUsage, .nameConstraints, .weakSignature, .weakKey,
+        .noValidRevocationList, .wrongHost, .expired, .notYetValid,
     ]
+
+    /// What is said of a certificate that does not name the host, and has no other fault that matters.
+    static func wrongHost(_ leaf: Certificate) -> ChainVerifier.Result {
+        ChainVerifier.Result(
+            problems: [ChainVerifier.Problem(code: X509_V_ERR_HOSTNAME_MISMATCH, depth: 0, certificate: leaf)],
+            chain: [leaf])
+    }
+
+    /// What revocation lists say against the chain, which no policy tolerates that has some.
+    var revocationFailure: ServerTrustFailure? {
+        ChainVerifier.Result(
+            problems: problems.filter { [.revoked, .noValidRevocationList].contains($0.reason) }, chain: chain
+        ).failure(host: nil)
+    }
 
     /// What is wrong with the chain; nil if nothing is.
     func failure(host: String?) -> ServerTrustFailure? {
         let reasons = Self.order.filter { reason in problems.contains { $0.reason == reason } }
         guard let reason = reasons.first, let problem = problems.first(where: { $0.reason == reason }) else { return nil }
         let certificate = problem.certificate
-        let others = reasons.dropFirst().map { " Also: \(Self.sentence($0, host, certificate))" }.joined()
+        let others = reasons.dropFirst().map { " Also: \(Self.sentence($0, host, certificate, nil))" }.joined()
         return ServerTrustFailure(
-            reason, "\(Self.sentence(reason, host, certificate)) (\(problem.text))" + others,
-            certificate: certificate, reasons: reasons)
+            reason, "\(Self.sentence(reason, host, certificate, problem.revocation)) (\(problem.text))" + others,
+            certificate: certificate, reasons: reasons, revocation: problem.revocation)
     }
 
     private static func sentence(
-        _ reason: ServerTrustFailure.Reason, _ host: String?, _ certificate: Certificate?
+        _ reason: ServerTrustFailure.Reason, _ host: String?, _ certificate: Certificate?,
+        _ revocation: CertificateRevocation?
     ) -> String {
         let subject = certificate.map { "\"\($0.subject)\"" } ?? "the server"
         switch reason {
@@ -78,7 +100,11 @@ extension ChainVerifier.Result {
         case .weakKey: return "The key of \(subject) is too short."
         case .weakSignature: return "The certificate of \(subject) is signed with a broken hash."
         case .wrongUsage: return "The certificate of \(subject) is not for this use."
-        case .nameConstraints: return "Its authority may not issue a certificate for \(subject)."
+        case .nameConstraints:
+            return "Its authority may not issue a certificate for \(subject)\(host.map { ", or not for \($0)" } ?? "")."
+        case .revoked: return "The certificate of \(subject) was revoked\(revocation.map { " \($0)" } ?? "")."
+        case .noValidRevocationList:
+            return "The policy has revocation lists, and none of them is valid for the certificate of \(subject)."
         default: return "The server's certificate chain is invalid."
         }
     }

@@ -10,6 +10,8 @@ struct ChainVerifier {
         /// Which certificate of the chain: 0 is the server's.
         let depth: Int32
         let certificate: Certificate?
+        /// What a list says of it, if it was revoked.
+        var revocation: CertificateRevocation?
 
         /// That there is more, which was not found out.
         static let unknown = Problem(code: X509_V_ERR_UNSPECIFIED, depth: 0, certificate: nil)
@@ -26,6 +28,15 @@ struct ChainVerifier {
     /// The name to check; nil for no check.
     let host: HostName?
     let date: Date
+    /// How many authorities may be between the first certificate of the chain and the last.
+    let depth: Int
+    /// Those that all but the last certificate must be in order by; nil for no check.
+    let lists: RevocationLists?
+
+    /// The same, with other certificates for a chain to end at.
+    func with(_ store: TrustStore) -> ChainVerifier {
+        ChainVerifier(store: store, host: host, date: date, depth: depth, lists: lists)
+    }
 
     /// Weaker than 112 bits of security is refused: RSA below 2,048 bits, SHA-1.
     private static let securityLevel: Int32 = 2
@@ -51,12 +62,17 @@ struct ChainVerifier {
         else { return .impossible }
         X509_VERIFY_PARAM_set_auth_level(parameters, Self.securityLevel)
         X509_VERIFY_PARAM_set_time(parameters, Self.seconds(date))
+        X509_VERIFY_PARAM_set_depth(parameters, Int32(min(max(depth, 0), 100)))
         // As in a store of Apple's, any certificate can be an anchor, also one that is not self-signed.
         X509_VERIFY_PARAM_set_flags(parameters, UInt(X509_V_FLAG_PARTIAL_CHAIN | X509_V_FLAG_TRUSTED_FIRST))
+        if let lists {
+            X509_STORE_CTX_set0_crls(context, lists.pointer)
+            X509_VERIFY_PARAM_set_flags(parameters, UInt(X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL))
+        }
         if let host, !host.require(in: parameters) { return .impossible }
 
         let notes = Notes()
-        return withExtendedLifetime(notes) {
+        return withExtendedLifetime((notes, lists)) {
             X509_STORE_CTX_set_ex_data(context, 0, Unmanaged.passUnretained(notes).toOpaque())
             X509_STORE_CTX_set_verify_cb(context) { isGood, context in
                 guard isGood == 0, let context, let notes = X509_STORE_CTX_get_ex_data(context, 0) else { return isGood }
@@ -76,8 +92,24 @@ struct ChainVerifier {
                     notes.problems.isEmpty && code != X509_V_OK
                         ? Problem(code: code, depth: 0, certificate: leaf) : .unknown)
             }
-            return Result(problems: notes.problems, chain: chain)
+            // The last is trusted by the policy's word, and has no issuer whose list could be asked for.
+            var problems = notes.problems.filter {
+                $0.reason != .noValidRevocationList || $0.depth < chain.count - 1
+            }
+            if let problem = constraintProblem(in: chain) { problems.append(problem) }
+            return Result(problems: problems, chain: chain)
         }
+    }
+
+    /// OpenSSL compares the names of certificates with what their authorities may certify. A wildcard also names hosts
+    /// that they may not, so that the host itself is compared.
+    private func constraintProblem(in chain: [Certificate]) -> Problem? {
+        guard let leaf = chain.first, let host, host.isNamed(by: leaf.reference.pointer) else { return nil }
+        for authority in chain.dropFirst() {
+            let code = NameConstraints.code(of: authority, for: host)
+            if code != X509_V_OK { return Problem(code: code, depth: 0, certificate: leaf) }
+        }
+        return nil
     }
 
     private final class Notes {
@@ -92,10 +124,13 @@ struct ChainVerifier {
                 return
             }
             let certificate = X509_STORE_CTX_get_current_cert(context).flatMap(X509Reference.init(sharing:))
-            problems.append(
-                Problem(
-                    code: X509_STORE_CTX_get_error(context), depth: X509_STORE_CTX_get_error_depth(context),
-                    certificate: certificate.map(Certificate.init)))
+            var problem = Problem(
+                code: X509_STORE_CTX_get_error(context), depth: X509_STORE_CTX_get_error_depth(context),
+                certificate: certificate.map(Certificate.init))
+            if problem.code == X509_V_ERR_CERT_REVOKED, let list = X509_STORE_CTX_get0_current_crl(context), let certificate {
+                problem.revocation = CertificateRevocation(of: certificate.pointer, in: list)
+            }
+            problems.append(problem)
         }
     }
 }

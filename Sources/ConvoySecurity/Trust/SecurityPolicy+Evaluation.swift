@@ -10,7 +10,8 @@ extension SecurityPolicy {
     /// invalid certificates are allowed; with pins the chain that was verified must have them. A certificate that the
     /// server only sent along, without which the chain is as valid, does not count.
     ///
-    /// Blocks while the authorities are read from files, unless connections with the same ones have read them.
+    /// Blocks while the revocation lists are read, and the authorities, unless connections with the same ones have read
+    /// them.
     ///
     /// - Parameters:
     ///   - trust: what the server presented.
@@ -19,23 +20,39 @@ extension SecurityPolicy {
     ///   - date: at which time.
     public func evaluate(_ trust: ServerTrust, forDomain domain: String?, at date: Date = Date()) -> TrustDecision {
         let policy = domain.map { self.policy(forHost: $0) } ?? self
+        let store: TrustStore
         do throws(CertificateError) {
-            return policy.evaluate(
-                trust, forDomain: domain, at: date, store: try TrustStore.store(of: policy.certificateAuthorities))
+            store = try TrustStore.store(of: policy.certificateAuthorities)
         } catch {
             return TrustDecision(failure: .unusable(error))
         }
+        let lists: RevocationLists?
+        do throws(RevocationListError) {
+            lists = try RevocationLists.read(policy.revocationLists)
+        } catch {
+            return TrustDecision(failure: .unusable(error))
+        }
+        return policy.evaluate(trust, forDomain: domain, at: date, store: store, lists: lists)
     }
 
-    /// The same for the policy that counts for the host, with its authorities.
-    func evaluate(_ trust: ServerTrust, forDomain domain: String?, at date: Date, store: TrustStore) -> TrustDecision {
+    /// More than that are not looked at. A server sends its chain, and perhaps one or two other ways to a root.
+    static let mostCertificates = 64
+
+    /// The same for the policy that counts for the host, with its authorities and revocation lists.
+    func evaluate(
+        _ trust: ServerTrust, forDomain domain: String?, at date: Date, store: TrustStore, lists: RevocationLists?
+    ) -> TrustDecision {
         guard !trust.certificates.isEmpty else {
             return TrustDecision(failure: ServerTrustFailure(.noCertificate, "The server sent no certificate."))
         }
-        let arePinsInForce = pinningMode != .none && !(pinsExpire.map { date >= $0 } ?? false)
-        let mode = arePinsInForce ? pinningMode : .none
-        let allowsInvalid = allowInvalidCertificates && (arePinsInForce || pinningMode == .none)
-        let validatesName = domain != nil && (validatesDomainName || pinningMode != .none && !arePinsInForce)
+        guard trust.certificates.count <= Self.mostCertificates else {
+            return TrustDecision(failure: .tooManyCertificates(trust))
+        }
+        let pinned = effectivePinningMode
+        let arePinsInForce = pinned != .none && !(pinsExpire.map { date >= $0 } ?? false)
+        let mode = arePinsInForce ? pinned : .none
+        let allowsInvalid = allowInvalidCertificates && (arePinsInForce || pinned == .none)
+        let validatesName = domain != nil && (validatesDomainName || pinned != .none && !arePinsInForce)
         if domain != nil, allowsInvalid, validatesDomainName, mode == .none || !hasPins {
             return TrustDecision(failure: .pinsMissing)
         }
@@ -45,21 +62,22 @@ extension SecurityPolicy {
                 failure: ServerTrustFailure(
                     .wrongHost, "No certificate can name the host \(domain?.debugDescription ?? "")."))
         }
-        let verifier = ChainVerifier(store: store, host: validatesName ? host : nil, date: date)
+        let verifier = ChainVerifier(
+            store: store, host: validatesName ? host : nil, date: date, depth: maximumChainDepth, lists: lists)
         let result = verifier.verify(trust.certificates)
-        if mode == .none {
-            if result.isValid || allowsInvalid { return TrustDecision(chain: result.chain) }
-            return TrustDecision(failure: result.failure(host: domain), chain: result.chain)
-        }
         if !result.isValid, !allowsInvalid {
             return TrustDecision(failure: result.failure(host: domain), chain: result.chain)
         }
-        return mode == .certificate
-            ? matchCertificates(trust, result, verifier, domain) : matchKeys(trust, result, verifier)
+        if let failure = result.revocationFailure { return TrustDecision(failure: failure, chain: result.chain) }
+        switch mode {
+        case .none: return TrustDecision(chain: result.chain)
+        case .certificate: return matchCertificates(trust, result, verifier, domain)
+        case .publicKey: return matchKeys(trust, result, verifier, domain)
+        }
     }
 
     private var hasPins: Bool {
-        switch pinningMode {
+        switch effectivePinningMode {
         case .none: false
         case .certificate: !pinnedCertificates.isEmpty
         case .publicKey: !publicKeyPins.isEmpty || !backupPins.isEmpty || !pinnedCertificates.isEmpty
@@ -74,10 +92,9 @@ extension SecurityPolicy {
         // A pinned certificate of the server's own needs nobody above it. OpenSSL would look at these all the same.
         let own = trust.certificates.prefix(1).filter(pinnedCertificates.contains)
         guard let pins = TrustStore(own.isEmpty ? pinnedCertificates : own) else {
-            return TrustDecision(failure: .unusable(.unreadable(file: "the pins", reason: "There is no memory.")))
+            return TrustDecision(failure: .unusable(CertificateError.unreadable(file: "the pins", reason: "There is no memory.")))
         }
-        let toPin = ChainVerifier(store: pins, host: verifier.host, date: verifier.date)
-            .verify(own.isEmpty ? trust.certificates : own)
+        let toPin = verifier.with(pins).verify(own.isEmpty ? trust.certificates : own)
         guard toPin.isValid, toPin.chain.contains(where: pinnedCertificates.contains) else {
             let failure =
                 !toPin.isValid && !toPin.problems.contains { $0.reason == .unknownRoot }
@@ -94,16 +111,21 @@ extension SecurityPolicy {
     // MARK: Keys
 
     private func matchKeys(
-        _ trust: ServerTrust, _ result: ChainVerifier.Result, _ verifier: ChainVerifier
+        _ trust: ServerTrust, _ result: ChainVerifier.Result, _ verifier: ChainVerifier, _ domain: String?
     ) -> TrustDecision {
         let pins = pinnedPublicKeys
-        let chain: [Certificate]
-        if result.isValid {
-            chain = result.chain
-        } else if let path = pathToPinnedKey(trust, result.chain, pins, verifier) {
-            chain = path
-        } else {
-            return TrustDecision(failure: .notPinned(trust), chain: result.chain)
+        var chain = result.chain
+        if !result.isValid {
+            do throws(ServerTrustFailure) {
+                chain = try pathToPinnedKey(trust, result.chain, pins, verifier)
+            } catch {
+                return TrustDecision(failure: error, chain: result.chain)
+            }
+            // The pin vouches for a key, and says nothing of whose names it may serve.
+            if let host = verifier.host, let leaf = chain.first, !host.isNamed(by: leaf.reference.pointer) {
+                return TrustDecision(
+                    failure: ChainVerifier.Result.wrongHost(leaf).failure(host: domain), chain: result.chain)
+            }
         }
         let keys = chain.map(\.publicKeyPin)
         let matching = keys.compactMap { $0 }.filter(pins.contains)
@@ -124,17 +146,18 @@ extension SecurityPolicy {
     /// to a certificate with a pinned key, by signatures that are right. Anybody can send a pinned certificate along.
     private func pathToPinnedKey(
         _ trust: ServerTrust, _ chain: [Certificate], _ pins: Set<PublicKeyPin>, _ verifier: ChainVerifier
-    ) -> [Certificate]? {
-        guard let leaf = trust.certificates.first else { return nil }
+    ) throws(ServerTrustFailure) -> [Certificate] {
+        guard let leaf = trust.certificates.first else { throw .notPinned(trust) }
         if let key = leaf.publicKeyPin, pins.contains(key) { return [leaf] }
         // The root is in the chain only, as servers do not send it.
         let anchors =
             (trust.certificates.dropFirst() + chain.dropFirst()).filter { $0.publicKeyPin.map(pins.contains) ?? false }
             + pinnedCertificates.filter { $0 != leaf }
-        guard !anchors.isEmpty, let store = TrustStore(anchors) else { return nil }
-        let result = ChainVerifier(store: store, host: nil, date: verifier.date).verify(trust.certificates)
+        guard !anchors.isEmpty, let store = TrustStore(anchors) else { throw .notPinned(trust) }
+        let result = verifier.with(store).verify(trust.certificates)
+        if let failure = result.revocationFailure { throw failure }
         guard result.problems.allSatisfy(\.isTolerableWithPinnedKey), let last = result.chain.last, anchors.contains(last)
-        else { return nil }
+        else { throw .notPinned(trust) }
         return result.chain
     }
 }
@@ -142,6 +165,17 @@ extension SecurityPolicy {
 extension ServerTrustFailure {
     static func unusable(_ error: CertificateError) -> ServerTrustFailure {
         ServerTrustFailure(.unusablePolicy, "The certificate authorities cannot be used: \(error)")
+    }
+
+    static func unusable(_ error: RevocationListError) -> ServerTrustFailure {
+        ServerTrustFailure(.unusablePolicy, "The revocation lists cannot be used: \(error)")
+    }
+
+    static func tooManyCertificates(_ trust: ServerTrust) -> ServerTrustFailure {
+        ServerTrustFailure(
+            .invalidChain,
+            "The server sent \(trust.certificates.count) certificates, and more than \(SecurityPolicy.mostCertificates) are "
+                + "no chain.", certificate: trust.certificates.first)
     }
 
     static var pinsMissing: ServerTrustFailure {

@@ -22,7 +22,8 @@ public struct SecurityPolicy: Sendable, Hashable, Codable {
         case certificate = 2
     }
 
-    /// What is pinned.
+    /// What is pinned. Pins that are set while it is `none` are in force all the same, by their kind: where there are keys,
+    /// as in the mode `publicKey`, else as in the mode `certificate`. (`AFSecurityPolicy` ignores them.)
     public var pinningMode: PinningMode
 
     /// The pinned certificates, each once, in their order. In the mode `publicKey` their keys are pinned.
@@ -44,8 +45,9 @@ public struct SecurityPolicy: Sendable, Hashable, Codable {
     /// Whether a server with an invalid certificate is trusted: self-signed, of an unknown authority, expired.
     ///
     /// With pins it is trusted only if they match: a pinned certificate must still be valid and lead to the server's, and
-    /// a pinned key must be the server's or have certified it. Without pins anybody is trusted, and so
-    /// `validatesDomainName` has to be false too. False by default.
+    /// a pinned key must be the server's or have certified it; and only if it names the host, unless
+    /// `validatesDomainName` is false. Without pins anybody is trusted, and so `validatesDomainName` has to be false too.
+    /// What `revocationLists` refuse is refused. False by default.
     public var allowInvalidCertificates = false
 
     /// Whether the certificate must name the host. True by default.
@@ -58,6 +60,21 @@ public struct SecurityPolicy: Sendable, Hashable, Codable {
     /// Whether the server must staple an OCSP response (RFC 6066, section 8) that says that its certificate is good.
     /// False by default: it is then not asked for one.
     public var requiresStapledStatus = false
+
+    /// Files of certificate revocation lists (RFC 5280, section 5), in PEM, with several in one, or in DER. Where there is
+    /// one, every certificate of a chain but the authority at its end needs a list of its issuer that is valid and does not
+    /// revoke it, as for `--crlfile` of the `curl` tool: a list that is missing, out of date or signed by another refuses
+    /// the server (``ServerTrustFailure/Reason/noValidRevocationList``). None by default.
+    ///
+    /// They are read when the first connection needs them, and again when the first of them has expired, or after an hour.
+    /// Lists of changes (delta CRLs) are not supported, and refused when the file is read.
+    public var revocationLists: [URL] = []
+
+    /// How many authorities may stand between a server's certificate and the one at which its chain ends; at most 100. 20
+    /// by default: longer chains do not occur, but to keep a client busy.
+    public var maximumChainDepth = Self.defaultChainDepth
+
+    private static let defaultChainDepth = 20
 
     /// At which certificates a chain may end. The system's by default.
     ///
@@ -127,13 +144,21 @@ public struct SecurityPolicy: Sendable, Hashable, Codable {
     package func isPinning(host: String?) -> Bool { (host.map(policy(forHost:)) ?? self).isPinning }
 
     /// Whether servers can be trusted only over TLS: something is pinned.
-    public var isPinning: Bool { pinningMode != .none }
+    public var isPinning: Bool { effectivePinningMode != .none }
+
+    /// What is pinned in fact: pins count without a mode, too.
+    package var effectivePinningMode: PinningMode {
+        if pinningMode != .none { return pinningMode }
+        if !publicKeyPins.isEmpty || !backupPins.isEmpty { return .publicKey }
+        return pinnedCertificates.isEmpty ? .none : .certificate
+    }
 }
 
 extension SecurityPolicy {
     private enum CodingKeys: String, CodingKey {
         case pinningMode, pinnedCertificates, publicKeyPins, backupPins, pinsExpire, allowInvalidCertificates,
-            validatesDomainName, validatesCertificateChain, requiresStapledStatus, certificateAuthorities, hostPolicies
+            validatesDomainName, validatesCertificateChain, requiresStapledStatus, revocationLists, maximumChainDepth,
+            certificateAuthorities, hostPolicies
     }
 
     /// Decodes a policy. What is missing has its default.
@@ -149,6 +174,9 @@ extension SecurityPolicy {
         validatesDomainName = try container.decodeIfPresent(Bool.self, forKey: .validatesDomainName) ?? true
         validatesCertificateChain = try container.decodeIfPresent(Bool.self, forKey: .validatesCertificateChain) ?? false
         requiresStapledStatus = try container.decodeIfPresent(Bool.self, forKey: .requiresStapledStatus) ?? false
+        revocationLists = try container.decodeIfPresent([URL].self, forKey: .revocationLists) ?? []
+        maximumChainDepth =
+            try container.decodeIfPresent(Int.self, forKey: .maximumChainDepth) ?? Self.defaultChainDepth
         certificateAuthorities =
             try container.decodeIfPresent(CertificateAuthorities.self, forKey: .certificateAuthorities) ?? .system
         let policies = try container.decodeIfPresent([String: SecurityPolicy].self, forKey: .hostPolicies) ?? [:]
@@ -181,6 +209,10 @@ extension SecurityPolicy {
         try container.encode(validatesDomainName, forKey: .validatesDomainName)
         try container.encode(validatesCertificateChain, forKey: .validatesCertificateChain)
         try container.encode(requiresStapledStatus, forKey: .requiresStapledStatus)
+        if !revocationLists.isEmpty { try container.encode(revocationLists, forKey: .revocationLists) }
+        if maximumChainDepth != Self.defaultChainDepth {
+            try container.encode(maximumChainDepth, forKey: .maximumChainDepth)
+        }
         try container.encode(certificateAuthorities, forKey: .certificateAuthorities)
         let policies = hostPolicies.map { ($0.key.description, $0.value) }
         try container.encode(Dictionary(policies) { first, _ in first }, forKey: .hostPolicies)

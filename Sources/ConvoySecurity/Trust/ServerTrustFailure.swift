@@ -23,7 +23,8 @@ public struct ServerTrustFailure: Error, Sendable, Hashable, CustomStringConvert
         case weakSignature
         /// A certificate is not for this use: it is not for servers, or signs others without being an authority.
         case wrongUsage
-        /// An authority may not issue certificates for this name (RFC 5280, section 4.2.1.10).
+        /// An authority may not issue certificates for a name of the certificate, or for the host that is asked for, which
+        /// a wildcard can name besides (RFC 5280, section 4.2.1.10).
         case nameConstraints
         /// The chain is otherwise invalid.
         case invalidChain
@@ -34,11 +35,15 @@ public struct ServerTrustFailure: Error, Sendable, Hashable, CustomStringConvert
         /// Invalid certificates are allowed and the host's name is to be validated, but nothing is pinned: then the name
         /// would mean nothing.
         case pinsMissing
-        /// The certificate was revoked, as the server's own OCSP response says.
+        /// A certificate was revoked, as the server's own OCSP response or a revocation list says: see
+        /// ``ServerTrustFailure/revocation``.
         case revoked
         /// A stapled OCSP response is required, and there is none, or none that is valid.
         case noValidStatus
-        /// The authorities or pins of the policy could not be loaded.
+        /// There are revocation lists, and for a certificate of the chain none of its issuer that is valid: it is missing, has
+        /// expired, is not valid yet, is not for such certificates, or its signature is wrong.
+        case noValidRevocationList
+        /// The authorities, the pins or the revocation lists of the policy could not be loaded.
         case unusablePolicy
     }
 
@@ -50,12 +55,18 @@ public struct ServerTrustFailure: Error, Sendable, Hashable, CustomStringConvert
     public let description: String
     /// The certificate that is at fault, if it is one of them.
     public let certificate: Certificate?
+    /// When the certificate was revoked, and why; nil if it was not.
+    public let revocation: CertificateRevocation?
 
-    init(_ reason: Reason, _ description: String, certificate: Certificate? = nil, reasons: [Reason]? = nil) {
+    init(
+        _ reason: Reason, _ description: String, certificate: Certificate? = nil, reasons: [Reason]? = nil,
+        revocation: CertificateRevocation? = nil
+    ) {
         self.reason = reason
         self.reasons = reasons ?? [reason]
         self.description = description
         self.certificate = certificate
+        self.revocation = revocation
     }
 }
 

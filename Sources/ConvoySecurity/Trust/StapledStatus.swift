@@ -60,9 +60,11 @@ enum StapledStatus {
         switch status {
         case V_OCSP_CERTSTATUS_GOOD: return nil
         case V_OCSP_CERTSTATUS_REVOKED:
+            let revocation = CertificateRevocation(
+                date: Certificate.date(revoked), reason: CertificateRevocation.Reason(rawValue: Int(why)))
             return ServerTrustFailure(
-                .revoked, "The server's certificate was revoked (\(String(cString: OCSP_crl_reason_str(Int(why))))).",
-                certificate: chain[0])
+                .revoked, "The server's certificate was revoked \(revocation).", certificate: chain[0],
+                revocation: revocation)
         default: return .noStatus("The responder does not know the server's certificate.", chain)
         }
     }

@@ -75,9 +75,7 @@ enum Configuration {
             if option.value?.offer == .file || option.value?.offer == .directory, let home {
                 texts = texts.map { $0.hasPrefix("~/") ? home + $0.dropFirst() : $0 }
             }
-            for other in OptionTable.alternatives.first(where: { $0.contains(option.name) }) ?? [] {
-                values[other] = nil
-            }
+            for other in OptionTable.alternatives(to: option.name) { values[other] = nil }
             values[option.name] = texts
         }
         return values

@@ -9,9 +9,14 @@ enum OptionTable {
     /// Options of which a later one takes the place of an earlier one in the configuration, and of which the command line
     /// has one at most.
     static let alternatives: [Set<String>] = [
-        ["no-clobber", "timestamping", "force"], ["insecure", "cacert"], ["quiet", "verbose"],
+        ["no-clobber", "timestamping", "force"], ["insecure", "cacert"], ["insecure", "crl-file"], ["quiet", "verbose"],
         ["output", "remote-header-name"],
     ]
+
+    /// What an option takes the place of.
+    static func alternatives(to name: String) -> Set<String> {
+        Set(alternatives.filter { $0.contains(name) }.joined()).subtracting([name])
+    }
 
     private static let files: [ToolOption] = [
         .value(
@@ -140,6 +145,13 @@ enum OptionTable {
         .value(
             "cacert", nil, "PATH", completes: .file, in: .trust,
             "trust these certificates, not the system's", "A file in PEM, or a directory of such files."),
+        .value(
+            "crl-file", nil, "FILE", completes: .file, in: .trust, repeats: true,
+            "refuse certificates that the lists in FILE revoke",
+            """
+            Certificate revocation lists, in PEM or DER: one of each authority between the server and its root, and of the \
+            root. A server is refused, too, for whose authorities there is none that is valid.
+            """),
         .value("pin", nil, "sha256/HASH", in: .trust, repeats: true, "trust only servers whose chain has this public key"),
         .value(
             "cert", nil, "FILE", completes: .file, in: .trust, "present this certificate, PEM or PKCS#12 (.p12, .pfx)",

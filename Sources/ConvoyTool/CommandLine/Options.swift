@@ -77,8 +77,7 @@ struct Options {
     mutating func merge(_ configuration: [String: [String]]) {
         for option in known {
             guard let values = configuration[option.name] else { continue }
-            let rivals = OptionTable.alternatives.first { $0.contains(option.name) } ?? []
-            guard !rivals.contains(where: { $0 != option.name && has($0) }) else { continue }
+            guard !OptionTable.alternatives(to: option.name).contains(where: has) else { continue }
             if option.repeats {
                 self.values[option.name] = values + all(option.name)
             } else if !has(option.name) {

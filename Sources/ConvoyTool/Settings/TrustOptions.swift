@@ -25,6 +25,10 @@ struct TrustOptions {
             guard !isInsecure else { throw options.usage("--cacert and --insecure contradict each other") }
             policy.certificateAuthorities = try Self.authorities(path)
         }
+        let lists = options.all("crl-file")
+        if !lists.isEmpty {
+            policy.revocationLists = try Self.revocationLists(lists)
+        }
         let pins = options.all("pin")
         if !pins.isEmpty {
             policy.pinningMode = .publicKey
@@ -92,6 +96,17 @@ struct TrustOptions {
         } catch {
             throw .usage("--cacert: \(Printable.line(error.description))")
         }
+    }
+
+    private static func revocationLists(_ paths: [String]) throws(ToolError) -> [URL] {
+        let files = paths.map { UserPath.url($0) }
+        do throws(RevocationListError) {
+            // Read now, and again when connections are made: they may be others by then.
+            try RevocationLists.check(files)
+        } catch {
+            throw .usage("--crl-file: \(Printable.line(error.description))")
+        }
+        return files
     }
 
     private static func identity(_ options: Options) throws(ToolError) -> ClientIdentity? {

@@ -9,7 +9,7 @@ extension ConnectionConfiguration: CustomStringConvertible {
         if let timeoutIntervalForHead { parts.append("timeoutIntervalForHead: \(timeoutIntervalForHead)") }
         if let maximumExpansion { parts.append("maximumExpansion: \(maximumExpansion)") }
         if securityPolicy.allowInvalidCertificates { parts.append("allowInvalidCertificates") }
-        if securityPolicy.isPinning { parts.append("pins: \(securityPolicy.pinningMode)") }
+        if securityPolicy.isPinning { parts.append("pins: \(securityPolicy.effectivePinningMode)") }
         if networkServiceType != .default { parts.append("networkServiceType: \(networkServiceType)") }
         if !receiveRateLimits.isEmpty { parts.append("receiveRateLimits: \(Self.rates(receiveRateLimits))") }
         if !sendRateLimits.isEmpty { parts.append("sendRateLimits: \(Self.rates(sendRateLimits))") }

@@ -18,6 +18,11 @@ extension URLError {
     /// The certificates that a server sent that is not trusted, its own first; nil for other errors.
     public var serverCertificates: [Certificate]? { userInfo[Self.serverCertificatesKey] as? [Certificate] }
 
+    /// Why a server's own proof that it knows the password of Digest authentication is not one; nil for other errors.
+    public var responseAuthenticationFailure: ResponseAuthenticationFailure? {
+        userInfo[NSUnderlyingErrorKey] as? ResponseAuthenticationFailure
+    }
+
     init(untrusted failure: ServerTrustFailure, presented: [Certificate], url: URL?, isProxy: Bool) {
         let code: Code =
             switch failure.reason {

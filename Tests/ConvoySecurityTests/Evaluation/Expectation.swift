@@ -7,7 +7,7 @@ struct PolicyCell: Sendable, CustomStringConvertible {
 
     var mode = SecurityPolicy.PinningMode.none
     var pins = Pins.parts([])
-    /// In the mode for keys: whether the pins are given as certificates, and whether they are backups.
+    /// In the modes for keys and for nothing: whether the pins are given as certificates, and whether they are backups.
     var asCertificates = false
     var asBackup = false
     var areExpired = false
@@ -21,6 +21,12 @@ struct PolicyCell: Sendable, CustomStringConvertible {
             + "\(validatesName ? "" : ", without names")\(validatesChain ? ", whole chain" : "")"
     }
 
+    /// What is pinned in fact: pins count, also where the mode names none.
+    var pinned: SecurityPolicy.PinningMode {
+        if mode != .none || pins == .parts([]) { return mode }
+        return asCertificates ? .certificate : .publicKey
+    }
+
     /// All of the table.
     static let all: [PolicyCell] = {
         var cells = [PolicyCell()]
@@ -31,7 +37,11 @@ struct PolicyCell: Sendable, CustomStringConvertible {
             cells.append(PolicyCell(mode: .publicKey, pins: pins))
             cells.append(PolicyCell(mode: .publicKey, pins: pins, asCertificates: true))
             cells.append(PolicyCell(mode: .certificate, pins: pins))
+            cells.append(PolicyCell(pins: pins))
+            cells.append(PolicyCell(pins: pins, asCertificates: true))
         }
+        cells.append(PolicyCell(pins: .parts([.leaf]), asBackup: true))
+        cells.append(PolicyCell(pins: .another, areExpired: true))
         cells.append(PolicyCell(mode: .publicKey, pins: .parts([.leaf]), asBackup: true))
         cells.append(PolicyCell(mode: .publicKey, pins: .parts([.root]), asBackup: true))
         cells.append(PolicyCell(mode: .publicKey, pins: .parts([.leaf]), areExpired: true))
@@ -125,9 +135,9 @@ struct Expectation {
 
     /// The reason of the refusal; nil if the server has to be trusted.
     var reason: Reason? {
-        let inForce = cell.mode != .none && !cell.areExpired
-        let allows = cell.allowsInvalid && (inForce || cell.mode == .none)
-        let checksName = cell.validatesName || cell.mode != .none && !inForce
+        let inForce = cell.pinned != .none && !cell.areExpired
+        let allows = cell.allowsInvalid && (inForce || cell.pinned == .none)
+        let checksName = cell.validatesName || cell.pinned != .none && !inForce
         if allows, cell.validatesName, !inForce { return .pinsMissing }
         let reached = reach(withPins: false)
         var faults = faults(ofFirst: reached)
@@ -135,7 +145,7 @@ struct Expectation {
         if checksName, !specimen.namesHost { faults.insert(.wrongHost) }
         guard inForce else { return allows ? nil : worst(faults) }
         if !faults.isEmpty, !allows { return worst(faults) }
-        if let reason = cell.mode == .certificate ? certificateReason : keyReason(faults.isEmpty) { return reason }
+        if let reason = cell.pinned == .certificate ? certificateReason : keyReason(faults.isEmpty) { return reason }
         guard cell.validatesChain else { return nil }
         if faults.isEmpty { return specimen.path.allSatisfy(isPinned) ? nil : .chainNotPinned }
         let sent = specimen.path.filter(\.isSent)
@@ -153,8 +163,13 @@ struct Expectation {
     }
 
     /// A pinned key is one of the valid chain's. In an invalid one it is the server's, or has certified it, and nothing
-    /// but dates, names and the server's own use of its certificate is wrong.
+    /// but dates and the server's own use of its certificate is wrong; the name counts where it is asked for.
     private func keyReason(_ isValid: Bool) -> Reason? {
+        if let reason = pathReason(isValid) { return reason }
+        return cell.validatesName && !specimen.namesHost ? .wrongHost : nil
+    }
+
+    private func pathReason(_ isValid: Bool) -> Reason? {
         if isValid { return specimen.path.contains(where: isPinned) ? nil : .notPinned }
         let reached = specimen.path.prefix(reach(withPins: cell.asCertificates))
         guard let end = reached.firstIndex(where: isPinned) else { return .notPinned }

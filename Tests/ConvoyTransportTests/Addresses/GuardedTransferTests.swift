@@ -17,7 +17,8 @@ import Testing
         configuration.proxy = .none
         configuration.addressGuard = addressGuard
         try change(&configuration)
-        let request = URLRequest(url: try #require(URL(string: address), "\(address)"))
+        var request = URLRequest(url: try #require(URL(string: address), "\(address)"))
+        request.timeoutInterval = 10
         return try #require(load(request, configuration: configuration, thread: thread))
     }
 
@@ -52,6 +53,30 @@ import Testing
             expectRefusal(heard, of: address, host)
         }
         #expect(counter.takeCount() == 0)
+    }
+
+    /// No socket is opened: a connection that is refused when it stands has been seen by the server.
+    @Test(arguments: [
+        ["127.0.0.0/8", "::1"], ["::ffff:127.0.0.0/104", "::1/128"], ["127.0.0.1", "::1"], ["::ffff:7f00:1", "::/0"],
+    ])
+    func withAListOfOnesOwnTheAddressThatIsNoneOpensNoConnection(_ denied: [String]) throws {
+        let own = AddressGuard(deny: try denied.map { try IPNetwork($0) })
+        for host in ["0.0.0.0", "0", "0x0", "127.0.0.1", "[::ffff:127.0.0.1]", "[::ffff:0.0.0.0]", "[::ffff:0:0]"] {
+            let counter = try AcceptCounter()
+            let heard = try get("http://\(host):\(counter.port)/", guardedBy: own)
+            #expect(heard.error?.code == .dataNotAllowed, "\(host): \(heard.ends)")
+            #expect(heard.error?.addressRefusal != nil, "\(host): \(heard.ends)")
+            #expect(counter.takeCount() == 0, "\(host)")
+        }
+        let server = try TestServer()
+        server.route("/", .text("secret"))
+        for host in ["0.0.0.0", "[::ffff:0.0.0.0]", "[::ffff:127.0.0.1]"] {
+            #expect(try get("http://\(host):\(server.port)/", guardedBy: own).error?.code == .dataNotAllowed)
+        }
+        #expect(server.totalConnectionCount == 0)
+        // The test can fail: what is not denied gets there.
+        let other = AddressGuard(deny: [try IPNetwork("10.0.0.0/8")])
+        #expect(try get("http://0.0.0.0:\(server.port)/", guardedBy: other).text == "secret")
     }
 
     @Test(arguments: ["localhost", "LOCALHOST", "localhost.", "a.localhost"])

@@ -59,3 +59,24 @@ extension DigestChallenge {
         return ASCII.equalIgnoringCase(proof.utf8, expected.utf8)
     }
 }
+
+/// A server that has let a request in by Digest, and has proved with its response (`rspauth`, RFC 7616, section 3.5) that it
+/// does not know the password: something else is in its place.
+///
+/// The underlying error of a `URLError.badServerResponse`. Nothing of the body was handed on.
+public struct ResponseAuthenticationFailure: Error, Sendable, Hashable, CustomStringConvertible {
+    /// The host of the server.
+    public let host: String
+    /// The realm that it asked for.
+    public let realm: String
+
+    /// The failure in a sentence.
+    public var description: String {
+        "The response of \(host) is not from a server that knows the password for \(realm.debugDescription): its proof (rspauth) is wrong."
+    }
+}
+
+extension ResponseAuthenticationFailure: LocalizedError {
+    /// The same as `description`.
+    public var errorDescription: String? { description }
+}
