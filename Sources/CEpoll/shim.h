@@ -43,6 +43,16 @@ static inline int cepoll_rename_without_replacing(const char *from, const char *
     return (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 1u /* RENAME_NOREPLACE */);
 }
 
+/* Opens a file, or a link with O_NOFOLLOW, only to ask what it is: closing it drops no locks. O_PATH is declared under
+   _GNU_SOURCE only. */
+static inline int cepoll_open_path(const char *path, int flags) {
+#ifdef O_PATH
+    return open(path, flags | O_CLOEXEC | O_PATH);
+#else
+    return open(path, flags | O_CLOEXEC | 010000000);
+#endif
+}
+
 /* The type, as in statfs(2), of the file system of a descriptor; 0 if unknown. */
 static inline unsigned long cepoll_file_system_type(int fd) {
     struct statfs information;

@@ -26,10 +26,12 @@ public final class HTTPCache: Sendable {
 
     /// A cache in a directory, with what is in it.
     ///
-    /// Opening blocks. A damaged index is set aside, and the cache begins anew.
+    /// Opening blocks. An index that is damaged, or that another user could have written, is set aside, and the cache
+    /// begins anew.
     ///
     /// - Parameters:
-    ///   - directory: where; its parent must be there. It is made with the mode 0700.
+    ///   - directory: where; its parent must be there. It is made with the mode 0700. One that is there must be this user's,
+    ///     and others must not be able to write to it: they could answer the program's requests.
     ///   - diskCapacity: in bytes, of heads and bodies. A body of more than an eighth of it is not stored.
     ///   - memoryCapacity: in bytes, of heads and small bodies.
     /// - Throws: `HTTPCacheError`, if the directory cannot be used.
@@ -48,10 +50,14 @@ public final class HTTPCache: Sendable {
         directory: URL, diskCapacity: Int64, memoryCapacity: Int, clock: CacheClock
     ) throws(HTTPCacheError) {
         let files = CacheDirectory(path: directory.path)
-        do throws(SystemError) {
+        do throws(PrivateFile.Failure) {
             try files.create()
         } catch {
-            throw .cannotOpen(directory.path, reason: error.text)
+            switch error {
+            case .system(let error): throw .cannotOpen(directory.path, reason: error.text)
+            case .unsafe(.notDirectory): throw .cannotOpen(directory.path, reason: error.reason)
+            case .unsafe(let flaw): throw .isUnsafe(directory.path, reason: flaw.reason)
+            }
         }
         do throws(DatabaseError) {
             let disk = try DiskStore(files, capacity: diskCapacity)
@@ -59,6 +65,7 @@ public final class HTTPCache: Sendable {
         } catch {
             switch error.code {
             case .foreign, .newer: throw .isForeign(error.path)
+            case .unsafe: throw .isUnsafe(error.path, reason: error.text)
             default: throw .cannotOpen(error.path, reason: error.text)
             }
         }
@@ -130,7 +137,9 @@ public final class HTTPCache: Sendable {
     /// Why something could not be written or read the last time; nil if it could, or if there is no directory. What the
     /// disk does not take is not stored; requests go to the network.
     public var failure: HTTPCacheError? {
-        storage.disk?.failure.map { .cannotWrite($0.path, reason: $0.text) }
+        storage.disk?.failure.map {
+            $0.code == .unsafe ? .isUnsafe($0.path, reason: $0.text) : .cannotWrite($0.path, reason: $0.text)
+        }
     }
 }
 

@@ -18,6 +18,8 @@ extension Database {
 
     static func connect(_ path: String, _ busyTimeout: TimeInterval) throws(DatabaseError) -> OpaquePointer {
         try create(path)
+        try examine(path)
+        let examined = FileIdentity(path)
         var connection: OpaquePointer?
         let flags =
             SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW
@@ -27,13 +29,17 @@ extension Database {
             defer { sqlite3_close_v2(connection) }
             throw DatabaseError(connection, result: result, path: path)
         }
+        // The name could have been given to another file meanwhile.
+        var hasMoved: Int32 = 0
+        sqlite3_file_control(connection, nil, SQLITE_FCNTL_HAS_MOVED, &hasMoved)
+        guard hasMoved == 0, examined == FileIdentity(path) else {
+            sqlite3_close_v2(connection)
+            throw DatabaseError(.replaced, "The file was replaced while it was being opened.", path: path)
+        }
         let milliseconds = Nanoseconds.clamping(seconds: busyTimeout) / 1_000_000
         sqlite3_busy_timeout(connection, Int32(clamping: milliseconds))
         return connection
     }
-
-    /// Held while a file is created, as two threads would write to the same new one.
-    private static let isCreating = Locked(false)
 
     /// Creates an empty file with the mode 0600 if there is none. SQLite gives its other files the same mode.
     ///
@@ -41,25 +47,38 @@ extension Database {
     /// other connections too.
     private static func create(_ path: String) throws(DatabaseError) {
         if FileIdentity(path) != nil { return }
-        let new = "\(path).new"
-        try isCreating.withLock { _ throws(DatabaseError) in
-            let descriptor = open(new, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0o600)
-            guard descriptor >= 0 else {
-                let error = SystemError()
-                let code: DatabaseError.Code =
-                    switch error.code {
-                    case EACCES, EROFS, EPERM: .readOnly
-                    case ENOSPC, EDQUOT: .full
-                    default: .cannotOpen
-                    }
-                throw DatabaseError(code, error.text, path: path)
+        do throws(FileWritingError) {
+            try FileWriter(private: path, replaces: false).commit()
+        } catch {
+            let code: DatabaseError.Code
+            switch error.cause.code {
+            // Another process was faster.
+            case EEXIST: return
+            case EACCES, EROFS, EPERM: code = .readOnly
+            case ENOSPC, EDQUOT: code = .full
+            default: code = .cannotOpen
             }
-            close(descriptor)
-            let calls = FileCalls()
-            // If another process was faster, either the name is taken or the new file is gone.
-            if calls.renameWithoutReplacing(new, path) == 0 || errno == ENOENT { return }
-            if errno != EEXIST { _ = calls.link(new, path) }
-            _ = calls.unlink(new)
+            throw DatabaseError(code, error.cause.text, path: path)
+        }
+    }
+
+    /// Judges the database and what SQLite keeps beside it, which it takes as it is: a log could bring any rows.
+    ///
+    /// The files are not opened for reading, as closing them would drop the locks of other connections of this process.
+    static func examine(_ path: String) throws(DatabaseError) {
+        for name in [path, "\(path)-wal", "\(path)-shm", "\(path)-journal"] {
+            do throws(PrivateFile.Failure) {
+                try PrivateFile.examine(name)
+            } catch {
+                switch error {
+                case .unsafe(.link), .unsafe(.notRegularFile), .unsafe(.notDirectory):
+                    throw DatabaseError(.cannotOpen, "\(name): \(error.reason)", path: path)
+                case .unsafe(let flaw):
+                    let text = name == path ? flaw.reason : "\(name): \(flaw.reason)"
+                    throw DatabaseError(.unsafe, text, path: path, damagedFile: DatabaseFile(path))
+                case .system(let error): throw DatabaseError(.cannotOpen, error.text, path: path)
+                }
+            }
         }
     }
 

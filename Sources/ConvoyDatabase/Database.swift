@@ -27,7 +27,8 @@ package final class Database: @unchecked Sendable {
     ///   - schema: an empty database gets its tables, an older one the steps that it lacks, both in one transaction.
     ///   - busyTimeout: how many seconds to wait for other connections' locks.
     ///   - journalLimit: the size in bytes to which the log is truncated once its contents are in the database.
-    /// - Throws: `DatabaseError`. A database of another program or a newer version is left as it is.
+    /// - Throws: `DatabaseError`. A database of another program or a newer version is left as it is, and so is one that is
+    ///   another user's or that others can write to.
     package init(
         path: String, schema: DatabaseSchema, busyTimeout: TimeInterval = 5, journalLimit: Int64 = 1 << 20
     ) throws(DatabaseError) {
@@ -41,6 +42,8 @@ package final class Database: @unchecked Sendable {
         file = DatabaseFile(path)
         do throws(DatabaseError) {
             try configure(schema, journalLimit)
+            // SQLite has opened its log by now.
+            try Self.examine(path)
         } catch {
             guard error.code == .damaged else { throw error }
             throw DatabaseError(

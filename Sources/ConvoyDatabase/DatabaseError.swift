@@ -1,3 +1,5 @@
+import ConvoySupport
+
 /// Why a database could not be opened, read or written.
 package struct DatabaseError: Error, Hashable, Sendable {
     /// What kind of failure it is, which decides what the owner of the database does.
@@ -16,6 +18,8 @@ package struct DatabaseError: Error, Hashable, Sendable {
         case io
         /// It is a sound database, but of another program. It was left as it was.
         case foreign
+        /// It, or a file that SQLite keeps beside it, could have been prepared by another user, or can be changed by one.
+        case unsafe
         /// It was written by a newer version of this library. It was left as it was.
         case newer
         /// The file at the path is no longer the one that is open: another process has replaced or removed it.
@@ -31,7 +35,7 @@ package struct DatabaseError: Error, Hashable, Sendable {
     package let path: String
     /// SQLite's extended result code; 0 if the error is not SQLite's.
     package let extendedCode: Int32
-    /// Which file was found damaged while it was being opened; nil in all other cases.
+    /// Which file was found damaged or unsafe while it was being opened; nil in all other cases.
     package let damagedFile: DatabaseFile?
 
     init(_ code: Code, _ text: String, path: String, extendedCode: Int32 = 0, damagedFile: DatabaseFile? = nil) {
@@ -52,5 +56,12 @@ extension DatabaseError {
     /// For owners that open their database later.
     package static func notOpen(_ path: String) -> DatabaseError {
         DatabaseError(.cannotOpen, "The database is not open.", path: path)
+    }
+
+    /// For owners whose databases are in a directory of their own.
+    ///
+    /// - Parameter path: of the directory.
+    package static func unsafeDirectory(_ path: String, _ flaw: FileFlaw) -> DatabaseError {
+        DatabaseError(.unsafe, flaw.reason, path: path)
     }
 }

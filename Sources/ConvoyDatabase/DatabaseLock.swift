@@ -13,11 +13,15 @@ struct DatabaseLock {
     ///   because a process was stopped by a debugger.
     init(_ path: String, timeout: TimeInterval) throws(DatabaseError) {
         let lockPath = "\(path).lock"
-        descriptor = open(lockPath, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0o600)
-        guard descriptor >= 0 else {
-            let error = SystemError()
-            throw DatabaseError(
-                [EACCES, EROFS, EPERM].contains(error.code) ? .readOnly : .cannotOpen, error.text, path: path)
+        do throws(PrivateFile.Failure) {
+            descriptor = try PrivateFile.openOrCreate(lockPath)
+        } catch {
+            switch error {
+            case .unsafe(let flaw): throw DatabaseError(.unsafe, "\(lockPath): \(flaw.reason)", path: path)
+            case .system(let error):
+                throw DatabaseError(
+                    [EACCES, EROFS, EPERM].contains(error.code) ? .readOnly : .cannotOpen, error.text, path: path)
+            }
         }
         let deadline = Nanoseconds.deadline(timeout, after: MonotonicClock.now)
         while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {

@@ -15,17 +15,18 @@ final class BodyFile: Sendable {
 
     /// Opens the file of a body.
     ///
-    /// - Returns: nil if it is not there, is not a plain file, or has another length than the body.
+    /// - Returns: nil if it is not there, is not a plain file of this user's, or has another length than the body.
     /// - Throws: if the system opens no file now, as with too many open ones. That says nothing about this one.
     init?(path: String, length: Int, checksums: [UInt64]) throws(SystemError) {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
-        guard descriptor >= 0 else {
-            let error = SystemError()
-            if [EMFILE, ENFILE, ENOMEM, EINTR].contains(error.code) { throw error }
+        let descriptor: Int32
+        do throws(PrivateFile.Failure) {
+            descriptor = try PrivateFile.open(path)
+        } catch {
+            if case .system(let error) = error, [EMFILE, ENFILE, ENOMEM].contains(error.code) { throw error }
             return nil
         }
         var facts = stat()
-        guard fstat(descriptor, &facts) == 0, facts.st_mode & S_IFMT == S_IFREG, Int(facts.st_size) == length,
+        guard fstat(descriptor, &facts) == 0, Int(facts.st_size) == length,
             checksums.count == BodyFile.blockCount(length)
         else {
             close(descriptor)

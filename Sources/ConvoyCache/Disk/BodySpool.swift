@@ -93,9 +93,8 @@ final class BodySpool: Sendable {
     private func append(_ bytes: [UInt8], _ output: inout Output) -> Bool {
         guard !state.withLock({ $0.hasFailed }) else { return false }
         if output.descriptor < 0 {
-            output.descriptor = open(
-                directory.partialPath(id), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
-            guard output.descriptor >= 0 else { return false }
+            guard let descriptor = try? PrivateFile.create(directory.partialPath(id)) else { return false }
+            output.descriptor = descriptor
         }
         var rest = bytes[...]
         while !rest.isEmpty {

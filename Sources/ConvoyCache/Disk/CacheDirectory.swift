@@ -18,14 +18,11 @@ struct CacheDirectory: Sendable {
         return String(repeating: "0", count: 16 - digits.count) + digits
     }
 
-    /// Makes the directories where they are missing, readable by their owner only.
-    func create() throws(SystemError) {
-        for (path, mayBeLink) in [(path, true), (bodies, false)] where mkdir(path, 0o700) != 0 {
-            let error = SystemError()
-            var facts = stat()
-            guard error.code == EEXIST, (mayBeLink ? stat(path, &facts) : lstat(path, &facts)) == 0 else { throw error }
-            guard facts.st_mode & S_IFMT == S_IFDIR else { throw SystemError(code: ENOTDIR) }
-        }
+    /// Makes the directories where they are missing, readable by their owner only. Those that are there must be this user's
+    /// or root's: who else can write to them could answer any request.
+    func create() throws(PrivateFile.Failure) {
+        try PrivateFile.makeDirectory(path, isChosen: true)
+        try PrivateFile.makeDirectory(bodies)
     }
 
     func remove(_ ids: some Sequence<Int64>) { for id in ids { Self.remove(path(id)) } }
@@ -42,8 +39,7 @@ struct CacheDirectory: Sendable {
     ///   - age: in seconds.
     ///   - known: which of the bodies of these numbers the index has; nil if it does not tell.
     func collectOrphans(olderThan age: Int, known: ([Int64]) -> Set<Int64>?) {
-        let lock = open("\(path)/collect.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
-        guard lock >= 0 else { return }
+        guard let lock = try? PrivateFile.openOrCreate("\(path)/collect.lock") else { return }
         defer { close(lock) }
         guard flock(lock, LOCK_EX | LOCK_NB) == 0, let names = try? FileManager.default.contentsOfDirectory(atPath: bodies)
         else { return }

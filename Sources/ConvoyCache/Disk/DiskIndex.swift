@@ -36,7 +36,7 @@ final class DiskIndex {
             """
         ])
 
-    /// Opens the index; one that is damaged is set aside for a new one.
+    /// Opens the index. One that is damaged is set aside for a new one, and so is one that another user could have written.
     ///
     /// - Parameters:
     ///   - capacity: how many bytes of heads and bodies are kept.
@@ -50,7 +50,8 @@ final class DiskIndex {
             damaged = database.file
             return try DiskIndex(directory, capacity, database)
         } catch {
-            guard error.code == .damaged, let file = error.damagedFile ?? damaged else { throw error }
+            guard error.code == .damaged || error.code == .unsafe, let file = error.damagedFile ?? damaged
+            else { throw error }
             try Database.setAside(file, at: directory.index, timeout: timeout)
             let database = try Database(path: directory.index, schema: schema, busyTimeout: timeout)
             return try DiskIndex(directory, capacity, database)

@@ -254,7 +254,12 @@ final class DiskStore: @unchecked Sendable {
         // A directory that is gone for good is not tried with each request.
         if let openingError, MonotonicClock.now < nextOpening { throw openingError }
         do throws(DatabaseError) {
-            try? directory.create()
+            do throws(PrivateFile.Failure) {
+                try directory.create()
+            } catch {
+                // For other reasons the index says why it cannot be opened.
+                if case .unsafe(let flaw) = error { throw DatabaseError.unsafeDirectory(directory.path, flaw) }
+            }
             let index = try DiskIndex.open(directory, capacity: capacity, timeout: 0.2)
             version = try index.version()
             isReopened = true

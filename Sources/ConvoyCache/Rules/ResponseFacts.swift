@@ -10,6 +10,7 @@ struct ResponseFacts: Sendable {
     /// How long it is fresh, in seconds (section 4.2.1).
     let lifetime: Int64
     let isHeuristic: Bool
+    /// The validators, as far as they can be sent back.
     let etag: String?
     let lastModified: String?
 
@@ -24,8 +25,8 @@ struct ResponseFacts: Sendable {
         date = stated ?? arrival
         let delay = max(0, received.up - requested.up) / 1000
         initialAge = max(max(0, arrival - date), ResponseFacts.age(fields) + delay)
-        etag = fields.first("etag").flatMap { $0.isEmpty ? nil : $0 }
-        lastModified = fields.first("last-modified").flatMap { $0.isEmpty ? nil : $0 }
+        etag = fields.first("etag").flatMap { EchoedValue(latin1: $0) == nil ? nil : $0 }
+        lastModified = fields.first("last-modified").flatMap { EchoedValue(latin1: $0) == nil ? nil : $0 }
         let expires = fields.all("expires")
         if directives.hasInvalidMaxAge {
             (lifetime, isHeuristic) = (0, false)

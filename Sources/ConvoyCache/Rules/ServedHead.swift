@@ -37,13 +37,14 @@ enum ServedHead {
     }
 
     /// The fields that ask the origin whether a stored response is still valid (section 4.3.1).
-    static func validation(of record: CacheRecord, for request: RequestFacts) -> Fields {
-        var fields: Fields = []
-        if let etag = record.facts.etag { fields.append(("If-None-Match", etag)) }
-        if let time = record.facts.lastModified { fields.append(("If-Modified-Since", time)) }
+    static func validation(of record: CacheRecord, for request: RequestFacts) -> [(name: String, value: [UInt8])] {
+        var fields: [(name: String, value: [UInt8])] = []
+        for (name, value) in [("If-None-Match", record.facts.etag), ("If-Modified-Since", record.facts.lastModified)] {
+            if let bytes = value.flatMap({ EchoedValue(latin1: $0)?.bytes }) { fields.append((name, bytes)) }
+        }
         // Caches on the way are to ask as well.
         if request.policy == .reloadRevalidating, !request.fields.contains("cache-control") {
-            fields.append(("Cache-Control", "max-age=0"))
+            fields.append(("Cache-Control", Array("max-age=0".utf8)))
         }
         return fields
     }

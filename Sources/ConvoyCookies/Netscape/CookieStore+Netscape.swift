@@ -23,7 +23,7 @@ extension CookieStore {
     }
 
     /// Adds the cookies of a file in Netscape's format, as curl, wget and browser extensions write it. Blocks while the
-    /// file is read.
+    /// file is read. As with curl, it may be anybody's: who names it trusts it.
     ///
     /// - Parameter file: at most 64 MiB.
     /// - Returns: how many cookies there were, and which lines were skipped.
@@ -53,12 +53,12 @@ extension CookieStore {
 
     /// Writes all cookies to a file in Netscape's format, session cookies too, with the mode 0600. Blocks.
     ///
-    /// A file that is there is replaced as a whole, also where a link leads to it. If another process is writing it, too,
-    /// this waits for two seconds at most. The format has no place for `SameSite`, for the times of creation and last use,
-    /// and for fractions of seconds.
+    /// A file that is there is replaced as a whole, also where a link of this user's or root's leads to it. Until the new
+    /// one is complete, it has a random name in the same directory. The format has no place for `SameSite`, for the times of
+    /// creation and last use, and for fractions of seconds.
     ///
     /// - Returns: the cookies that the format cannot hold: without a name, or with a tab in the value.
-    /// - Throws: `CookieStoreError.cannotWrite`. Then the file is as it was.
+    /// - Throws: `CookieStoreError.cannotWrite`, or `.isUnsafe` for a link of another user's. Then the file is as it was.
     @discardableResult
     public func writeNetscape(to file: URL) throws(CookieStoreError) -> [Cookie] {
         var left: [Cookie] = []
@@ -66,35 +66,15 @@ extension CookieStore {
         for cookie in cookies {
             if let line = NetscapeCookies.line(cookie) { bytes += line } else { left.append(cookie) }
         }
-        let path = try Self.target(of: file.path)
-        // Another process may be writing it at the same moment; whoever comes last wins.
-        for attempt in 1... {
-            do throws(FileWritingError) {
-                let writer = FileWriter(path: path, partialPath: "\(path).new", replaces: true, mode: 0o600)
-                try writer.open()
-                try writer.write(bytes)
-                try writer.commit()
-                break
-            } catch {
-                guard error.reason == .partialIsShared, attempt < 100 else {
-                    throw .cannotWrite(file.path, reason: error.cause.text)
-                }
-                usleep(20_000)
+        do throws(PrivateFile.Failure) {
+            try PrivateFile.replace(file.path, with: bytes)
+        } catch {
+            switch error {
+            case .unsafe(.linkOfOther): throw .isUnsafe(file.path, reason: error.reason)
+            default: throw .cannotWrite(file.path, reason: error.reason)
             }
         }
         return left
-    }
-
-    /// Where a path leads. It must be a file, or nothing: a device would be replaced by a file.
-    private static func target(of path: String) throws(CookieStoreError) -> String {
-        guard let real = realpath(path, nil) else { return path }
-        defer { free(real) }
-        let target = String(cString: real)
-        var facts = stat()
-        guard stat(target, &facts) == 0, facts.st_mode & S_IFMT == S_IFREG else {
-            throw .cannotWrite(path, reason: "It is no regular file.")
-        }
-        return target
     }
 
     private static func contents(of path: String) throws(CookieStoreError) -> [UInt8] {

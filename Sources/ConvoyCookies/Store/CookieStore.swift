@@ -30,6 +30,9 @@ public final class CookieStore: Sendable {
     private let changes = Atomic<UInt64>(0)
     let now: @Sendable () -> Int64
 
+    /// As many as a site may have, as a response sets only those of its site; curl looks at 50.
+    package let fieldLimit: Int
+
     /// Nil for a store in memory.
     private let writer: CookieWriter?
 
@@ -44,7 +47,8 @@ public final class CookieStore: Sendable {
     /// A store with the cookies of a file, in which it keeps them: an SQLite database.
     ///
     /// Opening the file blocks. What is made has the mode 0600: the file, and beside it others whose names end in
-    /// `-wal`, `-shm` and `.lock`. A file that is damaged is renamed to `.damaged`, and a new one takes its place.
+    /// `-wal`, `-shm` and `.lock`. A file that is damaged is renamed to `.damaged`, and a new one takes its place. One that
+    /// is another user's, or that others can write to, is refused.
     ///
     /// - Parameters:
     ///   - file: where; it need not be there, but its directory must be.
@@ -65,6 +69,7 @@ public final class CookieStore: Sendable {
         state = Locked(
             CookieStoreState(limits: limits, hasFile: file != nil, keepsSessionCookies: keepsSessionCookies))
         self.now = now
+        fieldLimit = max(50, limits.cookiesPerSite)
         writer = file.map { CookieWriter(path: $0) }
         identity = file.map { "file \(Self.resolved($0))" } ?? "memory \(UInt64.random(in: .min ... .max))"
     }

@@ -14,6 +14,8 @@ public enum CookieStoreError: Error, Sendable, Hashable {
     case isDamaged(String, reason: String)
     /// It is a file of another program, or of a newer version of this library; its path, and why. It was left as it is.
     case isForeign(String, reason: String)
+    /// Another user may have prepared it, or can change it; its path, and what is wrong. It was left as it is.
+    case isUnsafe(String, reason: String)
 
     init(_ error: DatabaseError) {
         switch error.code {
@@ -21,6 +23,7 @@ public enum CookieStoreError: Error, Sendable, Hashable {
         case .busy: self = .isBusy(error.path)
         case .damaged: self = .isDamaged(error.path, reason: error.text)
         case .foreign, .newer: self = .isForeign(error.path, reason: error.text)
+        case .unsafe: self = .isUnsafe(error.path, reason: error.text)
         case .cannotOpen: self = .cannotRead(error.path, reason: error.text)
         case .readOnly, .io, .replaced, .other: self = .cannotWrite(error.path, reason: error.text)
         }
@@ -36,6 +39,7 @@ extension CookieStoreError: CustomStringConvertible {
         case .isFull(let path): "The cookies cannot be written to \(path): the disk is full."
         case .isBusy(let path): "The cookies cannot be written to \(path): another process has locked it."
         case .isDamaged(let path, let reason): "The file \(path) is damaged: \(reason)"
+        case .isUnsafe(let path, let reason): "The cookies in \(path) cannot be trusted: \(reason)"
         case .isForeign(let path, let reason): "The file \(path) holds no cookies for this library: \(reason)"
         }
     }

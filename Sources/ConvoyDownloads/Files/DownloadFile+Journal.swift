@@ -42,8 +42,13 @@ extension DownloadFile {
         }
         guard hasLock, lacks else { return }
         // What it says is nobody else's business.
-        let journal = opened(journalPath, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode: 0o600)
-        guard journal >= 0 else { throw failure(.cannotCreate, journalPath) }
+        let journal: Int32
+        do throws(PrivateFile.Failure) {
+            journal = try PrivateFile.create(journalPath, O_RDWR, calls: calls)
+        } catch {
+            guard case .system(let cause) = error else { throw FileWritingError(.cannotCreate, journalPath, EPERM) }
+            throw FileWritingError(.cannotCreate, journalPath, cause.code)
+        }
         state.withLock { $0.journal = journal }
     }
 

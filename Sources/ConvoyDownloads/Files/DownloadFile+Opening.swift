@@ -45,12 +45,13 @@ extension DownloadFile {
             let opened = descriptor
             state.withLock { $0.descriptor = opened }
             guard let found = FileIdentity(descriptor) else { throw FileWritingError(.partialIsShared, path, EEXIST) }
-            guard found.isPlain || found != FileIdentity(path) else {
+            // Another user's would become another user's file.
+            guard found.isPlain && (isNew || found.isOwn) || found != FileIdentity(path) else {
                 throw FileWritingError(.partialIsShared, path, EEXIST)
             }
             hasLock = calls.lock(descriptor) == 0
             if !hasLock, errno == EWOULDBLOCK { throw FileWritingError(.partialIsShared, path, EBUSY) }
-            if found.isPlain, found == FileIdentity(path) {
+            if found.isPlain, isNew || found.isOwn, found == FileIdentity(path) {
                 if hasLock || isNew {
                     identity = found
                     return isNew
@@ -64,13 +65,14 @@ extension DownloadFile {
         throw FileWritingError(.partialIsShared, path, EBUSY)
     }
 
-    func opened(_ path: String, _ flags: Int32, mode: mode_t = 0o666) -> Int32 {
+    func opened(_ path: String, _ flags: Int32) -> Int32 {
         var opened: Int32
-        repeat { opened = calls.open(path, flags, mode) } while opened < 0 && errno == EINTR
+        repeat { opened = calls.open(path, flags, 0o666) } while opened < 0 && errno == EINTR
         return opened
     }
 
-    /// Opens the journal, if there is one. One that does not belong to the partial file is removed.
+    /// Opens the journal, if there is one. One that does not belong to the partial file, or that another user could have
+    /// written, is removed.
     func openJournal(beside isNew: Bool) throws(FileWritingError) -> JournalEntry? {
         let journal = opened(journalPath, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
         guard journal >= 0 else {
@@ -81,7 +83,7 @@ extension DownloadFile {
         }
         let entry: JournalEntry?
         do throws(FileWritingError) {
-            let isOfPartial = !isNew && hasLock && FileIdentity(journal)?.isPlain == true
+            let isOfPartial = !isNew && hasLock && FileIdentity(journal).map { $0.flaw == nil } == true
             entry = isOfPartial ? JournalLayout.latest(in: try contents(of: journal)) : nil
         } catch {
             _ = calls.close(journal)

@@ -77,12 +77,15 @@ package struct JournalEntry: Sendable, Equatable {
             let written = Self.ranges(content.written, upTo: content.length),
             let safe = Self.ranges(content.safe, upTo: content.length)
         else { return nil }
+        let validators = Resumption.Validators(entityTag: content.etag, lastModified: content.modified)
+        // What cannot be sent identifies nothing, and the bytes are not known to be those of any representation.
+        let isUsable = !validators.isEmpty && (content.etag == nil) == (validators.entityTag == nil)
         self.init(
             number: number,
             representation: Representation(
-                place: ResourcePlace(digest: content.place), shownURL: content.url,
-                validators: .init(entityTag: content.etag, lastModified: content.modified), total: content.length),
-            boot: content.boot, written: written, safe: safe)
+                place: ResourcePlace(digest: content.place), shownURL: content.url, validators: validators,
+                total: content.length),
+            boot: content.boot, written: isUsable ? written : ByteRanges(), safe: isUsable ? safe : ByteRanges())
     }
 
     private static func digest(of json: Data) -> String? {

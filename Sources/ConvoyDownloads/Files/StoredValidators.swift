@@ -4,7 +4,7 @@ import ConvoyTransport
 import Foundation
 
 /// What a file was fetched with, by which a server can say whether it has changed: kept in an extended attribute of the
-/// file, where the file system has them.
+/// file, where the file system has them. As texts of `EchoedValue`.
 struct StoredValidators: Sendable, Equatable {
     /// For `If-None-Match`.
     var entityTag: String?
@@ -13,7 +13,9 @@ struct StoredValidators: Sendable, Equatable {
 
     private static let name = "user.convoy.validators"
 
-    init(_ head: ResponseHead) { (entityTag, modified) = (head["ETag"], head["Last-Modified"]) }
+    init(_ head: ResponseHead) {
+        (entityTag, modified) = (head.echoedValue(of: "ETag")?.text, head.echoedValue(of: "Last-Modified")?.text)
+    }
 
     /// Those of a file that is there: what was stored with it, if it was not changed since, or else the time when it was
     /// last modified.
@@ -28,8 +30,8 @@ struct StoredValidators: Sendable, Equatable {
         // The length of the file, the time when it was last modified, and what the server said.
         let lines = String(decoding: bytes[..<count], as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false)
         guard lines.count == 4, Int64(lines[0]) == Int64(information.st_size), Int64(lines[1]) == time else { return }
-        entityTag = lines[2].isEmpty ? nil : String(lines[2])
-        if !lines[3].isEmpty { modified = String(lines[3]) }
+        entityTag = EchoedValue(text: String(lines[2]))?.text
+        if let stored = EchoedValue(text: String(lines[3])) { modified = stored.text }
     }
 
     /// Stores them with a file that is about to get its name. Where that is not possible, its time remains.

@@ -10,10 +10,14 @@ struct BodyFolder: Sendable {
     /// From how many bodies on all are written to the disk by one call in place of one for each.
     private static let manyBodies = 16
 
-    /// A folder that is made if it is not there.
+    /// A folder that is made if it is not there. One that is there must be this user's.
     init(_ path: String) throws(DownloadQueueError) {
         self.path = path
-        guard mkdir(path, 0o700) == 0 || errno == EEXIST else { throw .cannotOpen("\(path): \(SystemError().text)") }
+        do throws(PrivateFile.Failure) {
+            try PrivateFile.makeDirectory(path)
+        } catch {
+            throw DownloadQueueError(error, path)
+        }
     }
 
     /// Whether a text is a name that the folder gives.
@@ -24,7 +28,7 @@ struct BodyFolder: Sendable {
     /// Whether a body is there with its length.
     func contains(_ body: StoredBody) -> Bool {
         var information = stat()
-        guard lstat(url(of: body).path, &information) == 0, information.st_mode & S_IFMT == S_IFREG else { return false }
+        guard lstat(url(of: body).path, &information) == 0, FileFlaw(ofFile: information) == nil else { return false }
         return Int64(information.st_size) == body.length
     }
 
@@ -51,8 +55,13 @@ struct BodyFolder: Sendable {
     private func store(_ body: OutboxRequest.Body, synchronizes: Bool) throws(DownloadQueueError) -> StoredBody {
         let name = UUID().uuidString
         let file = "\(path)/\(name)"
-        let descriptor = calls.open(file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
-        guard descriptor >= 0 else { throw failure(file) }
+        let descriptor: Int32
+        do throws(PrivateFile.Failure) {
+            descriptor = try PrivateFile.create(file, calls: calls)
+        } catch {
+            guard case .system(let cause) = error else { throw DownloadQueueError(error, file) }
+            throw failure(file, cause.code)
+        }
         let length: Int64
         do throws(DownloadQueueError) {
             switch body {

@@ -13,6 +13,9 @@ public enum DownloadQueueError: Error, Hashable, Sendable {
     case newerVersion(String)
     /// The directory or a file in it cannot be made or opened.
     case cannotOpen(String)
+    /// The directory or a file in it may have been prepared by another user, or can be changed by one. It was left as it is;
+    /// what is wrong, and what to do.
+    case unsafe(String)
     /// The disk, or the quota, is full.
     case diskFull(String)
     /// The disk has failed in another way.
@@ -56,6 +59,7 @@ extension DownloadQueueError: LocalizedError, CustomStringConvertible {
         case .foreign(let text): "The queue's database is not a queue's: \(text)"
         case .newerVersion(let text): "The queue's database cannot be read: \(text)"
         case .cannotOpen(let text): "The queue cannot be opened: \(text)"
+        case .unsafe(let text): "The queue cannot be trusted: \(text)"
         case .diskFull(let text): "The queue cannot be written, as the disk is full: \(text)"
         case .cannotWrite(let text): "The queue cannot be written: \(text)"
         case .closed: "The queue was closed."

@@ -5,7 +5,7 @@ import Foundation
 
 /// How a queue comes back.
 extension QueueCore {
-    /// Opens the queue in a directory, which is made if it is not there, and makes the operations of the entries that are
+    /// Opens the queue in a directory, which is made if it is not there and must be this user's, and makes the operations of the entries that are
     /// not over. Blocks.
     static func open(
         _ directory: URL, _ manager: HTTPRequestOperationManager, _ operationQueue: OperationQueue?,
@@ -18,6 +18,11 @@ extension QueueCore {
                 atPath: path, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
         } catch {
             throw .cannotOpen("\(path): \(error.localizedDescription)")
+        }
+        do throws(PrivateFile.Failure) {
+            try PrivateFile.makeDirectory(path, isChosen: true)
+        } catch {
+            throw DownloadQueueError(error, path)
         }
         let lock = try QueueLock("\(path)/queue.lock", directory: directory)
         let bodies = try BodyFolder("\(path)/bodies")

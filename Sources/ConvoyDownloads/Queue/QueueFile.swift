@@ -184,6 +184,12 @@ final class QueueFile {
 }
 
 extension DownloadQueueError {
+    /// The error of a file or directory that is not used.
+    init(_ error: PrivateFile.Failure, _ path: String) {
+        let text = "\(path): \(error.reason)"
+        if case .unsafe = error { self = .unsafe(text) } else { self = .cannotOpen(text) }
+    }
+
     /// The error of the database, for a user.
     init(_ error: DatabaseError, isOpening: Bool) {
         self =
@@ -192,6 +198,7 @@ extension DownloadQueueError {
             case .foreign: .foreign(error.description)
             case .newer: .newerVersion(error.description)
             case .full: .diskFull(error.description)
+            case .unsafe: .unsafe(error.description)
             default: isOpening ? .cannotOpen(error.description) : .cannotWrite(error.description)
             }
     }

@@ -8,8 +8,12 @@ final class QueueLock: Sendable {
 
     /// - Throws: ``DownloadQueueError/inUse(_:process:)``, or `cannotOpen` where there are no locks.
     init(_ path: String, directory: URL) throws(DownloadQueueError) {
-        let opened = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0o600)
-        guard opened >= 0 else { throw .cannotOpen("\(path): \(SystemError().text)") }
+        let opened: Int32
+        do throws(PrivateFile.Failure) {
+            opened = try PrivateFile.openOrCreate(path)
+        } catch {
+            throw DownloadQueueError(error, path)
+        }
         var result: Int32
         repeat { result = flock(opened, LOCK_EX | LOCK_NB) } while result != 0 && errno == EINTR
         guard result == 0 else {

@@ -11,22 +11,29 @@ import FoundationNetworking
 /// validators decide.
 package struct Resumption: Sendable, Equatable {
     /// What identifies the representation, from the first response.
+    ///
+    /// As texts of `EchoedValue`: they stand for the bytes that came, and can be sent.
     package struct Validators: Sendable, Equatable {
         /// A strong entity tag.
-        package var entityTag: String?
-        package var lastModified: String?
+        package let entityTag: String?
+        package let lastModified: String?
 
+        /// What cannot be sent becomes nil.
         package init(entityTag: String?, lastModified: String?) {
-            (self.entityTag, self.lastModified) = (entityTag, lastModified)
+            self.entityTag = entityTag.flatMap { EchoedValue(text: $0)?.text }
+            self.lastModified = lastModified.flatMap { EchoedValue(text: $0)?.text }
         }
+
+        /// Whether there is nothing by which the representation could be known again.
+        package var isEmpty: Bool { entityTag == nil && lastModified == nil }
 
         /// Whether a response with this head is for the same representation. A tag must be repeated. A date must not
         /// differ, and must be repeated if there is no tag.
         package func match(_ head: ResponseHead) -> Bool {
-            if let entityTag, !Self.areSame(head["ETag"], entityTag) { return false }
+            if let entityTag, !Self.areSame(head.echoedValue(of: "ETag")?.text, entityTag) { return false }
             guard let lastModified else { return true }
-            guard let other = head["Last-Modified"] else { return entityTag != nil }
-            return Self.areSame(other, lastModified)
+            guard let other = head.echoedValue(of: "Last-Modified") else { return entityTag != nil }
+            return Self.areSame(other.text, lastModified)
         }
 
         /// Compares bytes: Swift's `==` treats canonically equivalent strings as equal.
@@ -119,10 +126,14 @@ package struct Resumption: Sendable, Equatable {
     /// A strong tag, or a date at least a minute older than the response: two representations may share a more recent
     /// one.
     package static func validators(of head: ResponseHead) -> Validators? {
-        let modified = head["Last-Modified"]
-        if let tag = head["ETag"] {
-            guard tag.utf8.count >= 2, tag.hasPrefix("\""), tag.hasSuffix("\"") else { return nil }
-            return Validators(entityTag: tag, lastModified: modified)
+        let modified = head.echoedValue(of: "Last-Modified")?.text
+        if head.hasField("etag") {
+            // A tag that is no use is none, but says that the date does not suffice.
+            let quote = UInt8(ascii: "\"")
+            guard let tag = head.echoedValue(of: "ETag"), tag.bytes.count >= 2, tag.bytes.first == quote,
+                tag.bytes.last == quote
+            else { return nil }
+            return Validators(entityTag: tag.text, lastModified: modified)
         }
         guard let modified, let date = head["Date"], let modifiedTime = HTTPDate.parse(modified),
             let time = HTTPDate.parse(date), time - modifiedTime >= 60

@@ -1,7 +1,7 @@
 import ConvoyOperations
 import ConvoySerialization
-import ConvoyTransport
 import ConvoySupport
+import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
@@ -86,15 +86,8 @@ extension URLRequest {
             request.setValue("no-store", forHTTPHeaderField: "Cache-Control")
         }
         request.setValue(nil, forHTTPHeaderField: "Last-Event-ID")
-        if lastEventID.isSendableEventID { request.setValue(lastEventID, forHTTPHeaderField: "Last-Event-ID") }
+        // One that no field can carry is not sent.
+        if let value = EchoedValue(lastEventID.utf8) { request.setValue(value.text, forHTTPHeaderField: "Last-Event-ID") }
         return request
-    }
-}
-
-extension String {
-    /// Whether an event ID can be the value of a header field (RFC 9110, section 5.5): it has something to say, no control
-    /// characters but tabs, and a length that servers take.
-    fileprivate var isSendableEventID: Bool {
-        !isEmpty && utf8.count <= 4096 && utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F || $0 == 0x09 }
     }
 }

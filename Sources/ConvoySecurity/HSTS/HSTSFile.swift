@@ -5,6 +5,8 @@ import Foundation
 ///
 /// Text: a first line that names the format, and a line for each host with its name, when it expires, when it was noted,
 /// and `s` for the names below it or `w` for withdrawn.
+///
+/// The path may be a link of this user's or root's: the file that it leads to is read and replaced.
 struct HSTSFile: Sendable {
     let path: String
 
@@ -14,11 +16,15 @@ struct HSTSFile: Sendable {
 
     /// What the file has; nothing if there is none, or if it is empty.
     func read() throws(HSTSStoreError) -> HSTSRecords {
-        // Without waiting for the writer of a pipe.
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
-        guard descriptor >= 0 else {
-            if errno == ENOENT { return HSTSRecords() }
-            throw .cannotRead(path, reason: SystemError().text)
+        let descriptor: Int32
+        do throws(PrivateFile.Failure) {
+            descriptor = try PrivateFile.open(try PrivateFile.target(of: path))
+        } catch {
+            switch error {
+            case .system(let cause) where cause.code == ENOENT: return HSTSRecords()
+            case .system(let cause): throw .cannotRead(path, reason: cause.text)
+            case .unsafe(let flaw): throw .isUnsafe(path, reason: flaw.reason)
+            }
         }
         defer { close(descriptor) }
         return try read(descriptor)
@@ -67,7 +73,13 @@ struct HSTSFile: Sendable {
     /// The file is locked meanwhile, so that nothing is lost that another process adds, and replaced as a whole, so that
     /// nobody ever sees half of it. Only its owner may read it.
     func merge(_ own: HSTSRecords, at now: Int64) throws(HSTSStoreError) -> HSTSRecords {
-        let lock = try lockedFile()
+        let target: String, lock: Int32
+        do throws(PrivateFile.Failure) {
+            target = try PrivateFile.target(of: path)
+            lock = try lockedFile(target)
+        } catch {
+            throw failure(error)
+        }
         defer { close(lock) }
         var all = try read(lock)
         let before = all
@@ -80,31 +92,30 @@ struct HSTSFile: Sendable {
             lines.append("\(host) \(record.expires) \(record.noted) \(marks.isEmpty ? "-" : marks)")
         }
         let bytes = Array((lines.joined(separator: "\n") + "\n").utf8)
-        do throws(FileWritingError) {
-            let writer = FileWriter(path: path, partialPath: "\(path).new", replaces: true, mode: 0o600)
-            try writer.open()
-            try writer.write(bytes)
-            try writer.commit()
+        do throws(PrivateFile.Failure) {
+            try PrivateFile.replace(target, with: bytes)
         } catch {
-            throw .cannotWrite(path, reason: error.cause.text)
+            throw failure(error)
         }
         return all
     }
 
+    private func failure(_ error: PrivateFile.Failure) -> HSTSStoreError {
+        switch error {
+        case .system(let cause): .cannotWrite(path, reason: cause.text)
+        case .unsafe(let flaw): .isUnsafe(path, reason: flaw.reason)
+        }
+    }
+
     /// The file, open and locked. It is made if there is none.
-    private func lockedFile() throws(HSTSStoreError) -> Int32 {
+    private func lockedFile(_ target: String) throws(PrivateFile.Failure) -> Int32 {
         while true {
-            let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0o600)
-            guard descriptor >= 0 else { throw .cannotWrite(path, reason: SystemError().text) }
+            let descriptor = try PrivateFile.openOrCreate(target)
             while flock(descriptor, LOCK_EX) != 0, errno == EINTR {}
             // Another process may have replaced it while this one waited.
             let own = FileIdentity(descriptor)
-            if own != nil, own == FileIdentity(path) { return descriptor }
-            // A link is followed when the file is opened, but is not the file that is replaced.
-            var facts = stat()
-            let isLink = lstat(path, &facts) == 0 && facts.st_mode & S_IFMT == S_IFLNK
+            if own != nil, own == FileIdentity(target) { return descriptor }
             close(descriptor)
-            if isLink { throw .cannotWrite(path, reason: "It is a link.") }
         }
     }
 }

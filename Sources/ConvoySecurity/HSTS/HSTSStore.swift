@@ -33,12 +33,13 @@ public final class HSTSStore: Sendable {
 
     /// A store with the hosts of a file, in which it keeps them.
     ///
-    /// Reading the file blocks. What is made has the mode 0600; a partial file has the same name and `.new`.
+    /// Reading the file blocks. It must be this user's or root's, and others must not be able to write to it. What is made
+    /// has the mode 0600 and replaces the file as a whole; it has a random name in the same directory until it is complete.
     ///
     /// - Parameters:
     ///   - file: where; it need not be there, but its directory must be.
     ///   - maximumHostCount: how many hosts are remembered.
-    /// - Throws: `HSTSStoreError` for a file that cannot be read or is damaged. It is left as it is.
+    /// - Throws: `HSTSStoreError` for a file that cannot be read, is damaged or cannot be trusted. It is left as it is.
     public convenience init(file: URL, maximumHostCount: Int = 4096) throws(HSTSStoreError) {
         let file = HSTSFile(path: file.path)
         var records = HSTSRecords(limit: max(1, maximumHostCount))

@@ -6,6 +6,8 @@ public enum HSTSStoreError: Error, Sendable, Hashable {
     case cannotWrite(String, reason: String)
     /// It is not a file of this kind, or has been damaged; its path, and the number of the line.
     case isDamaged(String, line: Int)
+    /// Another user may have prepared it, or can change it; its path, and what is wrong. It was left as it is.
+    case isUnsafe(String, reason: String)
 }
 
 extension HSTSStoreError: CustomStringConvertible {
@@ -14,6 +16,7 @@ extension HSTSStoreError: CustomStringConvertible {
         switch self {
         case .cannotRead(let path, let reason): "The hosts for TLS cannot be read from \(path): \(reason)"
         case .cannotWrite(let path, let reason): "The hosts for TLS cannot be written to \(path): \(reason)"
+        case .isUnsafe(let path, let reason): "The hosts for TLS in \(path) cannot be trusted: \(reason)"
         case .isDamaged(let path, let line): "The file \(path) is damaged in line \(line). Remove it to begin anew."
         }
     }

@@ -45,9 +45,8 @@ final class BodyFileJob: Sendable {
         if stream.streamStatus == .notOpen { stream.open() }
         defer { stream.close() }
 
-        // A unique name, so that two jobs for the same file do not interfere before the final rename.
-        let suffix = String(UInt64.random(in: .min ... .max), radix: 36)
-        let file = FileWriter(path: path, partialPath: "\(path).\(suffix).part", replaces: true, mode: 0o600)
+        // Its random name keeps two jobs for the same file from interfering before the final rename.
+        let file = FileWriter(private: path)
         try file.open()
         var block = [UInt8](repeating: 0, count: 256 * 1024)
         var total: Int64 = 0

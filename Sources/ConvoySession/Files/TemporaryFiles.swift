@@ -25,12 +25,12 @@ struct TemporaryFiles: Sendable {
     ///
     /// - Throws: ``SessionError``.
     func prepare() throws {
-        let path = directory.path
-        if mkdir(path, 0o700) != 0, errno != EEXIST { throw SessionError.unusableDirectory(directory, code: errno) }
-        var facts = stat()
-        guard lstat(path, &facts) == 0 else { throw SessionError.unusableDirectory(directory, code: errno) }
-        let isOwn = facts.st_mode & S_IFMT == S_IFDIR && facts.st_uid == geteuid() && facts.st_mode & 0o022 == 0
-        guard isOwn else { throw SessionError.unsafeDirectory(directory) }
+        do throws(PrivateFile.Failure) {
+            try PrivateFile.makeDirectory(directory.path)
+        } catch {
+            guard case .system(let cause) = error else { throw SessionError.unsafeDirectory(directory) }
+            throw SessionError.unusableDirectory(directory, code: cause.code)
+        }
     }
 
     /// The directory of a user for all sessions that have no other.

@@ -66,8 +66,8 @@ package enum CacheAnswer: Sendable {
     case miss
     /// It has one that can be served. `revalidates`: meanwhile the server is to be asked for a new one.
     case hit(any ServableResponse, revalidates: Bool)
-    /// It has one, but the request must be sent with these fields first.
-    case validate(fields: [(name: String, value: String)])
+    /// It has one, but the request must be sent with these fields first, byte for byte.
+    case validate(fields: [(name: String, value: [UInt8])])
     /// The request must not be sent, and there is nothing to serve.
     case unavailable(CacheUnavailable)
 }

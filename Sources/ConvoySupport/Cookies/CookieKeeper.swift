@@ -26,6 +26,9 @@ package protocol CookieKeeper: AnyObject, Sendable {
     var identity: String { get }
     /// Whether somebody wants to see cookies before they are taken.
     var asksBeforeAccepting: Bool { get }
+    /// How many `Set-Cookie` fields of a response are looked at: the first ones. A server may send thousands, and they are
+    /// taken on the network thread.
+    var fieldLimit: Int { get }
 
     /// The value of the `Cookie` field of a request; nil for none.
     ///

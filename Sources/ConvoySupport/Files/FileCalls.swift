@@ -43,6 +43,8 @@ package struct FileCalls: Sendable {
         let time = timespec(tv_sec: Int(seconds), tv_nsec: 0)
         return futimens(descriptor, [time, time])
     }
+    /// Sets the permissions of an open file, whatever the process's umask is.
+    package var setMode: @Sendable (_ descriptor: Int32, _ mode: mode_t) -> Int32 = { fchmod($0, $1) }
     package var unlink: @Sendable (_ path: String) -> Int32 = { Glibc.unlink($0) }
 
     /// The real system calls.

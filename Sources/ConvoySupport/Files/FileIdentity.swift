@@ -6,6 +6,10 @@ package struct FileIdentity: Equatable {
     private let number: ino_t
     /// Whether it is a regular file with one name.
     package let isPlain: Bool
+    /// Whether it is this user's, or root's.
+    package let isOwn: Bool
+    /// What of it cannot be trusted, as a private file; nil if nothing.
+    package let flaw: FileFlaw?
 
     /// The identity of an open file; nil if the system does not tell.
     package init?(_ descriptor: Int32) {
@@ -24,5 +28,11 @@ package struct FileIdentity: Equatable {
     private init(_ information: stat) {
         (device, number) = (information.st_dev, information.st_ino)
         isPlain = information.st_mode & S_IFMT == S_IFREG && information.st_nlink == 1
+        isOwn = information.st_uid == geteuid() || information.st_uid == 0
+        flaw = FileFlaw(ofFile: information)
+    }
+
+    package static func == (one: Self, other: Self) -> Bool {
+        one.device == other.device && one.number == other.number && one.isPlain == other.isPlain
     }
 }

@@ -2,9 +2,9 @@ import Foundation
 
 /// Writes a file: in place, or under the name of a partial file until it is complete.
 ///
-/// A partial file is never shared with another writer: no link is followed, and it is locked while it is written, if
-/// the file system has locks. `commit()` closes it and renames it atomically, replacing another file only if `replaces`
-/// is set. Without a commit, it is removed when the writer is discarded or released.
+/// A partial file is never shared with another writer: no link is followed, it is not another user's, and it is locked
+/// while it is written, if the file system has locks. `commit()` closes it and renames it atomically, replacing another
+/// file only if `replaces` is set. Without a commit, it is removed when the writer is discarded or released.
 ///
 /// Used by one thread at a time, which may block on a disk or another machine.
 package final class FileWriter {
@@ -14,6 +14,9 @@ package final class FileWriter {
     package let partialPath: String?
     private let replaces: Bool
     private let mode: mode_t
+    /// Whether the partial file must be a new one, with its mode whatever the umask is, and is on the disk before it is
+    /// renamed.
+    private let isPrivate: Bool
     private let calls: FileCalls
     private var descriptor: Int32 = -1
     /// The partial file that was opened, while it is ours to rename or remove.
@@ -27,17 +30,27 @@ package final class FileWriter {
     /// A writer for a file in place, not open yet.
     package init(inPlace path: String, calls: FileCalls = FileCalls()) {
         (self.path, partialPath, replaces, mode, self.calls) = (path, nil, true, 0o666, calls)
+        isPrivate = false
+    }
+
+    /// A writer for a file that only its owner may read, not open yet.
+    ///
+    /// Its partial file has a random name in the same directory, so that another user can neither have prepared it nor
+    /// have a file of this user's destroyed that has that name. With `commit()` the file and its name are on the disk.
+    ///
+    /// - Parameter replaces: whether it may replace another file.
+    package init(private path: String, replaces: Bool = true, calls: FileCalls = FileCalls()) {
+        let digits = [UInt64.random(in: .min ... .max), .random(in: .min ... .max)].map { String($0, radix: 36) }
+        partialPath = PathText.join(PathText.directory(of: path), ".\(digits.joined()).convoy")
+        (self.path, self.replaces, mode, isPrivate, self.calls) = (path, replaces, PrivateFile.mode, true, calls)
     }
 
     /// A writer for a file that first has another name in the same directory, not open yet.
     ///
-    /// - Parameters:
-    ///   - replaces: whether it may replace another file, and a partial file that nobody writes any more.
-    ///   - mode: the permissions, less those in the process's umask.
-    package init(
-        path: String, partialPath: String, replaces: Bool, mode: mode_t = 0o666, calls: FileCalls = FileCalls()
-    ) {
-        (self.path, self.partialPath, self.replaces, self.mode, self.calls) = (path, partialPath, replaces, mode, calls)
+    /// - Parameter replaces: whether it may replace another file, and a partial file that nobody writes any more.
+    package init(path: String, partialPath: String, replaces: Bool, calls: FileCalls = FileCalls()) {
+        (self.path, self.partialPath, self.replaces, mode, self.calls) = (path, partialPath, replaces, 0o666, calls)
+        isPrivate = false
     }
 
     deinit { discard() }
@@ -70,18 +83,21 @@ package final class FileWriter {
             descriptor = try opened(path, flags | O_EXCL)
             partial = FileIdentity(descriptor)
         } catch {
-            guard error.reason == .exists else { throw error }
+            guard error.reason == .exists, !isPrivate else { throw error }
             guard replaces else { throw FileWritingError(.partialExists, path, error.cause.code) }
             descriptor = try opened(path, flags)
         }
         let isNew = partial != nil
         let found = FileIdentity(descriptor)
-        guard let found, found.isPlain, lock() != .heldByAnother, found == FileIdentity(path) else {
-            // Another writer uses the partial file, or has renamed it meanwhile.
+        guard let found, found.isPlain, isNew || found.isOwn, isPrivate || lock() != .heldByAnother,
+            found == FileIdentity(path)
+        else {
+            // Another writer uses the partial file, or has renamed it meanwhile, or it is another user's.
             partial = nil
             throw shared(path)
         }
         partial = found
+        if isPrivate, calls.setMode(descriptor, mode) != 0 { throw failure(.cannotCreate, path) }
         if isNew { return }
         if hasLock { return try rewind() }
         // There are no locks, so it may still be in use: it is left to a possible writer, but its name is taken away.
@@ -165,12 +181,31 @@ package final class FileWriter {
         try open()
         guard let partialPath else { return try close() }
         guard partial != nil, partial == FileIdentity(partialPath) else { throw shared(partialPath) }
+        if isPrivate { try synchronize(descriptor, partialPath) }
         // The duplicate keeps the lock, so that no other writer can take over the partial file before the rename.
-        let held = calls.duplicate(descriptor)
+        // Nobody else knows the name of a private one.
+        let held = isPrivate ? -1 : calls.duplicate(descriptor)
         defer { if held >= 0 { _ = calls.close(held) } }
         try checkedClose(partialPath)
         try FileRenaming(calls: calls).rename(partialPath, to: path, replaces: replaces)
         partial = nil
+        if isPrivate { synchronizeDirectory() }
+    }
+
+    private func synchronize(_ descriptor: Int32, _ path: String) throws(FileWritingError) {
+        while calls.synchronize(descriptor) != 0 {
+            // Some file systems have nothing to wait for.
+            if [EINVAL, ENOSYS, ENOTSUP, EROFS].contains(errno) { return }
+            if errno != EINTR { throw failure(.cannotWrite, path) }
+        }
+    }
+
+    /// Without it a power cut may bring the old file back, which is no reason to report the new one as not written.
+    private func synchronizeDirectory() {
+        let folder = calls.open(PathText.directory(of: path), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0)
+        guard folder >= 0 else { return }
+        defer { _ = calls.close(folder) }
+        _ = calls.synchronize(folder)
     }
 
     /// Closes the file, and removes the partial file if it is this writer's.

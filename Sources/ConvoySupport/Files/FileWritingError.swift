@@ -5,7 +5,7 @@ package struct FileWritingError: Error, Equatable {
         case exists
         /// The partial file exists, and must not be replaced.
         case partialExists
-        /// The partial file is used by another writer, or is not a regular file.
+        /// The partial file is used by another writer, or is not a regular file of this user's.
         case partialIsShared
         case cannotCreate
         case cannotWrite

@@ -28,7 +28,7 @@ struct RedirectChain {
 
     /// Notes that a request was redirected.
     mutating func note(_ request: URLRequest, redirectedBy response: ResponseHead) {
-        if response["Set-Cookie"] != nil || response["Retry-After"] != nil { return steps.removeAll() }
+        if response.hasField("set-cookie", "retry-after") { return steps.removeAll() }
         if let step = Step(request) { steps.insert(step) }
     }
 

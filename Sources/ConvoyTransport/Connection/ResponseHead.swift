@@ -76,21 +76,31 @@ public final class ResponseHead: Sendable {
         let wanted = Array(name.utf8)
         forEachField { field, content in
             guard ASCII.equalIgnoringCase(field, wanted) else { return }
-            let text = ASCII.text(content)
-            value = value.map { "\($0), \(text)" } ?? text
+            // Appended, as a server may repeat a field ten thousand times.
+            if value == nil { value = ASCII.text(content) } else { value?.append(", " + ASCII.text(content)) }
         }
         return value
+    }
+
+    /// The value of a field as it can be sent back to the server; nil if there is none, if it cannot be sent, and if the
+    /// field is repeated with another value.
+    package func echoedValue(of name: String) -> EchoedValue? {
+        let values = bytes(of: name)
+        guard let first = values.first, values.dropFirst().allSatisfy({ $0 == first }) else { return nil }
+        return EchoedValue(first)
     }
 
     /// The values of all lines of a field, one for each line. Names are case-insensitive.
     package func values(of name: String) -> [String] { bytes(of: name).map { ASCII.text($0[...]) } }
 
     /// The values of a header field as they were received, one for each line. Names are case-insensitive.
-    package func bytes(of name: String) -> [[UInt8]] {
+    ///
+    /// - Parameter limit: how many lines are looked for.
+    package func bytes(of name: String, limit: Int = .max) -> [[UInt8]] {
         var values: [[UInt8]] = []
         let wanted = Array(name.utf8)
         forEachField { field, content in
-            if ASCII.equalIgnoringCase(field, wanted) { values.append(Array(content)) }
+            if values.count < limit, ASCII.equalIgnoringCase(field, wanted) { values.append(Array(content)) }
         }
         return values
     }
@@ -114,7 +124,7 @@ public final class ResponseHead: Sendable {
             let key = name.lowercased()
             let first = spelling[key] ?? name
             spelling[key] = first
-            joined[first] = joined[first].map { "\($0), \(value)" } ?? value
+            if joined[first] == nil { joined[first] = value } else { joined[first]?.append(", " + value) }
         }
         let response = HTTPURLResponse(
             url: url, statusCode: statusCode, httpVersion: httpVersion, headerFields: joined)
@@ -126,7 +136,7 @@ public final class ResponseHead: Sendable {
     }
 
     /// Whether there is a field whose name is one of these, in lower case.
-    func hasField(_ names: StaticString...) -> Bool {
+    package func hasField(_ names: StaticString...) -> Bool {
         bytes.withUnsafeBytes { bytes in
             guard let start = bytes.baseAddress else { return false }
             var position = 0

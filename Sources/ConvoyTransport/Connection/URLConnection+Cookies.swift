@@ -19,7 +19,7 @@ extension URLConnection {
             response.statusCode != 407, response.hasField("set-cookie"), let address = currentAddress,
             let target = CookieTarget(address)
         else { return true }
-        let fields = response.bytes(of: "Set-Cookie")
+        let fields = response.bytes(of: "Set-Cookie", limit: keeper.fieldLimit)
         let url = response.url
         guard keeper.asksBeforeAccepting else {
             keeper.take(fields, from: target, url: url)

@@ -26,7 +26,7 @@ package final class RequestHeader: @unchecked Sendable {
         /// The value of a `Cookie` field, unless the fields have one.
         var cookie: [UInt8]?
         /// Sent in place of what the fields have: the conditions under which a stored response may be served.
-        var conditions: [String: String] = [:]
+        var conditions: [String: [UInt8]] = [:]
 
         /// Whether they make the same bytes: what is sent for one user must not be taken for what another sends.
         static func == (one: Source, other: Source) -> Bool {
@@ -38,7 +38,7 @@ package final class RequestHeader: @unchecked Sendable {
                 && one.addsUserAgent == other.addsUserAgent && one.cookie == other.cookie
                 && one.authorization.map(ExactString.init) == other.authorization.map(ExactString.init)
                 && one.proxyAuthorization.map(ExactString.init) == other.proxyAuthorization.map(ExactString.init)
-                && areExact(one.fields, other.fields) && areExact(one.conditions, other.conditions)
+                && one.conditions == other.conditions && areExact(one.fields, other.fields)
         }
     }
 
@@ -99,7 +99,7 @@ package final class RequestHeader: @unchecked Sendable {
             ? source.fields
             : source.fields.filter { field in
                 !source.conditions.keys.contains { ASCII.equalIgnoringCase($0.utf8, field.key.utf8) }
-            }.merging(source.conditions) { $1 }
+            }
         for (name, value) in fields {
             guard HTTPSyntax.isToken(name) else {
                 throw URLError(
@@ -132,9 +132,16 @@ package final class RequestHeader: @unchecked Sendable {
             case .userAgent: setsUserAgent = true
             case .cookie: setsCookie = true
             case .host: setsHost = true
-            case nil: break
+            case .echo where EchoedValue.isEscaped(value):
+                try Self.append(Array("\(name): ".utf8) + EchoedValue.bytes(of: value), to: &lines)
+                continue
+            case .echo, nil: break
             }
             try Self.append(Self.line(name, value), to: &lines)
+        }
+        for (name, value) in source.conditions {
+            if case .cacheControl = KnownField(name) { setsCacheControl = true }
+            try Self.append(Array("\(name): ".utf8) + value, to: &lines)
         }
         if let value = source.authorization {
             setsAuthorization = true
@@ -211,6 +218,8 @@ package final class RequestHeader: @unchecked Sendable {
     private enum KnownField {
         case contentLength, transferEncoding, proxyAuthorization, range, acceptEncoding, expect, cacheControl
         case userAgent, authorization, cookie, host
+        /// One with what the server has said, whose bytes may be escaped. See `EchoedValue`.
+        case echo
 
         init?(_ name: String) {
             func isName(_ other: String) -> Bool { ASCII.equalIgnoringCase(name.utf8, other.utf8) }
@@ -226,6 +235,10 @@ package final class RequestHeader: @unchecked Sendable {
             case 4 where isName("host"): self = .host
             case 10 where isName("user-agent"): self = .userAgent
             case 6 where isName("pragma"), 13 where isName("cache-control"): self = .cacheControl
+            case 8 where isName("if-range") || isName("if-match"), 13 where isName("if-none-match"),
+                13 where isName("last-event-id"), 17 where isName("if-modified-since"),
+                19 where isName("if-unmodified-since"):
+                self = .echo
             default: return nil
             }
         }

@@ -65,7 +65,10 @@ final class CacheClient: Sendable {
             }
             return try await read(stored)
         case .miss: return try await send(exchange, request, [])
-        case .validate(let added): return try await send(exchange, request, added)
+        case .validate(let added):
+            // As caches have texts: one character for each byte.
+            let fields = added.map { ($0.name, String(String.UnicodeScalarView($0.value.map { Unicode.Scalar($0) }))) }
+            return try await send(exchange, request, fields)
         }
     }
 

@@ -34,6 +34,34 @@ import Testing
 
     private func cookies(_ path: String) -> [String?] { server.requests(path).map { $0.headers["Cookie"] } }
 
+    @Test func `of thousands of cookies in one response only so many are looked at as a site may have`() async throws {
+        let store = CookieStore()
+        manager.cookieStore = store
+        let lines = (0..<4500).map { "Set-Cookie: a\($0)=\($0)\r\n" }.joined()
+        server.route("/many", .raw("HTTP/1.1 200 OK\r\n\(lines)Content-Length: 0\r\nConnection: close\r\n\r\n"))
+        let few = (0..<50).map { "Set-Cookie: b\($0)=1\r\n" }.joined()
+        server.route("/fifty", .raw("HTTP/1.1 200 OK\r\n\(few)Content-Length: 0\r\nConnection: close\r\n\r\n"))
+        let before = store.revision
+        try await get("/many")
+        #expect(store.revision - before == 180)
+        #expect(store.cookies.count == 180)
+        // Also where each cookie is asked about, in place of the first ones only.
+        store.removeAll()
+        let asked = Mutex(0)
+        store.acceptanceHandler = { _, _ in
+            asked.withLock { $0 += 1 }
+            return false
+        }
+        try await get("/many")
+        #expect(asked.withLock { $0 } == 180)
+        store.acceptanceHandler = nil
+        // Those that the RFC asks for are always taken, however few are kept.
+        let small = CookieStore(limits: CookieLimits(cookiesPerSite: 3))
+        manager.cookieStore = small
+        try await get("/fifty")
+        #expect(small.cookies.map(\.name) == ["b47", "b48", "b49"])
+    }
+
     @Test func `a cookie goes where it belongs, for prepared requests and Foundation's`() async throws {
         try await get("/echo")
         try await get("/set")

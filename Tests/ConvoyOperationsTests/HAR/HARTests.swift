@@ -50,6 +50,26 @@ import Testing
                 == Set(seen.headers.fields.map { $0.name.lowercased() }), sourceLocation: sourceLocation)
     }
 
+    @Test func `a log is written for its owner only, and leaves what is beside it alone`() async throws {
+        let directory = try TemporaryDirectory()
+        let log = try await run([try manager.makeOperation(.get, "quick")])
+        let file = directory.file("log.har")
+        for old in [nil, "old"] {
+            if let old {
+                try Data(old.utf8).write(to: file)
+                try #require(chmod(file.path, 0o644) == 0)
+            }
+            try log.write(to: file)
+            var facts = stat()
+            #expect(lstat(file.path, &facts) == 0 && facts.st_mode & 0o777 == 0o600 && facts.st_uid == geteuid())
+            #expect(try Data(contentsOf: file) == log.data())
+            #expect(try FileManager.default.contentsOfDirectory(atPath: directory.url.path) == ["log.har"])
+        }
+        for place in [directory.url, directory.file("none/log.har"), URL(fileURLWithPath: "/dev/null")] {
+            #expect(throws: (any Error).self) { try log.write(to: place) }
+        }
+    }
+
     @Test func `a batch`() async throws {
         let log = try await run((0..<20).map { _ in try manager.makeOperation(.get, "quick?page=a%20b&token=secret") })
         #expect(log.entries.count == 20 && log.pages.count == 20)

@@ -1,8 +1,7 @@
 import CEpoll
 import Foundation
 
-/// A server on 127.0.0.1 that says the same bytes to everybody who has said something, whatever it was, and ends the
-/// connection.
+/// A server on 127.0.0.1 that says given bytes to each client that has said something, and ends the connection.
 public final class RawServer: Sendable {
     /// The port.
     public let port: UInt16
@@ -12,7 +11,12 @@ public final class RawServer: Sendable {
     /// Starts it. It accepts connections when this returns.
     ///
     /// - Parameter answer: The bytes; nil says nothing and leaves the connection open until the client ends it.
-    public init(answer: [UInt8]?) throws {
+    public convenience init(answer: [UInt8]?) throws { try self.init { _ in answer } }
+
+    /// Starts it. It accepts connections when this returns.
+    ///
+    /// - Parameter answering: Called with the first bytes of a connection, on the server's thread.
+    public init(answering: @escaping @Sendable ([UInt8]) -> [UInt8]?) throws {
         (listener, port) = try LoopbackPort.listener()
         let (listener, end) = (listener, end)
         end.enter()
@@ -25,7 +29,13 @@ public final class RawServer: Sendable {
                     break
                 }
                 let said = recv(client, &bytes, bytes.count, 0)
-                if said > 0, let answer { send(client, answer, answer.count, Int32(MSG_NOSIGNAL)) }
+                let answer = answering(Array(bytes[..<max(0, said)]))
+                var rest = said > 0 ? answer ?? [] : []
+                while !rest.isEmpty {
+                    let count = send(client, rest, rest.count, Int32(MSG_NOSIGNAL))
+                    guard count > 0 else { break }
+                    rest.removeFirst(count)
+                }
                 if answer != nil { shutdown(client, Int32(SHUT_WR)) }
                 // Until the client ends it: closing with unread bytes would reset the connection and lose the answer.
                 while recv(client, &bytes, bytes.count, 0) > 0 {}

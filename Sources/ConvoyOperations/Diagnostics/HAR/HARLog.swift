@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// The requests of operations in the HTTP Archive format, HAR 1.2, which the developer tools of browsers and other viewers
@@ -55,8 +56,20 @@ public struct HARLog: Sendable, Hashable {
         return try encoder.encode(self)
     }
 
-    /// Writes the log to a file, in place of what is there.
-    public func write(to file: URL) throws { try data().write(to: file, options: .atomic) }
+    /// Writes the log to a file, in place of what is there, with the mode 0600: it tells where the program has been, and
+    /// perhaps more. Blocks.
+    ///
+    /// A link of this user's leads to the file that is replaced.
+    ///
+    /// - Throws: an error in `NSPOSIXErrorDomain`, or what the encoder throws. Then the file is as it was.
+    public func write(to file: URL) throws {
+        let bytes = [UInt8](try data())
+        do throws(PrivateFile.Failure) {
+            try PrivateFile.replace(file.path, with: bytes)
+        } catch {
+            throw error.error(path: file.path)
+        }
+    }
 }
 
 /// The version of HTTP, the fields and the sizes that requests and responses have in common. Sizes are in bytes, -1 where

@@ -20,7 +20,7 @@ package struct DigestAuthenticationInfo: Sendable, Hashable {
     /// - Returns: nil if it is no list of parameters, or longer than 16 KiB.
     package init?(_ fieldValue: String) {
         guard let parameters = ParameterScanner.parameters(in: fieldValue) else { return nil }
-        nextNonce = parameters["nextnonce"].flatMap { $0.isEmpty ? nil : $0 }
+        nextNonce = parameters["nextnonce"].flatMap { $0.isEmpty || !HTTPSyntax.isFieldValue($0) ? nil : $0 }
         protection = parameters["qop"].flatMap { DigestChallenge.Protection(rawValue: $0.lowercased()) }
         response = parameters["rspauth"]
         cnonce = parameters["cnonce"]

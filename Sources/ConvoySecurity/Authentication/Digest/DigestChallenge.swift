@@ -35,7 +35,7 @@ package struct DigestChallenge: Sendable, Hashable {
     ///
     /// - Returns: nil for another scheme, without a nonce, with an algorithm that is not known, if the server offers no
     ///   quality of protection that is known, and without any if the algorithm is not plain MD5, which alone RFC 2069
-    ///   describes.
+    ///   describes. Also with a control character in what would have to be sent back.
     package init?(_ challenge: HTTPChallenge) {
         let parameters = challenge.parameters
         guard challenge.method == .digest, let nonce = parameters["nonce"], !nonce.isEmpty,
@@ -47,6 +47,8 @@ package struct DigestChallenge: Sendable, Hashable {
                 Protection.allCases.first { ASCII.equalIgnoringCase($0.rawValue.utf8, name.utf8) }
             })
         guard !protections.isEmpty || (offered.isEmpty && algorithm == .md5) else { return nil }
+        let echoed = [nonce, parameters["realm"], parameters["opaque"]]
+        guard echoed.allSatisfy({ $0.map { HTTPSyntax.isFieldValue($0) } ?? true }) else { return nil }
         self.nonce = nonce
         self.algorithm = algorithm
         algorithmName = parameters["algorithm"]

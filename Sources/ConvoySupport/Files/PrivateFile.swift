@@ -1,0 +1,191 @@
+import CEpoll
+import Foundation
+
+/// Files that hold what is private: cookies, known hosts, journals, archives of requests, caches, queues.
+///
+/// They are made exclusively, with the mode 0600 from the first byte whatever the process's umask is. A file that is
+/// there is judged by its descriptor before anything of it is believed: it must be a regular file of this user's or
+/// root's, with one name, to which no others can write. A link is followed only where the caller names a target
+/// (``target(of:)``): a user may keep a file on another disk, but not another user for him.
+package enum PrivateFile {
+    /// Why a file or a directory is not used.
+    package enum Failure: Error, Hashable, Sendable {
+        case system(SystemError)
+        case unsafe(FileFlaw)
+
+        /// A sentence.
+        package var reason: String {
+            switch self {
+            case .system(let error): error.text
+            case .unsafe(let flaw): flaw.reason
+            }
+        }
+
+        /// The same in `NSPOSIXErrorDomain`, with the path of the file; `EPERM` for what is unsafe.
+        package func error(path: String) -> NSError {
+            if case .system(let error) = self { return error.error(path: path) }
+            return NSError(
+                domain: NSPOSIXErrorDomain, code: Int(EPERM),
+                userInfo: [NSLocalizedDescriptionKey: reason, NSFilePathErrorKey: path])
+        }
+    }
+
+    package static let mode: mode_t = 0o600
+
+    // MARK: Opening
+
+    /// Opens a file that is there, without following a link and without waiting for the other end of a pipe.
+    ///
+    /// - Parameter flags: how, such as `O_RDONLY`.
+    package static func open(
+        _ path: String, _ flags: Int32 = O_RDONLY, calls: FileCalls = FileCalls()
+    ) throws(Failure) -> Int32 {
+        var descriptor: Int32
+        repeat {
+            descriptor = calls.open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0)
+        } while descriptor < 0 && errno == EINTR
+        guard descriptor >= 0 else {
+            // A link, or a socket.
+            let error = SystemError()
+            if error.code == ELOOP { throw .unsafe(.link) }
+            if error.code == ENXIO { throw .unsafe(.notRegularFile) }
+            throw .system(error)
+        }
+        var facts = stat()
+        guard fstat(descriptor, &facts) == 0 else {
+            let error = SystemError()
+            _ = calls.close(descriptor)
+            throw .system(error)
+        }
+        if let flaw = FileFlaw(ofFile: facts) {
+            _ = calls.close(descriptor)
+            throw .unsafe(flaw)
+        }
+        return descriptor
+    }
+
+    /// Makes a file that must not be there yet.
+    package static func create(
+        _ path: String, _ flags: Int32 = O_WRONLY, calls: FileCalls = FileCalls()
+    ) throws(Failure) -> Int32 {
+        var descriptor: Int32
+        repeat {
+            descriptor = calls.open(path, flags | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode)
+        } while descriptor < 0 && errno == EINTR
+        guard descriptor >= 0 else { throw .system(SystemError()) }
+        // The umask can only have taken away what the owner needs.
+        guard calls.setMode(descriptor, mode) == 0 else {
+            let error = SystemError()
+            _ = calls.close(descriptor)
+            _ = calls.unlink(path)
+            throw .system(error)
+        }
+        return descriptor
+    }
+
+    /// Opens a file that is there, or makes it.
+    package static func openOrCreate(
+        _ path: String, _ flags: Int32 = O_RDWR, calls: FileCalls = FileCalls()
+    ) throws(Failure) -> Int32 {
+        for _ in 0..<16 {
+            do throws(Failure) {
+                return try open(path, flags, calls: calls)
+            } catch {
+                guard case .system(let cause) = error, cause.code == ENOENT else { throw error }
+            }
+            do throws(Failure) {
+                return try create(path, flags, calls: calls)
+            } catch {
+                // Another process was faster.
+                guard case .system(let cause) = error, cause.code == EEXIST else { throw error }
+            }
+        }
+        throw .system(SystemError(code: EAGAIN))
+    }
+
+    /// Judges the file at a path without opening it for reading: closing a descriptor of a file on which this process has
+    /// locks would drop them.
+    ///
+    /// - Returns: which file it is; nil if there is none.
+    @discardableResult
+    package static func examine(_ path: String) throws(Failure) -> FileIdentity? {
+        let descriptor = cepoll_open_path(path, O_NOFOLLOW)
+        guard descriptor >= 0 else {
+            let error = SystemError()
+            if error.code == ENOENT { return nil }
+            throw .system(error)
+        }
+        defer { close(descriptor) }
+        var facts = stat()
+        guard fstat(descriptor, &facts) == 0 else { throw .system(SystemError()) }
+        if let flaw = FileFlaw(ofFile: facts) { throw .unsafe(flaw) }
+        return FileIdentity(descriptor)
+    }
+
+    // MARK: Replacing
+
+    /// Writes a whole file: under a random name in its directory first, then in place of what is there, and on the disk
+    /// when this returns. A link leads to the file that is replaced.
+    ///
+    /// - Throws: `Failure`. Then the file is as it was.
+    package static func replace(
+        _ path: String, with bytes: [UInt8], calls: FileCalls = FileCalls()
+    ) throws(Failure) {
+        let target = try target(of: path)
+        do throws(FileWritingError) {
+            let writer = FileWriter(private: target, calls: calls)
+            try writer.open()
+            try writer.write(bytes)
+            try writer.commit()
+        } catch {
+            throw .system(error.cause)
+        }
+    }
+
+    /// Where a path leads that may be a link, or a chain of links. They must be this user's or root's, and what they lead
+    /// to a regular file, or nothing: a device would be replaced by a file.
+    package static func target(of path: String) throws(Failure) -> String {
+        var path = path
+        for _ in 0..<40 {
+            var facts = stat()
+            guard lstat(path, &facts) == 0 else {
+                let error = SystemError()
+                if error.code == ENOENT { return path }
+                throw .system(error)
+            }
+            guard facts.st_mode & S_IFMT == S_IFLNK else {
+                guard facts.st_mode & S_IFMT == S_IFREG else { throw .unsafe(.notRegularFile) }
+                return path
+            }
+            if let flaw = FileFlaw(ofLinkAt: path) { throw .unsafe(flaw) }
+            var bytes = [UInt8](repeating: 0, count: Int(PATH_MAX))
+            let count = bytes.withUnsafeMutableBytes { buffer in
+                buffer.baseAddress.map { readlink(path, $0.assumingMemoryBound(to: CChar.self), buffer.count) } ?? -1
+            }
+            guard count > 0 else { throw .system(SystemError()) }
+            let next = String(decoding: bytes[..<count], as: UTF8.self)
+            path = next.utf8.first == UInt8(ascii: "/") ? next : PathText.join(PathText.directory(of: path), next)
+        }
+        throw .system(SystemError(code: ELOOP))
+    }
+
+    // MARK: Directories
+
+    /// Makes a directory with the mode 0700, or judges the one that is there: it must be this user's or root's, and
+    /// others must not be able to write to it.
+    ///
+    /// - Parameter isChosen: whether a user has chosen the path. Then it may be a link of his or root's, and a directory
+    ///   like `/tmp`, where others cannot touch what is his.
+    package static func makeDirectory(_ path: String, isChosen: Bool = false) throws(Failure) {
+        if mkdir(path, 0o700) == 0 { return }
+        let error = SystemError()
+        guard error.code == EEXIST else { throw .system(error) }
+        if isChosen, let flaw = FileFlaw(ofLinkAt: path) { throw .unsafe(flaw) }
+        let descriptor = cepoll_open_path(path, isChosen ? 0 : O_NOFOLLOW)
+        guard descriptor >= 0 else { throw .system(SystemError()) }
+        defer { close(descriptor) }
+        var facts = stat()
+        guard fstat(descriptor, &facts) == 0 else { throw .system(SystemError()) }
+        if let flaw = FileFlaw(ofDirectory: facts, allowsShared: isChosen) { throw .unsafe(flaw) }
+    }
+}

@@ -1,0 +1,94 @@
+import ConvoyOperations
+import ConvoySecurity
+import ConvoySupport
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyDownloads
+
+/// Downloads of files whose tags have any bytes go on with these bytes, or start over, also in another process.
+@Suite struct EchoedDownloadTests {
+    let server: ValidatorServer
+    let directory: TemporaryDirectory
+
+    init() throws {
+        server = try ValidatorServer()
+        directory = try TemporaryDirectory(prefix: "echoed")
+    }
+
+    private func download(_ name: String, _ change: (DownloadOperation) -> Void = { _ in }) async -> DownloadOperation {
+        let operation = DownloadOperation(request: URLRequest(url: server.url(name)), destination: directory.file(name))
+        operation.completionQueue = .global()
+        change(operation)
+        operation.start()
+        try? await operation.finished()
+        return operation
+    }
+
+    @Test func `what an earlier process has left is continued with the bytes of the tag, or begun anew`() async throws {
+        for (byte, tag, isSendable) in ValidatorServer.tags {
+            server.tag = tag
+            server.cuts = true
+            let first = await download("\(byte)")
+            #expect((first.error as? URLError)?.code == .networkConnectionLost, "\(byte): \(first)")
+            server.cuts = false
+            _ = server.takeRequests()
+            let second = await download("\(byte)")
+            #expect(second.error == nil, "\(byte): \(second)")
+            #expect(try Data(contentsOf: directory.file("\(byte)")) == ValidatorServer.body, "\(byte)")
+            let request = server.takeRequests().first
+            #expect(request?.field("If-Range") == (isSendable ? tag : nil), "\(byte)")
+            #expect((request?.field("Range") != nil) == isSendable, "\(byte)")
+        }
+    }
+
+    @Test func `a file that is there is asked about with the bytes of its tag`() async throws {
+        for (byte, tag, isSendable) in ValidatorServer.tags {
+            server.tag = tag
+            _ = await download("\(byte)")
+            _ = server.takeRequests()
+            let second = await download("\(byte)") { $0.existingFilePolicy = .revalidate }
+            #expect(second.error == nil, "\(byte): \(second)")
+            #expect(try Data(contentsOf: directory.file("\(byte)")) == ValidatorServer.body, "\(byte)")
+            // Where the file system keeps no attributes there is only the time.
+            guard let condition = server.takeRequests().first?.field("If-None-Match") else { continue }
+            #expect(isSendable && condition == tag, "\(byte)")
+        }
+    }
+
+    /// A journal of an earlier version, in which a tag is as it came.
+    private func journal(tag: String, of url: URL, length: Int) throws -> [UInt8] {
+        let (validators, ranges) = (
+            Resumption.Validators(entityTag: "\"x\"", lastModified: nil), ByteRanges([0..<Int64(length)])
+        )
+        let entry = JournalEntry(
+            number: 1, representation: Representation(url: url, validators: validators, total: 200_000), boot: "",
+            written: ranges, safe: ranges)
+        let text = String(decoding: try #require(entry.text), as: UTF8.self)
+        let escaped = String(decoding: try JSONEncoder().encode(tag), as: UTF8.self)
+        let json = try #require(text.split(separator: "\n").last).replacingOccurrences(of: "\"\\\"x\\\"\"", with: escaped)
+        let digest = MessageDigest()
+        digest.update(Data(json.utf8))
+        let check = try #require(digest.value()).hexadecimalString.prefix(16)
+        return Array("convoy-journal 1 1 \(json.utf8.count) \(check)\n\(json)\n".utf8)
+    }
+
+    @Test func `a journal of an earlier version with a tag that cannot be sent claims nothing`() async throws {
+        let url = server.url("old")
+        for (tag, isUsable) in [("\"a\"", true), ("\"a\u{1}\"", false), ("\"a\rb\"", false), ("\"\u{7F}\"", false)] {
+            let text = try journal(tag: tag, of: url, length: 50_000)
+            let entry = try #require(JournalEntry(text: text[...]), "\(tag.debugDescription)")
+            #expect(entry.reliable(in: "").isEmpty == !isUsable, "\(tag.debugDescription)")
+        }
+        server.tag = Array("\"a\u{1}\"".utf8)
+        let paths = PartialPaths(destination: directory.file("old").path)
+        try ValidatorServer.body.prefix(50_000).write(to: URL(fileURLWithPath: paths.partial))
+        try Data(try journal(tag: "\"a\u{1}\"", of: url, length: 50_000)).write(to: URL(fileURLWithPath: paths.journal))
+        let operation = await download("old")
+        #expect(operation.error == nil, "\(operation)")
+        #expect(try Data(contentsOf: directory.file("old")) == ValidatorServer.body)
+        #expect(server.takeRequests().first?.field("Range") == nil)
+    }
+}

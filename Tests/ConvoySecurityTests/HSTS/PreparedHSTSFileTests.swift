@@ -1,0 +1,68 @@
+import ConvoySupport
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+@testable import ConvoySecurity
+
+/// Files of known hosts, and files beside them, that another user has prepared.
+@Suite struct PreparedHSTSFileTests {
+    let directory: TemporaryDirectory
+    var file: URL { directory.file("hosts") }
+
+    init() throws { directory = try TemporaryDirectory(prefix: "convoy-hsts") }
+
+    private func fill() throws {
+        let store = try HSTSStore(file: file)
+        store.note("max-age=100000", fromHost: "a.example")
+        try store.save()
+    }
+
+    private func expectRefusal(_ comment: String) {
+        let error = #expect(throws: HSTSStoreError.self, "\(comment)") { try HSTSStore(file: file) }
+        guard case .isUnsafe(file.path, let reason) = error else {
+            return #expect(Bool(false), "\(comment): \(String(describing: error))")
+        }
+        #expect(!reason.isEmpty)
+    }
+
+    @Test func `a file with the same name and another ending stays, and the result is this user's`() throws {
+        try directory.write(Data("mine".utf8), to: "hosts.new")
+        try #require(chmod(directory.file("hosts.new").path, 0o666) == 0)
+        if geteuid() == 0 { try #require(chown(directory.file("hosts.new").path, 65534, 65534) == 0) }
+        try fill()
+        #expect(try Data(contentsOf: directory.file("hosts.new")) == Data("mine".utf8))
+        var facts = stat()
+        #expect(lstat(file.path, &facts) == 0 && facts.st_uid == geteuid() && facts.st_mode & 0o777 == 0o600)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: directory.url.path).sorted() == ["hosts", "hosts.new"])
+    }
+
+    @Test func `a file that others can change is refused, for reading and for writing`() throws {
+        try fill()
+        let store = try HSTSStore(file: file)
+        store.note("max-age=100000", fromHost: "b.example")
+        for mode in [0o620, 0o602, 0o666] as [mode_t] {
+            try #require(chmod(file.path, mode) == 0)
+            expectRefusal(String(mode, radix: 8))
+            #expect(throws: HSTSStoreError.self) { try store.save() }
+        }
+        try #require(chmod(file.path, 0o600) == 0)
+        try store.save()
+        #expect(try HSTSStore(file: file).hosts.map(\.name) == ["a.example", "b.example"])
+        guard geteuid() == 0 else { return print("skipped in part: only root can give a file to another user") }
+        try #require(chown(file.path, 65534, 65534) == 0)
+        expectRefusal("another user's")
+    }
+
+    @Test func `a link of one's own leads to the file, and another user's is refused`() throws {
+        try #require(mkdir(directory.file("disk").path, 0o700) == 0)
+        try #require(symlink("disk/hosts", file.path) == 0)
+        try fill()
+        #expect(FileManager.default.fileExists(atPath: directory.file("disk/hosts").path))
+        #expect(try HSTSStore(file: file).requiresTLS(forHost: "a.example"))
+        try fill()
+        guard geteuid() == 0 else { return print("skipped in part: only root can give a link to another user") }
+        try #require(lchown(file.path, 65534, 65534) == 0)
+        expectRefusal("another user's link")
+    }
+}

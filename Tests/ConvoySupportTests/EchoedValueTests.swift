@@ -1,0 +1,54 @@
+import ConvoySupport
+import Testing
+
+@Suite struct EchoedValueTests {
+    /// Bytes, and bytes again that went through a text.
+    private func roundTrip(_ bytes: [UInt8]) -> [UInt8]? {
+        EchoedValue(bytes).map { EchoedValue.bytes(of: $0.text) }
+    }
+
+    @Test func `each byte comes back as it was, but for those that no field can carry`() {
+        for byte in UInt8.min ... .max {
+            let bytes = [UInt8(ascii: "\""), byte, UInt8(ascii: "\"")]
+            let isSendable = byte == 0x09 || byte >= 0x20 && byte != 0x7F
+            #expect(roundTrip(bytes) == (isSendable ? bytes : nil), "\(byte)")
+            #expect(EchoedValue(text: EchoedValue(bytes)?.text ?? "")?.bytes == (isSendable ? bytes : nil), "\(byte)")
+        }
+    }
+
+    @Test func `text stays text, and is readable`() {
+        for text in ["\"a\"", "W/\"é\"", "e\u{301}", "😀", "\u{FEFF}x", "\u{10FFFF}"] {
+            #expect(EchoedValue(text.utf8)?.text.utf8.elementsEqual(text.utf8) == true, "\(text)")
+        }
+    }
+
+    @Test func `bytes that are no UTF-8, and those that are the text of others, come back as they were`() {
+        let escape = Array("\u{10FE80}\u{10FEFF}".utf8)
+        let cases: [[UInt8]] = [
+            [0xE9], [0xC3], [0xC3, 0xA9, 0xE9], [0xED, 0xA0, 0x80], [0xC0, 0x80], [0xF4, 0x90, 0x80, 0x80], [0xFF, 0xFE],
+            escape, escape + [0xE9], [0xE9] + escape, Array(escape.dropLast()), Array("e\u{301}".utf8) + [0x80],
+            [0x80, 0xCC, 0x81],
+        ]
+        for bytes in cases { #expect(roundTrip(bytes) == bytes, "\(bytes)") }
+        var generator = SystemRandomNumberGenerator()
+        for _ in 0..<5000 {
+            let bytes = (0..<Int.random(in: 1...12, using: &generator)).map { _ in
+                // Mostly the bytes of which longer sequences are made.
+                [UInt8.random(in: 0x80...0xFF), 0xF4, 0x8F, 0xBA, 0xBB, 0x80, UInt8(ascii: "a")].randomElement() ?? 0x80
+            }
+            #expect(roundTrip(bytes) == bytes, "\(bytes)")
+        }
+    }
+
+    @Test func `nothing, and what is too long, is no value`() {
+        #expect(EchoedValue([]) == nil)
+        #expect(EchoedValue([UInt8](repeating: 0x61, count: EchoedValue.maximumLength)) != nil)
+        #expect(EchoedValue([UInt8](repeating: 0x61, count: EchoedValue.maximumLength + 1)) == nil)
+    }
+
+    @Test func `a text with one character for each byte gives the bytes`() {
+        #expect(EchoedValue(latin1: "\"\u{E9}\u{FF}\"")?.bytes == [0x22, 0xE9, 0xFF, 0x22])
+        #expect(EchoedValue(latin1: "\u{100}") == nil)
+        #expect(EchoedValue(latin1: "a\r\u{301}") == nil)
+    }
+}

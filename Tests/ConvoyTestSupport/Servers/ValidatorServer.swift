@@ -1,0 +1,105 @@
+import ConvoySupport
+import Foundation
+
+/// A server of a resource whose entity tag may have any bytes. It compares what comes back byte by byte.
+public final class ValidatorServer: Sendable {
+    /// A request.
+    public struct Request: Sendable {
+        /// The head as it came.
+        public let head: [UInt8]
+
+        /// The value of the first field of a name, as it came.
+        public func field(_ name: String) -> [UInt8]? {
+            let wanted = Array("\r\n\(name.lowercased()):".utf8)
+            let lower = head.map(ASCII.lowercased)
+            guard lower.count >= wanted.count else { return nil }
+            for start in 0...(lower.count - wanted.count) where lower[start..<start + wanted.count].elementsEqual(wanted) {
+                let value = head[(start + wanted.count)...].prefix { $0 != UInt8(ascii: "\n") && $0 != 0 }
+                return Array(ASCII.trimmed(value))
+            }
+            return nil
+        }
+    }
+
+    private struct State {
+        var tag: [UInt8] = []
+        var cuts = false
+        var requests: [Request] = []
+    }
+
+    /// The resource.
+    public static let body = Data((0..<200_000).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 / 251) })
+
+    /// An object, as the server's thread shares it.
+    private final class Shared: Sendable {
+        let state = Locked(State())
+    }
+
+    private let shared = Shared()
+    private let server: RawServer
+
+    /// Starts it.
+    public init() throws {
+        let shared = shared
+        server = try RawServer { bytes in
+            let request = Request(head: bytes)
+            let (tag, cuts) = shared.state.withLock { state in
+                state.requests.append(request)
+                return (state.tag, state.cuts)
+            }
+            return Self.answer(request, tag, cuts: cuts)
+        }
+    }
+
+    deinit { server.stop() }
+
+    /// The value of `ETag`.
+    public var tag: [UInt8] {
+        get { shared.state.withLock { $0.tag } }
+        set { shared.state.withLock { $0.tag = newValue } }
+    }
+
+    /// Whether the connection is cut when half of the whole body was sent.
+    public var cuts: Bool {
+        get { shared.state.withLock { $0.cuts } }
+        set { shared.state.withLock { $0.cuts = newValue } }
+    }
+
+    /// What was asked for since the last call.
+    public func takeRequests() -> [Request] {
+        shared.state.withLock { state in
+            defer { state.requests = [] }
+            return state.requests
+        }
+    }
+
+    /// The URL of the resource under a name.
+    public func url(_ name: String) -> URL {
+        URL(string: "http://127.0.0.1:\(server.port)/\(name)") ?? URL(fileURLWithPath: "/")
+    }
+
+    private static func answer(_ request: Request, _ tag: [UInt8], cuts: Bool) -> [UInt8] {
+        if let condition = request.field("If-None-Match"), condition == tag {
+            return head("304 Not Modified", tag, nil)
+        }
+        let start = request.field("Range").flatMap { Int(String(decoding: $0.dropFirst(6).dropLast(), as: UTF8.self)) }
+        guard let start, request.field("If-Range") ?? tag == tag else {
+            return head("200 OK", tag, body.count) + (cuts ? body.prefix(body.count / 2) : body)
+        }
+        let range = "Content-Range: bytes \(start)-\(body.count - 1)/\(body.count)"
+        return head("206 Partial Content", tag, body.count - start, range) + body.dropFirst(start)
+    }
+
+    private static func head(_ status: String, _ tag: [UInt8], _ length: Int?, _ more: String? = nil) -> [UInt8] {
+        var head = Array("HTTP/1.1 \(status)\r\nCache-Control: no-cache\r\nAccept-Ranges: bytes\r\nETag: ".utf8) + tag
+        head += "\r\n".utf8
+        if let length { head += "Content-Length: \(length)\r\n".utf8 }
+        if let more { head += "\(more)\r\n".utf8 }
+        return head + Array("Connection: close\r\n\r\n".utf8)
+    }
+
+    /// Tags with each byte in their middle that a line can have: but for the line feed, and for NUL, which libcurl refuses.
+    public static let tags: [(byte: UInt8, tag: [UInt8], isSendable: Bool)] = (UInt8(1)...255).filter { $0 != 0x0A }.map {
+        ($0, Array("\"v".utf8) + [$0] + Array("w\"".utf8), $0 == 0x09 || $0 >= 0x20 && $0 != 0x7F)
+    }
+}

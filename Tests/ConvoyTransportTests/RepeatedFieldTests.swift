@@ -1,0 +1,75 @@
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyTransport
+
+/// Heads with very many fields, and fields whose bytes came from a server.
+@Suite struct RepeatedFieldTests {
+    private func head(_ count: Int, _ name: String = "a") throws -> ResponseHead {
+        ResponseHead(
+            url: try #require(URL(string: "http://host/")), statusCode: 200, headers: (0..<count).map { _ in (name, "") })
+    }
+
+    @Test func `twice as many lines of one field take twice the time, and not four times`() throws {
+        let (small, large) = (try head(20_000), try head(40_000))
+        let works: [(String, (ResponseHead) -> Int)] = [
+            ("joined", { $0["A"]?.utf8.count ?? 0 }), ("lines", { $0.bytes(of: "A").count }),
+            ("fields", { $0.fields.count }),
+            // Foundation's value is made once.
+            ("response", { $0.copied.urlResponse?.allHeaderFields.count ?? 0 }),
+        ]
+        for (name, work) in works {
+            #expect(work(large) > 0, "\(name)")
+            let (one, two) = (leastThreadTime { _ = work(small) }, leastThreadTime { _ = work(large) })
+            #expect(two < one * 3, "\(name): \(one) ns, and \(two) ns for twice as many")
+        }
+    }
+
+    @Test func `the values of a repeated field are joined as before`() throws {
+        let head = ResponseHead(
+            url: try #require(URL(string: "http://host/")), statusCode: 200,
+            headers: [("A", "1"), ("b", "x"), ("a", ""), ("A", "é, 3")])
+        #expect(head["a"] == "1, , é, 3")
+        #expect(head.urlResponse?.value(forHTTPHeaderField: "A") == "1, , é, 3")
+        #expect(head.bytes(of: "a", limit: 2) == [Array("1".utf8), []])
+    }
+
+    @Test func `a field that is repeated with another value, and one that cannot be sent, cannot be echoed`() throws {
+        let url = try #require(URL(string: "http://host/"))
+        for (values, expected) in [
+            (["\"a\""], "\"a\""), (["\"a\"", "\"a\""], "\"a\""), (["\"a\"", "\"b\""], nil), ([""], nil), ([], nil),
+            (["\"\u{1}\""], nil), (["\"a\u{7F}\""], nil), (["é"], "é"),
+        ] as [([String], String?)] {
+            let head = ResponseHead(url: url, statusCode: 200, headers: values.map { ("ETag", $0) })
+            #expect(head.echoedValue(of: "etag")?.text == expected, "\(values)")
+        }
+    }
+
+    @Test func `bytes of a server are sent as they came, and only in the fields that bring them back`() throws {
+        func line(_ name: String, _ value: String) throws -> [UInt8]? {
+            let header = try RequestHeader(fields: [name: value])
+            var next = header.lines
+            while let line = next?.pointee {
+                next = line.next
+                let bytes = Array(UnsafeRawBufferPointer(start: line.data, count: strlen(line.data)))
+                if bytes.starts(with: name.utf8) { return Array(bytes.dropFirst(name.utf8.count + 2)) }
+            }
+            return nil
+        }
+        for name in ["If-Range", "If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "Last-Event-ID"] {
+            #expect(try line(name, "\"\u{10FEE9}\"") == [0x22, 0xE9, 0x22], "\(name)")
+            #expect(try line(name, "\"é\"") == Array("\"é\"".utf8), "\(name)")
+            #expect(throws: URLError.self, "\(name)") { try line(name, "\"\u{1}\u{10FEE9}\"") }
+        }
+        #expect(try line("X-Own", "\u{10FEE9}") == Array("\u{10FEE9}".utf8))
+    }
+}
+
+extension ResponseHead {
+    /// One that nothing was asked of.
+    fileprivate var copied: ResponseHead {
+        ResponseHead(url: url, statusCode: statusCode, headers: fields.map { ($0.name, $0.value) })
+    }
+}
