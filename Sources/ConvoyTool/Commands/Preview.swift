@@ -58,10 +58,9 @@ struct Preview {
     }
 
     private func head(of request: URLRequest, for operation: HTTPRequestOperation) throws -> [String] {
-        let configuration = operation.connectionConfiguration
         let url = request.url?.absoluteString ?? ""
         guard let target = RequestTarget(url) else { throw URLError(.badURL) }
-        let secrets = SecretFields(marked: configuration.sensitiveHeaders, names: .standard)
+        let secrets = operation.connectionConfiguration.secrets
         let method = request.httpMethod ?? "GET"
         let sent = try RequestHeader(fields: request.allHTTPHeaderFields ?? [:]).sentFields
         func has(_ name: String) -> Bool { sent.contains { $0.name.lowercased() == name } }
