@@ -88,9 +88,8 @@ extension HTTPURLResponse {
 extension CacheRequest {
     /// - Returns: nil for a request without a URL, and for one that says who sends it.
     init?(_ request: URLRequest, policy: CachePolicy) {
-        let secrets = SecretFields(marked: [], names: .standard)
         guard let address = request.url?.absoluteString,
-            request.allHTTPHeaderFields?.keys.contains(where: secrets.contains) != true
+            request.allHTTPHeaderFields?.keys.contains(where: SecretClassifier.standard.contains) != true
         else { return nil }
         self.init(
             method: request.httpMethod ?? "GET", address: address,

@@ -8,13 +8,18 @@ package struct Representation: Sendable, Equatable {
     /// The URL; nil for one out of a journal, which has it without its secrets only.
     private var url: URL?
     private var shown: String?
+    /// What of the URL is secret.
+    private var secrets = SecretClassifier.standard
     package var validators: Resumption.Validators
     /// The length of the whole, in bytes.
     package var total: Int64
 
-    package init(url: URL, validators: Resumption.Validators, total: Int64) {
+    package init(
+        url: URL, validators: Resumption.Validators, total: Int64, secrets: SecretClassifier = .standard
+    ) {
         place = ResourcePlace(url)
         self.url = url
+        self.secrets = secrets
         self.validators = validators
         self.total = total
     }
@@ -24,7 +29,7 @@ package struct Representation: Sendable, Equatable {
     }
 
     /// The URL without its secrets, for people.
-    package var shownURL: String { shown ?? url.map { Redaction.url($0.absoluteString) } ?? "" }
+    package var shownURL: String { shown ?? url.map { Redaction.url($0.absoluteString, secrets) } ?? "" }
 
     package static func == (one: Self, other: Self) -> Bool {
         one.place == other.place && one.validators == other.validators && one.total == other.total

@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// Why a document cannot be used as a Metalink. Lines are counted from 1.
@@ -44,7 +45,7 @@ extension MetalinkError: CustomStringConvertible {
         case .missingAttribute(let element, let attribute, let line):
             "A \(element) element of the Metalink has no attribute \(attribute), in line \(line)."
         case .invalidValue(let element, let value, let line):
-            "\(value.debugDescription) is not a valid \(element) of a Metalink, in line \(line)."
+            "\(Redaction.url(value).debugDescription) is not a valid \(element) of a Metalink, in line \(line)."
         case .unsafeName(let name, let line):
             "The Metalink names a file \(name.debugDescription), which may lead out of its directory, in line \(line)."
         case .repeated(let element, let line):

@@ -30,7 +30,8 @@ final class Download: @unchecked Sendable {
         serializer = operation.responseSerializer.http
         var plan = DownloadPlan(
             sources: request.url.map { [$0] } ?? [], maximumParts: settings.segments, minimumPart: settings.minimumSegment,
-            isVerified: !settings.checksums.isEmpty || settings.pieces != nil, expectedLength: settings.expectedLength)
+            isVerified: !settings.checksums.isEmpty || settings.pieces != nil, expectedLength: settings.expectedLength,
+            secrets: operation.connectionConfiguration.secrets)
         plan.add(settings.mirrors)
         state = Locked(DownloadState(plan: plan))
     }

@@ -42,10 +42,7 @@ extension QueueCore {
         guard let request = request as? any StorableRequest else {
             throw .unsuitableRequest("\(type(of: request)) is not a DownloadRequest or an OutboxRequest.")
         }
-        let configuration = manager.connectionConfiguration
-        let names = configuration.sensitiveNames
-        let fields = SecretFields(marked: configuration.sensitiveHeaders, names: names)
-        let (stored, secrets) = try StoredRequest.storing(request, fields: fields, names: names)
+        let (stored, secrets) = try StoredRequest.storing(request, classifier: manager.connectionConfiguration.secrets)
         return New(id: request.id, stored: stored, secrets: secrets, request: request)
     }
 

@@ -198,13 +198,13 @@ extension QueueCore {
 
     private func outcome(of operation: any QueuedOperation) -> Outcome {
         let error = operation.error
-        let names = operation.connectionConfiguration.sensitiveNames
+        let secrets = operation.connectionConfiguration.secrets
         // It was stopped for that, or came too late to begin, or to give its file its name.
         let isInterrupted = (operation.isCancelled ? operation.cancellationReason : error) as? DownloadQueueError == .closed
         return Outcome(
             error: error, isInterrupted: isInterrupted, statusCode: operation.statusCode, bytes: operation.bytes,
             file: operation.finishedFile, retries: operation.retryCount,
-            errorText: error.map { String(Redaction.text("\($0)", names).prefix(1000)) },
+            errorText: error.map { String(Redaction.text("\($0)", secrets).prefix(1000)) },
             isUnknown: error.map { mayHaveArrived($0, operation) } ?? false)
     }
 

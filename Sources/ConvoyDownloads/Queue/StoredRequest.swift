@@ -71,16 +71,16 @@ struct StoredBody: Sendable, Equatable {
 extension StoredRequest {
     /// What is stored of a request, and the header lines that are not, as they are secrets.
     ///
-    /// - Parameter secrets: the fields and names of query items that are secrets.
+    /// - Parameter classifier: says which fields and query items are secrets.
     static func storing(
-        _ request: some StorableRequest, fields: SecretFields, names: SensitiveNames
+        _ request: some StorableRequest, classifier: SecretClassifier
     ) throws(DownloadQueueError) -> (stored: StoredRequest, secrets: [HeaderLine]) {
         let work = try request.work()
         guard let url = request.request.url?.absoluteURL, Target(url) != nil else {
             throw .unsuitableRequest("Its URL is none of HTTP.")
         }
         for url in [url] + request.otherURLs {
-            let text = url.absoluteString, shown = Redaction.url(text, names)
+            let text = url.absoluteString, shown = Redaction.url(text, classifier)
             guard !URLUserInfo.isPresent(in: text), request.storesSecretsInURL || shown.utf8.elementsEqual(text.utf8)
             else { throw .secretInURL(shown) }
         }
@@ -91,7 +91,7 @@ extension StoredRequest {
             }
             let line = HeaderLine(name: name, value: value)
             // The key must be stored, whatever it looks like.
-            let isSecret = !isKey(name) && !fields.shown(name, value).utf8.elementsEqual(value.utf8)
+            let isSecret = !isKey(name) && !classifier.shown(name, value).utf8.elementsEqual(value.utf8)
             if isSecret { secrets.append(line) } else { lines.append(line) }
         }
         lines.sort { $0.name < $1.name }

@@ -93,7 +93,8 @@ extension DownloadPlan {
         (total, hasEnded, asksForWhole) = (length, false, false)
         representation = nil
         if let validators, let length, length > 0 {
-            representation = Representation(url: head.url, validators: validators, total: length)
+            representation = Representation(
+                url: head.url, validators: validators, total: length, secrets: secrets)
         }
         sources[part.source].place = ResourcePlace(head.url)
         sources[part.source].validators = validators

@@ -1,4 +1,5 @@
 import ConvoyOperations
+import ConvoySupport
 import ConvoyTransport
 import Foundation
 
@@ -25,6 +26,8 @@ package struct DownloadPlan: Sendable {
     package var isVerified: Bool
     /// The length that the file must have, if the user has said so.
     package let expectedLength: Int64?
+    /// What of the URLs is secret.
+    let secrets: SecretClassifier
     var nextID = 0
     /// How many parts may be under way, since a server has refused another.
     var allowedParts: Int
@@ -48,13 +51,14 @@ package struct DownloadPlan: Sendable {
 
     package init(
         sources: [URL], maximumParts: Int = 1, minimumPart: Int64 = 1 << 20, isVerified: Bool = false,
-        expectedLength: Int64? = nil
+        expectedLength: Int64? = nil, secrets: SecretClassifier = .standard
     ) {
         self.sources = sources.map { DownloadSource(url: $0) }
         self.maximumParts = max(1, maximumParts)
         self.minimumPart = max(1, minimumPart)
         self.isVerified = isVerified
         self.expectedLength = expectedLength
+        self.secrets = secrets
         allowedParts = self.maximumParts
     }
 

@@ -71,13 +71,13 @@ struct CurlCommand {
 
     private var shownURL: String {
         let address = request.url?.absoluteString ?? ""
-        return includesSecrets ? address : Redaction.url(address, configuration.sensitiveNames)
+        return includesSecrets ? address : Redaction.url(address, configuration.secrets)
     }
 
     // MARK: The header
 
     private mutating func addFields() {
-        let secrets = SecretFields(marked: configuration.sensitiveHeaders, names: configuration.sensitiveNames)
+        let secrets = configuration.secrets
         let fields = request.allHTTPHeaderFields ?? [:]
         func has(_ name: String) -> Bool { fields.keys.contains { HTTPSyntax.isSameField($0, name) } }
         for (name, value) in fields.sorted(by: { $0.key < $1.key }) {
@@ -138,11 +138,20 @@ struct CurlCommand {
     private func withoutSecrets(_ body: Data) -> Data {
         let type = request.value(forHTTPHeaderField: "Content-Type")?.lowercased() ?? ""
         if type.hasPrefix("application/x-www-form-urlencoded") {
-            return Data(Redaction.items(String(decoding: body, as: UTF8.self), configuration.sensitiveNames).utf8)
+            return Data(Redaction.items(String(decoding: body, as: UTF8.self), configuration.secrets).utf8)
         }
         guard type.contains("json"), let tree = try? JSON(parsing: body) else { return body }
         let shown = withoutSecrets(tree)
         return shown == tree ? body : Data(shown.description.utf8)
+    }
+
+    /// A value as an item of a query would have it; nil for an array or an object.
+    private static func text(of value: JSON) -> String? {
+        switch value {
+        case .array, .object: nil
+        case .string(let text): text
+        default: value.description
+        }
     }
 
     private func withoutSecrets(_ value: JSON) -> JSON {
@@ -151,7 +160,7 @@ struct CurlCommand {
         case .object(let object):
             var shown = JSONObject()
             for member in object.members {
-                let isSecret = configuration.sensitiveNames.contains(member.key.utf8)
+                let isSecret = configuration.secrets.hides(member: member.key, Self.text(of: member.value))
                 shown.append(key: member.key, value: isSecret ? .string(Redaction.mask) : withoutSecrets(member.value))
             }
             return .object(shown)

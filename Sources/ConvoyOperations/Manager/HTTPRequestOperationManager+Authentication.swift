@@ -38,11 +38,8 @@ extension HTTPRequestOperationManager {
     ///
     /// - Parameter headers: what the call was given for itself.
     func withoutSecretsOfOthers(_ request: URLRequest, _ headers: [String: String?] = [:]) -> URLRequest {
-        let (targets, marked) = settings.withLock {
-            ($0.common.authorizedTargets, $0.common.configuration.sensitiveHeaders)
-        }
+        let (targets, secrets) = settings.withLock { ($0.common.authorizedTargets, $0.common.configuration.secrets) }
         guard let targets, request.url.flatMap({ Target($0) }).map(targets.contains) != true else { return request }
-        let secrets = SecretFields(marked: marked, names: .standard)
         var cleared = request
         for name in (request.allHTTPHeaderFields ?? [:]).keys where secrets.contains(name) {
             if headers.keys.contains(where: { HTTPSyntax.isSameField($0, name) }) { continue }

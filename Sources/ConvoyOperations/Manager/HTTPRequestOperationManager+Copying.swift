@@ -71,7 +71,7 @@ extension HTTPRequestOperationManager {
 extension HTTPRequestOperationManager: CustomStringConvertible {
     /// The class, the address, the base URL without a password, and how many operations are in the queue.
     public final var description: String {
-        let base = baseURL.map { Redaction.url($0.absoluteString) } ?? "none"
+        let base = baseURL.map { Redaction.url($0.absoluteString, connectionConfiguration.secrets) } ?? "none"
         return "<\(type(of: self)): \(Unmanaged.passUnretained(self).toOpaque()), baseURL: \(base), "
             + "operationQueue: \(operationQueue.name ?? "unnamed"), \(queuedOperationCount) operations>"
     }

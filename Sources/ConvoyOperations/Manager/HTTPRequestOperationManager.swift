@@ -167,7 +167,8 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         if let prefix = basePrefix, Self.isPlainPath(string), let url = URL(string: prefix.text + string) { return url }
         guard let url = URLReference.url(string, relativeTo: baseURL) else {
             let reason = baseURL == nil ? "is not a URL, or a relative one without a base URL." : "is not a URL."
-            throw URLError(.badURL, url: nil, "\(Redaction.url(string).debugDescription) \(reason)")
+            let shown = Redaction.url(string, connectionConfiguration.secrets).debugDescription
+            throw URLError(.badURL, url: nil, "\(shown) \(reason)")
         }
         return url
     }

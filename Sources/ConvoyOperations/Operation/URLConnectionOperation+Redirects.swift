@@ -7,7 +7,8 @@ import FoundationNetworking
 /// Redirects: what is decided about them, and what became of them.
 extension URLConnectionOperation {
     /// Decides about each redirect. Called on `completionQueue`, or, if that is nil, on one of the library's threads,
-    /// which it may block. The transfer waits for the answer. Without a handler, redirects are followed.
+    /// which it may block. The transfer waits for the answer. Without a handler, redirects are followed, but for those that
+    /// would send the request's body to another origin: see ``ConnectionConfiguration/sendsBodiesAcrossOrigins``.
     public final var redirectHandler: RedirectHandler? {
         get { core.withLock { $0.rareHandlers?.redirect } }
         set { setHandler(\.redirect, newValue) }
@@ -29,6 +30,7 @@ extension URLConnectionOperation {
         let proposed = redirect.request
         let handler = redirectHandler
         let delegate = handler == nil ? delegate(interestedIn: .redirects) : nil
+        if handler != nil || delegate != nil { redirect.bodyConsent?.give() }
         let isReplayed = proposed.httpBodyStream != nil && canReplay(proposed.httpBodyStream)
         guard handler != nil || delegate != nil || isReplayed else { return decide(proposed) }
         // The user's stream and the user's handler may both block.

@@ -158,13 +158,13 @@ extension URLConnectionOperation {
             .adding(reason(failure.userInfo), for: NSLocalizedFailureReasonErrorKey)
     }
 
-    /// The same error, whose text hides the query items that were marked.
+    /// The same error, whose text hides what was marked.
     private func hidingSecrets(in error: any Error) -> any Error {
-        let names = connectionConfiguration.sensitiveNames
-        guard names != .standard else { return error }
-        if let error = error as? URLError { return error.hiding(names) }
+        let secrets = connectionConfiguration.secrets
+        guard secrets != .standard else { return error }
+        if let error = error as? URLError { return error.hiding(secrets) }
         guard let error = error as? HTTPError else { return error }
-        return error.adding(names, for: ErrorDescription.sensitiveNamesKey)
+        return error.adding(secrets, for: ErrorDescription.secretsKey)
     }
 
     /// Counts one more retry at once, and returns how many retries there had been; nil if there were enough in a row.

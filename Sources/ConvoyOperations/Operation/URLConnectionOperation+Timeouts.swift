@@ -43,6 +43,6 @@ extension URLConnectionOperation {
         let error = URLError(
             .timedOut, url: request.url,
             "The operation has not finished within the time that it may take in all (totalTimeout).")
-        return error.hiding(connectionConfiguration.sensitiveNames)
+        return error.hiding(connectionConfiguration.secrets)
     }
 }

@@ -223,7 +223,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         if life.isExpired { return resourceTimeoutError }
         let cancelled = URLError(
             .cancelled, url: request.url, "The operation was cancelled.", underlying: cancellationReason)
-        return cancelled.hiding(connectionConfiguration.sensitiveNames)
+        return cancelled.hiding(connectionConfiguration.secrets)
     }
 
     /// Whether the operation has finished with the outcome of its work. An outcome that came during a pause is hidden
@@ -281,7 +281,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// The class, the address, the state, the method and the URL without secrets (see
     /// `ConnectionConfiguration.sensitiveQueryItems`), and the status.
     open override var description: String {
-        let url = request.url.map { Redaction.url($0.absoluteString, connectionConfiguration.sensitiveNames) }
+        let url = request.url.map { Redaction.url($0.absoluteString, connectionConfiguration.secrets) }
         return "<\(type(of: self)): \(Unmanaged.passUnretained(self).toOpaque()), state: \(state), "
             + "cancelled: \(isCancelled), request: \(request.httpMethod ?? "GET") \(url ?? "none"), "
             + "status: \(statusCode.map(String.init) ?? "none")>"

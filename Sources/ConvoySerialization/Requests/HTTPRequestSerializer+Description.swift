@@ -3,7 +3,7 @@ import ConvoySupport
 extension HTTPRequestSerializer: CustomStringConvertible {
     /// The names of the headers, with the values of those that are no secrets.
     public var description: String {
-        let secrets = SecretFields(marked: [], names: .standard)
+        let secrets = SecretClassifier.standard
         let fields = httpRequestHeaders.sorted { $0.key < $1.key }.map { "\($0.key): \(secrets.shown($0.key, $0.value))" }
         return "HTTPRequestSerializer(\(fields.joined(separator: ", ")))"
     }

@@ -115,7 +115,8 @@ open class URLSessionManager: @unchecked Sendable {
 extension URLSessionManager: CustomStringConvertible {
     /// The class, the address, the base URL without a password, if there is one, and how many tasks have not ended.
     public final var description: String {
-        let base = operationManager.baseURL.map { "baseURL: \(Redaction.url($0.absoluteString)), " } ?? ""
+        let secrets = operationManager.connectionConfiguration.secrets
+        let base = operationManager.baseURL.map { "baseURL: \(Redaction.url($0.absoluteString, secrets)), " } ?? ""
         return "<\(type(of: self)): \(Unmanaged.passUnretained(self).toOpaque()), \(base)\(tasks.count) tasks>"
     }
 }

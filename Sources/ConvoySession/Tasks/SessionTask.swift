@@ -171,7 +171,7 @@ extension SessionTask: CustomStringConvertible {
     /// The class, the number, the state, the method and the URL without secrets.
     public var description: String {
         let request = operation.request
-        let url = request.url.map { Redaction.url($0.absoluteString) } ?? "none"
+        let url = request.url.map { Redaction.url($0.absoluteString, operation.connectionConfiguration.secrets) } ?? "none"
         return "<\(type(of: self)) \(taskIdentifier): \(state), \(request.httpMethod ?? "GET") \(url)>"
     }
 }

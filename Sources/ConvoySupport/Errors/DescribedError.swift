@@ -10,15 +10,15 @@ package final class DescribedError: NSError, @unchecked Sendable {
 
 /// The line that an error of the library's describes itself by.
 package enum ErrorDescription {
-    /// A key in the `userInfo`: `SensitiveNames` that apply in place of the standard ones.
-    package static let sensitiveNamesKey = "ConvoySensitiveNames"
+    /// A key in the `userInfo`: the `SecretClassifier` that applies in place of the standard one.
+    package static let secretsKey = "ConvoySecrets"
 
     package static func line(of error: NSError) -> String {
-        let names = error.userInfo[sensitiveNamesKey] as? SensitiveNames ?? .standard
+        let secrets = error.userInfo[secretsKey] as? SecretClassifier ?? .standard
         let text = error.userInfo[NSLocalizedDescriptionKey] as? String ?? "The operation failed."
-        var line = Redaction.text(text, names)
+        var line = Redaction.text(text, secrets)
         if let url = error.userInfo[NSURLErrorFailingURLErrorKey] as? URL {
-            let url = Redaction.url(url.absoluteString, names)
+            let url = Redaction.url(url.absoluteString, secrets)
             if !line.contains(url) { line += " \(url)" }
         }
         return "\(line) (\(error.domain) \(error.code))"

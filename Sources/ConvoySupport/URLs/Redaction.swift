@@ -1,128 +1,228 @@
-/// URLs without their secrets, for everything that is printed: user information (RFC 3986, section 3.2.1), and the
-/// values of query items with a sensitive name, in the query and in the fragment.
+/// URLs without their secrets, for everything that is printed: user information (RFC 3986, section 3.2.1), and the values
+/// of secret items in the query, in the fragment, and in the parameters of the path.
 ///
-/// It works on bytes: a combining accent behind an `@` or a `=` must not hide it.
+/// It works on bytes: a combining accent behind an `@` or a `=` must not hide it. It takes URLs in any spelling, as a
+/// wrong one has secrets too: `http:/user:password@host`, `http:\\user:password@host`, `user:password@host`.
 package enum Redaction {
     /// What stands for a secret.
     package static let mask = "***"
 
-    /// A URL, or what was meant to be one: a bad one has secrets too.
-    package static func url(_ text: String, _ names: SensitiveNames = .standard) -> String {
-        if hasNothingToHide(text) { return text }
+    /// A URL, or what was meant to be one.
+    package static func url(_ text: String, _ secrets: SecretClassifier = .standard) -> String {
+        guard mayHaveSecrets(text) else { return text }
         let bytes = Array(text.utf8)
-        guard let start = slashes(in: bytes[...]) else { return string(part(bytes[...], names)) }
-        return string(bytes[..<(start + 2)] + part(bytes[(start + 2)...], names))
-    }
-
-    /// Whether it is a URL without user information, query, fragment, and another URL in its path, as most are: that is seen
-    /// without a copy.
-    private static func hasNothingToHide(_ text: String) -> Bool {
-        let found = text.utf8.withContiguousStorageIfAvailable { bytes in
-            var slashes = 0, previous: UInt8 = 0
-            for byte in bytes {
-                switch byte {
-                case UInt8(ascii: "?"), UInt8(ascii: "#"), UInt8(ascii: "@"): return false
-                case UInt8(ascii: "/") where previous == UInt8(ascii: "/"): slashes += 1
-                default: break
-                }
-                previous = byte
-            }
-            return slashes == 1
-        }
-        return found ?? false
+        let start = endOfScheme(bytes[...]) ?? 0
+        return string(bytes[..<start] + hierarchy(bytes[start...], secrets))
     }
 
     /// A text with URLs in it.
-    package static func text(_ text: String, _ names: SensitiveNames = .standard) -> String {
-        let bytes = Array(text.utf8)
-        return slashes(in: bytes[...]) == nil ? text : string(self.text(bytes, names))
+    package static func text(_ text: String, _ secrets: SecretClassifier = .standard) -> String {
+        guard mayHaveSecrets(text) else { return text }
+        var result: [UInt8] = [], rest = Array(text.utf8)[...]
+        while let start = rest.firstIndex(where: { !endsWord($0) }) {
+            let end = rest[start...].firstIndex(where: endsWord) ?? rest.endIndex
+            result += rest[..<start] + word(rest[start..<end], secrets)
+            rest = rest[end...]
+        }
+        return string(result + rest)
     }
 
     /// The items of a query or of a form, separated by `&` or `;`.
-    package static func items(_ query: String, _ names: SensitiveNames = .standard) -> String {
-        string(items(Array(query.utf8)[...], names, depth: 0))
+    package static func items(_ query: String, _ secrets: SecretClassifier = .standard) -> String {
+        string(items(Array(query.utf8)[...], secrets, depth: 0))
     }
 
-    /// A path with its query, as in a request line.
-    package static func target(_ target: String, _ names: SensitiveNames = .standard) -> String {
-        string(query(Array(target.utf8)[...], names, depth: 0))
+    /// Where the user information of a URL stands in its text, in any spelling; nil without. Its `@` is not in it.
+    static func userInfo(in bytes: ArraySlice<UInt8>) -> Range<Int>? {
+        let start = endOfScheme(bytes) ?? bytes.startIndex
+        return endOfUserInfo(bytes[start...], last: bytes.lastIndex(of: UInt8(ascii: "@"))).map { start..<$0 }
     }
 
-    // MARK: Bytes
+    // MARK: Where a URL begins
 
-    private static func string(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
+    private static func string(_ bytes: some Collection<UInt8>) -> String { String(decoding: bytes, as: UTF8.self) }
 
-    private static func slashes(in bytes: ArraySlice<UInt8>) -> Int? {
-        bytes.indices.dropLast().first { bytes[$0] == UInt8(ascii: "/") && bytes[$0 + 1] == UInt8(ascii: "/") }
+    private static func isSlash(_ byte: UInt8) -> Bool { byte == UInt8(ascii: "/") || byte == UInt8(ascii: "\\") }
+
+    private static func endsAuthority(_ byte: UInt8) -> Bool {
+        byte == UInt8(ascii: "/") || byte == UInt8(ascii: "?") || byte == UInt8(ascii: "#")
     }
 
-    private static func text(_ bytes: [UInt8], _ names: SensitiveNames) -> [UInt8] {
-        var result: [UInt8] = [], rest = bytes[...]
-        while let start = slashes(in: rest) {
-            result += rest[..<(start + 2)]
-            rest = rest[(start + 2)...]
-            let end = rest.firstIndex { $0 <= 0x20 || "\"'<>".utf8.contains($0) } ?? rest.endIndex
-            result += part(rest[..<end], names)
-            rest = rest[end...]
+    private static func endsWord(_ byte: UInt8) -> Bool {
+        byte <= 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "<") || byte == UInt8(ascii: ">")
+    }
+
+    /// Whether a byte may have a secret before or behind it.
+    private static func isMark(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "?"), UInt8(ascii: "#"), UInt8(ascii: "@"), UInt8(ascii: ";"), UInt8(ascii: "%"),
+            UInt8(ascii: "\\"):
+            true
+        default: false
         }
-        return result + rest
     }
 
-    /// Redacts the text after `//`, which may begin with user information.
-    private static func part(_ text: ArraySlice<UInt8>, _ names: SensitiveNames) -> [UInt8] {
-        let authority = text.prefix { !"/?#".utf8.contains($0) }
-        var rest = text
-        if let at = authority.lastIndex(of: UInt8(ascii: "@")) ?? endOfOddPassword(in: text, authority) {
-            rest = text[at...]
-            return Array(mask.utf8) + query(rest, names, depth: 0)
+    /// Whether a text has a character without which there is no secret: most have none, which is seen without a copy.
+    private static func mayHaveSecrets(_ text: String) -> Bool {
+        var previous: UInt8 = 0
+        return text.utf8.contains { byte in
+            defer { previous = byte }
+            // The first letters of a JSON Web Token.
+            return isMark(byte) || (byte == UInt8(ascii: "J") && previous == UInt8(ascii: "y"))
         }
-        return query(rest, names, depth: 0)
     }
 
-    /// The `@` behind what may be a password with an unescaped slash: the text behind the colon is not a port.
-    private static func endOfOddPassword(in text: ArraySlice<UInt8>, _ authority: ArraySlice<UInt8>) -> Int? {
-        // The colons of an IPv6 address.
-        guard authority.first != UInt8(ascii: "["), let colon = authority.firstIndex(of: UInt8(ascii: ":")),
-            !authority[(colon + 1)...].allSatisfy(ASCII.isDigit), let at = text.lastIndex(of: UInt8(ascii: "@")),
-            at > colon
+    /// The end of the scheme at the beginning and of the slashes behind it; nil without.
+    private static func endOfScheme(_ text: ArraySlice<UInt8>) -> Int? {
+        let name = text.prefix(while: ByteSet.scheme.contains)
+        let hasColon = name.endIndex < text.endIndex && text[name.endIndex] == UInt8(ascii: ":")
+        let start = hasColon && !name.isEmpty ? name.endIndex + 1 : text.startIndex
+        let end = text[start...].firstIndex { !isSlash($0) } ?? text.endIndex
+        if start == text.startIndex { return end > start + 1 ? end : nil }
+        return end > start || isScheme(name) ? end : nil
+    }
+
+    private static let schemes = ["http", "https", "ws", "wss", "ftp", "ftps", "socks5", "socks5h", "socks4", "socks4a"]
+
+    private static func isScheme(_ name: ArraySlice<UInt8>) -> Bool {
+        schemes.contains { ASCII.equalIgnoringCase($0.utf8, name) }
+    }
+
+    /// Where behind a scheme, or behind slashes, an authority may begin.
+    private static func startOfAuthority(in text: ArraySlice<UInt8>) -> Int? {
+        var index = text.startIndex, name = text.startIndex
+        while index < text.endIndex {
+            let byte = text[index]
+            if isSlash(byte), index + 1 < text.endIndex, isSlash(text[index + 1]) {
+                return text[index...].firstIndex { !isSlash($0) } ?? text.endIndex
+            }
+            if byte == UInt8(ascii: ":"), isScheme(text[name..<index]) {
+                return text[(index + 1)...].firstIndex { !isSlash($0) } ?? text.endIndex
+            }
+            index += 1
+            if !ByteSet.scheme.contains(byte) { name = index }
+        }
+        return nil
+    }
+
+    // MARK: User information
+
+    /// The `@` that ends the user information of a text that begins with an authority; nil without.
+    ///
+    /// - Parameter last: the last `@` of the text; nil for none.
+    private static func endOfUserInfo(_ text: ArraySlice<UInt8>, last: Int?) -> Int? {
+        let authority = text.prefix { !endsAuthority($0) }
+        if let at = authority.lastIndex(of: UInt8(ascii: "@")) ?? encodedAt(in: authority) { return at }
+        // What may be a password with an unescaped slash: the text behind the colon is not a port. In brackets are the
+        // colons of an IPv6 address.
+        guard let last, authority.first != UInt8(ascii: "["), let colon = authority.firstIndex(of: UInt8(ascii: ":")),
+            last > colon, !authority[(colon + 1)...].allSatisfy(ASCII.isDigit)
         else { return nil }
-        return at
+        return last
     }
 
-    /// Redacts what follows the first `?` or `#`.
-    private static func query(_ text: ArraySlice<UInt8>, _ names: SensitiveNames, depth: Int) -> [UInt8] {
+    /// An `@` that was encoded, which some parsers decode before they look for it.
+    private static func encodedAt(in authority: ArraySlice<UInt8>) -> Int? {
+        authority.indices.dropLast(2).last {
+            authority[$0] == UInt8(ascii: "%") && authority[$0 + 1] == UInt8(ascii: "4") && authority[$0 + 2] == UInt8(ascii: "0")
+        }
+    }
+
+    // MARK: Parts of URLs
+
+    /// A word of a text. It is a URL if it has slashes, or a scheme, or a user's name and password.
+    private static func word(_ text: ArraySlice<UInt8>, _ secrets: SecretClassifier) -> [UInt8] {
+        if SecretName.isWebToken(text) { return Array(mask.utf8) }
+        if let start = endOfScheme(text) { return text[..<start] + hierarchy(text[start...], secrets) }
+        let authority = text.prefix { !endsAuthority($0) }
+        if let colon = authority.firstIndex(of: UInt8(ascii: ":")), authority[colon...].contains(UInt8(ascii: "@")) {
+            return hierarchy(text, secrets)
+        }
+        return query(text, secrets, depth: 0)
+    }
+
+    /// Redacts the text behind `//`, which may begin with user information.
+    private static func hierarchy(_ text: ArraySlice<UInt8>, _ secrets: SecretClassifier) -> [UInt8] {
+        guard let at = endOfUserInfo(text, last: text.lastIndex(of: UInt8(ascii: "@"))) else {
+            return query(text, secrets, depth: 0)
+        }
+        return Array(mask.utf8) + query(text[at...], secrets, depth: 0)
+    }
+
+    /// Redacts the path, and what follows the first `?` or `#`.
+    private static func query(_ text: ArraySlice<UInt8>, _ secrets: SecretClassifier, depth: Int) -> [UInt8] {
         let mark = text.firstIndex { $0 == UInt8(ascii: "?") || $0 == UInt8(ascii: "#") } ?? text.endIndex
-        // There may be a URL in the path.
-        let path = slashes(in: text[..<mark]) == nil ? Array(text[..<mark]) : self.text(Array(text[..<mark]), names)
+        let path = path(text[..<mark], secrets)
         guard mark < text.endIndex else { return path }
-        return path + [text[mark]] + items(text[(mark + 1)...], names, depth: depth)
+        return path + [text[mark]] + items(text[(mark + 1)...], secrets, depth: depth)
     }
 
-    private static func items(_ text: ArraySlice<UInt8>, _ names: SensitiveNames, depth: Int) -> [UInt8] {
+    /// In bytes. Those in a path may follow upon each other without an end.
+    private static let longestAuthority = 2 << 10
+
+    /// A path, in which there may be other URLs, parameters (`;jsessionid=…`), and tokens.
+    private static func path(_ text: ArraySlice<UInt8>, _ secrets: SecretClassifier) -> [UInt8] {
+        var result: [UInt8] = [], rest = text
+        let last = text.lastIndex(of: UInt8(ascii: "@")), lastMark = max(last ?? -1, encodedAt(in: text) ?? -1)
+        while rest.startIndex < lastMark, let start = startOfAuthority(in: rest) {
+            result += rest[..<start]
+            rest = rest[start...]
+            if let at = endOfUserInfo(rest.prefix(longestAuthority), last: last.flatMap { $0 > start ? $0 : nil }) {
+                result += mask.utf8
+                rest = rest[at...]
+            }
+        }
+        result += rest
+        guard result.contains(where: { $0 == UInt8(ascii: ";") || $0 == UInt8(ascii: "J") }) else { return result }
+        return Array(result.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
+            .map { segment($0, secrets) }.joined(separator: [UInt8(ascii: "/")]))
+    }
+
+    private static func segment(_ text: ArraySlice<UInt8>, _ secrets: SecretClassifier) -> [UInt8] {
+        if secrets.hides(item: EmptyCollection(), text) { return Array(mask.utf8) }
+        guard let start = text.firstIndex(of: UInt8(ascii: ";")) else { return Array(text) }
+        return Array(text[...start]) + items(text[(start + 1)...], secrets, depth: 0)
+    }
+
+    private static func items(_ text: ArraySlice<UInt8>, _ secrets: SecretClassifier, depth: Int) -> [UInt8] {
         var result: [UInt8] = [], rest = text
         while true {
             // A `?` or `#` begins another list of items, of a URL in the URL.
             let end = rest.firstIndex { "&;?#".utf8.contains($0) } ?? rest.endIndex
-            result += item(rest[..<end], names, depth: depth)
+            result += item(rest[..<end], secrets, depth: depth)
             guard end < rest.endIndex else { return result }
             result.append(rest[end])
             rest = rest[(end + 1)...]
         }
     }
 
-    private static func item(_ text: ArraySlice<UInt8>, _ names: SensitiveNames, depth: Int) -> [UInt8] {
-        guard let equals = text.firstIndex(of: UInt8(ascii: "=")), equals + 1 < text.endIndex else { return Array(text) }
+    private static func item(_ text: ArraySlice<UInt8>, _ secrets: SecretClassifier, depth: Int) -> [UInt8] {
+        guard let equals = text.firstIndex(of: UInt8(ascii: "=")) else {
+            return secrets.hides(item: EmptyCollection(), text) ? Array(mask.utf8) : Array(text)
+        }
         let value = text[(equals + 1)...]
-        if names.contains(PercentEncoding.decoded(text[..<equals])) { return text[...equals] + Array(mask.utf8) }
-        // The value may be a URL of its own, with its own items.
-        guard depth < 3, value.contains(UInt8(ascii: "%")) || slashes(in: value) != nil else { return Array(text) }
+        if value.isEmpty { return Array(text) }
         let decoded = PercentEncoding.decoded(value)
-        let isHarmless = query(decoded[...], names, depth: depth + 1) == decoded && !hasUserInfo(decoded)
-        return isHarmless ? Array(text) : text[...equals] + Array(mask.utf8)
+        if secrets.hides(item: PercentEncoding.decoded(text[..<equals]), decoded) { return Array(text[...equals]) + mask.utf8 }
+        // The value may be a URL of its own, with its own items.
+        guard depth < 3, value.contains(where: { isMark($0) || $0 == UInt8(ascii: "/") }) else { return Array(text) }
+        let isHarmless = query(decoded[...], secrets, depth: depth + 1) == decoded && !hasUserInfo(decoded)
+        return isHarmless ? Array(text) : Array(text[...equals]) + mask.utf8
     }
 
-    private static func hasUserInfo(_ bytes: [UInt8]) -> Bool {
-        guard let start = slashes(in: bytes[...]) else { return false }
-        return bytes[(start + 2)...].prefix { !"/?#".utf8.contains($0) }.contains(UInt8(ascii: "@"))
+    /// Whether the value of an item is a URL with user information, which may be encoded more than once. The address of a
+    /// mailbox is none.
+    private static func hasUserInfo(_ value: [UInt8]) -> Bool {
+        var value = value
+        for _ in 0..<3 {
+            let start = startOfAuthority(in: value[...]) ?? 0
+            let authority = value[start...].prefix { !endsAuthority($0) }
+            if let at = authority.lastIndex(of: UInt8(ascii: "@")), start > 0 || authority[..<at].contains(UInt8(ascii: ":")) {
+                return true
+            }
+            guard value.contains(UInt8(ascii: "%")) else { return false }
+            value = PercentEncoding.decoded(value[...])
+        }
+        return false
     }
 }

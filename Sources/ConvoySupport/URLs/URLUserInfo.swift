@@ -30,5 +30,15 @@ package enum URLUserInfo {
         return parts.text
     }
 
+    /// The same text without what may be user information, in whatever spelling: also where it is no authority by RFC 3986,
+    /// as in `http:/user:password@host`. For what is shown and never requested.
+    package static func removedFromAnySpelling(_ text: String) -> String {
+        guard text.utf8.contains(where: { $0 == separator || $0 == UInt8(ascii: "%") }) else { return text }
+        let bytes = Array(text.utf8)
+        guard let userInfo = Redaction.userInfo(in: bytes[...]) else { return text }
+        let isEncoded = bytes[userInfo.upperBound] != separator
+        return String(decoding: bytes[..<userInfo.lowerBound] + bytes[(userInfo.upperBound + (isEncoded ? 3 : 1))...], as: UTF8.self)
+    }
+
     private static let separator = UInt8(ascii: "@")
 }

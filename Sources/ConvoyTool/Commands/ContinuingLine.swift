@@ -20,7 +20,7 @@ enum ContinuingLine {
             if let value { words.append(shown(value, of: option)) }
         }
         if options.arguments.contains(where: { $0.hasPrefix("-") && $0 != "-" }) { words.append("--") }
-        words += options.arguments.map { Redaction.text($0) }
+        words += options.arguments.map { Redaction.url($0) }
         return Printable.line(words.map { ShellText.word($0) }.joined(separator: " "))
     }
 
@@ -34,7 +34,7 @@ enum ContinuingLine {
             guard let colon = value.firstIndex(of: ":") else { return value }
             let name = value[..<colon].trimmingCharacters(in: .whitespaces)
             let text = value[value.index(after: colon)...].trimmingCharacters(in: .whitespaces)
-            return "\(name): \(SecretFields(marked: Headers.secrets(among: [name]), names: .standard).shown(name, text))"
+            return "\(name): \(SecretClassifier(fields: Headers.secrets(among: [name])).shown(name, text))"
         default: return Redaction.text(value)
         }
     }

@@ -62,7 +62,7 @@ struct Preview {
         guard let address = request.url.flatMap({ HTTPAddress($0.absoluteString) }),
             let uri = RequestTarget.originForm(of: address), let target = CookieTarget(address)
         else { throw URLError(.badURL) }
-        let secrets = SecretFields(marked: configuration.sensitiveHeaders, names: .standard)
+        let secrets = configuration.secrets
         let method = request.httpMethod ?? "GET"
         let sent = try RequestHeader(fields: request.allHTTPHeaderFields ?? [:]).makeSentFields()
         func has(_ name: String) -> Bool { sent.contains { $0.name.lowercased() == name } }

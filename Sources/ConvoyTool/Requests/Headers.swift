@@ -1,4 +1,5 @@
 import Convoy
+import ConvoySupport
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
@@ -91,10 +92,9 @@ struct Headers {
         }
     }
 
-    /// The headers that are removed on a redirect to another origin: all but the harmless ones, as they may contain
-    /// secrets.
+    /// The headers whose values are not shown: all that the library does not know to be harmless.
     static func secrets(among names: some Sequence<String>) -> Set<String> {
-        Set(names.filter { !$0.lowercased().hasPrefix("accept") && $0.lowercased() != "user-agent" })
+        Set(names.filter { !SecretClassifier.isHarmless($0) })
     }
 
     var configuration: ConnectionConfiguration {

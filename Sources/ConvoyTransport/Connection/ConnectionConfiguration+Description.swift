@@ -6,6 +6,10 @@ extension ConnectionConfiguration: CustomStringConvertible {
         var parts = ["usesHTTP2: \(usesHTTP2)", "maximumRedirects: \(maximumRedirects)"]
         if allowsRedirectToPlainText { parts.append("allowsRedirectToPlainText") }
         if !sensitiveHeaders.isEmpty { parts.append("sensitiveHeaders: \(sensitiveHeaders.sorted())") }
+        if !keepsHeadersAcrossOrigins.isEmpty {
+            parts.append("keepsHeadersAcrossOrigins: \(keepsHeadersAcrossOrigins.sorted())")
+        }
+        if sendsBodiesAcrossOrigins { parts.append("sendsBodiesAcrossOrigins") }
         if let timeoutIntervalForHead { parts.append("timeoutIntervalForHead: \(timeoutIntervalForHead)") }
         if let maximumExpansion { parts.append("maximumExpansion: \(maximumExpansion)") }
         if securityPolicy.allowInvalidCertificates { parts.append("allowInvalidCertificates") }

@@ -13,9 +13,24 @@ public struct ConnectionConfiguration: Sendable, Hashable {
         set { securityPolicy.certificateAuthorities = newValue.map(CertificateAuthorities.file) ?? .system }
     }
 
-    /// Header fields, besides `Authorization`, `Cookie`, `Cookie2`, `Proxy-Authorization` and `WWW-Authenticate`, that
-    /// are removed when a redirect leads to another origin. Names are case-insensitive.
+    /// Header fields that are secrets, besides those whose names tell it, such as `Authorization`, `Cookie`, `X-Api-Key` and
+    /// `X-Auth-Token`: they are not written out, and are removed when a redirect leads to another origin. Names are
+    /// case-insensitive.
     public var sensitiveHeaders: Set<String>
+
+    /// Header fields that a redirect to another origin keeps, though they are secrets or not known to be harmless. Empty by
+    /// default. Names are case-insensitive.
+    ///
+    /// Without it another origin gets only what is meant for any: `Accept` and the like, `User-Agent`, `Range` and
+    /// conditions, `Cache-Control`, what describes the body, and `Referer` without its path. A name in here is a decision:
+    /// with `Authorization` or `Cookie` every server that a redirect leads to gets the client's secret. `Host` is never kept.
+    public var keepsHeadersAcrossOrigins: Set<String> = []
+
+    /// Whether a body is sent again where a redirect that keeps it (307 and 308, and 301 and 302 unless for POST) leads to
+    /// another origin. False by default: it is an error, see `RedirectEvent.Refusal.bodyForOtherOrigin`, unless the
+    /// operation's `redirectHandler` answers with a request. From http to https on the same host, with the standard ports,
+    /// it is sent in any case.
+    public var sendsBodiesAcrossOrigins = false
 
     /// How many redirects are followed, 20 by default. One more is an error, `URLError.httpTooManyRedirects`; with 0,
     /// or less, any redirect is.
@@ -29,19 +44,16 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     public var allowsRedirectToPlainText = false
 
     /// The query items whose values are not written out: in descriptions, in the texts of errors, in `curlCommand` and in
-    /// traces. By default the names that services use for secrets, such as `access_token`, `api_key`, `password`, `code`
-    /// and `X-Amz-Signature`.
+    /// traces. By default the words that make a name that of a secret: with `token`, `reset_token`, `sessionToken` and
+    /// `X-Amz-Security-Token` are hidden. A value that is no secret is shown: `code=404` is, `code=4/0AX…` is not.
     ///
-    /// Case, `-` and `_` do not matter, and in `user[password]` each part counts. To add a name, insert it; to hide
-    /// nothing, set an empty set. The URLs themselves keep their query: those of requests, responses and events, and
+    /// To add a name, insert it: it counts as a whole, without regard to case, `-` and `_`, and in `user[name]` each part
+    /// counts. Remove a word to show what it hides; to hide nothing, set an empty set. The URLs themselves keep their query: those of requests, responses and events, and
     /// that of an error under `NSURLErrorFailingURLErrorKey`, so that Foundation's description of an error that was
     /// cast to `NSError`, which lists its `userInfo`, shows it too.
     public var sensitiveQueryItems: Set<String> {
-        get { sensitiveNames.names }
-        set {
-            let names = SensitiveNames(newValue)
-            ownSensitiveNames = names == .standard ? nil : names
-        }
+        get { itemNames?.names ?? SecretName.standard }
+        set { itemNames = newValue == SecretName.standard ? nil : SecretClassifier.ItemNames(newValue) }
     }
 
     /// Whether to offer HTTP/2 over TLS (RFC 9113, section 3.2).
@@ -84,8 +96,9 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     public var collectsMetrics = false
 
     /// Nil for the standard ones, so that copies cost nothing.
-    private var ownSensitiveNames: SensitiveNames?
-    package var sensitiveNames: SensitiveNames { ownSensitiveNames ?? .standard }
+    private var itemNames: SecretClassifier.ItemNames?
+    /// What is secret.
+    package var secrets: SecretClassifier { SecretClassifier(fields: sensitiveHeaders, items: itemNames) }
 
     package var uploadThrottle: UploadThrottle?
 
@@ -134,7 +147,7 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     ///
     /// - Parameters:
     ///   - certificateAuthorities: a file in PEM or DER; nil for the system's.
-    ///   - sensitiveHeaders: fields that are removed on a redirect to another origin, besides those that always are.
+    ///   - sensitiveHeaders: fields that are secrets, besides those whose names tell it.
     ///   - usesHTTP2: whether HTTP/2 is offered over TLS.
     public init(certificateAuthorities: URL? = nil, sensitiveHeaders: Set<String> = [], usesHTTP2: Bool = true) {
         self.sensitiveHeaders = sensitiveHeaders

@@ -43,13 +43,17 @@ public struct RedirectEvent: Sendable, Hashable {
     public struct RemovedField: Sendable, Hashable {
         /// Why a field is removed.
         public enum Reason: String, Sendable, Hashable {
-            /// It is a secret, or marked as one by `sensitiveHeaders`, and meant for another origin.
+            /// It is a secret, by its name or its value or as `sensitiveHeaders` has it, and meant for another origin.
             case secretOfOtherOrigin
+            /// It was meant for another origin, and is not known to be harmless. See
+            /// ``ConnectionConfiguration/keepsHeadersAcrossOrigins``.
+            case notKnownToBeHarmless
             /// `Host`, which names the first origin.
             case namesOtherOrigin
             /// It describes the body, which is not sent again.
             case describesBody
-            /// A `Referer` with a user name or a password, or one of https for plain text (RFC 9110, section 10.1.3).
+            /// A `Referer` with a user name or a password, one of https for plain text (RFC 9110, section 10.1.3), or one
+            /// for another origin that is no URL.
             case revealingReferer
         }
 
@@ -76,23 +80,27 @@ public struct RedirectEvent: Sendable, Hashable {
     public internal(set) var body: BodyOutcome
     /// The fields that the next request lacks, by name.
     public internal(set) var removedFields: [RemovedField]
+    /// Whether the next request, which is for another origin, has only the origin of its `Referer` (the
+    /// `strict-origin-when-cross-origin` of the Referrer Policy standard).
+    public internal(set) var shortensReferer = false
     /// What became of the redirect.
     public internal(set) var outcome: Outcome
-    /// The query items that the description hides.
-    let sensitiveNames: SensitiveNames
+    /// What the description hides.
+    let secrets: SecretClassifier
 }
 
 extension RedirectEvent: CustomStringConvertible {
     /// A line without secrets: the status, both URLs, the methods, and the names of removed fields.
     public var description: String {
-        var line = "\(statusCode) \(Redaction.url(from.absoluteString, sensitiveNames))"
-        if let to { line += " -> \(Redaction.url(to.absoluteString, sensitiveNames))" }
+        var line = "\(statusCode) \(Redaction.url(from.absoluteString, secrets))"
+        if let to { line += " -> \(Redaction.url(to.absoluteString, secrets))" }
         line += method == previousMethod ? ", \(method)" : ", \(previousMethod) becomes \(method)"
         line += " (\(methodReason.rawValue))"
         if body != .none { line += ", body \(body == .dropped ? "dropped" : "sent again")" }
         if !removedFields.isEmpty {
             line += ", without " + removedFields.map { "\($0.name) (\($0.reason.rawValue))" }.joined(separator: ", ")
         }
+        if shortensReferer { line += ", with the origin of the Referer only" }
         switch outcome {
         case .followed: return line
         case .changedByHandler: return line + ", changed by the handler"

@@ -21,6 +21,9 @@ extension RedirectEvent {
         case credentialsInLocation
         /// There are two different `Location` fields.
         case conflictingLocations
+        /// The body would have to be sent to another origin, and neither
+        /// ``ConnectionConfiguration/sendsBodiesAcrossOrigins`` nor the operation's `redirectHandler` allows that.
+        case bodyForOtherOrigin
         /// The body must be sent again, but its stream cannot be read twice.
         case bodyCannotBeSentAgain
     }
@@ -39,6 +42,9 @@ extension RedirectEvent.Refusal: CustomStringConvertible {
         case .controlCharacterInLocation: "The redirect's Location contains a control character."
         case .credentialsInLocation: "The redirect's Location contains a user name or a password."
         case .conflictingLocations: "The redirect has two different Location fields."
+        case .bodyForOtherOrigin:
+            "The redirect requires sending the body to another origin, for which it was not meant. Set "
+                + "sendsBodiesAcrossOrigins, or a redirectHandler, to allow that."
         case .bodyCannotBeSentAgain:
             "The redirect requires sending the body again, but its stream cannot be read twice."
         }
@@ -49,7 +55,8 @@ extension RedirectEvent.Refusal: CustomStringConvertible {
         case .tooManyRedirects, .loop: .httpTooManyRedirects
         case .plainText: .appTransportSecurityRequiresSecureConnection
         case .unsupportedScheme: .unsupportedURL
-        case .unreadableLocation, .controlCharacterInLocation, .credentialsInLocation, .conflictingLocations:
+        case .unreadableLocation, .controlCharacterInLocation, .credentialsInLocation, .conflictingLocations,
+            .bodyForOtherOrigin:
             .badServerResponse
         case .bodyCannotBeSentAgain: .requestBodyStreamExhausted
         }

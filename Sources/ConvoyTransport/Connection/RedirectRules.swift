@@ -7,9 +7,10 @@ struct RedirectRules {
     /// The greatest number of redirects that are followed.
     let limit: Int
     let allowsPlainText: Bool
-    /// The fields that only the first origin gets, in lower case.
-    private let secrets: Set<String>
-    private let sensitiveNames: SensitiveNames
+    private let secrets: SecretClassifier
+    /// The fields that another origin gets, too, in lower case.
+    private let keptFields: Set<String>
+    private let sendsBodiesAcrossOrigins: Bool
 
     /// Turns the target into one over TLS, where its host wants that.
     var upgrade: (URL) -> URL = { $0 }
@@ -17,8 +18,9 @@ struct RedirectRules {
     init(_ configuration: ConnectionConfiguration) {
         limit = max(0, configuration.maximumRedirects)
         allowsPlainText = configuration.allowsRedirectToPlainText
-        sensitiveNames = configuration.sensitiveNames
-        secrets = SecretFields.always.union(configuration.sensitiveHeaders.map { $0.lowercased() })
+        secrets = configuration.secrets
+        keptFields = Set(configuration.keepsHeadersAcrossOrigins.map { $0.lowercased() })
+        sendsBodiesAcrossOrigins = configuration.sendsBodiesAcrossOrigins
     }
 
     /// Whether a status redirects, provided that the response has a `Location`.
@@ -48,7 +50,7 @@ struct RedirectRules {
         var event = RedirectEvent(
             statusCode: response.statusCode, from: response.url, to: nil, previousMethod: request.httpMethod ?? "GET",
             method: method, methodReason: reason, body: !hasBody ? .none : keepsBody ? .sentAgain : .dropped,
-            removedFields: [], outcome: .followed, sensitiveNames: sensitiveNames)
+            removedFields: [], outcome: .followed, secrets: secrets)
         func refuse(_ refusal: RedirectEvent.Refusal) -> Verdict {
             event.outcome = .refused(refusal)
             return .refuse(event, refusal)
@@ -86,8 +88,11 @@ struct RedirectRules {
             next.httpBody = nil
             next.httpBodyStream = nil
         }
-        event.removedFields = removeFields(of: &next, from: response.url, to: target, keepsBody: keepsBody)
-        return .follow(Redirect(response: response, request: next, event: event))
+        let step = Step(from: response.url, to: target, keepsBody: keepsBody)
+        (event.removedFields, event.shortensReferer) = removeFields(of: &next, step)
+        let isWithheld = hasBody && keepsBody && step.leavesOrigin && !step.isUpgrade && !sendsBodiesAcrossOrigins
+        return .follow(
+            Redirect(response: response, request: next, event: event, bodyConsent: isWithheld ? .init() : nil))
     }
 
     // MARK: The parts
@@ -100,31 +105,59 @@ struct RedirectRules {
         }
     }
 
+    /// From where to where a redirect leads.
+    fileprivate struct Step {
+        let target: URL
+        let leavesOrigin: Bool
+        /// Whether it leads from http to https on the same host, with the standard ports: that is another origin, but who
+        /// gets the request is the one who would have got it.
+        let isUpgrade: Bool
+        let keepsBody: Bool
+
+        init(from base: URL, to target: URL, keepsBody: Bool) {
+            let (old, new) = (Target(base), Target(target))
+            self.target = target
+            self.keepsBody = keepsBody
+            leavesOrigin = old == nil || old != new
+            isUpgrade = old?.isSecure == false && old?.port == 80 && new?.port == 443 && old?.secured == new
+        }
+    }
+
     fileprivate func removeFields(
-        of request: inout URLRequest, from base: URL, to target: URL, keepsBody: Bool
-    ) -> [RedirectEvent.RemovedField] {
-        let isOtherOrigin = !Target.isSame(base, target)
+        of request: inout URLRequest, _ step: Step
+    ) -> (removed: [RedirectEvent.RemovedField], shortensReferer: Bool) {
         var removed: [RedirectEvent.RemovedField] = []
+        var shortensReferer = false
         for (name, value) in request.allHTTPHeaderFields ?? [:] {
-            let lowercased = name.lowercased()
-            let reason: RedirectEvent.RemovedField.Reason? =
-                if isOtherOrigin, secrets.contains(lowercased) {
-                    .secretOfOtherOrigin
-                } else if isOtherOrigin, lowercased == "host" {
-                    .namesOtherOrigin
-                } else if !keepsBody, Self.describesBody(lowercased) {
-                    .describesBody
-                } else if lowercased == "referer", Self.isRevealing(value, for: target) {
-                    .revealingReferer
-                } else {
-                    nil
-                }
-            if let reason { removed.append(.init(name: name, reason: reason)) }
+            guard let reason = reason(toRemove: name.lowercased(), value, step) else { continue }
+            // Only its origin is for other origins.
+            if reason == .revealingReferer, let origin = Self.origin(ofReferer: value, for: step.target) {
+                guard !origin.utf8.elementsEqual(value.utf8) else { continue }
+                request.setValue(origin, forHTTPHeaderField: name)
+                shortensReferer = true
+            } else {
+                request.setValue(nil, forHTTPHeaderField: name)
+                removed.append(.init(name: name, reason: reason))
+            }
         }
-        if !removed.isEmpty {
-            for field in removed { request.setValue(nil, forHTTPHeaderField: field.name) }
+        return (removed.sorted { $0.name < $1.name }, shortensReferer)
+    }
+
+    /// - Parameter name: in lower case.
+    private func reason(
+        toRemove name: String, _ value: String, _ step: Step
+    ) -> RedirectEvent.RemovedField.Reason? {
+        if step.leavesOrigin, name == "host" { return .namesOtherOrigin }
+        if !step.keepsBody, Self.describesBody(name) { return .describesBody }
+        guard name != "referer" else {
+            let staysWhole = !step.leavesOrigin || keptFields.contains(name)
+            return staysWhole && !Self.isRevealing(value, for: step.target) ? nil : .revealingReferer
         }
-        return removed.sorted { $0.name < $1.name }
+        guard step.leavesOrigin, !keptFields.contains(name) else { return nil }
+        // A server sends a challenge, but some clients send it back.
+        let isSecret = name == "www-authenticate" || !secrets.shown(name, value).utf8.elementsEqual(value.utf8)
+        if isSecret { return .secretOfOtherOrigin }
+        return step.isUpgrade || SecretClassifier.isHarmless(name) ? nil : .notKnownToBeHarmless
     }
 
     /// The fields that make no sense without the body (RFC 9110, section 15.4, step 5).
@@ -136,6 +169,12 @@ struct RedirectRules {
     private static func isRevealing(_ referer: String, for target: URL) -> Bool {
         if URLUserInfo.isPresent(in: referer) { return true }
         return Target(target)?.isSecure != true && Target(referer)?.isSecure == true
+    }
+
+    /// What of a `Referer` another origin may know; nil for nothing.
+    private static func origin(ofReferer referer: String, for target: URL) -> String? {
+        guard !isRevealing(referer, for: target), let origin = Target(referer) else { return nil }
+        return "\(origin)/"
     }
 
     /// A fragment is inherited if the new reference has none (RFC 9110, section 10.2.2).
@@ -150,6 +189,6 @@ extension ConnectionConfiguration {
     /// away.
     package func removeSecrets(of request: inout URLRequest, madeFor base: URL) {
         guard let target = request.url else { return }
-        _ = RedirectRules(self).removeFields(of: &request, from: base, to: target, keepsBody: true)
+        _ = RedirectRules(self).removeFields(of: &request, RedirectRules.Step(from: base, to: target, keepsBody: true))
     }
 }

@@ -24,8 +24,7 @@ extension URLConnection {
             self,
             willSend: RequestHead(
                 method: departure.request.method, address: departure.address, header: departure.header,
-                bodyLength: body.map { $0.length } ?? 0, sensitiveHeaders: configuration.sensitiveHeaders,
-                names: configuration.sensitiveNames))
+                bodyLength: body.map { $0.length } ?? 0, secrets: configuration.secrets))
     }
 
     /// When the phases of the current request ended that have ended; nil where that is not noted, and for a response out of
@@ -60,7 +59,7 @@ extension URLConnection {
         if let replay, let start = replay.start { return finish(replay, start) }
         guard let handle, let clock = handle.clock else { return }
         handle.clock = nil
-        var metrics = handle.metrics(clock, names: configuration.sensitiveNames)
+        var metrics = handle.metrics(clock, secrets: configuration.secrets)
         if head.isWhole { metrics.statusCode = head.statusCode }
         // libcurl counts the framing of chunks.
         metrics.countOfRequestBodyBytesSent = min(metrics.countOfRequestBodyBytesSent, sentBytes)
@@ -80,7 +79,7 @@ extension URLConnection {
     private func finish(_ replay: Replay, _ start: StartMoment) {
         replay.start = nil
         var metrics = TransactionMetrics(
-            method: currentRequest.method, address: currentAddress?.text ?? "", names: configuration.sensitiveNames,
+            method: currentRequest.method, address: currentAddress?.text ?? "", secrets: configuration.secrets,
             startDate: start.date)
         metrics.moments.ended = start.seconds(until: MonotonicClock.now)
         metrics.statusCode = replay.statusCode

@@ -78,6 +78,7 @@ extension URLConnection {
 
     /// Why the request cannot be sent; nil if it can. It may be another than the rules proposed.
     private func refusal(of request: URLRequest, _ redirect: Redirect) -> RedirectEvent.Refusal? {
+        if redirect.withholdsBody(of: request) { return .bodyForOtherOrigin }
         if let stream = request.httpBodyStream, stream === currentRequest.bodyStream { return .bodyCannotBeSentAgain }
         redirectChain.note(currentRequest.urlRequest, redirectedBy: redirect.response)
         return redirectChain.leadsBack(to: request) ? .loop : nil

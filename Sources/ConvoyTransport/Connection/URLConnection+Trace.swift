@@ -8,9 +8,7 @@ extension URLConnection {
     func makeTraceRecorder() -> TraceRecorder? {
         guard let trace = configuration.trace else { return nil }
         if traceNumber == 0 { traceNumber = trace.nextTransfer() }
-        return TraceRecorder(
-            trace, transfer: traceNumber, sensitiveHeaders: configuration.sensitiveHeaders,
-            names: configuration.sensitiveNames)
+        return TraceRecorder(trace, transfer: traceNumber, secrets: configuration.secrets)
     }
 
     func traceRedirect(_ event: RedirectEvent) { handle?.trace?.note("redirect: \(event)") }

@@ -373,7 +373,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     func fail(_ error: URLError) {
         finishTransaction()
         if servesStale(insteadOf: error) { return }
-        let error = error.hiding(configuration.sensitiveNames)
+        let error = error.hiding(configuration.secrets)
         traceFailure(error)
         end { $0.connection(self, didFailWith: error) }
     }

@@ -15,21 +15,21 @@ extension URLError {
     /// An error about a URL, with a description.
     ///
     /// Its text has no secrets: URLs in it are redacted. The URL in `userInfo` keeps its query, which programs need, but
-    /// no user information.
+    /// no user information, in whatever spelling.
     package init(_ code: Code, url: URL?, _ description: String, underlying: (any Error)? = nil) {
         let description = Redaction.text(description)
         var userInfo: [String: Any] = [
             NSLocalizedDescriptionKey: description, NSLocalizedFailureReasonErrorKey: description,
         ]
-        if let url { userInfo[NSURLErrorFailingURLErrorKey] = url.withoutUserInfo }
+        if let url, let shown = url.withoutAnyUserInfo { userInfo[NSURLErrorFailingURLErrorKey] = shown }
         if let underlying { userInfo[NSUnderlyingErrorKey] = underlying }
         self.init(code, describedBy: userInfo)
     }
 
-    /// The same error, whose text hides the values of these query items in place of the standard ones.
-    package func hiding(_ names: SensitiveNames) -> URLError {
-        guard names != .standard else { return self }
-        return URLError(code, describedBy: userInfo.merging([ErrorDescription.sensitiveNamesKey: names]) { $1 })
+    /// The same error, whose text hides what this classifier finds in place of the standard one.
+    package func hiding(_ secrets: SecretClassifier) -> URLError {
+        guard secrets != .standard else { return self }
+        return URLError(code, describedBy: userInfo.merging([ErrorDescription.secretsKey: secrets]) { $1 })
     }
 
     /// An error that says in a line what `userInfo` says. (Foundation's own initializer makes one that lists all of it.)
@@ -92,5 +92,12 @@ extension URL {
     package var withoutUserInfo: URL {
         let address = absoluteString
         return URLUserInfo.isPresent(in: address) ? URL(string: URLUserInfo.removed(from: address)) ?? self : self
+    }
+
+    /// The URL without what may be a user name and a password, also where a wrong URL has them in its path; nil if the rest
+    /// is no URL.
+    fileprivate var withoutAnyUserInfo: URL? {
+        let address = absoluteString, shown = URLUserInfo.removedFromAnySpelling(address)
+        return shown.utf8.count == address.utf8.count ? self : URL(string: shown)
     }
 }

@@ -60,9 +60,9 @@ extension EasyHandle {
     }
 
     /// The metrics of the request, which has ended; without what the connection knows of its response.
-    func metrics(_ clock: RequestClock, names: SensitiveNames) -> TransactionMetrics {
+    func metrics(_ clock: RequestClock, secrets: SecretClassifier) -> TransactionMetrics {
         var metrics = TransactionMetrics(
-            method: clock.method, address: clock.address, names: names, startDate: clock.start.date)
+            method: clock.method, address: clock.address, secrets: secrets, startDate: clock.start.date)
         metrics.moments = clock.momentsSinceHead ?? moments(clock)
         metrics.isProxyConnection = clock.isProxied
         if !clock.isConnecting {

@@ -63,9 +63,9 @@ public struct TransactionMetrics: Sendable, Hashable {
     public internal(set) var countOfResponseBodyBytesAfterDecoding: Int64 = 0
 
     /// - Parameter address: the URL as it was sent.
-    init(method: String, address: String, names: SensitiveNames, startDate: Date) {
+    init(method: String, address: String, secrets: SecretClassifier, startDate: Date) {
         requestMethod = method
-        self.address = Redaction.url(address, names)
+        self.address = Redaction.url(address, secrets)
         self.startDate = startDate
     }
 }

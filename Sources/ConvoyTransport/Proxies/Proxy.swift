@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// A server through which requests travel, and what it must be told first.
@@ -76,7 +77,7 @@ public struct Proxy: Sendable, Hashable {
         let parts = try Self.parts(of: address)
         // What ends the host of a URL may not be part of it.
         guard parts.host.lowercased() == bare.lowercased(), parts.credential == nil else {
-            throw URLError(.badURL, url: nil, "The proxy's host \(host.debugDescription) is not a host.")
+            throw URLError(.badURL, url: nil, "The proxy's host \(Redaction.url(host).debugDescription) is not a host.")
         }
         try self.init(parts.kind, parts.host, parts.port, credential)
     }

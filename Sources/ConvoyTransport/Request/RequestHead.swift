@@ -13,18 +13,12 @@ public struct RequestHead: Sendable {
     /// The URL as text.
     package let address: String
     private let header: RequestHeader
-    private let sensitiveHeaders: Set<String>
-    /// Which query items are secrets.
-    package let sensitiveNames: SensitiveNames
-    /// Which fields are secrets.
-    package var secrets: SecretFields { SecretFields(marked: sensitiveHeaders, names: sensitiveNames) }
+    /// What of it is secret.
+    package let secrets: SecretClassifier
 
-    init(
-        method: String, address: String, header: RequestHeader, bodyLength: Int64?, sensitiveHeaders: Set<String>,
-        names: SensitiveNames
-    ) {
+    init(method: String, address: String, header: RequestHeader, bodyLength: Int64?, secrets: SecretClassifier) {
         (self.method, self.address, self.header, self.bodyLength) = (method, address, header, bodyLength)
-        (self.sensitiveHeaders, sensitiveNames) = (sensitiveHeaders, names)
+        self.secrets = secrets
     }
 
     /// The URL; nil if Foundation cannot read it.
@@ -60,7 +54,7 @@ public struct RequestHead: Sendable {
 
 extension RequestHead: CustomStringConvertible {
     /// The method and the URL, without secrets.
-    public var description: String { "\(method) \(Redaction.url(address, sensitiveNames))" }
+    public var description: String { "\(method) \(Redaction.url(address, secrets))" }
 }
 
 extension RequestHead: CustomReflectable {

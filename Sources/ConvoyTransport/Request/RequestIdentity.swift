@@ -35,7 +35,7 @@ extension ConnectionConfiguration {
         let sent = (request.allHTTPHeaderFields ?? [:]).map { (name: $0.key, value: $0.value) }
         let hasCookie = sent.contains { KnownSecret.isCookie($0.name) }
         var header = SecretHeader(
-            sent, SecretFields(marked: sensitiveHeaders, names: sensitiveNames), hasStoredCookies: false)
+            sent, secrets, hasStoredCookies: false)
         header.sendsStoredCookies = !hasCookie && request.httpShouldHandleCookies && cookies?.keeper.isEmpty == false
         let target = request.url.flatMap { Target($0) }
         return identity(at: target, header, credential: nil, tls: target?.isSecure == true ? tls.context : nil)
@@ -62,7 +62,7 @@ struct SecretHeader: Sendable {
     var sendsStoredCookies: Bool
 
     /// - Parameter hasStoredCookies: whether `Cookie` is that of a store.
-    init(_ sent: [(name: String, value: String)], _ secrets: SecretFields, hasStoredCookies: Bool) {
+    init(_ sent: [(name: String, value: String)], _ secrets: SecretClassifier, hasStoredCookies: Bool) {
         sendsStoredCookies = hasStoredCookies
         for field in sent {
             if ASCII.equalIgnoringCase(field.name.utf8, "host".utf8) { host = field.value }
@@ -79,7 +79,7 @@ enum KnownSecret {
 
     static func isCookie(_ name: String) -> Bool { ASCII.equalIgnoringCase(name.utf8, "cookie".utf8) }
 
-    static func contains(_ name: String, _ secrets: SecretFields) -> Bool {
+    static func contains(_ name: String, _ secrets: SecretClassifier) -> Bool {
         isAuthorization(name) || isCookie(name) || secrets.contains(name)
     }
 }
@@ -92,15 +92,14 @@ struct CacheView: Sendable {
     let secret: SecretHeader
 
     // What it was made for.
-    private let marked: Set<String>
-    private let names: SensitiveNames
+    private let secrets: SecretClassifier
     private let salt: String
     private let isNamed: Bool
 
     fileprivate init?(_ header: RequestHeader, _ configuration: ConnectionConfiguration, salt: () -> String) {
-        (marked, names) = (configuration.sensitiveHeaders, configuration.sensitiveNames)
+        let secrets = configuration.secrets
+        self.secrets = secrets
         isNamed = configuration.routing.settings.identity != nil
-        let secrets = SecretFields(marked: marked, names: names)
         var sent = header.makeSentFields()
         // Of a cache in this process the policy of the request says what it is to do.
         if header.addsCacheControl { sent.removeAll { ASCII.equalIgnoringCase($0.name.utf8, "cache-control".utf8) } }
@@ -130,8 +129,8 @@ struct CacheView: Sendable {
     }
 
     fileprivate func suits(_ configuration: ConnectionConfiguration, salt: () -> String) -> Bool {
-        isNamed == (configuration.routing.settings.identity != nil) && marked == configuration.sensitiveHeaders
-            && names == configuration.sensitiveNames && (self.salt.isEmpty || self.salt == salt())
+        isNamed == (configuration.routing.settings.identity != nil) && secrets == configuration.secrets
+            && (self.salt.isEmpty || self.salt == salt())
     }
 
     /// Whether a field tells the cache what to do, even if somebody has marked it as a secret.

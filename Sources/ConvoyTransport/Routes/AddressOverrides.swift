@@ -37,7 +37,7 @@ enum AddressOverrides {
         guard !text.contains(where: { "/?#@\\".contains($0) }), !text.utf8.contains(0), !text.hasSuffix(":"),
             Target("http://\(text)") != nil
         else {
-            throw URLError(.badURL, url: nil, "The address \(text.debugDescription) cannot be connected to.")
+            throw URLError(.badURL, url: nil, "The address \(Redaction.url(text).debugDescription) cannot be connected to.")
         }
         let hasPort = text.hasPrefix("[") ? !text.hasSuffix("]") : text.contains(":")
         return hasPort ? text : "\(text):"

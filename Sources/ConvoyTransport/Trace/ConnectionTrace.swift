@@ -7,7 +7,7 @@ import Foundation
 ///
 /// An object, which any number of configurations may have; two are equal if they are the same one. Secrets are masked,
 /// unless they are asked for: the values of `Authorization`, `Proxy-Authorization`, `Cookie`, `Set-Cookie`, of fields
-/// that are marked or whose names tell it, and in URLs the user information and the values of `sensitiveQueryItems`. Of
+/// that are marked or whose names tell it, and in URLs the user information and the values of secret query items. Of
 /// libcurl's own messages only those are passed on that are known to have no secrets.
 public final class ConnectionTrace: Sendable {
     /// Receives a line.

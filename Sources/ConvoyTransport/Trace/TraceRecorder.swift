@@ -19,17 +19,15 @@ struct TraceRecorder {
     }
 
     private let trace: ConnectionTrace
-    private let secrets: SecretFields
-    private let names: SensitiveNames
+    private let secrets: SecretClassifier
     private let transfer: Int
     private var sent = Head()
     private var received = Head()
 
     /// - Parameter transfer: the number of the transfer.
-    init(_ trace: ConnectionTrace, transfer: Int, sensitiveHeaders: Set<String>, names: SensitiveNames) {
+    init(_ trace: ConnectionTrace, transfer: Int, secrets: SecretClassifier) {
         self.trace = trace
-        self.names = names
-        secrets = SecretFields(marked: sensitiveHeaders, names: names)
+        self.secrets = secrets
         self.transfer = transfer
     }
 
@@ -84,7 +82,7 @@ struct TraceRecorder {
             return ""
         }
         if HTTPSyntax.isOptionalWhitespace(first) {
-            return isSecret ? " \(Redaction.mask)" : Redaction.text(ASCII.text(line), names)
+            return isSecret ? " \(Redaction.mask)" : Redaction.text(ASCII.text(line), secrets)
         }
         isSecret = false
         if let startLine = startLine(line) { return startLine }
@@ -104,7 +102,7 @@ struct TraceRecorder {
         guard let first = line.firstIndex(of: UInt8(ascii: " ")), HTTPSyntax.isToken(line[..<first]),
             let last = line.lastIndex(of: UInt8(ascii: " ")), last > first, line[(last + 1)...].starts(with: "HTTP/".utf8)
         else { return nil }
-        let target = Redaction.url(ASCII.text(line[(first + 1)..<last]), names)
+        let target = Redaction.url(ASCII.text(line[(first + 1)..<last]), secrets)
         return "\(ASCII.text(line[..<first])) \(target) \(ASCII.text(line[(last + 1)...]))"
     }
 
@@ -113,7 +111,7 @@ struct TraceRecorder {
     private func takeMessage(_ bytes: UnsafeRawBufferPointer) {
         let text = ASCII.text(ASCII.trimmed(Array(bytes)))
         guard !text.isEmpty, trace.showsSecrets || Self.isHarmless(text) else { return }
-        note(trace.showsSecrets ? text : Redaction.text(text, names))
+        note(trace.showsSecrets ? text : Redaction.text(text, secrets))
     }
 
     /// libcurl's messages that have no secrets, by their beginnings in lower case, in 7.88 to 8.14. Among the others are

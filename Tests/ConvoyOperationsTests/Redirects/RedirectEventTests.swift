@@ -125,4 +125,23 @@ import Testing
         #expect(operation.redirects.map(\.outcome) == [.refused(.bodyCannotBeSentAgain)])
         #expect(server.requests("/end").isEmpty)
     }
+
+    @Test(arguments: [false, true], [false, true])
+    func `a body goes to another origin only where the handler, or the setting, says so`(
+        hasHandler: Bool, isSet: Bool
+    ) async throws {
+        let other = try TestServer()
+        other.echo(at: "/end")
+        server.redirect("/away", to: other.url("/end").absoluteString, status: 307)
+        let operation = try manager.makeOperation(.post, "away", parameters: ["a": "s3cret"])
+        if hasHandler { operation.redirectHandler = { _, request, _ in request } }
+        operation.connectionConfiguration.sendsBodiesAcrossOrigins = isSet
+        _ = await run(operation)
+        guard hasHandler || isSet else {
+            #expect((operation.error as? URLError)?.redirectRefusal == .bodyForOtherOrigin)
+            #expect("\(try #require(operation.error))".contains("another origin") && other.totalConnectionCount == 0)
+            return
+        }
+        #expect(operation.error == nil && other.requests.map(\.text) == ["a=s3cret"])
+    }
 }

@@ -13,7 +13,14 @@ import Testing
     private static let secrets = [
         "Authorization", "Cookie", "Cookie2", "Proxy-Authorization", "WWW-Authenticate", "X-Token", "x-marked",
     ]
-    private static let others = ["X-Harmless", "Accept", "Content-Language", "If-None-Match", "Origin"]
+    /// Secrets by their names, which nobody has marked.
+    private static let secretsByName = [
+        "X-Api-Key", "X-Auth-Token", "X-Amz-Security-Token", "Private-Token", "Ocp-Apim-Subscription-Key",
+    ]
+    private static let unknown = ["X-Unknown", "Origin", "Idempotency-Key"]
+    private static let harmless = ["Accept", "Content-Language", "If-None-Match", "Range", "If-Range", "User-Agent"]
+
+    private static let all = secrets + secretsByName + unknown + harmless
 
     private let first: TestServer
     private let second: TestServer
@@ -55,11 +62,11 @@ import Testing
     func `another origin gets the header without what is secret`(status: Int, difference: Difference) throws {
         let target = try url("/end", difference)
         first.redirect("/start", to: target.absoluteString, status: status)
-        let heard = try #require(load(request(Self.secrets + Self.others), configuration: configuration))
+        let heard = try #require(load(request(Self.all), configuration: configuration))
         #expect(heard.isFinished, "\(heard.ends)")
         let sent = try #require(first.requests("/start").first)
         let received = try #require((first.requests("/end") + second.requests("/end")).first)
-        let secret = Self.secrets.map { "\($0): value of \($0)" } + ["Host: 127.0.0.1:\(first.port)"]
+        let secret = (Self.secrets + Self.secretsByName + Self.unknown).map { "\($0): value of \($0)" } + ["Host: 127.0.0.1:\(first.port)"]
         #expect(
             lines(received)
                 == lines(sent).subtracting(secret).union(["Host: \(target.host ?? ""):\(target.port ?? 0)"]))
@@ -67,12 +74,17 @@ import Testing
         #expect(lines(sent).isSuperset(of: secret.filter { !$0.hasPrefix("Proxy") }))
         let event = try #require(heard.events.first)
         #expect(heard.events.count == 1 && event.outcome == .followed && event.statusCode == status)
-        #expect(event.removedFields == Self.secrets.sorted().map { .init(name: $0, reason: .secretOfOtherOrigin) })
+        let removed =
+            (Self.secrets + Self.secretsByName).map { ($0, RedirectEvent.RemovedField.Reason.secretOfOtherOrigin) }
+            + Self.unknown.map { ($0, .notKnownToBeHarmless) }
+        #expect(event.removedFields == removed.sorted { $0.0 < $1.0 }.map { .init(name: $0.0, reason: $0.1) })
     }
 
-    @Test(arguments: [301, 302, 303, 307, 308], secrets)
+    @Test(arguments: [301, 302, 303, 307, 308], secrets + secretsByName)
     func `a secret is not sent to another origin, whatever the redirect`(status: Int, name: String) throws {
         first.redirect("/start", to: second.url("/end").absoluteString, status: status)
+        var configuration = configuration
+        configuration.sendsBodiesAcrossOrigins = true
         let heard = try #require(load(request([name], method: "POST", body: "body"), configuration: configuration))
         let received = try #require(second.requests.first)
         let becomesGet = status < 304
@@ -83,28 +95,33 @@ import Testing
     @Test func `what was removed does not come back with the first origin`() throws {
         first.redirect("/start", to: second.url("/middle").absoluteString)
         second.redirect("/middle", to: first.url("/end").absoluteString)
-        let heard = try #require(load(request(Self.secrets + Self.others), configuration: configuration))
+        let heard = try #require(load(request(Self.all), configuration: configuration))
         let last = try #require(first.requests("/end").first)
         #expect(lines(last).isDisjoint(with: Self.secrets.map { "\($0): value of \($0)" }))
-        #expect(last.headers["X-Harmless"] == "value of X-Harmless")
-        #expect(heard.events.map(\.removedFields.count) == [Self.secrets.count, 0])
+        #expect(last.headers["Accept"] == "value of Accept")
+        #expect(heard.events.map(\.removedFields.count) == [Self.all.count - Self.harmless.count, 0])
     }
 
-    @Test(arguments: [
-        ("http://user@h/x", "/end", true), ("http://h/x", "", false), ("https://h/x", "", true),
-        ("https://h/x", "/end", true),
-        ("http://h/x@y", "", false),
-    ])
-    func `a Referer tells no password, and nothing of https to plain text`(
-        referer: String, path: String, isRemoved: Bool
+    @Test(
+        arguments: [
+            ("http://user@h/x", "/end", nil), ("http://h/x", "", "http://h/"), ("https://h/x", "", nil),
+            ("https://h/x", "/end", nil), ("http://h/x@y", "", "http://h/"), ("http://h/", "", "http://h/"),
+            ("http://h/x?token=s3", "/end", "http://h/x?token=s3"), ("http://h/x?token=s3", "", "http://h/"),
+            ("HTTP://h:81?token=s3#x", "", "HTTP://h:81/"), ("/x?token=s3", "", nil), ("http:/a:s3@h/", "", nil),
+            ("mailto:ada@h", "", nil), ("http://a\\@h/", "", nil), ("s3cret", "", nil),
+        ] as [(String, String, String?)])
+    func `a Referer tells no password, nothing of https to plain text, and another origin no path`(
+        referer: String, path: String, received: String?
     ) throws {
         first.redirect("/start", to: path.isEmpty ? second.url("/end").absoluteString : path)
         var request = URLRequest(url: first.url("/start"))
         request.setValue(referer, forHTTPHeaderField: "Referer")
         let heard = try #require(load(request, configuration: configuration))
         let last = try #require((first.requests("/end") + second.requests("/end")).first)
-        #expect(last.headers["Referer"] == (isRemoved ? nil : referer))
-        #expect(heard.events.first?.removedFields.map(\.reason) == (isRemoved ? [.revealingReferer] : []))
+        #expect(last.headers["Referer"] == received)
+        let event = try #require(heard.events.first)
+        #expect(event.removedFields.map(\.reason) == (received == nil ? [.revealingReferer] : []))
+        #expect(event.shortensReferer == (received != nil && received != referer))
     }
 
     @Test func `a Host of the caller's stays with its origin`() throws {
@@ -137,7 +154,7 @@ import Testing
         secure.server.redirect("/start", to: second.url("/end").absoluteString, status: 307)
         var configuration = configuration
         configuration.allowsRedirectToPlainText = isAllowed
-        var request = request(["Authorization", "X-Token", "X-Harmless"])
+        var request = request(["Authorization", "X-Token", "Accept"])
         request.url = secure.server.url("/start", host: "localhost")
         let heard = try #require(load(request, configuration: configuration))
         #expect(second.requests.count == (isAllowed ? 1 : 0) && second.totalConnectionCount == (isAllowed ? 1 : 0))
@@ -149,6 +166,79 @@ import Testing
         }
         #expect(second.requests.first?.headers["Authorization"] == nil)
         #expect(second.requests.first?.headers["X-Token"] == nil)
-        #expect(second.requests.first?.headers["X-Harmless"] != nil)
+        #expect(second.requests.first?.headers["Accept"] == "value of Accept")
+    }
+
+    // MARK: Exceptions
+
+    @Test func `fields that are named as exceptions are kept, but for Host`() throws {
+        first.redirect("/start", to: second.url("/end").absoluteString)
+        var configuration = configuration
+        configuration.keepsHeadersAcrossOrigins = ["x-unknown", "AUTHORIZATION", "X-Token", "Host", "Referer"]
+        var request = request(Self.secrets + Self.unknown)
+        request.setValue("other.example", forHTTPHeaderField: "Host")
+        request.setValue("http://h/x?y", forHTTPHeaderField: "Referer")
+        let heard = try #require(load(request, configuration: configuration))
+        let received = try #require(second.requests.first).headers
+        for name in ["X-Unknown", "Authorization", "X-Token"] { #expect(received[name] == "value of \(name)") }
+        for name in ["Cookie", "x-marked", "Idempotency-Key"] { #expect(received[name] == nil, "\(name)") }
+        #expect(received["Host"] == "127.0.0.1:\(second.port)" && received["Referer"] == "http://h/x?y")
+        #expect(heard.events.first?.shortensReferer == false)
+    }
+
+    @Test(arguments: ["Bearer t0ken", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhZGEifQ.c2ln", "http://a:b@h/", "</?token=t>"])
+    func `a harmless name with a secret for a value is not harmless`(value: String) throws {
+        first.redirect("/start", to: second.url("/end").absoluteString)
+        var request = URLRequest(url: first.url("/start"))
+        request.setValue(value, forHTTPHeaderField: "Accept")
+        let heard = try #require(load(request, configuration: configuration))
+        #expect(second.requests.first?.headers["Accept"] == "*/*")
+        #expect(heard.events.first?.removedFields.map(\.reason) == [.secretOfOtherOrigin])
+    }
+
+    // MARK: Bodies
+
+    @Test(arguments: [("POST", 307), ("POST", 308), ("PUT", 301), ("PATCH", 302), ("DELETE", 307)])
+    func `a body is not sent to another origin unless that is allowed`(method: String, status: Int) throws {
+        first.redirect("/start", to: second.url("/end").absoluteString, status: status)
+        let request = request(["Accept"], method: method, body: "s3cret")
+        let heard = try #require(load(request, configuration: configuration))
+        #expect(heard.error?.redirectRefusal == .bodyForOtherOrigin && heard.error?.code == .badServerResponse)
+        #expect(heard.events.map(\.outcome) == [.refused(.bodyForOtherOrigin)])
+        #expect(second.totalConnectionCount == 0)
+        var configuration = configuration
+        configuration.sendsBodiesAcrossOrigins = true
+        #expect(try #require(load(request, configuration: configuration)).isFinished)
+        #expect(second.requests.map(\.text) == ["s3cret"] && second.requests.map(\.method) == [method])
+    }
+
+    @Test func `a request without a body, or whose body is dropped, is followed to another origin`() throws {
+        for (method, status, body) in [("POST", 307, ""), ("POST", 302, "b"), ("PUT", 303, "b"), ("DELETE", 308, nil)] {
+            first.redirect("/start", to: second.url("/end").absoluteString, status: status)
+            #expect(try #require(load(request([], method: method, body: body), configuration: configuration)).isFinished)
+        }
+        #expect(second.requests.map(\.method) == ["POST", "GET", "GET", "DELETE"])
+    }
+
+    @Test(arguments: [
+        ("http://h.test/a", "https://h.test/b", true), ("http://H.test:80/a", "https://h.TEST:443/b", true),
+        ("http://h.test:81/a", "https://h.test/b", false), ("http://h.test/a", "https://h.test:8443/b", false),
+        ("http://h.test/a", "https://i.test/b", false), ("http://h.test/a", "https://h.test./b", false),
+    ])
+    func `from http to https on the same host the body and unknown fields go along, and secrets do not`(
+        from: String, to: String, isUpgrade: Bool
+    ) throws {
+        var request = request(["Authorization", "X-Unknown", "X-Api-Key", "Accept"], method: "POST", body: "body")
+        request.url = try #require(URL(string: from))
+        let head = ResponseHead(url: try #require(request.url), statusCode: 307, headers: [("Location", to)])
+        guard case .follow(let redirect) = RedirectRules(configuration).evaluate(head, to: request, followed: 0) else {
+            Issue.record("It is not followed.")
+            return
+        }
+        #expect((redirect.bodyConsent == nil) == isUpgrade)
+        #expect((redirect.request.value(forHTTPHeaderField: "X-Unknown") != nil) == isUpgrade)
+        #expect(redirect.request.value(forHTTPHeaderField: "Authorization") == nil)
+        #expect(redirect.request.value(forHTTPHeaderField: "X-Api-Key") == nil)
+        #expect(redirect.request.value(forHTTPHeaderField: "Accept") != nil)
     }
 }

@@ -35,7 +35,7 @@ import Testing
         let heard = Mutex<[TraceLine]>([])
         let queue = DispatchQueue(label: "Convoy.Trace")
         let trace = ConnectionTrace(showsSecrets: showsSecrets, on: queue) { line in heard.withLock { $0.append(line) } }
-        var recorder = TraceRecorder(trace, transfer: 1, sensitiveHeaders: ["x-own"], names: .standard)
+        var recorder = TraceRecorder(trace, transfer: 1, secrets: SecretClassifier(fields: ["x-own"]))
         var rest = bytes[...]
         var next = pieces[...]
         while !rest.isEmpty {
@@ -88,7 +88,7 @@ import Testing
         let heard = Mutex<[String]>([])
         let queue = DispatchQueue(label: "Convoy.Trace")
         let trace = ConnectionTrace(on: queue) { line in heard.withLock { $0.append(line.text) } }
-        var recorder = TraceRecorder(trace, transfer: 1, sensitiveHeaders: [], names: .standard)
+        var recorder = TraceRecorder(trace, transfer: 1, secrets: .standard)
         for text in [message, "  Trying 127.0.0.1:80..."] {
             Array("\(text)\n".utf8).withUnsafeBytes { recorder.take(.message, $0) }
         }

@@ -64,7 +64,7 @@ extension OperationEvent {
         case .requestStarted(let request, let head):
             metadata["request"] = "\(request)"
             metadata["method"] = head.method
-            metadata["url"] = Redaction.url(head.address, head.sensitiveNames)
+            metadata["url"] = Redaction.url(head.address, head.secrets)
         case .phaseEnded(let phase, let request):
             (metadata["request"], metadata["phase"]) = ("\(request)", phase.rawValue)
         case .responded(let request, let head):

@@ -88,10 +88,9 @@ extension OperationEvent.Kind {
 
 /// What is secret in a response out of a cache, by the settings of the operation.
 final class ResponseSecrets: Sendable {
-    let fields: SecretFields
-    let names: SensitiveNames
+    let classifier: SecretClassifier
 
-    init(fields: SecretFields, names: SensitiveNames) { (self.fields, self.names) = (fields, names) }
+    init(_ classifier: SecretClassifier) { self.classifier = classifier }
 }
 
 /// How an operation has finished.

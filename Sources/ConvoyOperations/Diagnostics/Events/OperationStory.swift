@@ -62,9 +62,7 @@ final class OperationStory: Sendable {
 
     /// Says what is secret in a response for which no request was sent, before that is told.
     func noteSecrets(of configuration: ConnectionConfiguration) {
-        let names = configuration.sensitiveNames
-        let secrets = ResponseSecrets(
-            fields: SecretFields(marked: configuration.sensitiveHeaders, names: names), names: names)
+        let secrets = ResponseSecrets(configuration.secrets)
         (parent ?? self).telling.withLock { $0.secrets = secrets }
     }
 

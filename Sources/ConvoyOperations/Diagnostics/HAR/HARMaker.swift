@@ -4,8 +4,7 @@ import Foundation
 
 /// Makes an entry of what is known of a request.
 struct HARMaker {
-    let secrets: SecretFields
-    let names: SensitiveNames
+    let secrets: SecretClassifier
     let includesSecrets: Bool
 
     /// - Parameter request: nil for a response out of a cache, for which nothing was sent.
@@ -23,7 +22,7 @@ struct HARMaker {
     // MARK: The request
 
     private func request(_ head: RequestHead?, _ metrics: TransactionMetrics) -> HARRequest {
-        let address = head.map { includesSecrets ? $0.address : Redaction.url($0.address, names) }
+        let address = head.map { includesSecrets ? $0.address : Redaction.url($0.address, secrets) }
         let url = address ?? metrics.url?.absoluteString ?? ""
         let isSent = metrics.countOfRequestHeaderBytesSent > 0
         let fields = head?.fields ?? []
@@ -94,7 +93,7 @@ struct HARMaker {
             status: status, statusText: status == 0 ? "" : StatusText.reasonPhrase(status),
             httpVersion: head?.httpVersion ?? "",
             headers: fields.map(shown), cookies: fields.flatMap(cookiesSet),
-            redirectURL: location.map { includesSecrets ? $0 : Redaction.url($0, names) } ?? "",
+            redirectURL: location.map { includesSecrets ? $0 : Redaction.url($0, secrets) } ?? "",
             headersSize: isReceived ? metrics.countOfResponseHeaderBytesReceived : -1, bodySize: bodySize,
             contentSize: max(0, metrics.countOfResponseBodyBytesAfterDecoding), mimeType: head?["Content-Type"] ?? "",
             error: nil)

@@ -90,13 +90,10 @@ private final class Recording: Sendable {
         case .requestEnded(let request, let response, let metrics):
             let head = recorded.open.removeValue(forKey: RequestKey(operation: number, request: request))
             guard let head, let metrics else { return }
-            let maker = HARMaker(
-                secrets: head.secrets, names: head.sensitiveNames, includesSecrets: includesSecrets)
+            let maker = HARMaker(secrets: head.secrets, includesSecrets: includesSecrets)
             add(maker.entry(head, response, metrics, page: pageID(number)), of: event, &recorded)
         case .servedFromCache(let response, let metrics):
-            let maker = HARMaker(
-                secrets: event.secrets?.fields ?? SecretFields(marked: [], names: .standard),
-                names: event.secrets?.names ?? .standard, includesSecrets: includesSecrets)
+            let maker = HARMaker(secrets: event.secrets?.classifier ?? .standard, includesSecrets: includesSecrets)
             add(maker.entry(nil, response, metrics, page: pageID(number)), of: event, &recorded)
         case .finished(let outcome):
             recorded.pages[number]?.duration = event.time * 1000
