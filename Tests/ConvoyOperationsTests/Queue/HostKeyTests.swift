@@ -1,4 +1,5 @@
 import ConvoySupport
+import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
 import Synchronization
@@ -9,14 +10,18 @@ import Testing
 struct HostKeyTests {
     @Test(arguments: [
         ("http://example.com/a", "example.com"), ("HTTP://Example.COM", "example.com"),
-        ("https://example.com:8443?x", "example.com:8443"), ("http://example.com:080/", "example.com:80"),
+        ("https://example.com:8443?x", "example.com:8443"), ("http://example.com:080/", "example.com"),
+        ("http://example.com:443/", "example.com:443"),
         ("http://example.com:/", "example.com"), ("http://user:81@example.com:82/", "example.com:82"),
-        ("http://user:81@x/", "x"), ("http://[::1]:80/", "::1:80"), ("http://a_b.example/", "a_b.example"),
+        ("http://user:81@x/", "x"), ("http://[::1]:80/", "[::1]"), ("https://[0:0::1]:80/", "[::1]:80"),
+        ("http://a_b.example/", "a_b.example"),
         ("http://%41b.example/", "ab.example"), ("http://bücher.example/", "xn--bcher-kva.example"),
         ("http://example.com#f", "example.com"), ("http://a.example./", "a.example."), ("http://h:0/", "h:0"),
-        ("http://h:65536/", "h:65536"), ("http://127.0.0.1:8080/x?y#z", "127.0.0.1:8080"), ("//h/x", "h"),
+        ("http://127.0.0.1:8080/x?y#z", "127.0.0.1:8080"), ("https://h:443", "h"), ("https://h:80", "h:80"),
     ])
-    func `the key of a URL is its host in lower case, with the port where it names one`(text: String, name: String) throws {
+    func `the key of a URL is its host in lower case, with the port unless it is the scheme's own`(
+        text: String, name: String
+    ) throws {
         let url = try #require(URL(string: text))
         let key = try #require(HostKey.of(url))
         #expect(key.name == name)
@@ -25,7 +30,7 @@ struct HostKeyTests {
         #expect(HostKey.named(name) === key)
     }
 
-    @Test(arguments: ["file:///x", "mailto:a@b", "data:,x://y/z", "x/y"])
+    @Test(arguments: ["file:///x", "mailto:a@b", "data:,x://y/z", "x/y", "//h/x", "ftp://h/", "http://h:65536/"])
     func `a URL without a host has no key`(text: String) throws {
         #expect(HostKey.of(try #require(URL(string: text))) == nil)
     }
@@ -38,6 +43,23 @@ struct HostKeyTests {
             #expect(HostKey.of(url, guess: guess) !== guess)
             #expect(HostKey.of(url, guess: guess) === HostKey.of(url))
         }
+    }
+
+    @Test func `all spellings of a host have its key`() throws {
+        for (hosts, name) in [
+            (Spelling.loopback, "127.0.0.1"), (Spelling.localhost, "localhost"), (Spelling.loopback6, "[::1]"),
+            (Spelling.international, "xn--bcher-kva.example"),
+        ] {
+            let key = HostKey.named("\(name):8080")
+            for text in Spelling.urls(Spelling.http + Spelling.https, hosts, port: 8080, "/x") {
+                guard let url = URL(string: text) else { continue }
+                #expect(HostKey.of(url) === key && HostKey.of(url, guess: key) === key, "\(text)")
+            }
+        }
+        // Of two schemes the same port is not the own one of both.
+        let guess = HostKey.named("h:80")
+        #expect(HostKey.of(try #require(URL(string: "http://h:80/")), guess: guess)?.name == "h")
+        #expect(HostKey.of(try #require(URL(string: "https://h:80/")), guess: guess) === guess)
     }
 
     @Test func `a request whose URL is replaced before it runs has the key of the new host`() throws {

@@ -30,6 +30,29 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases)
+    func `a serializer's token goes to the base's origin, and to those that are named`(kind: ManagerKind) async throws {
+        let (home, other) = (try TestServer(), try TestServer())
+        for server in [home, other] { server.echo(at: "/echo") }
+        let api = kind.make(home.url("/"))
+        api.requestSerializer.setAuthorizationHeader(bearerToken: "secret")
+        func authorization(_ text: String, at server: TestServer) async throws -> String? {
+            try await api.response(.get, text)
+            return server.requests.last?.headers["Authorization"]
+        }
+        #expect(try await authorization("echo", at: home) == "Bearer secret")
+        #expect(try await authorization("HTTP://127.1:\(home.port)/echo", at: home) == "Bearer secret")
+        #expect(try await authorization("//127.0.0.1:\(other.port)/echo", at: other) == nil)
+        #expect(try await authorization("http://127.0.0.1:\(other.port)/echo", at: other) == nil)
+        if let session = api as? HTTPSessionManager {
+            session.authorizationOrigins = [other.url("/")]
+            #expect(session.makeCopy().authorizationOrigins == [other.url("/")])
+        } else {
+            api.operationManager.authorizationOrigins = [other.url("/")]
+        }
+        #expect(try await authorization("//127.0.0.1:\(other.port)/echo", at: other) == "Bearer secret")
+    }
+
+    @Test(arguments: ManagerKind.allCases)
     func `an absolute URL needs no base`(kind: ManagerKind) async throws {
         let server = try TestServer()
         server.echo(at: "/echo")

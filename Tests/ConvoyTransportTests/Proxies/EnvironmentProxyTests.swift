@@ -1,3 +1,4 @@
+import ConvoySupport
 import ConvoyTestSupport
 import Foundation
 import XCTest
@@ -14,7 +15,7 @@ final class EnvironmentProxyTests: XCTestCase {
     private func proxies(_ variables: [String: String], for host: String = "example.com") throws -> [String?] {
         try withEnvironment(Dictionary(uniqueKeysWithValues: Self.names.map { ($0, variables[$0] ?? "") })) {
             try [false, true].map { isSecure in
-                try ProxySelection.environment.proxy(isSecure: isSecure) { host }?.description
+                try ProxySelection.environment.proxy(isSecure: isSecure, host: host)?.description
             }
         }
     }
@@ -60,6 +61,27 @@ final class EnvironmentProxyTests: XCTestCase {
         }
     }
 
+    func testTheProxyIsThatOfTheTargetHoweverItIsWritten() throws {
+        let variables = ["http_proxy": "A:1", "https_proxy": "HTTP://B:2", "no_proxy": "localhost,10.0.0.1"]
+        func proxy(_ text: String) throws -> String? {
+            try withEnvironment(Dictionary(uniqueKeysWithValues: Self.names.map { ($0, variables[$0] ?? "") })) {
+                try ProxySelection.environment.proxy(for: try XCTUnwrap(Target(text)))?.description
+            }
+        }
+        for text in Spelling.urls(Spelling.http, Spelling.loopback, port: 80, "/x") {
+            XCTAssertEqual(try proxy(text), "http://a:1", text)
+        }
+        for text in Spelling.urls(Spelling.https, Spelling.loopback, port: 80, "/x") {
+            XCTAssertEqual(try proxy(text), "http://b:2", text)
+        }
+        for text in Spelling.urls(Spelling.http + Spelling.https, Spelling.localhost, port: 80, "/x") {
+            XCTAssertNil(try proxy(text), text)
+        }
+        for host in ["10.1", "0xa.1", "167772161", "%31%30.0.0.1", "10.0.0.1."] {
+            XCTAssertNil(try proxy("HTTP://\(host)/"), host)
+        }
+    }
+
     func testAChangedVariableCountsForTheNextRequest() throws {
         XCTAssertEqual(try proxies(["http_proxy": "a:1"]), ["http://a:1", nil])
         XCTAssertEqual(try proxies(["http_proxy": "b:2"]), ["http://b:2", nil])
@@ -69,13 +91,13 @@ final class EnvironmentProxyTests: XCTestCase {
     func testAProxyOfOnesOwnOutweighsTheEnvironment() throws {
         let own = try Proxy("socks5h://own:9")
         try withEnvironment(["all_proxy": "a:1", "no_proxy": "*"]) {
-            XCTAssertEqual(try ProxySelection.proxy(own).proxy(isSecure: false) { "example.com" }, own)
-            XCTAssertNil(try ProxySelection.proxy(own, except: ["example.com"]).proxy(isSecure: true) { "example.com" })
+            XCTAssertEqual(try ProxySelection.proxy(own).proxy(isSecure: false, host: "example.com"), own)
+            XCTAssertNil(try ProxySelection.proxy(own, except: ["example.com"]).proxy(isSecure: true, host: "example.com"))
             XCTAssertEqual(
-                try ProxySelection.proxy(own, except: ["10.0.0.0/8", ".b"]).proxy(isSecure: true) { "example.com" }, own)
+                try ProxySelection.proxy(own, except: ["10.0.0.0/8", ".b"]).proxy(isSecure: true, host: "example.com"), own)
         }
         try withEnvironment(["all_proxy": "a:1", "no_proxy": ""]) {
-            XCTAssertNil(try ProxySelection.none.proxy(isSecure: true) { "example.com" })
+            XCTAssertNil(try ProxySelection.none.proxy(isSecure: true, host: "example.com"))
         }
     }
 }

@@ -107,18 +107,4 @@ import Testing
         let heard = try get(trusted.server.url("/loop", host: "localhost"), trusted, store)
         #expect(heard.error?.code == .httpTooManyRedirects, "\(heard.ends)")
     }
-
-    @Test(arguments: [
-        ("http://a.example/x", 80, "https://a.example/x"), ("http://a.example", 80, "https://a.example"),
-        ("http://a.example:80/x", 80, "https://a.example:443/x"),
-        ("http://a.example:8080/", 8080, "https://a.example:8080/"),
-        ("http://u:80@a.example/x", 80, "https://u:80@a.example/x"),
-        ("http://a.example?q=:80", 80, "https://a.example?q=:80"),
-        ("http://u:p@a.example:80?q#f", 80, "https://u:p@a.example:443?q#f"),
-        ("http://[::1]:80/", 80, "https://[::1]:443/"), ("http://[::80]/", 80, "https://[::80]/"),
-        ("HTTP://a.example:/", 80, "https://a.example:/"),
-    ])
-    func port80Becomes443AndOthersStay(_ address: String, _ port: Int, _ expected: String) {
-        #expect(URLConnection.securing(address, port: port) == expected)
-    }
 }

@@ -1,0 +1,246 @@
+import CCurl
+import ConvoySecurity
+import ConvoySupport
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyTransport
+
+/// However a scheme and a host are written, the same is decided about them: pins, TLS, the proxy, HSTS, cookies.
+@Suite struct SpellingTests {
+    private let plain: TestServer
+
+    init() throws {
+        plain = try TestServer()
+        plain.route(nil, "/x", .text("plain"))
+    }
+
+    private static func urls(_ schemes: [String], _ hosts: [String], _ port: UInt16, _ rest: String = "/x") throws -> [URL] {
+        let urls = Spelling.urls(schemes, hosts, port: Int(port), rest).compactMap { URL(string: $0) }
+        // Foundation reads some of them only.
+        #expect(urls.count >= 10)
+        return urls
+    }
+
+    private func configuration(_ policy: SecurityPolicy = SecurityPolicy()) -> ConnectionConfiguration {
+        var configuration = ConnectionConfiguration()
+        configuration.proxy = .none
+        configuration.securityPolicy = policy
+        return configuration
+    }
+
+    private func load(_ url: URL, _ configuration: ConnectionConfiguration) throws -> Collector.Heard {
+        try #require(ConvoyTransportTests.load(URLRequest(url: url), configuration: configuration))
+    }
+
+    /// Pins a key that no server has, for one host only, or for all.
+    private func pinned(_ hosts: String?, else policy: SecurityPolicy = SecurityPolicy()) throws -> SecurityPolicy {
+        var pinned = SecurityPolicy()
+        pinned.pinningMode = .publicKey
+        pinned.publicKeyPins = [try PublicKeyPin("sha256/\(Data(repeating: 7, count: 32).base64EncodedString())")]
+        guard let hosts else { return pinned }
+        var policy = policy
+        try policy.setPolicy(pinned, forHosts: hosts)
+        return policy
+    }
+
+    // MARK: Pins
+
+    @Test(arguments: [(Spelling.loopback, "127.0.0.1"), (Spelling.localhost, "localhost")])
+    func `a pinned host is sent nothing in plain text, however it is written`(hosts: [String], pattern: String) throws {
+        for policy in [try pinned(nil), try pinned(pattern)] {
+            for url in try Self.urls(Spelling.http, hosts, plain.port) {
+                let heard = try load(url, configuration(policy))
+                #expect(heard.error?.code == .appTransportSecurityRequiresSecureConnection, "\(url)")
+            }
+        }
+        #expect(plain.statistics.totalConnectionCount == 0)
+        // The same ones are reached without pins, so that the test shows something.
+        for url in try Self.urls(Spelling.http, hosts, plain.port) {
+            #expect(try load(url, configuration()).text == "plain", "\(url)")
+        }
+        #expect(Set(plain.requests.map { $0.headers["Host"] }) == ["\(pattern):\(plain.port)"])
+    }
+
+    @Test func `nor is it after a redirect`() throws {
+        let other = try TestServer()
+        let policy = try pinned("127.0.0.1")
+        for text in Spelling.urls(Spelling.http, Spelling.loopback, port: Int(plain.port), "/x") {
+            var response = Data("HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: ".utf8)
+            response += Data(text.utf8) + Data("\r\n\r\n".utf8)
+            other.route("/start", .raw(response))
+            let heard = try load(other.url("/start", host: "localhost"), configuration(policy))
+            #expect(heard.error?.code == .appTransportSecurityRequiresSecureConnection, "\(text)")
+        }
+        #expect(plain.statistics.totalConnectionCount == 0)
+        #expect(other.requests.count == Spelling.loopback.count)
+    }
+
+    @Test func `over TLS a pin is checked, however the host is written`() throws {
+        let trusted = try TrustedServer()
+        for (hosts, pattern) in [(Spelling.loopback, "127.0.0.1"), (Spelling.localhost, "localhost")] {
+            for url in try Self.urls(Spelling.https, hosts, trusted.server.port, "/") {
+                #expect(try load(url, configuration(trusted.policy())).text == "hello", "\(url)")
+                let heard = try load(url, configuration(pinned(pattern, else: trusted.policy())))
+                #expect(heard.refusal == .notPinned, "\(url): \(heard.ends)")
+            }
+        }
+    }
+
+    // MARK: TLS, redirects, HSTS
+
+    @Test func `https is never left in plain text, however http is written`() throws {
+        let trusted = try TrustedServer()
+        for text in Spelling.urls(Spelling.http, Spelling.loopback, port: Int(plain.port), "/x") {
+            let ascii = try #require(URLReference.url(text)).absoluteString
+            trusted.server.redirect("/start", to: ascii)
+            for url in try Self.urls(Spelling.https, Spelling.localhost, trusted.server.port, "/start").prefix(2) {
+                let heard = try load(url, configuration(trusted.policy()))
+                #expect(heard.error?.redirectRefusal == .plainText, "\(text)")
+            }
+        }
+        #expect(plain.statistics.totalConnectionCount == 0)
+    }
+
+    @Test func `a host that wants TLS gets it, however it is written, and says so only over TLS`() throws {
+        let trusted = try TrustedServer()
+        let field = "Strict-Transport-Security"
+        for text in Spelling.urls(Spelling.http, Spelling.localhost, port: Int(trusted.server.port), "/") {
+            guard let url = URL(string: text) else { continue }
+            var configuration = configuration(try trusted.policy())
+            configuration.hsts = HSTSStore()
+            configuration.hsts?.note("max-age=1000", fromHost: "localhost")
+            let heard = try load(url, configuration)
+            #expect(heard.text == "hello", "\(url): \(heard.ends)")
+            #expect(heard.heads.first?.url.scheme == "https")
+        }
+        plain.route("/x", .text("plain").header(field, "max-age=1000"))
+        trusted.server.route("/", .text("hello").header(field, "max-age=1000"))
+        for url in try Self.urls(Spelling.http, Spelling.localhost, plain.port) {
+            var configuration = configuration()
+            configuration.hsts = HSTSStore()
+            #expect(try load(url, configuration).text == "plain", "\(url)")
+            #expect(configuration.hsts?.hosts.isEmpty == true, "\(url)")
+        }
+        for url in try Self.urls(Spelling.https, Spelling.localhost, trusted.server.port, "/") {
+            var configuration = configuration(try trusted.policy())
+            configuration.hsts = HSTSStore()
+            #expect(try load(url, configuration).text == "hello", "\(url)")
+            #expect(configuration.hsts?.hosts.map(\.name) == ["localhost"], "\(url)")
+        }
+    }
+
+    // MARK: Proxies
+
+    @Test func `the same proxy is asked for the same, however the target is written`() throws {
+        let proxy = try TestServer()
+        proxy.route(nil, "/*", .text("by proxy"))
+        let address = try Proxy(.http, host: "127.0.0.1", port: Int(proxy.port))
+        for (hosts, name) in [(Spelling.loopback, "127.0.0.1"), (Spelling.localhost, "localhost")] {
+            for url in try Self.urls(Spelling.http, hosts, plain.port) {
+                var configuration = configuration()
+                configuration.proxy = .proxy(address)
+                #expect(try load(url, configuration).text == "by proxy", "\(url)")
+                configuration.proxy = .proxy(address, except: [name])
+                #expect(try load(url, configuration).text == "plain", "\(url)")
+            }
+            let targets = Set(proxy.requests.map(\.target))
+            #expect(targets.contains("http://\(name):\(plain.port)/x"))
+        }
+        #expect(Set(proxy.requests.map(\.target)).count == 2)
+    }
+
+    @Test func `a proxy is the same one, however it is written`() throws {
+        let proxy = try TestServer()
+        proxy.route(nil, "/*", .text("by proxy"))
+        for text in Spelling.urls(Spelling.http, Spelling.localhost + Spelling.loopback, port: Int(proxy.port), "") {
+            // libcurl reads it, in whose words a proxy is set.
+            guard text.utf8.allSatisfy({ $0 < 0x80 }), !text.contains("%C2"), !text.contains("%EF") else { continue }
+            let made = try Proxy(text)
+            #expect(made.kind == .http && made.port == Int(proxy.port), "\(text)")
+            #expect(made.host == made.host.lowercased(), "\(text)")
+            if text.contains("0.1.") || text.contains("0x7f.1.") { continue }
+            var configuration = configuration()
+            configuration.proxy = .proxy(made)
+            let url = try #require(URL(string: "HTTP://known-to-the-proxy.INVALID/x"))
+            #expect(try load(url, configuration).text == "by proxy", "\(text)")
+        }
+        #expect(Set(proxy.requests.map(\.target)) == ["http://known-to-the-proxy.invalid/x"])
+    }
+
+    // MARK: The rest
+
+    @Test func `cookies, credentials and what is told of a request are for the same host, however it is written`() throws {
+        for (hosts, name) in [
+            (Spelling.loopback, "127.0.0.1"), (Spelling.localhost, "localhost"), (Spelling.loopback6, "[::1]"),
+            (Spelling.mapped, "[::ffff:127.0.0.1]"), (Spelling.international, "xn--bcher-kva.example"),
+        ] {
+            for (schemes, isSecure) in [(Spelling.http, false), (Spelling.https, true)] {
+                let server = AuthenticatingServer(scheme: isSecure ? "https" : "http", host: name, port: 81)
+                for text in Spelling.urls(schemes, hosts, port: 81, "/a/../b?c") {
+                    let address = try #require(HTTPAddress(text))
+                    let cookies = try #require(CookieTarget(address))
+                    #expect(cookies.host == name && cookies.path == "/b" && cookies.isSecure == isSecure, "\(text)")
+                    #expect(AuthenticatingServer(address.target) == server, "\(text)")
+                    let route = try #require(try configuration().routed(to: address.target, by: "\(name):81"), "\(text)")
+                    #expect(route == "::10.0.0.1:", "\(text)")
+                }
+            }
+        }
+    }
+
+    @Test func `libcurl is given the target that was decided about`() throws {
+        let pieces = [
+            "a", "B", "é", "0x7f", "127", ".", ".", ".1", "%41", "%2e", "%00", "%2F", "@", ":", ":80", ":0080", "[::1]",
+            "[FE80::1%25lo]", "[", "]", "/", "\\", "?", "#", "\t", " ", "．", "／", "＠", "-", "_", "~", "!", "'", "１",
+            "\u{301}", "ß", "xn--", "localhost", "0", "00", "4294967295", "256",
+        ]
+        var random = SplitMix64.printingSeed()
+        var count = 0
+        for _ in 0..<20_000 {
+            let rest = (0..<Int.random(in: 1...6, using: &random))
+                .map { _ in pieces.randomElement(using: &random) ?? "" }.joined()
+            let scheme = (Spelling.http + Spelling.https).randomElement(using: &random) ?? ""
+            guard let address = HTTPAddress("\(scheme)://\(rest)") else { continue }
+            let handle = curl_url()
+            defer { curl_url_cleanup(handle) }
+            guard curl_url_set(handle, CURLUPART_URL, address.text, 0) == CURLUE_OK else { continue }
+            func part(_ part: CURLUPart, _ flags: Int32 = 0) -> String? {
+                var text: UnsafeMutablePointer<CChar>?
+                guard curl_url_get(handle, part, &text, UInt32(flags)) == CURLUE_OK, let text else { return nil }
+                defer { curl_free(text) }
+                return String(cString: text)
+            }
+            let target = address.target
+            count += 1
+            #expect(part(CURLUPART_SCHEME) == target.scheme && part(CURLUPART_HOST) == target.host, "\(rest)")
+            #expect(part(CURLUPART_PORT, CURLU_DEFAULT_PORT) == "\(target.port)" && part(CURLUPART_USER) == nil, "\(rest)")
+            #expect(part(CURLUPART_ZONEID) == target.zone, "\(rest)")
+        }
+        #expect(count > 1_000)
+    }
+
+    @Test(arguments: [
+        ("http://user@h/", URLError.Code.badURL), ("HTTP://user:pw@127.0.0.1/", .badURL), ("http://@h/", .badURL),
+        ("FTP://h/", .unsupportedURL), ("http:///x", .badURL), ("http:/h", .badURL), ("//h/", .badURL),
+        ("http://h:65536/", .badURL), ("http://h%00.example/", .badURL), ("http://h%2Fevil/", .badURL),
+    ])
+    func `what has no target is refused before anything is sent`(text: String, code: URLError.Code) throws {
+        let url = try #require(URL(string: text))
+        for policy in [SecurityPolicy(), try pinned(nil)] {
+            #expect(try load(url, configuration(policy)).error?.code == code, "\(text)")
+        }
+    }
+}
+
+extension ConnectionConfiguration {
+    /// Where a connection to a target is made by an override for a host.
+    fileprivate func routed(to target: Target, by host: String) throws -> String? {
+        var configuration = self
+        configuration.addressOverrides = [host: "10.0.0.1"]
+        return configuration.fixedAddress(for: target)
+    }
+}
