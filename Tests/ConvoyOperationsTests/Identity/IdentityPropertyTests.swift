@@ -256,7 +256,8 @@ import Testing
 
     @Test func `ten thousand pairs send their own cookies and credentials`() throws {
         var random = SplitMix64.printingSeed()
-        let server = try #require(AuthenticatingServer(try #require(URL(string: url))))
+        let address = try #require(URL(string: url))
+        let server = try #require(AuthenticatingServer(address))
         let memory = AuthorizationMemory()
         func credential(_ spec: Spec) throws -> String? {
             var source = CredentialSource()
