@@ -77,7 +77,8 @@ let package = Package(
             name: "ConvoyCookies", dependencies: ["CPSL", "ConvoyDatabase", "ConvoySupport"],
             swiftSettings: swiftSettings),
         .target(
-            name: "ConvoyCache", dependencies: ["ConvoyDatabase", "ConvoySupport"], swiftSettings: swiftSettings),
+            name: "ConvoyCache", dependencies: ["ConvoyDatabase", "ConvoySecurity", "ConvoySupport"],
+            swiftSettings: swiftSettings),
         .target(
             name: "ConvoyReachability", dependencies: ["CEpoll", "ConvoySupport"], swiftSettings: swiftSettings),
         .target(

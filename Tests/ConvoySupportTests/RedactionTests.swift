@@ -53,19 +53,26 @@ import Testing
     }
 
     @Test(arguments: [
-        ("http:/ada:s3cret@h/p", "http:/***@h/p"), ("http:ada:s3cret@h", "http:***@h"), ("HTTPS:ada:s3cret@h", "HTTPS:***@h"),
+        ("http:/ada:s3cret@h/p", "http:/***@h/p"), ("http:ada:s3cret@h", "http:***@h"),
+        ("HTTPS:ada:s3cret@h", "HTTPS:***@h"),
         ("//ada:s3cret@h", "//***@h"), ("ada:s3cret@h", "***@h"), ("https:///ada:s3cret@h", "https:///***@h"),
         ("https:////ada:s3cret@h", "https:////***@h"), (#"http:\\ada:s3cret@h\p"#, #"http:\\***@h\p"#),
         (#"http:/\ada:s3cret@h"#, #"http:/\***@h"#), (#"\\ada:s3cret@h"#, #"\\***@h"#),
         ("http://ada:s3cret%40h/", "http://***%40h/"), ("foo http://ada:s3cret@h/", "foo http://***@h/"),
         ("ada:s3cret@h//x", "***@h//x"), ("/x?token=s3cret&to=http://h/", "/x?token=***&to=http://h/"),
         ("http://h/?to=http:/ada:s3cret@i", "http://h/?to=***"), ("http://h/?to=ada:s3cret@i", "http://h/?to=***"),
-        ("http://h/?to=http%253A%252F%252Fa%253As3cret%2540i", "http://h/?to=***"), ("http://h/?mail=ada@h", "http://h/?mail=ada@h"),
+        ("http://h/?to=http%253A%252F%252Fa%253As3cret%2540i", "http://h/?to=***"),
+        ("http://h/?mail=ada@h", "http://h/?mail=ada@h"),
         ("http://h/web/http:/ada:s3cret@i/", "http://h/web/http:/***@i/"), ("ftp:/ada:s3cret@h", "ftp:/***@h"),
         ("note:/ada:s3cret@h", "note:/***@h"), ("http://h/x;jsessionid=s3cret?a=b", "http://h/x;jsessionid=***?a=b"),
-        ("http://h/x;v=1/y;token=s3cret/z", "http://h/x;v=1/y;token=***/z"), ("http://h/?%74oken=s3cret\u{FF}", "http://h/?%74oken=***"),
-        ("http://h/?a=b#access_token=s3cret", "http://h/?a=b#access_token=***"), ("http://h/?token=a%26b=s3cret", "http://h/?token=***"),
-        ("http://h/?Policy=s3cret&Signature=s3cret&Key-Pair-Id=s3cret", "http://h/?Policy=***&Signature=***&Key-Pair-Id=***"),
+        ("http://h/x;v=1/y;token=s3cret/z", "http://h/x;v=1/y;token=***/z"),
+        ("http://h/?%74oken=s3cret\u{FF}", "http://h/?%74oken=***"),
+        ("http://h/?a=b#access_token=s3cret", "http://h/?a=b#access_token=***"),
+        ("http://h/?token=a%26b=s3cret", "http://h/?token=***"),
+        (
+            "http://h/?Policy=s3cret&Signature=s3cret&Key-Pair-Id=s3cret",
+            "http://h/?Policy=***&Signature=***&Key-Pair-Id=***"
+        ),
         ("http://h/?code=404&status=ok", "http://h/?code=404&status=ok"), ("git@github.com:ada/x", "***@github.com:ada/x"),
         ("file:///home/ada/a@b", "file:///home/ada/a@b"),
     ])
@@ -77,7 +84,10 @@ import Testing
     }
 
     @Test func `a hostile text is redacted in time that grows with its length`() {
-        for unit in ["//a:b", "//", "/a:b@", "?a=", "%40", "http:", ";a=", "&to=%2F%2Fa", "\\", "eyJ.", "//a:b/%40", " a:b@", "http:["] {
+        for unit in [
+            "//a:b", "//", "/a:b@", "?a=", "%40", "http:", ";a=", "&to=%2F%2Fa", "\\", "eyJ.", "//a:b/%40", " a:b@",
+            "http:[",
+        ] {
             let text = String(repeating: unit, count: 10_000 / unit.utf8.count)
             for text in [text, "http://h/" + text, "@" + text, text + "@", text + "/@"] {
                 let start = ContinuousClock.now

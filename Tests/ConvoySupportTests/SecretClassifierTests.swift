@@ -26,17 +26,20 @@ import Testing
         "password", "Password", "newPassword", "password_confirmation", "passwordHash", "user[password]", "user.passwd",
         "pwd", "dbpwd", "pass", "user_pass", "passphrase", "pin", "otp", "totp", "key", "secretKey", "private_key",
         "accessToken", "accesstoken", "ACCESS_TOKEN", "ToKeN", "sessionToken", "session", "sessionid", "sessionID",
-        "PHPSESSID", "JSESSIONID", "ASP.NET_SessionId", "connect.sid", "sid", "ticket", "credential", "credentials", "token1",
+        "PHPSESSID", "JSESSIONID", "ASP.NET_SessionId", "connect.sid", "sid", "ticket", "credential", "credentials",
+        "token1",
         "verificationCode", "pass-word", "tokens", "data[api][key]", "data[0][token]", "bearer", "csrf",
     ]
 
     private static let others = [
-        "Keep-Alive", "Content-MD5", "Cache-Control", "If-None-Match", "Content-Type", "ETag", "Link", "Accept", "Accept-Encoding",
+        "Keep-Alive", "Content-MD5", "Cache-Control", "If-None-Match", "Content-Type", "ETag", "Link", "Accept",
+        "Accept-Encoding",
         "Sec-WebSocket-Key", "Sec-WebSocket-Accept", "WWW-Authenticate", "Proxy-Authenticate", "Idempotency-Key",
         "Content-Security-Policy", "Referrer-Policy", "Surrogate-Key", "Public-Key-Pins", "X-OAuth-Scopes", "X-Request-Id",
         "X-Cache-Key", "User-Agent", ":authority", "traceparent", "X-Amz-Algorithm", "X-Amz-Expires", "X-Amz-SignedHeaders",
         "X-Amz-Date", "monkey", "keyboard", "keyword", "keywords", "tokenize", "tokenizer", "passenger", "passage", "bypass",
-        "compass", "author", "authors", "authority", "page", "primary_key", "primaryKey", "sortKey", "publicKey", "object_key",
+        "compass", "author", "authors", "authority", "page", "primary_key", "primaryKey", "sortKey", "publicKey",
+        "object_key",
         "key_id", "keys", "codec", "country_code", "countryCode", "status_code", "zip_code", "barcode", "secretary", "spin",
         "pinned", "design", "signal", "sessionless", "se", "sv", "sp", "expires", "state", "nonce", "page_token",
         "nextPageToken", "continuation-token", "token_type", "tokenType", "token_endpoint", "grant_type", "signature_method",
@@ -104,13 +107,18 @@ import Testing
     }
 
     @Test(arguments: [
-        ("Link", "</x?token=s3&a=b>; rel=\"next\", <http://h/?sig=s3>", "</x?token=***&a=b>; rel=\"next\", <http://h/?sig=***>"),
+        (
+            "Link", "</x?token=s3&a=b>; rel=\"next\", <http://h/?sig=s3>",
+            "</x?token=***&a=b>; rel=\"next\", <http://h/?sig=***>"
+        ),
         ("Location", "/x y?token=s3", "/x y?token=***"), ("location", "?token=s3", "?token=***"),
         ("Location", "//u:s3@h/", "//***@h/"), ("Refresh", "5; url=/x?reset_token=s3", "5; url=/x?reset_token=***"),
-        ("Refresh", "5;url=http:/u:s3@h", "5;url=http:/***@h"), ("Content-Location", "x?sessionToken=s3", "x?sessionToken=***"),
+        ("Refresh", "5;url=http:/u:s3@h", "5;url=http:/***@h"),
+        ("Content-Location", "x?sessionToken=s3", "x?sessionToken=***"),
         ("Referer", "http://h/?code=s3", "http://h/?code=***"), (":path", "/?token=s3", "/?token=***"),
         ("X-Original-URL", "/a?api_key=s3", "/a?api_key=***"), ("X-Note", "see /a?api_key=s3 now", "see /a?api_key=*** now"),
-        ("Content-Type", "text/html; charset=utf-8", "text/html; charset=utf-8"), ("From", "ada@example.com", "ada@example.com"),
+        ("Content-Type", "text/html; charset=utf-8", "text/html; charset=utf-8"),
+        ("From", "ada@example.com", "ada@example.com"),
         ("Date", "Sun, 06 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 08:49:37 GMT"), ("Via", "1.1 h:8080", "1.1 h:8080"),
     ])
     func `URLs in fields, relative ones too, are shown without their secrets`(name: String, value: String, shown: String) {
@@ -121,7 +129,9 @@ import Testing
         for name in ["Accept", "Accept-Language", "accept-ch", "User-Agent", "Range", "If-Range", "Content-Type"] {
             #expect(SecretClassifier.isHarmless(name) && !SecretClassifier.standard.contains(name), "\(name)")
         }
-        for name in Self.secrets + ["X-Harmless", "Host", "Referer", "Origin", "From", "Accept-Signature", "Accept-Token", ""] {
+        for name in Self.secrets + [
+            "X-Harmless", "Host", "Referer", "Origin", "From", "Accept-Signature", "Accept-Token", "",
+        ] {
             #expect(!SecretClassifier.isHarmless(name), "\(name)")
         }
     }

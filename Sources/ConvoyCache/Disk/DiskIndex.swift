@@ -33,7 +33,9 @@ final class DiskIndex {
                 UPDATE totals SET bytes = bytes - old.size, entries = entries - 1;
             END;
             CREATE TABLE salt(value BLOB NOT NULL);
-            """
+            """,
+            // Their queries, and the fields by which they vary, could be read.
+            "DELETE FROM entries;",
         ])
 
     /// Opens the index. One that is damaged is set aside for a new one, and so is one that another user could have written.
@@ -92,6 +94,9 @@ final class DiskIndex {
         return salt.reduce(into: "") { $0 += String($1 >> 4, radix: 16) + String($1 & 15, radix: 16) }
     }
 
+    /// An address as it is stored.
+    private func sealed(_ address: String) -> String { SealedText.address(address, salt: salt) }
+
     var file: DatabaseFile? { database.file }
     var isCurrent: Bool { database.isCurrent }
 
@@ -107,6 +112,7 @@ final class DiskIndex {
     func entries(of address: String) throws(DatabaseError) -> (entries: [CacheEntry], damaged: [Int64]) {
         var entries: [CacheEntry] = []
         var damaged: [Int64] = []
+        let stored = sealed(address)
         // A small body is on the same page as its head, and reading both at once takes half the time.
         try database.forEachRow(
             """
@@ -114,12 +120,12 @@ final class DiskIndex {
                 CASE WHEN isFile = 0 AND size < \(Self.smallSize) THEN body END
             FROM entries WHERE hash = ? AND address = ?
             """,
-            [.integer(Self.hash(address)), .text(address)]
+            [.integer(Self.hash(stored)), .text(stored)]
         ) { row in
             let id = row.integer(0)
             let partition = row.text(1)
             let record = row.withBlob(2) { meta -> CacheRecord? in
-                let sum = RecordCoding.checksum(meta, id: id, address: address, partition: partition)
+                let sum = RecordCoding.checksum(meta, id: id, address: stored, partition: partition)
                 guard sum == row.integer(3) else { return nil }
                 return RecordCoding.decode(meta, id: id, address: address, partition: partition, used: row.integer(5))
             }
@@ -150,7 +156,7 @@ final class DiskIndex {
     func body(of record: CacheRecord) throws -> StoredBody? {
         // The address as well: numbers are unique only almost for sure.
         let sql = "SELECT isFile, bodySum, body FROM entries WHERE id = ? AND hash = ?"
-        let row = try database.withStatement(sql, [.integer(record.id), .integer(Self.hash(record.address))]) {
+        let row = try database.withStatement(sql, [.integer(record.id), .integer(Self.hash(sealed(record.address)))]) {
             row throws(DatabaseError) -> (isFile: Bool, bytes: [UInt8])? in
             guard try row.step() else { return nil }
             let bytes = row.blob(2)
@@ -226,12 +232,13 @@ final class DiskIndex {
             try database.run(
                 "UPDATE entries SET meta = ?, metaSum = ?, received = ?, used = ?, size = ? WHERE id = ?",
                 [
-                    .blob(meta), .integer(Self.checksum(meta, record)), .integer(record.received.wall),
+                    .blob(meta), .integer(checksum(meta, record)), .integer(record.received.wall),
                     .integer(record.received.wall), .integer(size), .integer(record.id),
                 ])
         case .remove(let id, _): try delete("id = ?", [.integer(id)], &files)
         case .removeAddress(let address):
-            try delete("hash = ? AND address = ?", [.integer(Self.hash(address)), .text(address)], &files)
+            let stored = sealed(address)
+            try delete("hash = ? AND address = ?", [.integer(Self.hash(stored)), .text(stored)], &files)
         case .removeSince(let time): try delete("received >= ?", [.integer(time)], &files)
         case .removeAll: try delete("1", [], &files)
         }
@@ -256,17 +263,17 @@ final class DiskIndex {
             removed.append(oldest.record.id)
         }
         for id in removed { try delete("id = ?", [.integer(id)], &files) }
-        let meta = RecordCoding.encode(record)
+        let meta = RecordCoding.encode(record), stored = sealed(record.address)
         try database.run(
             """
             INSERT OR IGNORE INTO entries(id, hash, used, received, size, isFile, address, partition, meta, metaSum, bodySum, body)
             VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
-                .integer(record.id), .integer(Self.hash(record.address)), .integer(record.received.wall),
+                .integer(record.id), .integer(Self.hash(stored)), .integer(record.received.wall),
                 .integer(record.received.wall), .integer(Self.size(record, meta)),
-                .integer(isFile ? 1 : 0), .text(record.address), .text(record.partition), .blob(meta),
-                .integer(Self.checksum(meta, record)), .integer(Int64(bitPattern: sum)), .blob(body),
+                .integer(isFile ? 1 : 0), .text(stored), .text(record.partition), .blob(meta),
+                .integer(checksum(meta, record)), .integer(Int64(bitPattern: sum)), .blob(body),
             ])
     }
 
@@ -309,9 +316,9 @@ final class DiskIndex {
         return Int64(bitPattern: address.withUTF8 { XXHash64.hash(UnsafeRawBufferPointer($0)) })
     }
 
-    private static func checksum(_ meta: [UInt8], _ record: CacheRecord) -> Int64 {
+    private func checksum(_ meta: [UInt8], _ record: CacheRecord) -> Int64 {
         meta.withUnsafeBytes {
-            RecordCoding.checksum($0, id: record.id, address: record.address, partition: record.partition)
+            RecordCoding.checksum($0, id: record.id, address: sealed(record.address), partition: record.partition)
         }
     }
 }

@@ -19,7 +19,7 @@ package final class CacheExchange: ResponseCacheExchange {
 
     init(_ storage: CacheStorage, _ request: CacheRequest, _ handler: CacheResponseHandler?) {
         self.storage = storage
-        self.request = RequestFacts(request)
+        self.request = RequestFacts(request, salt: storage)
         self.handler = handler
         state = Locked(State(generation: storage.generation))
     }
@@ -138,7 +138,7 @@ package final class CacheExchange: ResponseCacheExchange {
     private func update(_ entry: CacheEntry, _ head: CachedHead, _ state: State, _ now: CacheTime) -> CacheEntry {
         let old = entry.record
         let fields = StoredFields.updated(old.head.fields, by: head.fields, arrival: now.wall / 1000)
-        guard let vary = VaryKey(response: fields, request: request.fields) else {
+        guard let vary = VaryKey(response: fields, request: request.fields, salt: storage) else {
             // It now varies by what no request tells.
             storage.discard(old)
             return entry
@@ -182,7 +182,7 @@ package final class CacheExchange: ResponseCacheExchange {
             statusCode: head.statusCode, fields: StoredFields.stored(head.fields, arrival: now.wall / 1000))
         let facts = ResponseFacts(stored, requested: state.sent ?? now, received: now)
         guard StorageRules.isStorable(request, head, facts),
-            let vary = VaryKey(response: stored.fields, request: request.fields)
+            let vary = VaryKey(response: stored.fields, request: request.fields, salt: storage)
         else {
             // What was stored has been overtaken, although the new response cannot take its place.
             if let entry = state.entry, StatusRules.replaces(head.statusCode) { storage.discard(entry.record) }

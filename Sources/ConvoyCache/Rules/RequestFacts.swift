@@ -17,6 +17,7 @@ struct RequestFacts: Sendable {
     let policy: CachePolicy
     let partition: String
     let hasBody: Bool
+    let salt: any SaltSource
     private(set) var directives = RequestDirectives()
     private(set) var range: String?
     private(set) var ifRange: String?
@@ -27,7 +28,8 @@ struct RequestFacts: Sendable {
     /// Whether fields that it does not have match those of a stored request: not all of its fields are known.
     var isLenient = false
 
-    init(_ request: CacheRequest) {
+    init(_ request: CacheRequest, salt: any SaltSource) {
+        self.salt = salt
         method =
             switch request.method {
             case "GET": .get

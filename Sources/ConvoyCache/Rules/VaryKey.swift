@@ -26,14 +26,16 @@ struct VaryKey: Sendable, Equatable {
 
     /// What a response says with `Vary`, taken from its request; nil for `*`, which no other request matches, and
     /// for what names no fields.
-    init?(response: Fields, request: Fields) {
+    ///
+    /// - Parameter salt: for the values that may be secrets: they are kept in a form in which they cannot be read.
+    init?(response: Fields, request: Fields, salt: any SaltSource) {
         let names = VaryKey.names(response)
         guard !names.isEmpty else { return }
         guard names.count <= Self.nameLimit, names.allSatisfy({ HTTPSyntax.isToken($0.utf8) && $0 != "*" }) else {
             return nil
         }
         fields = Set(names.map { FieldNames.lowercased($0) }).sorted().map { name in
-            Field(name: name, value: VaryKey.value(name, request))
+            Field(name: name, value: VaryKey.value(name, request).map { SealedText.value($0, of: name, salt: salt) })
         }
     }
 
@@ -45,9 +47,9 @@ struct VaryKey: Sendable, Equatable {
     }
 
     /// - Parameter isLenient: whether only the fields count that the request has.
-    func matches(_ request: Fields, isLenient: Bool = false) -> Bool {
+    func matches(_ request: Fields, isLenient: Bool = false, salt: any SaltSource) -> Bool {
         fields.allSatisfy { field in
-            let value = VaryKey.value(field.name, request)
+            let value = VaryKey.value(field.name, request).map { SealedText.value($0, of: field.name, salt: salt) }
             return ExactText.equal(value, field.value) || (isLenient && value == nil)
         }
     }

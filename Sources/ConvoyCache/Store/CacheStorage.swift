@@ -6,7 +6,7 @@ import Synchronization
 ///
 /// Memory answers at once. What it does not have is looked up on the disk's queue; so is everything once a second, to
 /// see what other processes have changed.
-final class CacheStorage: Sendable {
+final class CacheStorage: SaltSource {
     struct Counts: ~Copyable {
         let hits = Atomic<Int>(0)
         let misses = Atomic<Int>(0)

@@ -71,7 +71,9 @@ package enum SecretName {
         return value.count <= 9 && switches.contains(String(decoding: value.map(ASCII.lowercased), as: UTF8.self))
     }
 
-    private static let switches: Set<String> = ["true", "false", "yes", "no", "on", "off", "null", "nil", "none", "undefined"]
+    private static let switches: Set<String> = [
+        "true", "false", "yes", "no", "on", "off", "null", "nil", "none", "undefined",
+    ]
 
     // MARK: Parts
 

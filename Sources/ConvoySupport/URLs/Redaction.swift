@@ -124,7 +124,8 @@ package enum Redaction {
     /// An `@` that was encoded, which some parsers decode before they look for it.
     private static func encodedAt(in authority: ArraySlice<UInt8>) -> Int? {
         authority.indices.dropLast(2).last {
-            authority[$0] == UInt8(ascii: "%") && authority[$0 + 1] == UInt8(ascii: "4") && authority[$0 + 2] == UInt8(ascii: "0")
+            authority[$0] == UInt8(ascii: "%") && authority[$0 + 1] == UInt8(ascii: "4")
+                && authority[$0 + 2] == UInt8(ascii: "0")
         }
     }
 
@@ -174,8 +175,9 @@ package enum Redaction {
         }
         result += rest
         guard result.contains(where: { $0 == UInt8(ascii: ";") || $0 == UInt8(ascii: "J") }) else { return result }
-        return Array(result.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
-            .map { segment($0, secrets) }.joined(separator: [UInt8(ascii: "/")]))
+        return Array(
+            result.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
+                .map { segment($0, secrets) }.joined(separator: [UInt8(ascii: "/")]))
     }
 
     private static func segment(_ text: ArraySlice<UInt8>, _ secrets: SecretClassifier) -> [UInt8] {
@@ -203,7 +205,9 @@ package enum Redaction {
         let value = text[(equals + 1)...]
         if value.isEmpty { return Array(text) }
         let decoded = PercentEncoding.decoded(value)
-        if secrets.hides(item: PercentEncoding.decoded(text[..<equals]), decoded) { return Array(text[...equals]) + mask.utf8 }
+        if secrets.hides(item: PercentEncoding.decoded(text[..<equals]), decoded) {
+            return Array(text[...equals]) + mask.utf8
+        }
         // The value may be a URL of its own, with its own items.
         guard depth < 3, value.contains(where: { isMark($0) || $0 == UInt8(ascii: "/") }) else { return Array(text) }
         let isHarmless = query(decoded[...], secrets, depth: depth + 1) == decoded && !hasUserInfo(decoded)
@@ -217,7 +221,8 @@ package enum Redaction {
         for _ in 0..<3 {
             let start = startOfAuthority(in: value[...]) ?? 0
             let authority = value[start...].prefix { !endsAuthority($0) }
-            if let at = authority.lastIndex(of: UInt8(ascii: "@")), start > 0 || authority[..<at].contains(UInt8(ascii: ":")) {
+            if let at = authority.lastIndex(of: UInt8(ascii: "@")), start > 0 || authority[..<at].contains(UInt8(ascii: ":"))
+            {
                 return true
             }
             guard value.contains(UInt8(ascii: "%")) else { return false }

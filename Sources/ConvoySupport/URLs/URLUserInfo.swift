@@ -37,7 +37,8 @@ package enum URLUserInfo {
         let bytes = Array(text.utf8)
         guard let userInfo = Redaction.userInfo(in: bytes[...]) else { return text }
         let isEncoded = bytes[userInfo.upperBound] != separator
-        return String(decoding: bytes[..<userInfo.lowerBound] + bytes[(userInfo.upperBound + (isEncoded ? 3 : 1))...], as: UTF8.self)
+        return String(
+            decoding: bytes[..<userInfo.lowerBound] + bytes[(userInfo.upperBound + (isEncoded ? 3 : 1))...], as: UTF8.self)
     }
 
     private static let separator = UInt8(ascii: "@")

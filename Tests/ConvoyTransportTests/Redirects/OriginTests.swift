@@ -67,7 +67,10 @@ import Testing
         #expect(heard.isFinished, "\(heard.ends)")
         let sent = try #require(first.requests("/start").first)
         let received = try #require((first.requests("/end") + second.requests("/end")).first)
-        let secret = (Self.secrets + Self.secretsByName + Self.unknown).map { "\($0): value of \($0)" } + ["Host: 127.0.0.1:\(first.port)"]
+        let secret =
+            (Self.secrets + Self.secretsByName + Self.unknown).map { "\($0): value of \($0)" } + [
+                "Host: 127.0.0.1:\(first.port)"
+            ]
         #expect(
             lines(received)
                 == lines(sent).subtracting(secret).union(["Host: \(target.host ?? ""):\(target.port ?? 0)"]))
