@@ -122,6 +122,35 @@ import Testing
         #expect(scratch.names.isEmpty)
     }
 
+    // MARK: Revocation
+
+    @Test func `--crl-file refuses a server whose certificate is revoked, and one without a list`() async throws {
+        let issuer = try #require(identity.issuer)
+        try issuer.revocationList().write(to: files.url.appendingPathComponent("good.crl"))
+        try issuer.revocationList(revoking: [identity], reason: 1).write(
+            to: files.url.appendingPathComponent("bad.crl"))
+        try TestCertificate.root().revocationList().write(to: files.url.appendingPathComponent("other.crl"))
+        var lists = ["--crl-file", path("good.crl")]
+        // One for each authority but the last.
+        for (number, authority) in identity.chain.dropFirst().compactMap(\.issuer).enumerated() {
+            try authority.revocationList().write(to: files.url.appendingPathComponent("\(number).crl"))
+            lists += ["--crl-file", path("\(number).crl")]
+        }
+        try expectFile(try await get(["--cacert", authority] + lists))
+        lists[1] = path("bad.crl")
+        expectRefusal(try await get(["-f", "--cacert", authority] + lists), "was revoked on ", "keyCompromise")
+        expectRefusal(
+            try await get("-f", "--cacert", authority, "--crl-file", path("other.crl")), "none of them is valid")
+    }
+
+    @Test func `--crl-file that cannot be used is a usage error, before anything is connected`() async throws {
+        expectUsageError(
+            try await get("--crl-file", path("none.crl")), "--crl-file: \(path("none.crl")) cannot be read: No such file")
+        expectUsageError(try await get("--crl-file", authority), "There is no revocation list in \(authority)")
+        expectUsageError(
+            try await get("-k", "--crl-file", authority), "--crl-file and --insecure contradict each other")
+    }
+
     // MARK: Trusting anybody
 
     @Test func `-k trusts anybody, and warns on standard error`() async throws {

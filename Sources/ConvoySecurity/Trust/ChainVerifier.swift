@@ -127,7 +127,8 @@ struct ChainVerifier {
             var problem = Problem(
                 code: X509_STORE_CTX_get_error(context), depth: X509_STORE_CTX_get_error_depth(context),
                 certificate: certificate.map(Certificate.init))
-            if problem.code == X509_V_ERR_CERT_REVOKED, let list = X509_STORE_CTX_get0_current_crl(context), let certificate {
+            if problem.code == X509_V_ERR_CERT_REVOKED, let list = X509_STORE_CTX_get0_current_crl(context), let certificate
+            {
                 problem.revocation = CertificateRevocation(of: certificate.pointer, in: list)
             }
             problems.append(problem)

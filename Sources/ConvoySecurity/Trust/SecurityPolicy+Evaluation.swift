@@ -92,7 +92,8 @@ extension SecurityPolicy {
         // A pinned certificate of the server's own needs nobody above it. OpenSSL would look at these all the same.
         let own = trust.certificates.prefix(1).filter(pinnedCertificates.contains)
         guard let pins = TrustStore(own.isEmpty ? pinnedCertificates : own) else {
-            return TrustDecision(failure: .unusable(CertificateError.unreadable(file: "the pins", reason: "There is no memory.")))
+            return TrustDecision(
+                failure: .unusable(CertificateError.unreadable(file: "the pins", reason: "There is no memory.")))
         }
         let toPin = verifier.with(pins).verify(own.isEmpty ? trust.certificates : own)
         guard toPin.isValid, toPin.chain.contains(where: pinnedCertificates.contains) else {

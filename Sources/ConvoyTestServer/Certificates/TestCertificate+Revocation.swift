@@ -52,6 +52,52 @@ extension TestCertificate {
             DER.sequence(isSuccessful, DER.tagged(0, DER.sequence(basic, DER.octetString(response)))))
     }
 
+    /// A list of certificates that this authority has revoked (RFC 5280, section 5) in DER, as programs read it from a file.
+    ///
+    /// - Parameters:
+    ///   - revoked: The certificates, whoever has issued them.
+    ///   - reason: Why, with the number of a `CRLReason`; nil leaves the reason out.
+    ///   - revocationDate: Since when, in whole seconds. Two hours ago by default.
+    ///   - thisUpdate: From when the list is right. An hour ago by default.
+    ///   - nextUpdate: Until when; nil leaves the time out. In a day by default.
+    ///   - signer: The certificate whose key signs it in place of this one's.
+    ///   - extensions: More extensions of the list.
+    /// - Throws: `TestCertificateError`.
+    public func revocationList(
+        revoking revoked: [TestCertificate] = [], reason: UInt8? = nil,
+        revocationDate: Date = Date(timeIntervalSinceNow: -7200), thisUpdate: Date = Date(timeIntervalSinceNow: -3600),
+        nextUpdate: Date? = Date(timeIntervalSinceNow: 86_400), signedBy signer: TestCertificate? = nil,
+        extensions: [Extension] = []
+    ) throws(TestCertificateError) -> Data {
+        let key = (signer ?? self).key
+        var entries: [[UInt8]] = []
+        for certificate in revoked {
+            var more: [UInt8] = []
+            if let reason {
+                let code = DER.octetString(DER.element(0x0A, [reason]))
+                more = DER.sequence(DER.sequence(try Self.identifier("2.5.29.21"), code))
+            }
+            entries.append(
+                DER.sequence(DER.integer(certificate.serialNumber), DER.time(revocationDate), more))
+        }
+        let issuer = DER.sequence(DER.tagged(0, isConstructed: false, self.key.identifier))
+        var more = [
+            DER.sequence(try Self.identifier("2.5.29.35"), DER.octetString(issuer)),
+            DER.sequence(try Self.identifier("2.5.29.20"), DER.octetString(DER.integer(1))),
+        ]
+        for other in extensions {
+            more.append(
+                DER.sequence(
+                    try Self.identifier(other.objectIdentifier), other.isCritical ? DER.isTrue : [],
+                    DER.octetString(Array(other.value))))
+        }
+        let content = DER.sequence(
+            DER.integer(1), try key.signatureAlgorithm(.sha256), subject, DER.time(thisUpdate),
+            nextUpdate.map { DER.time($0) } ?? [], entries.isEmpty ? [] : DER.sequence(of: entries),
+            DER.tagged(0, DER.sequence(of: more)))
+        return Data(try key.signed(content, .sha256))
+    }
+
     private static func identifier(_ text: String) throws(TestCertificateError) -> [UInt8] {
         guard let bytes = DER.objectIdentifier(text) else { throw .invalidObjectIdentifier(text) }
         return bytes

@@ -40,6 +40,22 @@ struct ApacheAuthenticationTests {
         #expect(try await manager.get(other, as: Data.self) == body)
     }
 
+    @Test func `apache's proof that it knows the password is right, also after redirects and for what is not there`()
+        async throws
+    {
+        let server = try ApacheServer()
+        let manager = Protected.manager()
+        // A count and a target of its own each.
+        for path in ["small", "small?a=1&b=%22", "missing", "small?ü"] {
+            let url = try #require(URL(string: "digest/\(path)", relativeTo: server.url))
+            let operation = manager.enqueue(manager.makeOperation(request: URLRequest(url: url)))
+            try? await operation.finished()
+            #expect((operation.error as? URLError)?.responseAuthenticationFailure == nil)
+            #expect(operation.statusCode == (path == "missing" ? 404 : 200))
+            #expect(operation.response?.value(forHTTPHeaderField: "Authentication-Info")?.contains("rspauth=") == true)
+        }
+    }
+
     @Test func `a nonce that is good for once is asked for anew, and costs no password`() async throws {
         let server = try ApacheServer(nonceLifetime: 0)
         let manager = Protected.manager()
