@@ -89,7 +89,12 @@ import Testing
             }
             spec.proxyUser = nil
             (spec.certificate, spec.policy) = (certificateMeant, policy)
-            spec.host = host.map { ExactString($0.text.lowercased()) }
+            spec.host = host.map { host in
+                let lowered = host.text.unicodeScalars.map { scalar -> Unicode.Scalar in
+                    ("A"..."Z").contains(scalar) ? Unicode.Scalar(scalar.value + 32) ?? scalar : scalar
+                }
+                return ExactString(String(String.UnicodeScalarView(lowered)))
+            }
             (spec.socket, spec.address) = (place[0], place[1])
             return spec
         }
@@ -177,7 +182,8 @@ import Testing
     }
 
     private func cookieField(_ spec: Spec) throws -> [UInt8]? {
-        let target = try #require(CookieTarget(address: url))
+        let address = try #require(HTTPAddress(url))
+        let target = try #require(CookieTarget(address))
         return spec.store.flatMap { stores[$0].field(for: target, site: nil, isSafeMethod: true) }
     }
 
@@ -195,14 +201,15 @@ import Testing
             #expect(field.value == "named" || field.value.utf8.count == 64)
         }
         let identity = configuration.identity(
-            at: url, view.secret, credential: credential, tls: configuration.tls.context)
+            at: Target(url), view.secret, credential: credential, tls: configuration.tls.context)
         return try #require(identity.partition(salt: "salt"))
     }
 
     /// What decides whether libcurl takes a connection for another request of the same URL.
     private func connectionKey(_ spec: Spec) throws -> [String] {
         let configuration = try configuration(spec)
-        let route = try configuration.routing.route(isSecure: true, url)
+        let target = try #require(Target(url))
+        let route = try configuration.routing.route(to: target)
         return [
             "\(route?.key?.number ?? 0)", route?.proxyText ?? "", route?.connectTo ?? "", route?.unixSocket?.name ?? "",
             configuration.tls.context.connectionKey,
