@@ -33,7 +33,8 @@ import Testing
     }
 
     private func load(_ url: URL, _ configuration: ConnectionConfiguration) throws -> Collector.Heard {
-        try #require(ConvoyTransportTests.load(URLRequest(url: url), configuration: configuration))
+        let heard = ConvoyTransportTests.load(URLRequest(url: url), configuration: configuration)
+        return try #require(heard)
     }
 
     /// Pins a key that no server has, for one host only, or for all.
