@@ -47,7 +47,8 @@ package struct Identity: Sendable, Hashable {
         }
         if let certificate { add("certificate", certificate) }
         if let policy { add("policy", policy) }
-        if let host { add("host", host.lowercased()) }
+        // Letters of ASCII only: the Kelvin sign in lower case is a `k`, but no server takes it for one.
+        if let host { add("host", [host.utf8.map(ASCII.lowercased)]) }
         switch place {
         case .socket(let path): add("socket", path)
         case .address(let address): add("address", address)

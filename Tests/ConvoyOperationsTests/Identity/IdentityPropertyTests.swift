@@ -89,7 +89,12 @@ import Testing
             }
             spec.proxyUser = nil
             (spec.certificate, spec.policy) = (certificateMeant, policy)
-            spec.host = host.map { ExactString($0.text.lowercased()) }
+            spec.host = host.map { host in
+                let lowered = host.text.unicodeScalars.map { scalar -> Unicode.Scalar in
+                    ("A"..."Z").contains(scalar) ? Unicode.Scalar(scalar.value + 32) ?? scalar : scalar
+                }
+                return ExactString(String(String.UnicodeScalarView(lowered)))
+            }
             (spec.socket, spec.address) = (place[0], place[1])
             return spec
         }
