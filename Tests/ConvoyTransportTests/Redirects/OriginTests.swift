@@ -232,7 +232,7 @@ import Testing
         from: String, to: String, isUpgrade: Bool
     ) throws {
         var request = request(["Authorization", "X-Unknown", "X-Api-Key", "Accept"], method: "POST", body: "body")
-        request.url = try #require(URL(string: from))
+        request.url = URL(string: from)
         let head = ResponseHead(url: try #require(request.url), statusCode: 307, headers: [("Location", to)])
         guard case .follow(let redirect) = RedirectRules(configuration).evaluate(head, to: request, followed: 0) else {
             Issue.record("It is not followed.")
