@@ -51,7 +51,8 @@ final class CacheRecord: Sendable {
     }
 
     func answers(_ request: RequestFacts) -> Bool {
-        ExactText.equal(partition, request.partition) && vary.matches(request.fields, isLenient: request.isLenient, salt: request.salt)
+        ExactText.equal(partition, request.partition)
+            && vary.matches(request.fields, isLenient: request.isLenient, salt: request.salt)
     }
 
     /// Whether it must make room for another response to the same request.
