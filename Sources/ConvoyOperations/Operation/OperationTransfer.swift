@@ -16,6 +16,8 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     /// The current try and its connection. Late callbacks of other connections are ignored.
     @exclusivity(unchecked) var number: Lifecycle.TryNumber = 0
     @exclusivity(unchecked) private var connection: ObjectIdentifier?
+    /// Whether the current try may say who the client is, so that a server may prove who it is.
+    @exclusivity(unchecked) var isAuthorized = false
     /// The output stream for the body; nil if the body goes to memory.
     @exclusivity(unchecked) var stream: StreamSink?
     @exclusivity(unchecked) private var memory = MemoryBody()
@@ -163,7 +165,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         let isQuestion = response.asksForCredentials
         if isQuestion { noteRedirection(connection) }
         tellStory(of: operation, response, connection)
-        if let error = operation.proofFailure(of: response) { return stop(connection, then: .fail(error)) }
+        if isAuthorized, let error = operation.proofFailure(of: response) { return stop(connection, then: .fail(error)) }
         // One that asks to be left alone closes the gate, too: it says for how long.
         // What the cache says, says nothing of the host.
         let isOfHost = response.cacheUse == nil || response.cacheUse == .validated

@@ -215,9 +215,9 @@ extension URLConnectionOperation {
         var work = prepared
         if let token = work.token { work.request = try authorized(work.request, with: token) }
         if work.isTraced { work.request = traced(work.request) }
-        guard let record = work.record ?? rememberingRecord(for: work.request, over: work.configuration) else {
-            return work
-        }
+        let remembered = work.record ?? rememberingRecord(for: work.request, over: work.configuration)
+        work.transfer.isAuthorized = remembered != nil
+        guard let record = remembered else { return work }
         work.configuration.authorizer = AuthorizerReference(record)
         if record.mayBlock(work.request, over: work.configuration), work.carrier.isOfLibrary {
             work.carrier = NetworkThread.blocking

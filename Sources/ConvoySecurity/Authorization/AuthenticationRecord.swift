@@ -66,7 +66,9 @@ package final class AuthenticationRecord: RequestAuthorizer {
         // One that was chosen and cannot be made for this request counts as sent: else it would be asked for, and chosen,
         // again and again.
         let sent = authorization == nil ? chosen : answer
-        state.withLock { $0.sent[target.server] = sent.map { Sent(answer: $0, uri: target.uri, use: use) } }
+        state.withLock {
+            $0.sent[target.server] = sent.map { Sent(answer: $0, uri: target.uri, use: authorization == nil ? nil : use) }
+        }
         return authorization
     }
 

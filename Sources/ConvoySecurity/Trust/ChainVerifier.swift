@@ -92,9 +92,13 @@ struct ChainVerifier {
                     notes.problems.isEmpty && code != X509_V_OK
                         ? Problem(code: code, depth: 0, certificate: leaf) : .unknown)
             }
-            // The last is trusted by the policy's word, and has no issuer whose list could be asked for.
-            var problems = notes.problems.filter {
-                $0.reason != .noValidRevocationList || $0.depth < chain.count - 1
+            var problems = notes.problems
+            // What a chain ends at by the policy's word, or by its own, has no issuer whose list could be asked for. One that
+            // only lacks the certificates of its issuers has: else a server would escape its list by not sending them.
+            if let last = chain.last?.reference.pointer,
+                !problems.contains(where: { $0.reason == .unknownRoot }) || X509_check_issued(last, last) == X509_V_OK
+            {
+                problems.removeAll { $0.reason == .noValidRevocationList && $0.depth == chain.count - 1 }
             }
             if let problem = constraintProblem(in: chain) { problems.append(problem) }
             return Result(problems: problems, chain: chain)

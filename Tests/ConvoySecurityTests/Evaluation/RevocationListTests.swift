@@ -147,10 +147,24 @@ import Testing
         #expect(try failure([revoked], anybody)?.reason == .revoked && failure([good], anybody) == nil)
     }
 
+    @Test func `a server does not escape its list by leaving its issuer out`() throws {
+        let revoked = try file(root.revocationList(), intermediate.revocationList(revoking: [server]))
+        let good = try file(root.revocationList(), intermediate.revocationList())
+        let alone = try ServerTrust(server)
+        for pins in [[server], [intermediate], []] {
+            for file in [revoked, good] {
+                var policy = try policy([file])
+                policy.pinnedCertificates = try pins.map { try Certificate($0) }
+                (policy.allowInvalidCertificates, policy.validatesDomainName) = (true, false)
+                #expect(!policy.evaluate(alone, forDomain: "api.example.test").isTrusted, "\(pins.count) pins")
+                policy.revocationLists = []
+                #expect(policy.evaluate(alone, forDomain: "api.example.test").isTrusted, "\(pins.count) pins")
+            }
+        }
+    }
+
     @Test func `a file that cannot be used makes the policy unusable`() throws {
         let list = try root.revocationList()
-        var damaged = Self.pem(list)
-        damaged.replace("MII", with: "MIJ", maxReplacements: 1)
         let delta = TestCertificate.Extension(
             objectIdentifier: "2.5.29.27", isCritical: true, value: Data([2, 1, 1]))
         let files: [(Data, String)] = [

@@ -109,15 +109,15 @@ import Testing
         let end = Date(timeIntervalSinceNow: 3)
         let file = try write(root.revocationList(), issuer.revocationList(nextUpdate: end))
         let server = try serve()
-        server.route("/", .text("secret").header("Connection", "close"))
+        server.route("/closing", .text("secret").header("Connection", "close"))
         var configuration = ConnectionConfiguration()
         configuration.securityPolicy = try own(root, [file])
         // Kept, so that the lists are.
         let kept = configuration
-        #expect(await Outcome(of: server.url("/", host: "localhost")) { $0 = kept }.body == "secret")
+        #expect(await Outcome(of: server.url("/closing", host: "localhost")) { $0 = kept }.body == "secret")
         try write(root.revocationList(), issuer.revocationList(revoking: [certificate]))
         try await waitUntil("the list's end") { Date() > end.addingTimeInterval(1) }
-        let outcome = await Outcome(of: server.url("/", host: "localhost")) { $0 = kept }
+        let outcome = await Outcome(of: server.url("/closing", host: "localhost")) { $0 = kept }
         #expect(outcome.reason == .revoked, "\(outcome)")
     }
 
