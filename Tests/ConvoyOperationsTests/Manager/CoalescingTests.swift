@@ -1,4 +1,5 @@
 import ConvoySerialization
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTransport
 import Foundation
@@ -16,7 +17,7 @@ import Testing
     init() throws {
         var server = try TestServer()
         // A server that had this port before may have asked who the client is; then nothing is shared.
-        while ConnectionConfiguration().isAsked(about: server.url("/")) { server = try TestServer() }
+        while ConnectionConfiguration().isAsked(about: Target(server.url("/"))) { server = try TestServer() }
         self.server = server
         server.route("GET", "/data", .pattern(count: 500_000).heldBody(by: gate, afterBytes: 100_000))
         manager = HTTPRequestOperationManager(baseURL: server.url)

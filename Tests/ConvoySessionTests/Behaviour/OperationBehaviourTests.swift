@@ -1,5 +1,6 @@
 import ConvoyOperations
 import ConvoySerialization
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import ConvoyTransport
@@ -195,7 +196,7 @@ import Testing
         let gate = TestServer.Gate()
         var server = server
         // A server that had this port before may have asked who the client is; then nothing is shared.
-        while ConnectionConfiguration().isAsked(about: server.url("/")) { server = try TestServer() }
+        while ConnectionConfiguration().isAsked(about: Target(server.url("/"))) { server = try TestServer() }
         server.route("/api/data", .pattern(count: 500_000).heldBody(by: gate, afterBytes: 100_000))
         let api = kind.make(server.url("/api"))
         api.responseSerializer = HTTPResponseSerializer()

@@ -1,5 +1,6 @@
 import ConvoyOperations
 import ConvoySecurity
+import ConvoySupport
 import ConvoyTestServer
 import ConvoyTestSupport
 import ConvoyTransport
@@ -66,7 +67,7 @@ import Testing
         func run(_ path: String, expecting count: Int) async throws {
             let gate = TestServer.Gate()
             fixture.server.route(path, .text("held").heldBody(by: gate, afterBytes: 1))
-            let isAsked = ConnectionConfiguration().isAsked(about: fixture.server.url(path))
+            let isAsked = ConnectionConfiguration().isAsked(about: Target(fixture.server.url(path)))
             try #require(!isAsked, "an earlier server at this port has asked for a login")
             let tasks = (0..<2).map { _ in manager.dataTask(with: fixture.request(path)) }
             for task in tasks { task.resume() }
