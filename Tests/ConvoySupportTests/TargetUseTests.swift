@@ -5,7 +5,7 @@ import Testing
 struct TargetUseTests {
     /// What reads schemes and hosts, and what it needs to.
     private static let readers: [String: Set<String>] = [
-        "ConvoySupport/URLs/Target.swift": ["\"http\"", "\"https\".utf8", "\"http\".utf8"],
+        "ConvoySupport/URLs/Target.swift": ["\"http\"", "\"https\".utf8", "\"http\".utf8", "\"https://\".utf8.count"],
         "ConvoySupport/URLs/URLParts.swift": ["\"https\".utf8", "\"http\".utf8"],
         // A proxy has schemes of its own.
         "ConvoyTransport/Proxies/Proxy+Text.swift": ["CURLUPART_SCHEME", "CURLUPART_HOST"],

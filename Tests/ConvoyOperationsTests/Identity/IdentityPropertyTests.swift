@@ -121,7 +121,7 @@ import Testing
         let file = directory.file("cookies.sqlite")
         stores = [CookieStore(), CookieStore(), try CookieStore(file: file), try CookieStore(file: file)]
         for (number, store) in stores.enumerated() {
-            store.setCookies(["session=\(number)"], from: try #require(URL(string: url)))
+            store.setCookies(["session\(number)=1; Max-Age=86400"], from: try #require(URL(string: url)))
         }
         let root = try TestCertificate.root()
         let pems = try ["ada", "eve"].map { name in
@@ -268,7 +268,9 @@ import Testing
         let memory = AuthorizationMemory()
         func credential(_ spec: Spec) throws -> String? {
             var source = CredentialSource()
-            source.own = spec.user.map { URLCredential(user: $0.text, password: "pw", persistence: .forSession) }
+            // A user of Basic has no colon in the name (RFC 7617, section 2).
+            let name = spec.user?.text.replacingOccurrences(of: ":", with: "|")
+            source.own = name.map { URLCredential(user: $0, password: "pw", persistence: .forSession) }
             source.ownServer = server
             source.store = CredentialStore()
             let record = AuthenticationRecord(source, memory: memory)
@@ -279,7 +281,7 @@ import Testing
             let target = AuthorizationTarget(
                 server: server, method: "GET", uri: "/account", body: Data(), mayBlock: false, hasOwn: false)
             guard case .field(let value, let user, _) = record.authorization(for: target) else { return nil }
-            #expect(user.isExactly(spec.user?.text ?? ""))
+            #expect(user.isExactly(name ?? ""))
             record.noteSuccess(except: nil, at: server, info: [])
             return value
         }

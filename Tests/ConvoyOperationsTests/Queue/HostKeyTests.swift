@@ -37,7 +37,7 @@ struct HostKeyTests {
 
     @Test func `a URL is not taken for that of a host whose name begins like its own`() throws {
         let guess = HostKey.named("example.com")
-        for text in ["http://example.com:80/", "http://example.com.evil/", "http://example.com@evil/", "http://example.co/"]
+        for text in ["http://example.com:81/", "http://example.com.evil/", "http://example.com@evil/", "http://example.co/"]
         {
             let url = try #require(URL(string: text))
             #expect(HostKey.of(url, guess: guess) !== guess)

@@ -64,16 +64,14 @@ import Testing
     }
 
     @Test func `an operation goes on behind what it has with the bytes of the tag, or starts over`() async throws {
-        server.cuts = true
         for (byte, tag, isSendable) in ValidatorServer.tags {
             server.tag = tag
-            server.cuts = true
+            server.cutNext()
             let operation = HTTPRequestOperation(request: URLRequest(url: server.url("\(byte)")))
             operation.completionQueue = testQueue
             var policy = RetryPolicy()
             policy.initialDelay = 0
             operation.retryPolicy = policy
-            operation.retryHandler = { [server] _, _ in server.cuts = false }
             operation.start()
             try? await operation.finished()
             expectBody(operation, byte)

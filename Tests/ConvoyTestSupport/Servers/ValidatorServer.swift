@@ -24,6 +24,7 @@ public final class ValidatorServer: Sendable {
     private struct State {
         var tag: [UInt8] = []
         var cuts = false
+        var cutsNext = false
         var requests: [Request] = []
     }
 
@@ -45,7 +46,8 @@ public final class ValidatorServer: Sendable {
             let request = Request(head: bytes)
             let (tag, cuts) = shared.state.withLock { state in
                 state.requests.append(request)
-                return (state.tag, state.cuts)
+                defer { state.cutsNext = false }
+                return (state.tag, state.cuts || state.cutsNext)
             }
             return Self.answer(request, tag, cuts: cuts)
         }
@@ -64,6 +66,9 @@ public final class ValidatorServer: Sendable {
         get { shared.state.withLock { $0.cuts } }
         set { shared.state.withLock { $0.cuts = newValue } }
     }
+
+    /// The same for the next request alone.
+    public func cutNext() { shared.state.withLock { $0.cutsNext = true } }
 
     /// What was asked for since the last call.
     public func takeRequests() -> [Request] {

@@ -52,6 +52,14 @@ extension ArticleCode {
         // Article: end
     }
 
+    static func revoked(_ manager: HTTPRequestOperationManager, _ list: URL) throws {
+        // Article: Trust
+        var policy = SecurityPolicy()
+        policy.revocationLists = [list]  // PEM with several lists, or DER
+        try manager.setSecurityPolicy(policy)
+        // Article: end
+    }
+
     // MARK: Hosts
 
     static func hosts(_ pins: Pins, _ company: URL) throws -> SecurityPolicy {
