@@ -68,7 +68,9 @@ import Testing
             try disk.flush()
             // And nothing in it says what the tokens were.
             for file in try FileManager.default.subpathsOfDirectory(atPath: directory.file("cache").path) {
-                guard let bytes = try? Data(contentsOf: directory.file("cache").appendingPathComponent(file)) else { continue }
+                guard let bytes = try? Data(contentsOf: directory.file("cache").appendingPathComponent(file)) else {
+                    continue
+                }
                 #expect(bytes.range(of: Data("ada".utf8)) == nil, "\(file)")
             }
         }

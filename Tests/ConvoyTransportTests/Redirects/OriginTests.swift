@@ -111,7 +111,7 @@ import Testing
             ("http://user@h/x", "/end", nil), ("http://h/x", "", "http://h/"), ("https://h/x", "", nil),
             ("https://h/x", "/end", nil), ("http://h/x@y", "", "http://h/"), ("http://h/", "", "http://h/"),
             ("http://h/x?token=s3", "/end", "http://h/x?token=s3"), ("http://h/x?token=s3", "", "http://h/"),
-            ("HTTP://h:81?token=s3#x", "", "HTTP://h:81/"), ("/x?token=s3", "", nil), ("http:/a:s3@h/", "", nil),
+            ("HTTP://h:81?token=s3#x", "", "http://h:81/"), ("/x?token=s3", "", nil), ("http:/a:s3@h/", "", nil),
             ("mailto:ada@h", "", nil), ("http://a\\@h/", "", nil), ("s3cret", "", nil),
         ] as [(String, String, String?)])
     func `a Referer tells no password, nothing of https to plain text, and another origin no path`(

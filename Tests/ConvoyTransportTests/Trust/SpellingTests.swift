@@ -41,6 +41,7 @@ import Testing
     private func pinned(_ hosts: String?, else policy: SecurityPolicy = SecurityPolicy()) throws -> SecurityPolicy {
         var pinned = SecurityPolicy()
         pinned.pinningMode = .publicKey
+        pinned.certificateAuthorities = policy.certificateAuthorities
         pinned.publicKeyPins = [try PublicKeyPin("sha256/\(Data(repeating: 7, count: 32).base64EncodedString())")]
         guard let hosts else { return pinned }
         var policy = policy
