@@ -143,11 +143,18 @@ package final class RequestHeader: @unchecked Sendable {
         }
     }
 
-    /// The fields that are sent, those too that were added here, but for what is the proxy's. To be used by the network
-    /// thread, which asks often; others call ``makeSentFields()``.
-    package private(set) lazy var sentFields: [(name: String, value: String)] = makeSentFields()
+    private let madeFields = Locked<[(name: String, value: String)]?>(nil)
 
-    /// As ``sentFields``, from any thread.
+    /// The fields that are sent, those too that were added here, but for what is the proxy's. Made once: several network
+    /// threads that share the header ask often.
+    package var sentFields: [(name: String, value: String)] {
+        if let made = madeFields.withLock({ $0 }) { return made }
+        let made = makeSentFields()
+        madeFields.withLock { $0 = made }
+        return made
+    }
+
+    /// As ``sentFields``, where they are needed once.
     package func makeSentFields() -> [(name: String, value: String)] {
         var fields: [(name: String, value: String)] = []
         var next = lines
