@@ -192,7 +192,7 @@ struct OperationCore {
         let own = common.values.transport
         let isShared =
             common.values.coalesces && rareHandlers?.redirect == nil && rareHandlers?.traceContext == nil
-            && !isDecidedUpon
+            && !isDecidedUpon && outputStream == nil
         let chosen = isShared ? own.coalescing : own
         carrier = chosen
         return chosen

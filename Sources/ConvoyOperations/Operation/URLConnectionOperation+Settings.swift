@@ -23,7 +23,7 @@ extension URLConnectionOperation {
     /// Whether the request may share one transfer with identical GETs that are in flight. False by default.
     ///
     /// Requests are identical if they have the same URL, headers, timeout, cache policy and configuration. Cancelling
-    /// or pausing one does not affect the others. An operation with a `redirectHandler` does not share.
+    /// or pausing one does not affect the others. An operation with a `redirectHandler` or an `outputStream` does not share.
     public final var coalescesIdenticalRequests: Bool {
         get { core.withLock { $0.common.values.coalesces } }
         set { change { $0.coalesces = newValue } }

@@ -2,11 +2,15 @@ import ConvoySupport
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
+import Synchronization
 
 /// A transport in which identical GETs that are in flight at the same time share one transfer.
 ///
 /// Every operation gets a connection of its own; the transfer behind it is shared. One that joins late first receives
 /// what the others have already received. One that cancels leaves; the transfer ends when the last one leaves.
+///
+/// Only bodies that go to memory are shared: a stream may be slow, and have to start over. An operation that suspends its
+/// connection gets what comes meanwhile when it resumes, and delays no other.
 ///
 /// Each network thread has its own coalescing transport, which retains the thread and is retained by the operations
 /// that use it.
@@ -90,7 +94,12 @@ private final class Passenger: Connection, @unchecked Sendable {
     private let onStart: @Sendable (Passenger) -> Void
     private let base: any Transport
     weak var flight: Flight?
-    var isSuspended = false
+    private var isSuspended = false
+    private let suspensionCount = Atomic<UInt32>(0)
+    /// The bytes that have come while the connection was suspended.
+    private var pending = Data()
+    /// The end that has come behind them.
+    private var pendingEnd: ((Passenger, any URLConnectionDelegate) -> Void)?
     private var isCancelled = false
 
     init(
@@ -118,6 +127,7 @@ private final class Passenger: Connection, @unchecked Sendable {
         base.perform { [self] in
             guard !isCancelled else { return }
             isCancelled = true
+            if pendingEnd != nil { return end { $0.connectionDidCancel(self) } }
             guard let flight else { return }
             guard flight.leave(self) else { return }
             end { $0.connectionDidCancel(self) }
@@ -125,21 +135,45 @@ private final class Passenger: Connection, @unchecked Sendable {
     }
 
     func suspendReceiving() {
+        suspensionCount.add(1, ordering: .releasing)
         isSuspended = true
-        flight?.suspend()
     }
 
     func resumeReceiving() {
+        let count = suspensionCount.load(ordering: .acquiring)
         base.perform { [self] in
+            // A later suspension is not lifted.
+            guard suspensionCount.load(ordering: .relaxed) == count else { return }
             isSuspended = false
-            flight?.resumeIfNobodyWaits()
+            if !pending.isEmpty {
+                let bytes = pending
+                pending = Data()
+                bytes.withUnsafeBytes { delegate?.connection(self, didReceive: $0) }
+            }
+            guard !isSuspended, let tell = pendingEnd.take() else { return }
+            end { tell(self, $0) }
         }
+    }
+
+    func receive(_ bytes: UnsafeRawBufferPointer) {
+        if isSuspended {
+            pending.append(contentsOf: bytes)
+        } else {
+            delegate?.connection(self, didReceive: bytes)
+        }
+    }
+
+    /// The shared transfer has ended. The end is told behind the last byte.
+    func transferDidEnd(_ tell: @escaping (Passenger, any URLConnectionDelegate) -> Void) {
+        flight = nil
+        if pending.isEmpty { end { tell(self, $0) } } else { pendingEnd = tell }
     }
 
     func end(_ tell: (any URLConnectionDelegate) -> Void) {
         let told = delegate
         delegate = nil
         flight = nil
+        pendingEnd = nil
         if let told { tell(told) }
     }
 }
@@ -185,7 +219,7 @@ private final class Flight: URLConnectionDelegate, @unchecked Sendable {
         passenger.flight = self
         for chapter in story { tell(chapter, to: passenger) }
         if let head { passenger.delegate?.connection(passenger, didReceive: head) }
-        if !heard.isEmpty { heard.withUnsafeBytes { passenger.delegate?.connection(passenger, didReceive: $0) } }
+        if !heard.isEmpty { heard.withUnsafeBytes { passenger.receive($0) } }
         return true
     }
 
@@ -194,7 +228,6 @@ private final class Flight: URLConnectionDelegate, @unchecked Sendable {
     func leave(_ passenger: Passenger) -> Bool {
         guard passengers.allSatisfy({ $0 === passenger }) else {
             passengers.removeAll { $0 === passenger }
-            resumeIfNobodyWaits()
             return true
         }
         // No passenger may join a transfer that is being cancelled.
@@ -203,12 +236,6 @@ private final class Flight: URLConnectionDelegate, @unchecked Sendable {
         if !collectsMetrics { passengers = [] }
         connection?.cancel()
         return !collectsMetrics
-    }
-
-    func suspend() { connection?.suspendReceiving() }
-
-    func resumeIfNobodyWaits() {
-        if !passengers.contains(where: \.isSuspended) { connection?.resumeReceiving() }
     }
 
     // MARK: The transfer's delegate
@@ -222,7 +249,7 @@ private final class Flight: URLConnectionDelegate, @unchecked Sendable {
         if let count = heard?.count {
             if count + data.count <= Self.memory { heard?.append(contentsOf: data) } else { heard = nil }
         }
-        for passenger in passengers { passenger.delegate?.connection(passenger, didReceive: data) }
+        for passenger in passengers { passenger.receive(data) }
     }
 
     func connection(_ connection: any Connection, willSend request: RequestHead) { tell(.request(request)) }
@@ -260,11 +287,11 @@ private final class Flight: URLConnectionDelegate, @unchecked Sendable {
         end { passenger, delegate in delegate.connectionDidCancel(passenger) }
     }
 
-    private func end(_ tell: (Passenger, any URLConnectionDelegate) -> Void) {
+    private func end(_ tell: @escaping (Passenger, any URLConnectionDelegate) -> Void) {
         connection = nil
         onEnd(self)
         let aboard = passengers
         passengers = []
-        for passenger in aboard { passenger.end { tell(passenger, $0) } }
+        for passenger in aboard { passenger.transferDidEnd(tell) }
     }
 }

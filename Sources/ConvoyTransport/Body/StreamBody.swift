@@ -31,6 +31,9 @@ final class StreamBody: BodySource {
     /// How many bytes of the current packet may still be sent.
     private var packetRest: Int
     private var pause: RunLoopTimer?
+    /// When a stream that has as many bytes as announced counts as ended, though it does not say so.
+    private var patience: RunLoopTimer?
+    private var isPatienceOver = false
     private let runLoop: NetworkRunLoop?
 
     init(
@@ -54,22 +57,25 @@ final class StreamBody: BodySource {
         collect()
         if let failure { return .failed(failure) }
         guard let chunk = chunks.first else {
-            guard hasEnded else { return .notNow }
+            guard hasEnded || supplied == length && isPatienceOver else { return supplied == length ? awaitEnd() : .notNow }
             if let length, supplied < length {
                 return .failed(exhausted("The stream ended after \(supplied) of \(length) announced bytes."))
             }
             return .bytes(0)
         }
         if packetRest == 0 { return waitForNextPacket() }
-        let count = min(buffer.count, chunk.count - position, packetRest)
+        var count = min(buffer.count, chunk.count - position, packetRest)
         if let length {
-            // The last byte is sent only when it is known that none follows, so that a stream that is too long is
-            // reported.
             let waiting = chunks.reduce(-Int64(position)) { $0 + Int64($1.count) }
             if supplied + waiting > length {
                 return .failed(exhausted("The stream holds more than the \(length) announced bytes."))
             }
-            if supplied + Int64(count) == length, !hasEnded { return .notNow }
+            // The last byte is sent only when it is known that none follows, so that a stream that is too long is
+            // reported; but the announced length ends the body of one that never says that it has ended.
+            if supplied + Int64(count) == length, !hasEnded, !isPatienceOver {
+                guard count > 1 else { return awaitEnd() }
+                count -= 1
+            }
         }
         let start = chunk.startIndex + position
         chunk.copyBytes(to: buffer, from: start..<(start + count))
@@ -97,7 +103,25 @@ final class StreamBody: BodySource {
 
     func stop() {
         if let pause { runLoop?.cancel(pause) }
+        if let patience { runLoop?.cancel(patience) }
         reader.stop()
+    }
+
+    /// How long a stream that has as many bytes as announced may take to say that it has ended.
+    private static let patience: MonotonicTime = 500_000_000
+
+    /// Waits a moment for the end of a stream that has as many bytes as announced.
+    private func awaitEnd() -> BodySupply {
+        guard let runLoop else { return .notNow }
+        if patience == nil {
+            let timer = RunLoopTimer { [weak self] in
+                self?.isPatienceOver = true
+                self?.whenReady?()
+            }
+            patience = timer
+            runLoop.schedule(timer, at: runLoop.turnTime + Self.patience)
+        }
+        return .notNow
     }
 
     /// Suspends the transfer, without blocking a thread, until the next packet may be sent.

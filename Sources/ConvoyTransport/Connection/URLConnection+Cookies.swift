@@ -38,21 +38,7 @@ extension URLConnection {
     private func didAskAboutCookies() {
         guard case .askingAboutCookies(let response) = phase else { return }
         phase = .loading
-        let result = heldResult
-        guard judge(response) else {
-            if isCancelled { return }
-            // The rest of the response may never come.
-            if let handle { thread.multi?.stop(handle) }
-            return fail(pendingFailure ?? failure(.unknown, "The response was not accepted."))
-        }
-        // The delegate decides about a redirect: whoever goes on then does what is left to do here.
-        if case .deciding = phase { return }
-        if let result, let handle {
-            heldResult = nil
-            easyHandle(handle, didFinishWith: result)
-        } else if isHeldBack || body != nil {
-            resumeFlow()
-        }
+        goOn(isAccepted: judge(response))
     }
 }
 

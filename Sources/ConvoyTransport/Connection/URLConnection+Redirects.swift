@@ -33,15 +33,32 @@ extension URLConnection {
 
     /// Carries out a decision that came after the call that asked for it.
     private func didDecide(_ request: URLRequest?, _ redirect: Redirect) {
-        let isDecided = decided(request, redirect)
+        guard case .deciding = phase else { return }
+        let isAccepted = decided(request, redirect)
         if replay != nil { return pump() }
-        guard !isDecided, let failure = pendingFailure else { return }
-        // The rest of the response may never come.
-        if let handle { thread.multi?.stop(handle) }
-        fail(failure)
+        goOn(isAccepted: isAccepted)
     }
 
-    /// False if the redirect is refused after all.
+    /// Goes on with a response that has waited for an answer. Not to be called from one of libcurl's callbacks.
+    func goOn(isAccepted: Bool) {
+        if isCancelled { return }
+        guard isAccepted else {
+            // The rest of the response may never come.
+            if let handle { thread.multi?.stop(handle) }
+            return fail(pendingFailure ?? failure(.unknown, "The response was not accepted."))
+        }
+        // The delegate decides about a redirect: what is left to do here is done after that.
+        if case .deciding = phase { return }
+        if let result = heldResult.take(), let handle {
+            easyHandle(handle, didFinishWith: result)
+        } else if isHeldBack || body != nil {
+            // The request's body may have become ready meanwhile, too.
+            resumeFlow()
+        }
+    }
+
+    /// Carries out a decision. False if the transfer must be aborted, with the failure that is pending then. The caller goes
+    /// on: this may be one of libcurl's callbacks.
     private func decided(_ request: URLRequest?, _ redirect: Redirect) -> Bool {
         guard case .deciding = phase else { return true }
         var event = redirect.event(sending: request)
@@ -54,26 +71,18 @@ extension URLConnection {
         delegate?.connection(self, didHandle: event)
         guard pendingFailure == nil else { return false }
 
-        let result = heldResult
-        heldResult = nil
         if let request {
             phase = .following(request)
-        } else {
-            phase = .loading
-            do throws(URLError) {
-                try prepareToDecode(redirect.response.codings, of: redirect.response)
-            } catch {
-                pendingFailure = error
-            }
-            delegate?.connection(self, didReceive: redirect.response)
+            return true
         }
-        if let result, let handle {
-            easyHandle(handle, didFinishWith: result)
-        } else if replay == nil, isHeldBack || body != nil {
-            // The request's body may have become ready meanwhile, too.
-            resumeFlow()
+        phase = .loading
+        do throws(URLError) {
+            try prepareToDecode(redirect.response.codings, of: redirect.response)
+        } catch {
+            pendingFailure = error
         }
-        return true
+        delegate?.connection(self, didReceive: redirect.response)
+        return pendingFailure == nil
     }
 
     /// Why the request cannot be sent; nil if it can. It may be another than the rules proposed.

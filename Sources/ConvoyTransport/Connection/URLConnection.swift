@@ -84,6 +84,8 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     @exclusivity(unchecked) var isReceivingSuspended = false {
         didSet { if stallMeter != nil { noteFlow() } }
     }
+    /// How often receiving was suspended: a resumption is for the last suspension before it.
+    private let suspensionCount = Atomic<UInt32>(0)
     @exclusivity(unchecked) var isHeldBack = false {
         didSet { if stallMeter != nil { noteFlow() } }
     }
@@ -162,9 +164,12 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         thread.perform { self.stop() }
     }
 
-    /// Continues after ``suspendReceiving()``. Can be called from any thread.
+    /// Continues after ``suspendReceiving()``. Can be called from any thread. A suspension that comes after this call is
+    /// not lifted by it.
     public func resumeReceiving() {
+        let count = suspensionCount.load(ordering: .acquiring)
         thread.perform {
+            guard self.suspensionCount.load(ordering: .relaxed) == count else { return }
             self.isReceivingSuspended = false
             self.resumeFlow()
         }
@@ -173,7 +178,10 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     // MARK: The network thread
 
     /// Holds back the body after the current call. To be called only from the delegate's methods.
-    public func suspendReceiving() { isReceivingSuspended = true }
+    public func suspendReceiving() {
+        suspensionCount.add(1, ordering: .releasing)
+        isReceivingSuspended = true
+    }
 
     package func runHandedOver() { begin() }
 

@@ -156,6 +156,8 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
 
     /// Makes a handle idle. It keeps its buffers and options, and nothing of its last transfer.
     func giveBack(_ handle: EasyHandle) {
+        // The next request must not get one that libcurl still runs.
+        if handle.position >= 0 { stop(handle) }
         handle.owner = nil
         handle.trace = nil
         handle.clock = nil

@@ -100,4 +100,23 @@ import Testing
         try await operation.finished()
         #expect(operation.responseData == PatternBytes.data(count: 3_000_000))
     }
+
+    /// The handler answers when libcurl has the whole of the redirect's response.
+    @Test func `an answer about a redirect's cookies does not end the request that follows`() async throws {
+        let moved = TestServer.Response.redirect(to: "/echo").header("Set-Cookie", "good=1")
+        server.route("/moved", moved)
+        store.acceptanceHandler = { _, _ in
+            for _ in 0..<3 {
+                let turn = DispatchSemaphore(value: 0)
+                let _: Bool = NetworkThread.shared.perform { turn.signal() }
+                turn.wait()
+            }
+            return true
+        }
+        for _ in 0..<20 {
+            let others = try (0..<5).map { _ in manager.enqueue(try manager.makeOperation(.get, "echo")) }
+            try await manager.enqueue(manager.makeOperation(.get, "moved")).finished()
+            for other in others { try await other.finished() }
+        }
+    }
 }

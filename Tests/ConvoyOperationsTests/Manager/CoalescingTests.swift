@@ -1,6 +1,7 @@
 import ConvoySerialization
 import ConvoySupport
 import ConvoyTestServer
+import ConvoyTestSupport
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
@@ -98,6 +99,49 @@ import Testing
         let post = try manager.makeOperation(.post, "data")
         _ = try? await manager.enqueue(post).finished()
         #expect(server.requests.count == 4)
+    }
+
+    /// The older file is truncated on a worker, so that the transfer must wait at its head.
+    @Test func `one that joins late writes its file from the first byte`() async throws {
+        let folder = try TemporaryDirectory()
+        for number in 0..<5 {
+            let file = folder.url.appendingPathComponent("\(number)")
+            try Data(repeating: 7, count: 900_000).write(to: file)
+            let gate = TestServer.Gate()
+            let path = "data\(number)"
+            server.route("GET", "/\(path)", .pattern(count: 500_000).heldBody(by: gate, afterBytes: 100_000))
+            let first = try manager.makeOperation(.get, path)
+            first.outputStream = OutputStream(toMemory: ())
+            let flowing = Signal()
+            first.onFirstBytes { flowing.fire() }
+            manager.enqueue([first])
+            #expect(await Task.detached { flowing.wait() }.value)
+            let late = try manager.makeOperation(.get, path)
+            late.outputStream = FileOutputStream(fileURL: file)
+            manager.enqueue([late])
+            gate.open()
+            try await first.finished()
+            try await late.finished()
+            #expect(try Data(contentsOf: file) == PatternBytes.data(count: 500_000))
+        }
+    }
+
+    @Test func `one whose stream takes nothing delays no other`() async throws {
+        let stream = GatedStream()
+        let stuck = try manager.makeOperation(.get, "data")
+        stuck.outputStream = stream
+        manager.enqueue([stuck])
+        while !stream.isWaiting { await Task.yield() }
+        let others = try (0..<3).map { _ in try manager.makeOperation(.get, "data") }
+        for other in others { other.outputStream = OutputStream(toMemory: ()) }
+        manager.enqueue(others)
+        gate.open()
+        let deadline = Date(timeIntervalSinceNow: 30)
+        while others.contains(where: { !$0.isFinished }), Date() < deadline { await Task.yield() }
+        #expect(others.allSatisfy { $0.isFinished && $0.error == nil } && !stuck.isFinished)
+        stream.letThrough()
+        try await stuck.finished()
+        #expect(stream.bytes == PatternBytes.data(count: 500_000))
     }
 
     @Test func `operations share a transfer on the network thread of their choice`() async throws {

@@ -1,0 +1,130 @@
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyTransport
+
+/// What holds a transfer up, and what lets it go on.
+@Suite struct HoldTests {
+    let server: TestServer
+    let thread = NetworkThread()
+
+    init() throws { server = try TestServer() }
+
+    /// Waits until the network thread has had so many turns.
+    private func turns(_ count: Int) {
+        for _ in 0..<count {
+            let turn = DispatchSemaphore(value: 0)
+            thread.perform { turn.signal() }
+            turn.wait()
+        }
+    }
+
+    @Test func `a resumption asked for before a suspension does not lift it`() throws {
+        server.route("GET", "/large", .pattern(count: 3_000_000))
+        let held = DispatchSemaphore(value: 0)
+        let collector = Collector(onData: { connection in
+            connection.resumeReceiving()
+            connection.suspendReceiving()
+            held.signal()
+        })
+        let connection = URLConnection(
+            request: URLRequest(url: server.url("/large")), delegate: collector, thread: thread)
+        connection.start()
+        var count = 0
+        while count < 3_000_000 {
+            try held.waitOrThrow(timeout: 30, "a block after \(count) bytes")
+            count = collector.body.count
+            turns(20)
+            #expect(collector.body.count == count)
+            connection.resumeReceiving()
+        }
+        let heard = try #require(collector.wait(within: 30))
+        #expect(heard.isFinished && heard.body == PatternBytes.data(count: 3_000_000))
+    }
+
+    @Test func `a redirect kept at once, with a body that cannot be decoded, fails and harms no other transfer`() throws {
+        server.route("POST", "/moved") { _ in
+            .text("a body").status(302).header("Location", "/there").header("Content-Encoding", "unknown")
+        }
+        server.route("GET", "/there", .text("there"))
+        var configuration = ConnectionConfiguration()
+        configuration.refusesUnknownEncodings = true
+        for _ in 0..<3 {
+            var request = URLRequest(url: server.url("/moved"))
+            request.httpMethod = "POST"
+            request.httpBody = Data("words".utf8)
+            let heard = try #require(
+                load(
+                    request, configuration: configuration, thread: thread,
+                    delegate: Collector(decision: { $1(nil) })), "it did not end")
+            #expect(heard.error?.code == .cannotDecodeContentData && heard.ends.count == 1)
+            let next = try #require(load(URLRequest(url: server.url("/there")), thread: thread))
+            #expect(next.isFinished && next.text == "there")
+        }
+    }
+}
+
+/// A streamed body of an announced length.
+@Suite struct AnnouncedLengthTests {
+    let server: TestServer
+
+    init() throws {
+        server = try TestServer()
+        server.route("POST", "/here") { .text(String(decoding: $0.body, as: UTF8.self)) }
+    }
+
+    private func upload(_ stream: InputStream, length: String) throws -> Collector.Heard {
+        var request = URLRequest(url: server.url("/here"))
+        request.httpMethod = "POST"
+        request.httpBodyStream = stream
+        request.setValue(length, forHTTPHeaderField: "Content-Length")
+        let collector = Collector()
+        URLConnection(request: request, delegate: collector, thread: .shared).start()
+        return try #require(collector.wait(within: 30), "it did not end")
+    }
+
+    @Test(arguments: ["", "x", "hello"]) func `it ends with its last byte though the stream never ends`(text: String) throws
+    {
+        let stream = EndlessStream(Data(text.utf8))
+        defer { stream.gate.signal() }
+        let heard = try upload(stream, length: "\(text.utf8.count)")
+        #expect(heard.isFinished && heard.text == text, "\(heard.ends)")
+    }
+
+    @Test func `one that is longer fails, and nothing follows its length`() throws {
+        let heard = try upload(InputStream(data: Data("hello".utf8)), length: "4")
+        #expect(heard.error?.code == .requestBodyStreamExhausted)
+    }
+}
+
+/// A stream that has some bytes, and then neither more nor an end, until its gate opens.
+private final class EndlessStream: InputStream {
+    let gate = DispatchSemaphore(value: 0)
+    private var rest: Data
+
+    override init(data: Data) {
+        rest = data
+        super.init(data: data)
+    }
+
+    convenience init(_ data: Data) { self.init(data: data) }
+
+    override func open() {}
+    override func close() {}
+    override var hasBytesAvailable: Bool { true }
+    override var streamStatus: Stream.Status { .open }
+    override func read(_ buffer: UnsafeMutablePointer<UInt8>, maxLength length: Int) -> Int {
+        guard !rest.isEmpty else {
+            gate.wait()
+            gate.signal()
+            return 0
+        }
+        let count = min(length, rest.count)
+        rest.copyBytes(to: buffer, count: count)
+        rest = Data(rest.dropFirst(count))
+        return count
+    }
+}
