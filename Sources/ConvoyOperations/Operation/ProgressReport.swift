@@ -107,12 +107,19 @@ final class ProgressReport: Sendable {
             return progress
         }
         hasProgress.store(true, ordering: .releasing)
+        // The bytes that came before are not reported by those that follow, if the server sends no more for now.
+        let received = operation.transferProgress
+        if received.bytesReceived > 0 {
+            move(to: received.bytesReceived, of: received.bytesExpectedToReceive, isFirst: true)
+        }
         if operation.isFinished { finish(of: operation) }
         return progress
     }
 
-    private func move(to total: Int64, of expected: Int64?) {
+    /// - Parameter isFirst: whether it counts only if no bytes have been reported yet.
+    private func move(to total: Int64, of expected: Int64?, isFirst: Bool = false) {
         let mustTell = state.withLock { state in
+            if isFirst, state.download.total > 0 { return false }
             state.download.set(total: total, expected: expected)
             defer { state.isProgressWaiting = true }
             return !state.isProgressWaiting

@@ -1,5 +1,6 @@
 import ConvoySupport
 import ConvoyTestServer
+import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
 import Testing
@@ -23,6 +24,16 @@ import Testing
 
     private func numbers(_ progress: TransferProgress) -> [Int64?] {
         [progress.bytesReceived, progress.bytesExpectedToReceive, progress.bytesSent, progress.bytesExpectedToSend]
+    }
+
+    @Test func `a Progress that is asked for late has the bytes that came before`() async throws {
+        defer { gate.open() }
+        server.route("GET", "/late", .pattern(count: 500_000).heldBody(by: gate, afterBytes: 100_000))
+        let operation = operation("/late")
+        operation.start()
+        try await waitUntil("the bytes") { operation.transferProgress.bytesReceived == 100_000 }
+        let progress = operation.progress
+        try await waitUntil("their report") { progress.completedUnitCount == 100_000 && progress.totalUnitCount == 500_000 }
     }
 
     @Test(arguments: [false, true])
