@@ -8,7 +8,7 @@ import FoundationNetworking
 extension URLConnectionOperation {
     /// Decides about each redirect. Called on `completionQueue`, or, if that is nil, on one of the library's threads,
     /// which it may block. The transfer waits for the answer. Without a handler, redirects are followed, but for those that
-    /// would send the request's body to another origin: see ``ConnectionConfiguration/sendsBodiesAcrossOrigins``.
+    /// would send the request's body to another origin: see `ConnectionConfiguration.sendsBodiesAcrossOrigins`.
     public final var redirectHandler: RedirectHandler? {
         get { core.withLock { $0.rareHandlers?.redirect } }
         set { setHandler(\.redirect, newValue) }
