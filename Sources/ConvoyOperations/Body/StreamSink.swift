@@ -10,17 +10,28 @@ package protocol DirectOutputStream: OutputStream {
     var isOnLocalDisk: Bool { get }
 }
 
-/// Writes the body to an `OutputStream`.
+/// Writes the body to an `OutputStream`: a queue of commands, each of which begins when the one before has ended.
 ///
 /// A stream may be a user's code, a pipe that nobody reads, or a file on an unreachable server. So it is opened,
 /// written, rewound and closed on a worker thread, while the transfer waits. Only a file on a local disk is written on
 /// the network thread, which saves two thread hops per block.
 ///
-/// Once open, the sink belongs to the network thread. `then` is called synchronously if there was nothing to wait for,
-/// otherwise later on the network thread. Until then no other call may be made.
+/// `then` of a command is called synchronously if there was nothing to wait for, otherwise later on the network thread.
+/// A command that fails takes the ones behind it along: they end with its error. ``discard()`` ends the sink, whatever the
+/// stream is doing, and no `then` is called any more.
+///
+/// The sink belongs to the thread that begins a try, then to the network thread, then to the one that discards it; the
+/// operation orders them.
 final class StreamSink {
-    /// The stream is used by one thread at a time: the network thread, or the one worker it waits for.
+    /// The stream is used by one thread at a time: the one that the sink belongs to, or the one worker it waits for.
     private struct Box: @unchecked Sendable { let stream: OutputStream }
+
+    private struct Command {
+        let job: @Sendable (OutputStream, URL?) -> URLError?
+        var closes = false
+        /// Called with the error of the command; nil if it has succeeded.
+        let then: (URLError?) -> Void
+    }
 
     private let box: Box
     private let url: URL?
@@ -30,11 +41,13 @@ final class StreamSink {
     let commits: Bool
     /// How many bytes of the body have been written so far.
     private(set) var offset: Int64 = 0
-    /// Whether a call has not finished yet.
-    private(set) var isBusy = false
-    /// Whether to close the stream as soon as it is no longer busy, because the operation was cancelled and did not
-    /// wait for it.
-    private var closesWhenIdle = false
+    /// The commands that wait for the one that a worker carries out.
+    private var commands = Backlog<Command>()
+    /// What a worker carries out.
+    private var call: BlockingCall?
+    /// What the first command has failed with.
+    private var failure: URLError?
+    private var isDiscarded = false
     /// The furthest position ever written: bytes beyond the end of the final body must not remain.
     private var furthest: Int64 = 0
     private(set) var isOpen = false
@@ -44,6 +57,8 @@ final class StreamSink {
     private let paced: (any PacedOutputStream)?
     /// Whether the stream is written on the network thread.
     private var isDirect: Bool { direct?.isOnLocalDisk ?? false }
+    /// Whether a command has not ended yet.
+    var isBusy: Bool { call != nil || !commands.isEmpty }
 
     /// - Parameter perform: runs a block on the network thread.
     init(
@@ -58,22 +73,68 @@ final class StreamSink {
         if let open = stream as? any DirectOutputStream, stream.streamStatus == .open { (direct, isOpen) = (open, true) }
     }
 
-    /// Opens the stream without truncating it. Called before each try, on any thread.
-    func open(then: @escaping @Sendable (URLError?) -> Void) {
+    /// Runs what is left to do after a call: at once, on the worker thread that has made it, or on another thread.
+    typealias Executor = @Sendable (@escaping @Sendable () -> Void) -> Void
+
+    /// Opens the stream without truncating it. Called before each try, and before every other command.
+    ///
+    /// - Parameters:
+    ///   - call: whoever has it can give up the opening.
+    ///   - executor: where the sink is used next.
+    ///   - then: called there.
+    func open(
+        as call: BlockingCall, on executor: @escaping Executor = { $0() }, then: @escaping @Sendable (URLError?) -> Void
+    ) {
         guard !isOpen else { return then(nil) }
-        isOpen = true
-        let owner = Owner(sink: self)
-        BlockingWorkers.shared.perform { [box, url] in
-            let stream = box.stream
+        run(as: call, on: executor) { stream, url in
             if stream.streamStatus == .notOpen {
                 (stream as? FileOutputStream)?.keepsContentsAtOpening = true
                 stream.open()
             }
-            owner.sink.direct = stream as? any DirectOutputStream
-            switch stream.streamStatus {
-            case .error: then(Self.failure(of: stream, url: url))
-            case .closed: then(URLError(.cannotWriteToFile, url: url, "The output stream is closed."))
-            default: then(nil)
+            return switch stream.streamStatus {
+            case .error: Self.failure(of: stream, url: url)
+            case .closed: URLError(.cannotWriteToFile, url: url, "The output stream is closed.")
+            default: nil
+            }
+        } then: { sink, failure in
+            sink.isOpen = true
+            if sink.isDiscarded { return sink.closeUnused() }
+            sink.direct = sink.box.stream as? any DirectOutputStream
+            then(failure as? URLError)
+        }
+    }
+
+    /// Tells the stream that the response was accepted. Called when nothing else is under way.
+    ///
+    /// - Parameters:
+    ///   - call: whoever has it can give up the commit.
+    ///   - then: called on a worker thread.
+    func commit(as call: BlockingCall, then: @escaping @Sendable ((any Error)?) -> Void) {
+        run(as: call, on: { $0() }) { stream, _ in
+            do {
+                try (stream as? any CommittingOutputStream)?.commit()
+                return nil
+            } catch {
+                return error
+            }
+        } then: { _, failure in
+            then(failure)
+        }
+    }
+
+    private func run(
+        as call: BlockingCall, on executor: @escaping Executor,
+        _ job: @escaping @Sendable (OutputStream, URL?) -> (any Error)?,
+        then: @escaping @Sendable (StreamSink, (any Error)?) -> Void
+    ) {
+        self.call = call
+        let owner = Owner(sink: self)
+        BlockingWorkers.shared.perform(call) { [box, url] in
+            let failure = job(box.stream, url)
+            guard call.finish() else { return box.stream.close() }
+            executor {
+                owner.sink.call = nil
+                then(owner.sink, failure)
             }
         }
     }
@@ -81,16 +142,18 @@ final class StreamSink {
     /// Writes bytes.
     func write(_ bytes: UnsafeRawBufferPointer, then: @escaping (URLError?) -> Void) {
         let count = Int64(bytes.count)
-        if isDirect {
+        if isDirect, !isBusy, failure == nil {
             let failure = Self.write(bytes, to: box.stream, url: url)
-            if failure == nil { note(count) }
+            if failure == nil { note(count) } else { self.failure = failure }
             return then(failure)
         }
         let copy = Data(bytes)
-        work({ stream, url in copy.withUnsafeBytes { Self.write($0, to: stream, url: url) } }) { [self] failure in
-            if failure == nil { note(count) }
-            then(failure)
-        }
+        append(
+            Command(job: { stream, url in copy.withUnsafeBytes { Self.write($0, to: stream, url: url) } }) {
+                [self] failure in
+                if failure == nil { note(count) }
+                then(failure)
+            })
     }
 
     /// A response was accepted, and its body comes next.
@@ -104,58 +167,106 @@ final class StreamSink {
 
     /// Discards all bytes, to start over.
     func rewind(then: @escaping (URLError?) -> Void) {
-        guard offset > 0 || (box.stream as? FileOutputStream)?.hasOldContents == true else { return then(nil) }
-        work({ stream, url in Self.rewind(stream, url: url) }) { [self] failure in
-            if failure == nil {
-                offset = 0
-                if box.stream is any RewindableOutputStream { furthest = 0 }
-            }
-            then(failure)
+        guard isBusy || offset > 0 || (box.stream as? FileOutputStream)?.hasOldContents == true else {
+            return then(failure)
         }
+        append(
+            Command(job: { stream, url in Self.rewind(stream, url: url) }) { [self] failure in
+                if failure == nil {
+                    offset = 0
+                    if box.stream is any RewindableOutputStream { furthest = 0 }
+                }
+                then(failure)
+            })
     }
 
-    /// Closes the stream. `then` is told whether everything was written. Called when the operation ends, in whatever
-    /// way, on any thread.
+    /// Waits for everything that was asked for. `then` is told whether all of it succeeded.
+    func flush(then: @escaping (URLError?) -> Void) {
+        if isBusy { commands.append(Command(job: { _, _ in nil }, then: then)) } else { then(failure) }
+    }
+
+    /// Closes the stream behind everything that was asked for. `then` is told whether all of it succeeded.
     func close(then: @escaping (URLError?) -> Void) {
-        guard isOpen else { return then(nil) }
-        guard !isBusy else {
-            closesWhenIdle = true
-            return then(nil)
-        }
-        isOpen = false
-        if isDirect {
+        guard isOpen, failure == nil else { return then(failure) }
+        if isDirect, !isBusy {
+            isOpen = false
             box.stream.close()
             return then(leftover ?? Self.failureOfClosing(box.stream, url: url))
         }
         // A stream that compresses or encrypts writes its last bytes when it is closed.
-        work({ stream, url in
-            stream.close()
-            return Self.failureOfClosing(stream, url: url)
-        }) { [self] failure in then(leftover ?? failure) }
+        let close = Command(
+            job: { stream, url in
+                stream.close()
+                return Self.failureOfClosing(stream, url: url)
+            }, closes: true
+        ) { [self] failure in then(failure ?? leftover) }
+        append(close)
     }
 
-    // MARK: Work
+    /// Ends the sink, and closes the stream once it is not in use: at once, or when what was begun returns.
+    func discard() {
+        guard !isDiscarded else { return }
+        isDiscarded = true
+        commands = Backlog()
+        if let call {
+            if call.giveUp() { BlockingWorkers.shared.replaceThread(of: call) }
+            // Otherwise the one who uses the stream closes it.
+            guard call.isWithdrawn else { return }
+        }
+        closeUnused()
+    }
+
+    private func closeUnused() {
+        guard isOpen else { return }
+        isOpen = false
+        // The stream of a user may take its time, and say nothing.
+        if isDirect { box.stream.close() } else { BlockingWorkers.shared.perform { [box] in box.stream.close() } }
+    }
+
+    // MARK: Commands
 
     private struct Owner: @unchecked Sendable { let sink: StreamSink }
 
-    /// Does something with the stream on a worker thread, then continues on the network thread.
-    private func work(
-        _ job: @escaping @Sendable (OutputStream, URL?) -> URLError?, then: @escaping (URLError?) -> Void
-    ) {
+    /// Does something with the stream on a worker thread, behind everything that was asked for before, and continues on
+    /// the network thread.
+    private func append(_ command: Command) {
+        guard !isDiscarded else { return }
+        commands.append(command)
+        if call == nil { beginNext() }
+    }
+
+    private func beginNext() {
+        while call == nil, let command = commands.popFirst() {
+            if let failure { command.then(failure) } else { begin(command) }
+        }
+    }
+
+    private func begin(_ command: Command) {
         struct Step: @unchecked Sendable {
             let sink: StreamSink
             let then: (URLError?) -> Void
         }
-        isBusy = true
-        let step = Step(sink: self, then: then)
-        BlockingWorkers.shared.perform { [box, url, perform] in
+        let call = BlockingCall()
+        self.call = call
+        if command.closes { isOpen = false }
+        let step = Step(sink: self, then: command.then)
+        BlockingWorkers.shared.perform(call) { [box, url, perform, job = command.job, closes = command.closes] in
             let failure = job(box.stream, url)
-            perform {
-                step.sink.isBusy = false
-                if step.sink.closesWhenIdle { return step.sink.close { _ in } }
-                step.then(failure)
+            if call.finish() {
+                perform { step.sink.didEnd(failure, step.then) }
+            } else if !closes {
+                box.stream.close()
             }
         }
+    }
+
+    private func didEnd(_ failure: URLError?, _ then: (URLError?) -> Void) {
+        call = nil
+        // It has returned just before it would have been given up.
+        if isDiscarded { return closeUnused() }
+        if self.failure == nil { self.failure = failure }
+        then(failure)
+        beginNext()
     }
 
     private func note(_ count: Int64) {

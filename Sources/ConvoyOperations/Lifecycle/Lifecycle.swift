@@ -64,7 +64,8 @@ package struct Lifecycle: Hashable, Sendable {
         case nothing
         /// Begin the work of that try.
         case begin(TryNumber)
-        /// Ask the work of that try to stop.
+        /// Ask the work of that try to stop; if the operation is ending, without waiting for anybody's code. It may have been
+        /// asked before, for a pause, and be waiting for such code still.
         case stop(TryNumber)
         /// The state is `finished`: post the change, and call the handlers.
         case finish
@@ -188,16 +189,19 @@ package struct Lifecycle: Hashable, Sendable {
     private mutating func end() -> Action {
         switch state {
         case .finished: return .nothing
-        case .executing:
-            guard work == .running else { return .nothing }
-            work = .stopping
-            return .stop(tryNumber)
+        case .executing: return stopWork()
         case .ready, .paused:
-            if wasStarted { return work == .stopping ? .nothing : finish() }
+            if wasStarted { return work == .stopping ? stopWork() : finish() }
             // It finishes when it is started: a queue will start it, as it is ready now.
             state = .ready
             return .readinessChanged
         }
+    }
+
+    private mutating func stopWork() -> Action {
+        guard isUnderWay(tryNumber) else { return .nothing }
+        work = .stopping
+        return .stop(tryNumber)
     }
 
     private mutating func workStopped() -> Action {

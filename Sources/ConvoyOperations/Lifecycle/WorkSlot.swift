@@ -1,3 +1,4 @@
+import ConvoySupport
 import ConvoyTransport
 
 /// The phase of an operation's current try, and its connection, so that a stop can reach it. A value; the operation
@@ -11,14 +12,26 @@ struct WorkSlot {
 
     enum Phase {
         case idle
-        /// Begun, but without a connection yet. A stop is only noted.
-        case preparing
+        /// Begun, but without a connection yet. A stop is only noted, and found when the next step is made; a call of a
+        /// user's code can be given up.
+        case preparing(BlockingCall?)
         case connected(any Connection)
         /// The transfer is over and its outcome is being produced: there is nothing to stop.
         case concluding
+        /// The same, by a user's code: it can be given up.
+        case processing(BlockingCall?)
     }
 
-    private(set) var phase = Phase.idle
+    /// What a stop requires.
+    enum Stop {
+        case nothing
+        case cancel(any Connection)
+        /// The try has ended, without an outcome. The call was given up with it.
+        case ended(BlockingCall?)
+    }
+
+    /// Changed only here, and by tests that explore copies of it.
+    var phase = Phase.idle
     /// The current try, or the last one.
     private(set) var number: TryNumber = 0
     /// The last try that was asked to stop.
@@ -27,24 +40,63 @@ struct WorkSlot {
     /// A try begins.
     mutating func begin(_ number: TryNumber) {
         self.number = number
-        phase = .preparing
+        phase = .preparing(nil)
         // The stop may have arrived already. Otherwise `stopped` is moved up to the previous try: numbers wrap around,
         // and are compared by their distance.
         if stopped != number { stopped = number &- 1 }
     }
 
-    /// Asks a try to stop. Returns the connection to cancel, if the try has one.
-    mutating func stop(_ number: TryNumber) -> (any Connection)? {
-        guard Int16(bitPattern: number &- stopped) >= 0 else { return nil }
+    /// Asks a try to stop.
+    ///
+    /// - Parameter isFinal: whether no code of a user's is waited for, as the operation is ending.
+    mutating func stop(_ number: TryNumber, isFinal: Bool) -> Stop {
+        guard Int16(bitPattern: number &- stopped) >= 0 else { return .nothing }
         stopped = number
-        guard number == self.number, case .connected(let connection) = phase else { return nil }
-        return connection
+        guard number == self.number else { return .nothing }
+        switch phase {
+        case .idle, .concluding: return .nothing
+        case .connected(let connection): return .cancel(connection)
+        case .preparing(let call):
+            // Without a call it is the library's own code, which makes the next step at once.
+            guard isFinal, let call, call.giveUp() else { return .nothing }
+            phase = .idle
+            return .ended(call)
+        case .processing(let call):
+            guard isFinal, call?.giveUp() != false else { return .nothing }
+            phase = .idle
+            return .ended(call)
+        }
     }
 
     /// Ends a try that is still preparing, if it was asked to stop. Returns whether it did.
     mutating func endIfStopped(_ number: TryNumber) -> Bool {
         guard isPreparing(number), stopped == number else { return false }
         phase = .idle
+        return true
+    }
+
+    /// Notes that a try, which is preparing, calls a user's code. False if it was asked to stop: then it has ended.
+    mutating func prepare(_ number: TryNumber, by call: BlockingCall) -> Bool {
+        guard isPreparing(number), !endIfStopped(number) else { return false }
+        phase = .preparing(call)
+        return true
+    }
+
+    /// Notes that a user's code produces the outcome of a try. False if the try has ended.
+    mutating func process(_ number: TryNumber, by call: BlockingCall?) -> Bool {
+        guard number == self.number else { return false }
+        switch phase {
+        case .concluding, .processing:
+            phase = .processing(call)
+            return true
+        case .idle, .preparing, .connected: return false
+        }
+    }
+
+    /// Notes that a user's code has produced the outcome of a try. False if it was not waited for.
+    mutating func didProcess(_ number: TryNumber) -> Bool {
+        guard number == self.number, case .processing = phase else { return false }
+        phase = .concluding
         return true
     }
 
@@ -82,7 +134,7 @@ struct WorkSlot {
         guard number == self.number else { return false }
         switch phase {
         case .preparing, .connected: return true
-        case .idle, .concluding: return false
+        case .idle, .concluding, .processing: return false
         }
     }
 

@@ -38,17 +38,18 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     /// The request that the redirects of the current try have led to, and how many there were; nil without any, or where
     /// they do not matter any more. Without the range of a resumption.
     @exclusivity(unchecked) private(set) var redirection: (request: URLRequest, followed: Int)?
-    /// The connection that waits for the sink.
-    @exclusivity(unchecked) var suspended: (any Connection)?
-    /// How to end the try once the sink is no longer busy.
-    @exclusivity(unchecked) var endsAfterSink: (() -> Void)?
-
-    /// The connection that waits for the delegate.
-    @exclusivity(unchecked) var delayed: (any Connection)?
-    /// The connection that waits for the reader of the stream.
-    @exclusivity(unchecked) var crowded: (any Connection)?
+    /// What the connection waits for.
+    @exclusivity(unchecked) var flow = TransferState()
+    /// How it has ended, perhaps while it waited.
+    @exclusivity(unchecked) private var ending = Ending.finished
+    /// The connection, while it waits.
+    @exclusivity(unchecked) var waiting: (any Connection)?
     /// The response about which somebody is to decide, and its connection, which waits.
     @exclusivity(unchecked) var undecided: (connection: any Connection, response: ResponseHead)?
+    /// The sink that a decision has chosen, while it is being opened.
+    @exclusivity(unchecked) var diverted: StreamSink?
+    /// The try whose sink is being closed: all but that is done.
+    @exclusivity(unchecked) private var closing: OperationTry?
 
     /// The response that monitors know of, until the end of its request.
     @exclusivity(unchecked) var respondedHead: ResponseHead?
@@ -59,6 +60,13 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         case askForWhole
         case succeed
         case fail(URLError)
+    }
+
+    /// How a connection has ended.
+    enum Ending: Sendable {
+        case finished
+        case failed(URLError)
+        case cancelled
     }
 
     init(url: URL?, output: OutputStream?, transport: any Transport) {
@@ -94,7 +102,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         setAside = nil
         afterCancel = nil
         redirection = nil
-        (delayed, crowded, undecided) = (nil, nil, nil)
+        (flow, waiting, undecided, diverted) = (TransferState(), nil, nil, nil)
         guard let head, !asksForWhole else { return request }
         let whole = request.urlRequest
         resumption = Resumption(after: head, of: whole, offset: offset, total: total)
@@ -113,20 +121,27 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
             let begins: @Sendable () -> Void = { [self] in
                 then(.success(begin(number, of: operation, sending: request, memoryLimit: memoryLimit)))
             }
-            guard let stream else { return begins() }
-            stream.open { failure in
+            guard let stream, !stream.isOpen else { return begins() }
+            let call = BlockingCall()
+            guard operation.mayCall(number, call) else { return }
+            stream.open(as: call) { failure in
                 if let failure { then(.failure(failure)) } else { begins() }
             }
         }
         guard self.request != nil, request.bodyStream != nil else { return opens(request) }
-        BlockingWorkers.shared.perform {
+        operation.callUserCode(number) { () -> Result<TransferRequest, URLError> in
             do throws(URLError) {
                 // Only the body is new: the rest may have a token that the operation's own request has not.
                 var again = request.urlRequest
                 again.httpBodyStream = try operation.replayedRequest().httpBodyStream
-                opens(.foundation(again))
+                return .success(.foundation(again))
             } catch {
-                then(.failure(error))
+                return .failure(error)
+            }
+        } then: { result in
+            switch result {
+            case .success(let request): opens(request)
+            case .failure(let error): then(.failure(error))
             }
         }
     }
@@ -152,10 +167,18 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     /// Lets the next tries run over another transport.
     func use(_ transport: any Transport) { stream?.perform = { transport.perform($0) } }
 
+    /// Puts the bytes in the stream in their final place. Nothing else is under way.
+    ///
+    /// - Parameter then: called on a worker thread, unless the call is given up.
+    func commit(as call: BlockingCall, then: @escaping @Sendable ((any Error)?) -> Void) {
+        if let stream { stream.commit(as: call, then: then) } else { then(nil) }
+    }
+
     /// Closes the stream and releases the operation, which has finished.
     func discard() {
-        operation = nil
-        stream?.close { _ in }
+        (operation, closing, waiting, undecided) = (nil, nil, nil, nil)
+        diverted.take()?.discard()
+        stream?.discard()
     }
 
     // MARK: The connection's delegate
@@ -226,7 +249,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         // So that no byte of it is fetched in vain.
         if isInMemory, let total, total > memoryLimit { return stop(connection, then: .fail(tooLarge)) }
         guard let stream else { return memory.startOver(expecting: total) }
-        ask(of: connection) { then in
+        command(stream, for: connection) { then in
             stream.rewind { failure in
                 if failure == nil { stream.accept(response) }
                 then(failure)
@@ -246,7 +269,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
             // More bytes than the range announced: nothing that the response says can be trusted.
             if resumption != nil, let total, received > total { return stop(connection, then: .askForWhole) }
             if let stream {
-                ask(of: connection) { stream.write(data, then: $0) }
+                command(stream, for: connection) { stream.write(data, then: $0) }
                 guard afterCancel == nil else { return }
                 if stream.isPaced { waitForRoom(in: stream, operation, connection) }
             } else {
@@ -284,45 +307,60 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         operation(for: connection)?.note(redirect)
     }
 
-    func connectionDidFinish(_ connection: any Connection) {
-        guard self.connection == ObjectIdentifier(connection), undecided != nil, afterCancel == nil else {
-            return end(connection) { $0.succeed() }
-        }
-        self.connection = nil
-        endsUndecided { $0.succeed() }
-    }
+    func connectionDidFinish(_ connection: any Connection) { end(connection, .finished) }
 
     func connection(_ connection: any Connection, didFailWith error: URLError) {
         if self.connection == ObjectIdentifier(connection) { noteRedirection(connection) }
-        end(connection) { $0.fail(error) }
+        end(connection, .failed(error))
     }
 
-    func connectionDidCancel(_ connection: any Connection) {
-        end(connection) { $0.takeOperation()?.transferDidStop() }
-    }
+    func connectionDidCancel(_ connection: any Connection) { end(connection, .cancelled) }
 
     // MARK: Ending
 
-    /// Handles the end of the connection. A decision made before (`afterCancel`) counts, even if the connection ended
-    /// before it was cancelled. The offset is read after the sink has finished its pending write.
-    private func end(_ connection: any Connection, _ otherwise: @escaping (OperationTransfer) -> Void) {
+    /// The connection has ended. That is told when its sink is no longer busy, so that the offset is right, and after a
+    /// decision about its response; at once if the operation is ending anyway.
+    private func end(_ connection: any Connection, _ ending: Ending) {
         guard self.connection == ObjectIdentifier(connection) else { return }
         self.connection = nil
+        waiting = nil
+        if operation?.lifecycle.value.isEnding == true { return carryOut(flow.handle(.stop)) }
+        self.ending = ending
+        carryOut(flow.handle(.end))
+        guard undecided != nil else { return }
+        // There is nothing left to decide about, unless the response is whole.
+        if case .finished = ending, afterCancel == nil { return awaitDecision() }
         undecided = nil
-        // A cancelled operation does not wait for a pipe that nobody reads; its bytes are not needed.
-        if stream?.isBusy == true, operation?.isCancelled != true {
-            endsAfterSink = { [self] in conclude(otherwise) }
-        } else {
-            conclude(otherwise)
+        diverted.take()?.discard()
+        carryOut(flow.handle(.lift(.decision)))
+    }
+
+    /// Ends a try of an operation that is ending, though somebody's code is still at work. On the network thread.
+    func giveUp(_ number: Lifecycle.TryNumber) {
+        // The end of a connection that is being cancelled finds the operation ending.
+        guard self.number == number, connection == nil else { return }
+        if let current = closing.take() { current.transferDidStop() } else { carryOut(flow.handle(.stop)) }
+    }
+
+    func carryOut(_ action: TransferState.Action) {
+        switch action {
+        case .nothing, .drain: return
+        case .run: waiting.take()?.resumeReceiving()
+        case .end: conclude(ending)
+        case .stopped:
+            (undecided, waiting) = (nil, nil)
+            diverted.take()?.discard()
+            takeOperation()?.transferDidStop()
         }
     }
 
-    func conclude(_ otherwise: (OperationTransfer) -> Void) {
-        switch afterCancel {
-        case nil: otherwise(self)
-        case .succeed: succeed()
-        case .fail(let error): fail(error)
-        case .askForWhole:
+    /// Ends the try. A decision made before (`afterCancel`) counts, even if the connection ended before it was cancelled.
+    private func conclude(_ ending: Ending) {
+        switch (afterCancel, ending) {
+        case (nil, .finished), (.succeed, _): succeed()
+        case (nil, .failed(let error)), (.fail(let error), _): fail(error)
+        case (nil, .cancelled): takeOperation()?.transferDidStop()
+        case (.askForWhole, _):
             asksForWhole = true
             takeOperation()?.transferMustRepeat()
         }
@@ -356,27 +394,23 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
             return close(stream, current, head, data: self.setAside?.data)
         }
         // The operation accepts any status, so this body is its response, and replaces the partial body in the stream.
-        stream.rewind { [self] failure in
-            if let failure { return current.conclude(data: nil, head: nil, error: failure) }
-            setAside.data.withUnsafeBytes { bytes in
-                stream.write(bytes) { [self] failure in
-                    if let failure { return current.conclude(data: nil, head: nil, error: failure) }
-                    close(stream, current, head, data: nil)
-                }
-            }
-        }
+        stream.rewind { _ in }
+        setAside.data.withUnsafeBytes { stream.write($0) { _ in } }
+        close(stream, current, head, data: nil)
     }
 
+    /// Closes the stream, or waits for it if it stays open until the response is accepted, and ends the try.
     private func close(_ stream: StreamSink, _ current: OperationTry, _ head: ResponseHead?, data: Data?) {
-        // The stream stays open until the response is accepted.
-        if stream.commits { return current.conclude(data: data, head: head, error: nil) }
-        stream.close { failure in
+        closing = current
+        let then: (URLError?) -> Void = { [self] failure in
+            guard let current = closing.take() else { return }
             if let failure {
                 current.conclude(data: nil, head: nil, error: failure)
             } else {
                 current.conclude(data: data, head: head, error: nil)
             }
         }
+        if stream.commits { stream.flush(then: then) } else { stream.close(then: then) }
     }
 
     private var tooLarge: URLError {

@@ -194,6 +194,12 @@ extension URLConnectionOperation {
         case .failure(let error): conclude(number, settledBy: error)
         case .heldResponse:
             guard let transfer, let carrier else { return false }
+            // A stop finds the transfer, which may have to wait for a user's stream.
+            let isUnderWay = core.withLock { $0.workSlot.connect(number, WorkHandle(request: $0.request.urlRequest) {}) }
+            guard isUnderWay else {
+                transferDidStop(number)
+                return true
+            }
             carrier.perform { [self] in transfer.deliverHeldResponse(number, of: self) }
         case nil: return false
         }

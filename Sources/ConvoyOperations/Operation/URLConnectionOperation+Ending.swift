@@ -82,7 +82,10 @@ extension URLConnectionOperation {
             let facts = core.common.values.serializer
             // The common case costs no hop and no Foundation response.
             guard isPlain, let head, let plain = facts.plain, plain.acceptsWithoutHeaders(statusCode: head.statusCode)
-            else { return (.process(isHead: isHead), output) }
+            else {
+                _ = core.workSlot.process(number, by: nil)
+                return (.process(isHead: isHead), output)
+            }
             core.object = ObjectBox(object: isHead ? nil : data)
             return (.complete, output)
         }
@@ -99,15 +102,14 @@ extension URLConnectionOperation {
     /// Completes a try whose response is accepted, after a committing stream has put its bytes in their final place.
     private func complete(_ number: Lifecycle.TryNumber, _ output: OutputStreamBox?) {
         guard let output, output.stream is any CommittingOutputStream else { return handle(.workCompleted(number)) }
-        BlockingWorkers.shared.perform { [self] in
-            // The bytes of a cancelled operation are not wanted any more.
-            if !lifecycle.value.isEnding {
-                do {
-                    try (output.stream as? any CommittingOutputStream)?.commit()
-                } catch {
-                    core.withLock { $0.error = error }
-                }
-            }
+        // The bytes of an operation that is ending are not wanted any more.
+        let call = BlockingCall()
+        let transfer = core.withLock { core in
+            lifecycle.value.isEnding || !core.workSlot.process(number, by: call) ? nil : core.transfer
+        }
+        guard let transfer else { return handle(.workCompleted(number)) }
+        transfer.commit(as: call) { [self] error in
+            if let error { core.withLock { $0.error = error } }
             handle(.workCompleted(number))
         }
     }
@@ -140,19 +142,23 @@ extension URLConnectionOperation {
 
     /// Validates and parses the response. On the processing queue: the serializer, or the subclass, may be a user's.
     private func process(_ number: Lifecycle.TryNumber, data: Data?, head: ResponseHead?, output: OutputStreamBox?) {
+        let object: ObjectBox
+        var failure: (any Error)?
         do {
-            let object = ObjectBox(object: try makeResponseObject(for: head?.urlResponse, data: data))
-            core.withLock { $0.object = object }
-            return complete(number, output)
+            object = ObjectBox(object: try makeResponseObject(for: head?.urlResponse, data: data))
         } catch {
-            let object = ObjectBox(object: error.serializedResponseObject)
-            let explained = explained(error)
-            core.withLock { core in
-                core.object = object
-                core.error = explained
-            }
+            object = ObjectBox(object: error.serializedResponseObject)
+            failure = explained(error)
         }
-        handle(.workCompleted(number))
+        let result = (object: object, failure: failure)
+        let isCurrent = core.withLock { core in
+            guard core.workSlot.didProcess(number) else { return false }
+            core.object = result.object
+            if let failure = result.failure { core.error = failure }
+            return true
+        }
+        guard isCurrent else { return }
+        if failure == nil { complete(number, output) } else { handle(.workCompleted(number)) }
     }
 
     func finish() {

@@ -22,12 +22,6 @@ extension URLConnectionOperation {
     /// The context under which the latest attempt goes out; nil for none.
     public final var traceContext: TraceContext? { core.withLock { $0.traceContext } }
 
-    /// Asks for the context of an attempt. Blocks.
-    func obtainTraceContext(from provider: TraceContextProvider) throws {
-        let context = try provider(self)
-        core.withLock { $0.traceContext = context }
-    }
-
     /// A request with the fields of the operation's context.
     func traced(_ request: TransferRequest) -> TransferRequest {
         guard let context = core.withLock({ $0.traceContext }) else { return request }

@@ -84,15 +84,19 @@ extension URLConnectionOperation {
         }
         if let preset { return conclude(number, data: nil, head: nil, error: preset) }
         guard let preparation else { return }
-        BlockingWorkers.shared.perform { [self] in
-            do {
-                var request = self.request
+        let own = request
+        callUserCode(number) {
+            Result {
+                var request = own
                 try preparation.run(&request)
-                let prepared = request
+                return request
+            }
+        } then: { [self] result in
+            switch result {
+            case .success(let prepared):
                 core.withLock { $0.request = .foundation(prepared) }
                 transfer(number, under: provider)
-            } catch {
-                conclude(number, data: nil, head: nil, error: error)
+            case .failure(let error): conclude(number, data: nil, head: nil, error: error)
             }
         }
     }
@@ -100,15 +104,40 @@ extension URLConnectionOperation {
     private func transfer(_ number: Lifecycle.TryNumber, under provider: TraceContextProvider?) {
         let delegate = delegate(interestedIn: .beginning)
         guard delegate != nil || provider != nil else { return beginTransfer(number) }
-        BlockingWorkers.shared.perform { [self] in
-            do {
+        callUserCode(number) { [self] in
+            Result {
                 try delegate?.willBegin(self)
-                if let provider { try obtainTraceContext(from: provider) }
-            } catch {
-                return conclude(number, settledBy: error)
+                return try provider.map { try $0(self) }
             }
-            beginTransfer(number)
+        } then: { [self] result in
+            switch result {
+            case .success(let context):
+                if let context { core.withLock { $0.traceContext = context } }
+                beginTransfer(number)
+            case .failure(let error): conclude(number, settledBy: error)
+            }
         }
+    }
+
+    /// Calls a user's code, which may block, before a try has its connection. What it returns goes to `then`, on the
+    /// worker thread that called it, unless the operation has ended meanwhile. The operation ends without waiting for it
+    /// when it is cancelled or its time is over.
+    func callUserCode<Value: Sendable>(
+        _ number: Lifecycle.TryNumber, _ code: @escaping @Sendable () -> Value, then: @escaping @Sendable (Value) -> Void
+    ) {
+        let call = BlockingCall()
+        guard mayCall(number, call) else { return }
+        BlockingWorkers.shared.perform(call) {
+            let value = code()
+            if call.finish() { then(value) }
+        }
+    }
+
+    /// Whether a call of a user's code may be made for a try that is preparing. If the try was asked to stop, it has ended.
+    func mayCall(_ number: Lifecycle.TryNumber, _ call: BlockingCall) -> Bool {
+        if core.withLock({ $0.workSlot.prepare(number, by: call) }) { return true }
+        handle(.workStopped(number))
+        return false
     }
 
     private func beginTransfer(_ number: Lifecycle.TryNumber) {
@@ -252,6 +281,21 @@ extension URLConnectionOperation {
     // MARK: Stopping
 
     private func stopWork(_ number: Lifecycle.TryNumber) {
-        core.withLock { $0.workSlot.stop(number) }?.cancel()
+        let isFinal = lifecycle.value.isEnding
+        let (stop, transfer, carrier) = core.withLock { core in
+            (
+                core.workSlot.stop(number, isFinal: isFinal), isFinal ? core.transfer : nil, isFinal ? core.carrier : nil
+            )
+        }
+        switch stop {
+        case .nothing: return
+        case .cancel(let connection):
+            connection.cancel()
+            // The connection may have ended, and the transfer be waiting for a user's stream.
+            if let transfer, let carrier { carrier.perform { transfer.giveUp(number) } }
+        case .ended(let call):
+            if let call { BlockingWorkers.shared.replaceThread(of: call) }
+            handle(.workStopped(number))
+        }
     }
 }

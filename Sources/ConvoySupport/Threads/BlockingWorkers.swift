@@ -12,9 +12,15 @@ package final class BlockingWorkers: @unchecked Sendable {
     /// kernel.
     package static let shared = BlockingWorkers(limit: 1024)
 
+    /// What is to be run, as a call that can be given up or as one that cannot.
+    private struct Entry {
+        let job: Job
+        let call: BlockingCall?
+    }
+
     private struct State {
-        var jobs = Backlog<Job>()
-        /// All threads, including the one that is being made.
+        var jobs = Backlog<Entry>()
+        /// All threads, including the one that is being made, without those that were given up.
         var threads = 0
         var idle = 0
         /// Whether a thread is being made. It starts the next one, if needed, before it does anything else.
@@ -42,9 +48,25 @@ package final class BlockingWorkers: @unchecked Sendable {
     }
 
     /// Runs the block on one of the threads; later, if all of them are busy and the limit is reached.
-    package func perform(_ job: @escaping Job) {
+    package func perform(_ job: @escaping Job) { append(Entry(job: job, call: nil)) }
+
+    /// The same for a job that may never return. If `call` is given up before the job has begun, the job does not run;
+    /// otherwise it has to ask `call.finish()` at its end whether anybody wants what it has done.
+    package func perform(_ call: BlockingCall, _ job: @escaping Job) { append(Entry(job: job, call: call)) }
+
+    /// Makes up for the thread of a call that was given up: it no longer counts, and ends when the job returns.
+    package func replaceThread(of call: BlockingCall) {
+        guard call.isAbandoned else { return }
         condition.lock()
-        state.jobs.append(job)
+        state.threads -= 1
+        let needsThread = reserveThread()
+        condition.unlock()
+        if needsThread { startThread() }
+    }
+
+    private func append(_ entry: Entry) {
+        condition.lock()
+        state.jobs.append(entry)
         let needsThread = reserveThread()
         if !needsThread { condition.signal() }
         condition.unlock()
@@ -81,21 +103,25 @@ package final class BlockingWorkers: @unchecked Sendable {
     }
 
     private func work(waits: Bool) {
-        while let (job, needsThread) = nextJob(waits: waits) {
+        while let (entry, needsThread) = nextJob(waits: waits) {
             if needsThread { startThread() }
-            job()
+            guard let call = entry.call else {
+                entry.job()
+                continue
+            }
+            if call.begin() { entry.job() }
+            // Another thread is there in its place.
+            if call.isAbandoned { return }
         }
     }
 
     /// The next job, or nil if none has come for ten seconds, and the thread must end.
-    private func nextJob(waits: Bool) -> (job: Job, needsThread: Bool)? {
+    private func nextJob(waits: Bool) -> (entry: Entry, needsThread: Bool)? {
         condition.lock()
         defer { condition.unlock() }
         var deadline: Date?
         while true {
-            if let job = state.jobs.popFirst() {
-                return (job, reserveThread())
-            }
+            if let entry = state.jobs.popFirst() { return (entry, reserveThread()) }
             let end = deadline ?? Date(timeIntervalSinceNow: 10)
             guard waits, Date() < end else {
                 state.threads -= 1

@@ -26,6 +26,7 @@ extension URLConnection {
             return true
         }
         phase = .askingAboutCookies(response)
+        _ = flow.handle(.hold(.cookies))
         BlockingWorkers.shared.perform { [weak self] in
             keeper.takeAsking(fields, from: target, url: url)
             guard let self else { return }
@@ -38,7 +39,7 @@ extension URLConnection {
     private func didAskAboutCookies() {
         guard case .askingAboutCookies(let response) = phase else { return }
         phase = .loading
-        goOn(isAccepted: judge(response))
+        goOn(isAccepted: judge(response), lifting: .cookies)
     }
 }
 

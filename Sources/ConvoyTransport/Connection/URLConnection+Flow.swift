@@ -4,35 +4,31 @@ import FoundationNetworking
 
 /// Back-pressure: holding data back from the delegate, and resuming.
 extension URLConnection {
-    /// Resumes a transfer that was held back, in either direction.
-    func resumeFlow() {
-        guard isHeldBack || !isStarved else { return }
-        if replay != nil { return pump() }
-        switch phase {
-        case .loading, .following, .replacing:
+    /// Does what a change of the flow requires. Not to be called from one of libcurl's callbacks.
+    func carryOut(_ action: TransferState.Action) {
+        switch action {
+        case .nothing, .stopped: return
+        case .drain: if replay != nil { pump() } else { drain() }
+        case .end:
+            if let handle, let result = heldResult.take() { end(with: result, handle) }
+        case .run(let receiving, let sending):
+            if replay != nil { return pump() }
+            guard let handle, isWithLibcurl else { return }
             noteActivity()
-            if let decoder, decoder.hasPending, !isReceivingSuspended { deliver(with: decoder) { try $0.resume(into: $1) } }
-            guard let handle else { return }
-            if let failure = pendingFailure {
-                thread.multi?.stop(handle)
-                return fail(failure)
-            }
-            if isReceivingSuspended || decoder?.hasPending == true || awaitsReceiving {
-                // What is to be received waits; what is to be sent need not.
-                if body != nil, !isStarved { thread.multi?.setPaused(handle, receiving: true, sending: false) }
-                return
-            }
-            isHeldBack = false
-            if let result = heldResult {
-                // libcurl has finished; only decoded bytes were still to be delivered.
-                heldResult = nil
-                return finish(result, handle)
-            }
-            thread.multi?.setPaused(handle, receiving: false, sending: isStarved)
-        case .initial, .waitingForDescriptor, .preparingTLS, .deciding, .consulting, .askingAboutCookies, .storing, .ended:
-            return
+            thread.multi?.setPaused(handle, receiving: !receiving, sending: !sending)
         }
     }
+
+    /// Whether libcurl has the current request.
+    private var isWithLibcurl: Bool {
+        switch phase {
+        case .loading, .deciding, .following, .askingAboutCookies, .replacing: true
+        case .initial, .waitingForDescriptor, .preparingTLS, .consulting, .storing, .ended: false
+        }
+    }
+
+    /// There may be bytes of the request's body to send again.
+    func feed() { carryOut(flow.handle(.fed)) }
 
     /// Whether the head of a response has come with which the server may have refused the rest of the request.
     var mayEndWithoutBody: Bool { head.isWhole && head.statusCode >= 300 }
@@ -40,15 +36,7 @@ extension URLConnection {
     /// Lets libcurl go on as if bytes of the request's body were there. It then ends a transfer whose response is whole,
     /// which it does not notice while it is paused, or asks for the bytes again.
     func goOnWithoutBody() {
-        guard isStarved, !isHeldBack, !isReceivingSuspended, let handle else { return }
-        switch phase {
-        case .loading, .following, .replacing:
-            isStarved = false
-            thread.multi?.setPaused(handle, receiving: false, sending: false)
-        case .initial, .waitingForDescriptor, .preparingTLS, .deciding, .consulting, .askingAboutCookies, .storing,
-            .ended:
-            return
-        }
+        if flow.isFree, !flow.isHeldBack { feed() }
     }
 
     /// Decodes bytes, and passes the result to the delegate until it suspends receiving.
@@ -59,12 +47,23 @@ extension URLConnection {
         do {
             try decode(decoder) { block in
                 delegate?.connection(self, didReceive: block)
-                return !isReceivingSuspended && !isCancelled
+                return flow.isFree && !isCancelled
             }
-            if decoder.hasPending { isHeldBack = true }
+            if decoder.hasPending { _ = flow.handle(.kept) }
         } catch {
             pendingFailure = decodingFailure(error)
         }
+    }
+
+    /// Passes on what the decoder has kept.
+    func drain() {
+        guard let decoder else { return carryOut(flow.handle(.drained)) }
+        if decoder.hasPending { deliver(with: decoder) { try $0.resume(into: $1) } }
+        if let failure = pendingFailure {
+            if let handle { thread.multi?.stop(handle) }
+            return fail(failure)
+        }
+        if !decoder.hasPending { carryOut(flow.handle(.drained)) }
     }
 
     func decodingFailure(_ error: any Error) -> URLError {

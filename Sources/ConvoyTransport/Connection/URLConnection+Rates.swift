@@ -5,24 +5,25 @@ import Foundation
 extension URLConnection {
     // MARK: Receiving
 
-    /// Whether bytes of the response may be delivered. If not, the transfer is resumed when they may.
+    /// Whether bytes of the response may be delivered. If not, the limit holds the transfer up until they may.
     ///
     /// Without any limit this costs a look at two places in memory.
     func mayReceive(_ count: Int) -> Bool {
         guard receiveThrottle != nil || RateLimit.shared.isLimiting else { return true }
         let throttle = receiveThrottle ?? makeReceiveThrottle()
-        guard throttle.admits(count) else { return false }
+        guard throttle.admits(count) else {
+            _ = flow.handle(.hold(.rate))
+            return false
+        }
         throttle.use(count)
         return true
     }
 
-    /// Whether a rate limit holds the response back.
-    var awaitsReceiving: Bool { receiveThrottle?.isWaiting == true }
-
     private func makeReceiveThrottle() -> TransferThrottle {
         let throttle = TransferThrottle(limits: configuration.receiveRateLimits + [.shared], thread: thread) {
             [weak self] in
-            self?.resumeFlow()
+            guard let self else { return }
+            carryOut(flow.handle(.lift(.rate)))
         }
         receiveThrottle = throttle
         return throttle
@@ -43,8 +44,7 @@ extension URLConnection {
     private func makeSendThrottle() -> TransferThrottle {
         let throttle = TransferThrottle(limits: configuration.sendRateLimits + [.sharedForSending], thread: thread) {
             [weak self] in
-            self?.isStarved = false
-            self?.resumeFlow()
+            self?.feed()
         }
         sendThrottle = throttle
         return throttle
@@ -100,8 +100,8 @@ extension URLConnection {
         case .initial, .waitingForDescriptor, .preparingTLS, .deciding, .consulting, .askingAboutCookies, .storing, .ended:
             return false
         }
-        guard replay == nil, !isHeldBack, !isReceivingSuspended else { return false }
-        return head.isWhole || isSendingBody && !isStarved
+        guard replay == nil, !flow.isHeldBack, flow.isFree else { return false }
+        return head.isWhole || isSendingBody && !flow.isStarved
     }
 
     /// The error of a transfer that has stalled.

@@ -28,33 +28,30 @@ extension URLConnection {
             self.thread.perform { self.didDecide(request, redirect) }
         }
         if case .given(let request) = decision.awaitLater() { return decided(request, redirect) }
+        // The decision comes in a turn of the run loop's own.
+        _ = flow.handle(.hold(.decision))
         return true
     }
 
     /// Carries out a decision that came after the call that asked for it.
     private func didDecide(_ request: URLRequest?, _ redirect: Redirect) {
         guard case .deciding = phase else { return }
-        let isAccepted = decided(request, redirect)
-        if replay != nil { return pump() }
-        goOn(isAccepted: isAccepted)
+        goOn(isAccepted: decided(request, redirect), lifting: .decision)
     }
 
     /// Goes on with a response that has waited for an answer. Not to be called from one of libcurl's callbacks.
-    func goOn(isAccepted: Bool) {
+    func goOn(isAccepted: Bool, lifting hold: TransferHolds) {
         if isCancelled { return }
+        if replay != nil {
+            _ = flow.handle(.lift(hold))
+            return pump()
+        }
         guard isAccepted else {
             // The rest of the response may never come.
             if let handle { thread.multi?.stop(handle) }
             return fail(pendingFailure ?? failure(.unknown, "The response was not accepted."))
         }
-        // The delegate decides about a redirect: what is left to do here is done after that.
-        if case .deciding = phase { return }
-        if let result = heldResult.take(), let handle {
-            easyHandle(handle, didFinishWith: result)
-        } else if isHeldBack || body != nil {
-            // The request's body may have become ready meanwhile, too.
-            resumeFlow()
-        }
+        carryOut(flow.handle(.lift(hold)))
     }
 
     /// Carries out a decision. False if the transfer must be aborted, with the failure that is pending then. The caller goes

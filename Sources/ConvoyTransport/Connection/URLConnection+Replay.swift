@@ -27,8 +27,7 @@ extension URLConnection {
         handle = nil
         forgetResponse()
         heldResult = nil
-        isHeldBack = false
-        isStarved = false
+        flow = flow.next
         phase = .loading
         let replay = Replay(stored)
         noteStart(of: replay)
@@ -49,9 +48,12 @@ extension URLConnection {
             default: return
             }
             if let failure = pendingFailure { return fail(failure) }
-            if isReceivingSuspended { return }
-            if let decoder, decoder.hasPending {
-                deliver(with: decoder) { try $0.resume(into: $1) }
+            guard flow.isFree else {
+                _ = flow.handle(.refused)
+                return
+            }
+            if flow.hasKept {
+                drain()
             } else if replay.isAtEnd || currentRequest.method == "HEAD" {
                 if !replay.hasBegun { begin(replay) } else { return finishReplay() }
             } else if !replay.hasBytes {

@@ -60,8 +60,8 @@ extension URLConnection {
         guard let runLoop = thread.runLoop else { return }
         let now = runLoop.turnTime
         // Time in which this side holds the transfer back does not count against the server.
-        if isHeldBack || isStarved && !mayEndWithoutBody { times.lastActivity = now }
-        if isStarved { times.lastSent = now }
+        if flow.isHeldBack || flow.isStarved && !mayEndWithoutBody { times.lastActivity = now }
+        if flow.isStarved { times.lastSent = now }
         switch phase {
         case .deciding, .askingAboutCookies, .storing: times.lastActivity = now
         default: break
@@ -73,7 +73,7 @@ extension URLConnection {
                 return fail(stallFailure)
             }
         }
-        let isWaitingForEnd = isStarved && mayEndWithoutBody
+        let isWaitingForEnd = flow.isStarved && mayEndWithoutBody
         if isWaitingForEnd, nextDeadline.map({ now < $0 }) ?? true {
             // First the timer: the transfer may end in this.
             handle.schedule(at: min(nextDeadline ?? .max, now + Self.starvationCheckInterval), on: runLoop)

@@ -33,7 +33,7 @@ extension URLConnection: EasyHandleOwner {
             isEncoded: !codings.isEmpty, bytes: head.bytes)
         // libcurl stops sending after such a head, or when the whole response has come and the connection is to be
         // closed. But it does not notice the end of the response while it waits for bytes of the request's body.
-        if isStarved, mayEndWithoutBody { thread.perform { self.goOnWithoutBody() } }
+        if flow.isStarved, mayEndWithoutBody { thread.perform { self.goOnWithoutBody() } }
         if response.statusCode == 206, requestHeader?.asksForRange != true {
             pendingFailure = failure(
                 .badServerResponse, "The server sent a part of the resource (206), but no range was requested.")
@@ -100,9 +100,7 @@ extension URLConnection: EasyHandleOwner {
     func easyHandle(_ handle: EasyHandle, didReceive bytes: UnsafeRawBufferPointer) -> EasyHandle.Reception {
         guard !isCancelled, pendingFailure == nil else { return .abort }
         switch phase {
-        case .deciding, .askingAboutCookies:
-            isHeldBack = true
-            return .notNow
+        case .deciding, .askingAboutCookies: return refuse()
         case .following, .replacing:
             // Reading a short rest is cheaper than making a new connection.
             cacheWriter?.write(bytes)
@@ -112,10 +110,7 @@ extension URLConnection: EasyHandleOwner {
             return discarded > Self.discardLimit ? .abort : .taken
         case .loading:
             tellHeldHead()
-            if isReceivingSuspended || !mayReceive(bytes.count) {
-                isHeldBack = true
-                return .notNow
-            }
+            guard flow.isFree, !flow.hasKept, mayReceive(bytes.count) else { return refuse() }
             noteActivity()
             stallMeter?.value.add(bytes.count)
             hasReceivedBody = true
@@ -128,6 +123,12 @@ extension URLConnection: EasyHandleOwner {
             return pendingFailure == nil ? .taken : .abort
         case .initial, .waitingForDescriptor, .preparingTLS, .consulting, .storing, .ended: return .abort
         }
+    }
+
+    /// Leaves bytes with libcurl, until whatever holds the transfer up is over.
+    private func refuse() -> EasyHandle.Reception {
+        _ = flow.handle(.refused)
+        return .notNow
     }
 
     private static let discardLimit = 64 << 10
@@ -155,7 +156,7 @@ extension URLConnection: EasyHandleOwner {
 
     /// Waits until there is something to send.
     private func starve(_ handle: EasyHandle) -> EasyHandle.Supply {
-        isStarved = true
+        _ = flow.handle(.starved)
         if mayEndWithoutBody, let runLoop = thread.runLoop {
             handle.schedule(at: runLoop.turnTime + Self.starvationCheckInterval, on: runLoop)
         }
@@ -211,10 +212,19 @@ extension URLConnection: EasyHandleOwner {
     func easyHandle(_ handle: EasyHandle, didFinishWith code: CURLcode) {
         switch phase {
         case .initial, .waitingForDescriptor, .preparingTLS, .consulting, .storing, .ended: return
-        case .deciding, .askingAboutCookies: heldResult = code
+        case .loading where code != CURLE_OK || pendingFailure != nil || isCancelled: end(with: code, handle)
+        case .loading, .deciding, .askingAboutCookies, .following, .replacing:
+            heldResult = code
+            carryOut(flow.handle(.end))
+        }
+    }
+
+    /// Ends the transfer, or goes on with what follows it, now that nothing is held back.
+    func end(with code: CURLcode, _ handle: EasyHandle) {
+        switch phase {
         case .following(let request): finishFollowing(request, code, handle)
         case .replacing(let stored): finishReplacing(with: stored, code, handle)
-        case .loading: finish(code, handle)
+        default: finish(code, handle)
         }
     }
 
@@ -241,11 +251,6 @@ extension URLConnection: EasyHandleOwner {
         }
         tellHeldHead()
         if let decoder {
-            guard !decoder.hasPending else {
-                isHeldBack = true
-                heldResult = code
-                return
-            }
             do {
                 try decoder.finish()
             } catch {

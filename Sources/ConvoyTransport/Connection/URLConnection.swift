@@ -71,8 +71,11 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     var closure: TLSHandshake?
     /// The error with which the transfer must fail, found in one of libcurl's callbacks.
     @exclusivity(unchecked) var pendingFailure: URLError?
-    /// The result of a transfer that ended while the delegate was deciding about a redirect, or while decoded bytes
-    /// were held back.
+    /// What holds the current response up, and what is kept waiting meanwhile.
+    @exclusivity(unchecked) var flow = TransferState() {
+        didSet { if stallMeter != nil { noteFlow() } }
+    }
+    /// How libcurl has ended the transfer, while that has to wait.
     @exclusivity(unchecked) var heldResult: CURLcode?
     /// How many bytes of a redirect's body were discarded.
     @exclusivity(unchecked) var discarded = 0
@@ -81,17 +84,8 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     @exclusivity(unchecked) var isSendingBody = false
     /// Whether any byte of the response's body has come.
     @exclusivity(unchecked) var hasReceivedBody = false
-    @exclusivity(unchecked) var isReceivingSuspended = false {
-        didSet { if stallMeter != nil { noteFlow() } }
-    }
     /// How often receiving was suspended: a resumption is for the last suspension before it.
     private let suspensionCount = Atomic<UInt32>(0)
-    @exclusivity(unchecked) var isHeldBack = false {
-        didSet { if stallMeter != nil { noteFlow() } }
-    }
-    @exclusivity(unchecked) var isStarved = false {
-        didSet { if stallMeter != nil { noteFlow() } }
-    }
     /// Hold the transfer to its rate limits; nil as long as there are none.
     @exclusivity(unchecked) var receiveThrottle: TransferThrottle?
     @exclusivity(unchecked) var sendThrottle: TransferThrottle?
@@ -170,8 +164,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         let count = suspensionCount.load(ordering: .acquiring)
         thread.perform {
             guard self.suspensionCount.load(ordering: .relaxed) == count else { return }
-            self.isReceivingSuspended = false
-            self.resumeFlow()
+            self.carryOut(self.flow.handle(.lift(.delegate)))
         }
     }
 
@@ -180,7 +173,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     /// Holds back the body after the current call. To be called only from the delegate's methods.
     public func suspendReceiving() {
         suspensionCount.add(1, ordering: .releasing)
-        isReceivingSuspended = true
+        _ = flow.handle(.hold(.delegate))
     }
 
     package func runHandedOver() { begin() }
@@ -275,10 +268,9 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         requestHeader = header
         forgetResponse()
         heldResult = nil
+        flow = flow.next
         sentBytes = 0
         isSendingBody = false
-        isHeldBack = false
-        isStarved = false
 
         var options = EasyHandle.Options()
         options.method = request.method
@@ -333,10 +325,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
             let body = StreamBody(
                 stream: stream, length: announcedLength, url: request.url, throttle: configuration.uploadThrottle,
                 thread: thread)
-            body.whenReady = { [weak self] in
-                self?.isStarved = false
-                self?.resumeFlow()
-            }
+            body.whenReady = { [weak self] in self?.feed() }
             return body
         }
         if let data = request.body { return DataBody(data) }
@@ -365,6 +354,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         if case .ended = phase { return }
         finishTransaction()
         phase = .ended
+        _ = flow.handle(.stop)
         body?.stop()
         body = nil
         decoder = nil

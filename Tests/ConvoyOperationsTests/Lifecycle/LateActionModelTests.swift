@@ -1,3 +1,4 @@
+import ConvoySupport
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
@@ -18,7 +19,7 @@ import Testing
 
     /// The events that may happen to the try in the slot.
     private enum Work: Hashable {
-        case none, preparing, connected, cancelled
+        case none, preparing, calling, connected, cancelled, processing
     }
 
     private struct World: Hashable {
@@ -39,9 +40,10 @@ import Testing
             let phase =
                 switch value.phase {
                 case .idle: 0
-                case .preparing: 1
+                case .preparing(let call): call == nil ? 1 : 5
                 case .connected: 2
                 case .concluding: 3
+                case .processing: 4
                 }
             return [phase, Int(value.number), Int(value.stopped)]
         }
@@ -69,9 +71,19 @@ import Testing
                 handle(.workStopped(number), &world)
             }
         case .stop(let number), .stopAndFreeSlot(let number):
-            if world.slot.value.stop(number) != nil {
-                #expect(number == world.number && world.work != .none, "a stop hit another try: \(world)")
-                if world.work == .connected { world.work = .cancelled }
+            // A call of its own in each world: giving it up changes it.
+            if world.work == .calling { world.slot.value.phase = .preparing(BlockingCall()) }
+            if world.work == .processing { world.slot.value.phase = .processing(BlockingCall()) }
+            let stop = world.slot.value.stop(number, isFinal: world.life.isEnding)
+            if case .nothing = stop { return }
+            #expect(number == world.number && world.work != .none, "a stop hit another try: \(world)")
+            switch stop {
+            case .nothing: break
+            case .cancel: world.work = .cancelled
+            case .ended:
+                #expect(world.work == .calling || world.work == .processing)
+                world.work = .none
+                handle(.workStopped(number), &world)
             }
         case .restart: handle(.start, &world)
         case .finish: world.finishes += 1
@@ -105,7 +117,34 @@ import Testing
                     if next.slot.value.end(number) { handle(.workStopped(number), &next) }
                 }
             }
+            add { next in
+                if next.slot.value.prepare(number, by: BlockingCall()) {
+                    next.work = .calling
+                } else {
+                    next.work = .none
+                    handle(.workStopped(number), &next)
+                }
+            }
+        // The code of somebody returns, or does not: nobody who ends waits for it.
+        case .calling:
+            if mayBother || !world.life.isEnding {
+                add { next in
+                    next.work = .preparing
+                    next.slot.value.phase = .preparing(nil)
+                }
+            }
+        case .processing:
+            if mayBother || !world.life.isEnding {
+                add { next in
+                    next.work = .none
+                    if next.slot.value.didProcess(number) { handle(.workCompleted(number), &next) }
+                }
+            }
         case .connected:
+            add { next in
+                guard next.slot.value.conclude(number), next.slot.value.process(number, by: BlockingCall()) else { return }
+                next.work = .processing
+            }
             for event in [Lifecycle.Event.workCompleted(number), .workWillRetry(number)] {
                 add { next in
                     next.work = .none

@@ -155,10 +155,23 @@ import Testing
         var life = Lifecycle()
         _ = life.handle(.start)
         #expect(life.handle(.expire) == .stop(1))
-        #expect(life.handle(.cancel) == .nothing)
+        #expect(life.handle(.cancel) == .stop(1))
         #expect(life.handle(.expire) == .nothing)
         #expect(life.handle(.workStopped(1)) == .finish)
         #expect(life.isCancelled && !life.isExpired)
+    }
+
+    @Test func `what was stopped for a pause is stopped once more when the operation is to end`() {
+        for event in [Lifecycle.Event.cancel, .expire] {
+            for before in [[], [Lifecycle.Event.resume], [.resume, .start]] {
+                var life = Lifecycle()
+                _ = life.handle(.start)
+                #expect(life.handle(.pause) == .stopAndFreeSlot(1))
+                for event in before { _ = life.handle(event) }
+                #expect(life.handle(event) == .stop(1))
+                #expect(life.handle(.workStopped(1)) == .finish)
+            }
+        }
     }
 
     @Test func `an outcome that comes in a pause waits for the resume`() {
@@ -208,7 +221,7 @@ import Testing
                 return
             }
         }
-        _ = slot.stop(life.tryNumber)
+        _ = slot.stop(life.tryNumber, isFinal: false)
         let isStopped = slot.endIfStopped(life.tryNumber)
         #expect(isStopped)
     }

@@ -1,0 +1,239 @@
+import ConvoySerialization
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyOperations
+
+/// Promises 1 and 2: an operation that is cancelled, or whose time is over, ends at once, whatever a user's code is
+/// doing for it.
+@Suite struct AbandonedCodeTests {
+    /// Where a user's code blocks.
+    enum Place: CaseIterable, Sendable {
+        case prepare, traceContext, replay, open, write, rewind, close, commit, serializer
+
+        var isOfStream: Bool {
+            switch self {
+            case .open, .write, .rewind, .close, .commit: true
+            case .prepare, .traceContext, .replay, .serializer: false
+            }
+        }
+    }
+
+    enum Ending: CaseIterable, Sendable { case cancel, pauseAndCancel, timeout, pauseAndTimeout }
+
+    let server: TestServer
+
+    init() throws {
+        server = try TestServer()
+        server.route("GET", "/file", .pattern(count: 100_000))
+        // Without a validator the second try starts over.
+        server.route("GET", "/cut", .pattern(count: 100_000).truncated(afterBytes: 50_000))
+        server.route("PUT", "/file", inTurn: [.text("").resetBeforeHead(), .text("thanks")])
+    }
+
+    @Test(arguments: Place.allCases, Ending.allCases)
+    func `an operation ends although a user's code does not return`(place: Place, ending: Ending) throws {
+        let block = Block()
+        defer { block.letThrough() }
+        let stream = place == .commit ? BlockingCommittingStream(at: place, block) : BlockingStream(at: place, block)
+        let probe = probe(blockedAt: place, block, stream)
+        if ending == .timeout || ending == .pauseAndTimeout { probe.operation.totalTimeout = 1 }
+        let after = Probe(server.url("/file"))
+        after.operation.addDependency(probe.operation)
+        let queue = RequestOperationQueue()
+        queue.maxConcurrentOperationCount = 1
+        queue.addOperations([probe.operation, after.operation], waitUntilFinished: false)
+        try #require(block.entered.wait(within: 30), "nobody came to \(place)")
+        if ending == .pauseAndCancel || ending == .pauseAndTimeout { probe.operation.pause() }
+        if ending == .cancel || ending == .pauseAndCancel { probe.operation.cancel() }
+        let isCancelled = ending == .cancel || ending == .pauseAndCancel
+        let code = isCancelled ? URLError.cancelled : .timedOut
+        #expect(probe.outcome(within: 30) == ["failure \(code.rawValue)", "completion"])
+        #expect(probe.operation.isCancelled == isCancelled)
+        // The others go on.
+        #expect(after.outcome(within: 30) == Probe.succeeded)
+        // What is let go of late changes nothing, and the stream is closed by the thread that had it.
+        let calls = stream.calls
+        block.letThrough()
+        if place.isOfStream { try eventually("the stream is closed") { stream.calls.contains("close") } }
+        #expect(stream.calls.filter { $0 == "close" }.count <= 1, "\(calls), then \(stream.calls)")
+        #expect(stream.calls.contains("commit") == (place == .commit))
+        #expect((probe.operation.error as? URLError)?.code == code)
+        #expect(probe.operation.responseObject == nil)
+    }
+
+    private func probe(blockedAt place: Place, _ block: Block, _ stream: BlockingStream) -> Probe {
+        let path = place == .rewind ? "/cut" : "/file"
+        let probe = Probe(
+            server.url(path), method: place == .replay ? "PUT" : "GET", output: place.isOfStream ? stream : nil)
+        let operation = probe.operation
+        switch place {
+        case .prepare: operation.prepare = { _ in block.enter() }
+        case .traceContext:
+            operation.traceContextProvider = { _ in
+                block.enter()
+                return nil
+            }
+        case .serializer: operation.responseSerializer = BlockingSerializer(block: block)
+        case .replay: operation.inputStream = BlockingBody(block)
+        case .open, .write, .rewind, .close, .commit: break
+        }
+        if place == .rewind || place == .replay {
+            operation.retryPolicy = RetryPolicy(maximumRetryCount: 5)
+            operation.retryPolicy?.initialDelay = 0.001
+            operation.retryPolicy?.budget = nil
+        }
+        return probe
+    }
+
+    @Test func `bytes that are given to a blocked stream after its operation has ended are not written`() throws {
+        let block = Block()
+        let stream = BlockingStream(at: .write, block)
+        let probe = Probe(server.url("/file"), output: stream)
+        probe.operation.start()
+        try #require(block.entered.wait(within: 30))
+        probe.operation.cancel()
+        #expect(probe.outcome(within: 30) == Probe.cancelled)
+        block.letThrough()
+        try eventually("the stream is closed") { stream.calls.contains("close") }
+        #expect(stream.calls.filter { $0 == "write" }.count == 1)
+    }
+
+    @Test func `a paused operation whose stream is blocked goes on when the stream does`() throws {
+        let block = Block()
+        let stream = BlockingStream(at: .write, block)
+        let probe = Probe(server.url("/file"), output: stream)
+        probe.operation.start()
+        try #require(block.entered.wait(within: 30))
+        probe.operation.pause()
+        probe.operation.resume()
+        block.letThrough()
+        #expect(probe.outcome() == Probe.succeeded)
+        #expect(stream.bytes == PatternBytes.data(count: 100_000))
+    }
+}
+
+/// Something that does not return until the test lets it.
+private final class Block: Sendable {
+    let entered = Signal()
+    private let gate = DispatchSemaphore(value: 0)
+
+    func enter() {
+        entered.fire()
+        gate.wait()
+        gate.signal()
+    }
+
+    func letThrough() { gate.signal() }
+}
+
+private struct BlockingSerializer: HTTPResponseSerialization {
+    let block: Block
+    var http = HTTPResponseSerializer()
+
+    func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
+        block.enter()
+        return data
+    }
+}
+
+/// A body that blocks when it is to be read a second time.
+private final class BlockingBody: InputStream, ReplayableBodyStream {
+    private let block: Block
+    private var isAtEnd = false
+
+    init(_ block: Block) {
+        self.block = block
+        super.init(data: Data())
+    }
+
+    func replay() throws -> InputStream {
+        block.enter()
+        return InputStream(data: Data("body".utf8))
+    }
+
+    override var streamStatus: Stream.Status { isAtEnd ? .atEnd : .open }
+    override var streamError: (any Error)? { nil }
+    override func open() {}
+    override func close() {}
+    override var hasBytesAvailable: Bool { !isAtEnd }
+
+    override func read(_ buffer: UnsafeMutablePointer<UInt8>, maxLength length: Int) -> Int {
+        defer { isAtEnd = true }
+        guard !isAtEnd, length >= 4 else { return 0 }
+        for (index, byte) in "body".utf8.enumerated() { buffer[index] = byte }
+        return 4
+    }
+}
+
+/// A user's stream that blocks in one of its methods, the first time that it is called.
+private class BlockingStream: OutputStream, RewindableOutputStream {
+    private struct State {
+        var calls: [String] = []
+        var bytes = Data()
+        var status = Stream.Status.notOpen
+    }
+
+    private let state = Guarded(State())
+    private let place: AbandonedCodeTests.Place
+    private let block: Block
+
+    init(at place: AbandonedCodeTests.Place, _ block: Block) {
+        self.place = place
+        self.block = block
+        super.init(toMemory: ())
+    }
+
+    /// Required by Foundation.
+    required init(toMemory: ()) {
+        place = .write
+        block = Block()
+        super.init(toMemory: ())
+    }
+
+    var calls: [String] { state.withLock { $0.calls } }
+    var bytes: Data { state.withLock { $0.bytes } }
+
+    private func enter(_ call: String, _ place: AbandonedCodeTests.Place) {
+        let isFirst = state.withLock { state in
+            defer { state.calls.append(call) }
+            return !state.calls.contains(call)
+        }
+        if isFirst, place == self.place { block.enter() }
+    }
+
+    override var streamStatus: Stream.Status { state.withLock { $0.status } }
+    override var streamError: (any Error)? { nil }
+    override var hasSpaceAvailable: Bool { true }
+
+    override func open() {
+        enter("open", .open)
+        state.withLock { $0.status = .open }
+    }
+
+    override func close() {
+        enter("close", .close)
+        state.withLock { $0.status = .closed }
+    }
+
+    override func write(_ buffer: UnsafePointer<UInt8>, maxLength length: Int) -> Int {
+        enter("write", .write)
+        state.withLock { $0.bytes.append(buffer, count: length) }
+        return length
+    }
+
+    func rewind() {
+        enter("rewind", .rewind)
+        state.withLock { $0.bytes = Data() }
+    }
+
+    final func enterCommit() { enter("commit", .commit) }
+}
+
+/// The same, whose bytes are provisional until the response is accepted.
+private final class BlockingCommittingStream: BlockingStream, CommittingOutputStream {
+    func commit() { enterCommit() }
+}
