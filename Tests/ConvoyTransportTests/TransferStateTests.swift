@@ -102,7 +102,7 @@ import Testing
     private func expectItEnds(_ start: World, _ total: Int) {
         var world = start
         for hold in Self.holders { world.lift(hold) }
-        for _ in 0..<40 where world.ends == 0 {
+        for _ in 0..<200 where world.ends == 0 {
             if let action = world.pending.first {
                 world.pending.removeFirst()
                 world.carryOut(action)
@@ -117,13 +117,14 @@ import Testing
     }
 
     @Test func `every order of a source and two holders ends once, with all bytes, however late its actions`() {
-        let total = 4
+        let total = 3
         for (one, other) in [(TransferHolds.sink, TransferHolds.delegate), (.decision, .cookies), (.rate, .reader)] {
             var seen: Set<World> = []
             var frontier = [World(blocks: total)]
             while !frontier.isEmpty {
                 var next: [World] = []
-                for world in frontier {
+                // Late actions pile up without end where nobody carries any out.
+                for world in frontier where world.pending.count <= 3 {
                     func add(_ change: (inout World) -> Void) {
                         var changed = world
                         change(&changed)
@@ -153,7 +154,7 @@ import Testing
                 }
                 frontier = next
             }
-            #expect(seen.count > 1_000)
+            #expect(seen.count > 400, "\(seen.count) states")
         }
     }
 
