@@ -39,6 +39,11 @@ extension URLConnection: EasyHandleOwner {
                 .badServerResponse, "The server sent a part of the resource (206), but no range was requested.")
             return false
         }
+        // RFC 9112, section 6.3: this may be an attempt at response splitting.
+        if head.deniesItsChunks, currentRequest.method != "HEAD" {
+            pendingFailure = failure(.badServerResponse, "The response announces both an empty body and chunks.")
+            return false
+        }
         if head.isEndedByConnection, currentRequest.method != "HEAD" { closure = handle?.handshakeOfConnection }
         if configuration.routing.hsts != nil { noteStrictTransportSecurity(in: response) }
         if configuration.cookies != nil, !takesCookies(of: response) { return true }
@@ -52,7 +57,7 @@ extension URLConnection: EasyHandleOwner {
             case .deliver: break
             case .replace(let stored):
                 phase = .replacing(stored)
-                return !isCancelled
+                return awaitsRest(of: response) && !isCancelled
             }
         }
         do throws(URLError) {
@@ -109,7 +114,7 @@ extension URLConnection: EasyHandleOwner {
             receiveThrottle?.charge(bytes.count)
             stallMeter?.value.add(bytes.count)
             discarded += bytes.count
-            return discarded > Self.discardLimit ? .abort : .taken
+            return discarded > Self.restLimit ? .abort : .taken
         case .loading:
             tellHeldHead()
             if isReceivingSuspended || !mayReceive(bytes.count) {
@@ -118,7 +123,6 @@ extension URLConnection: EasyHandleOwner {
             }
             noteActivity()
             stallMeter?.value.add(bytes.count)
-            hasReceivedBody = true
             cacheWriter?.write(bytes)
             guard let decoder else {
                 delegate?.connection(self, didReceive: bytes)
@@ -129,8 +133,6 @@ extension URLConnection: EasyHandleOwner {
         case .initial, .waitingForDescriptor, .preparingTLS, .consulting, .storing, .ended: return .abort
         }
     }
-
-    private static let discardLimit = 64 << 10
 
     func easyHandle(_ handle: EasyHandle, fill buffer: UnsafeMutableRawBufferPointer) -> EasyHandle.Supply {
         guard let body, !isCancelled else { return .abort }
@@ -212,8 +214,7 @@ extension URLConnection: EasyHandleOwner {
         switch phase {
         case .initial, .waitingForDescriptor, .preparingTLS, .consulting, .storing, .ended: return
         case .deciding, .askingAboutCookies: heldResult = code
-        case .following(let request): finishFollowing(request, code, handle)
-        case .replacing(let stored): finishReplacing(with: stored, code, handle)
+        case .following, .replacing: leaveRest(isWhole: code == CURLE_OK && closure?.hasEnded != false)
         case .loading: finish(code, handle)
         }
     }
@@ -226,11 +227,6 @@ extension URLConnection: EasyHandleOwner {
         guard head.isWhole else {
             return fail(
                 failure(.networkConnectionLost, "The connection was closed before the head of the response was complete."))
-        }
-        // RFC 9112, section 6.3: this may be an attempt at response splitting.
-        if head.deniesItsChunks, !hasReceivedBody, currentRequest.method != "HEAD" {
-            return fail(
-                failure(.badServerResponse, "The response announces both an empty body and chunks."))
         }
         // RFC 9112, section 9.8.
         if let closure, !closure.hasEnded {
@@ -280,19 +276,4 @@ extension URLConnection: EasyHandleOwner {
 
     /// `CURLE_TOO_LARGE`, introduced in libcurl 8.6.
     private static let curlTooLarge: UInt32 = 100
-
-    /// Follows the redirect after its response has ended or was aborted here; fails if the response was cut off.
-    private func finishFollowing(_ request: URLRequest, _ code: CURLcode, _ handle: EasyHandle) {
-        if isCancelled { return end { $0.connectionDidCancel(self) } }
-        if let failure = pendingFailure { return fail(failure) }
-        guard code == CURLE_OK || discarded > Self.discardLimit else { return fail(error(for: code, handle)) }
-        guard code == CURLE_OK else { return follow(request) }
-        finishStoring { $0.follow(request) }
-    }
-
-    /// Delivers a stored response after that of the network has ended or was aborted here.
-    private func finishReplacing(with stored: any ServableResponse, _ code: CURLcode, _ handle: EasyHandle) {
-        if isCancelled { return end { $0.connectionDidCancel(self) } }
-        replay(stored)
-    }
 }

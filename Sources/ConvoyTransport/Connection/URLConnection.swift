@@ -34,13 +34,13 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         case preparingTLS
         /// A redirect has come, and the delegate is asked what to do.
         case deciding(Redirect)
-        /// The rest of a redirect's response is discarded; then the next request is made.
+        /// The rest of a redirect's response is discarded, for a moment; then the next request is made.
         case following(URLRequest)
         /// The cache is asked for a response to the request that is ready to be sent.
         case consulting(Departure)
         /// Somebody is asked about the cookies of a response.
         case askingAboutCookies(ResponseHead)
-        /// The rest of the network's response is discarded; then a stored one is delivered in its place.
+        /// The rest of the network's response is discarded, for a moment; then a stored one is delivered in its place.
         case replacing(any ServableResponse)
         /// The response is complete, and is being stored.
         case storing
@@ -79,8 +79,6 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     @exclusivity(unchecked) var sentBytes: Int64 = 0
     /// Whether some of the request's body has been sent, and some has not.
     @exclusivity(unchecked) var isSendingBody = false
-    /// Whether any byte of the response's body has come.
-    @exclusivity(unchecked) var hasReceivedBody = false
     @exclusivity(unchecked) var isReceivingSuspended = false {
         didSet { if stallMeter != nil { noteFlow() } }
     }
@@ -323,7 +321,6 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         decoder = nil
         closure = nil
         discarded = 0
-        hasReceivedBody = false
         cacheWriter?.abandon()
         cacheWriter = nil
     }
