@@ -63,7 +63,8 @@ final class ContradictionRun: Sendable {
         let operation = makeOperation()
         let listener = StoryListener()
         operation.eventMonitors = [listener.monitor]
-        let (done, count) = (DispatchSemaphore(value: 0), Locked(0))
+        let done = DispatchSemaphore(value: 0)
+        let count = Locked(0)
         operation.setCompletionHandler(
             success: { _, _ in count.withLock { $0 += 1 } }, failure: { _, _ in count.withLock { $0 += 1 } })
         operation.completionBlock = { done.signal() }
