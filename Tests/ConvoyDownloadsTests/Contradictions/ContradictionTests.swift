@@ -11,8 +11,8 @@ import Testing
 /// `CONVOY_CONTRADICTIONS` says how many cases there are (each server three times).
 struct ContradictionTests {
     private static let environment = ProcessInfo.processInfo.environment
-    /// Cases at once: most of them wait for a slice or a pause.
-    private static let width = 8
+    /// Cases at once, each with a port of its own: most of them wait for a slice or a pause.
+    private static let width = FrameServer.maximumPortCount
 
     private final class Results: Sendable {
         let next = Locked(0)

@@ -55,6 +55,9 @@ public final class FrameServer: Sendable {
         }
     }
 
+    /// The shell that starts the program knows no descriptor of two digits.
+    public static let maximumPortCount = 6
+
     /// The ports on 127.0.0.1.
     public let ports: [UInt16]
     /// The authority of its certificate, in PEM.
@@ -81,7 +84,7 @@ public final class FrameServer: Sendable {
     ///
     /// - Parameters:
     ///   - port: The port of the HTTP/1.1 server on 127.0.0.1 that says what to answer.
-    ///   - count: How many ports it listens on. Connections to different ports do not share what happens to a connection.
+    ///   - count: How many ports it listens on, up to ``maximumPortCount``. Connections to different ports do not share what happens to a connection.
     /// - Throws: `ProcessError`.
     public init(asking port: UInt16, count: Int = 1) throws {
         guard let python = Self.python else { throw ProcessError.notInstalled(Self.installHint) }
@@ -94,7 +97,7 @@ public final class FrameServer: Sendable {
         // The sockets are opened here and passed on, so that no other program can take a port in between.
         var listeners: [(descriptor: Int32, port: UInt16)] = []
         defer { for listener in listeners { close(listener.descriptor) } }
-        for _ in 0..<max(1, count) {
+        for _ in 0..<min(max(1, count), Self.maximumPortCount) {
             let (descriptor, port) = try LoopbackPort.listener()
             listeners.append((descriptor, port))
         }
