@@ -34,7 +34,7 @@ extension DownloadPlan {
         }
         let known = known(of: part.source)
         // Where a checksum is known, it tells whether the bytes of another place are right.
-        let isSamePlace = isVerified || sources[part.source].place == ResourcePlace(head.url)
+        let isSamePlace = isVerified || sources[part.source].place.map { $0 == ResourcePlace(head.url) } ?? true
         switch known.evaluate(head, from: part.position, upTo: part.end, isSamePlace: isSamePlace) {
         case .part(let last, let whole): return evaluatePart(head, part, id, last, whole)
         case .whole: return evaluateRefusal(head, part, id)
