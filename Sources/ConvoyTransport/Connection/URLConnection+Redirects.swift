@@ -125,7 +125,7 @@ extension URLConnection {
     }
 
     /// Whether to read the rest of a response, of which the head has come, for the sake of its connection, or of the
-    /// cache. False aborts the transfer. The end of the connection may never come, and nor does it serve anyone.
+    /// cache. False aborts the transfer: a body that ends with its connection leaves none to use again.
     func awaitsRest(of response: ResponseHead) -> Bool {
         guard isRestUnneeded, currentRequest.method != "HEAD", response.statusCode != 304, response.contentLength != 0,
             heldResult == nil
