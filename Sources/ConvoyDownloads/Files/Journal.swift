@@ -77,7 +77,7 @@ package struct JournalEntry: Sendable, Equatable {
             let written = Self.ranges(content.written, upTo: content.length),
             let safe = Self.ranges(content.safe, upTo: content.length)
         else { return nil }
-        let validators = Resumption.Validators(entityTag: content.etag, lastModified: content.modified)
+        let validators = KnownRepresentation.Validators(entityTag: content.etag, lastModified: content.modified)
         // What cannot be sent identifies nothing, and the bytes are not known to be those of any representation.
         let isUsable = !validators.isEmpty && (content.etag == nil) == (validators.entityTag == nil)
         self.init(

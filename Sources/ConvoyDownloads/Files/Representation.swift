@@ -10,12 +10,12 @@ package struct Representation: Sendable, Equatable {
     private var shown: String?
     /// What of the URL is secret.
     private var secrets = SecretClassifier.standard
-    package var validators: Resumption.Validators
+    package var validators: KnownRepresentation.Validators
     /// The length of the whole, in bytes.
     package var total: Int64
 
     package init(
-        url: URL, validators: Resumption.Validators, total: Int64, secrets: SecretClassifier = .standard
+        url: URL, validators: KnownRepresentation.Validators, total: Int64, secrets: SecretClassifier = .standard
     ) {
         place = ResourcePlace(url)
         self.url = url
@@ -24,7 +24,7 @@ package struct Representation: Sendable, Equatable {
         self.total = total
     }
 
-    package init(place: ResourcePlace, shownURL: String, validators: Resumption.Validators, total: Int64) {
+    package init(place: ResourcePlace, shownURL: String, validators: KnownRepresentation.Validators, total: Int64) {
         (self.place, shown, self.validators, self.total) = (place, shownURL, validators, total)
     }
 

@@ -66,7 +66,7 @@ extension Download {
     }
 
     /// Nothing of the file is any use. If the operation is retried, it makes another.
-    private func discardFile() {
+    func discardFile() {
         let file = state.withLock { state in
             state.plan.forgetFile()
             (state.contributions, state.verifiedPieces, state.isOpen) = ([:], ByteRanges(), false)

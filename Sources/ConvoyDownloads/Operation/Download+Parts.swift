@@ -323,8 +323,10 @@ extension Download {
             case .stopAll: return .nothing
             case .failed:
                 let last = state.failures.max { $0.key < $1.key }?.value
+                // A failure that is not of this kind may be temporary, also where the file has changed before.
+                let wasStoppedHere = (last?.error as? URLError)?.code == .cancelled
                 return .failed(
-                    state.plan.restarts > 0
+                    state.plan.isDenied || state.plan.restarts > 0 && wasStoppedHere
                         ? DownloadState.Failure(error: DownloadError.keepsChanging, isFinal: true)
                         : last ?? DownloadState.Failure(error: URLError(.networkConnectionLost), head: head))
             }
@@ -336,7 +338,13 @@ extension Download {
         switch following {
         case .nothing: break
         case .stopped: FileWorkers.shared.perform { _ = self.endsIfStopped() }
-        case .failed(let failure): FileWorkers.shared.perform { [self] in if !endsIfStopped() { fail(failure) } }
+        case .failed(let failure):
+            FileWorkers.shared.perform { [self] in
+                if endsIfStopped() { return }
+                // The next download begins anew: nobody can say which of the answers was right.
+                if state.withLock({ $0.plan.isDenied }) { discardFile() }
+                fail(failure)
+            }
         case .succeeded: FileWorkers.shared.perform { self.succeed() }
         case .finish:
             state.withLock { $0.stage = .finishing }

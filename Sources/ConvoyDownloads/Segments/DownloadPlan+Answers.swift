@@ -25,36 +25,49 @@ extension DownloadPlan {
 
     package mutating func evaluate(_ head: ResponseHead, for id: Int) -> Verdict {
         guard let part = parts[id] else { return .useless }
-        switch head.statusCode {
-        case 206: return part.asksForRange ? evaluatePart(head, part, id) : .useless
-        case 200..<300: return part.asksForRange ? evaluateRefusal(head, part, id) : evaluateWhole(head, part, id)
-        case 416 where part.asksForRange: return part.source == mainSource ? .changed : .disagrees
-        default: return .unrelated
+        guard part.asksForRange else {
+            switch head.statusCode {
+            case 206: return .useless
+            case 200..<300: return evaluateWhole(head, part, id)
+            default: return .unrelated
+            }
+        }
+        let known = known(of: part.source)
+        // Where a checksum is known, it tells whether the bytes of another place are right.
+        let isSamePlace = isVerified || sources[part.source].place.map { $0 == ResourcePlace(head.url) } ?? true
+        switch known.evaluate(head, from: part.position, upTo: part.end, isSamePlace: isSamePlace) {
+        case .part(let last, let whole): return evaluatePart(head, part, id, last, whole)
+        case .whole: return evaluateRefusal(head, part, id)
+        case .complete, .useless, .differs:
+            // What it sends in place of a part is no file either. The others go on with what they have.
+            let isSuccess = (200..<300).contains(head.statusCode) && head.statusCode != 206
+            if isSuccess, parts.contains(where: { $0.key != id && $0.value.isReceiving }) { return leaveOut(part) }
+            let isNew = isVerified && sources[part.source].place == nil
+            return part.source == mainSource && !isNew ? .changed : .disagrees
+        case .unrelated: return .unrelated
         }
     }
 
-    private mutating func evaluatePart(_ head: ResponseHead, _ part: DownloadPart, _ id: Int) -> Verdict {
-        let place = ResourcePlace(head.url)
-        let source = sources[part.source]
-        let isNew = source.place == nil
-        guard !head.isEncoded, let range = ContentRange(head["Content-Range"]), range.first == part.position,
-            let whole = range.total, let end = part.end,
-            head.contentLength == nil || head.contentLength == range.last - range.first + 1
-        else { return isNew && isVerified ? .disagrees : .changed }
-        guard whole == total else { return isNew || part.source != mainSource ? .disagrees : .changed }
-        if isNew {
+    /// What an answer of a source must not deny. The file has one length wherever it comes from.
+    private func known(of source: Int) -> KnownRepresentation {
+        KnownRepresentation(validators: sources[source].validators, length: total)
+    }
+
+    private mutating func evaluatePart(
+        _ head: ResponseHead, _ part: DownloadPart, _ id: Int, _ last: Int64, _ whole: Int64
+    ) -> Verdict {
+        guard let end = part.end else { return .changed }
+        if sources[part.source].place == nil {
             // Only a checksum can tell whether its bytes are those of the others.
             guard isVerified else { return .changed }
-            sources[part.source].place = place
-            sources[part.source].validators = Resumption.validators(of: head)
-        } else if !isVerified || source.validators != nil {
-            guard isVerified || source.place == place, let validators = source.validators, validators.match(head) else {
-                return part.source == mainSource ? .changed : .disagrees
-            }
+            sources[part.source].place = ResourcePlace(head.url)
+            sources[part.source].validators = KnownRepresentation.Validators(of: head)
+        } else if !isVerified, sources[part.source].validators == nil {
+            return part.source == mainSource ? .changed : .disagrees
         }
         sources[part.source].sendsParts = true
         // A server may send less than it was asked for. What lacks is asked for later.
-        let responseEnd = min(range.last + 1, whole)
+        let responseEnd = min(last + 1, whole)
         parts[id]?.responseEnd = responseEnd
         parts[id]?.end = min(end, responseEnd)
         parts[id]?.isReceiving = true
@@ -77,30 +90,44 @@ extension DownloadPlan {
             return evaluateWhole(head, part, id)
         }
         // It sends no parts, or no longer those of this file. The others go on with what they have.
+        return leaveOut(part)
+    }
+
+    private mutating func leaveOut(_ part: DownloadPart) -> Verdict {
         sources[part.source].sendsParts = false
         allowedParts = max(1, parts.count - 1)
         return .useless
     }
 
     private mutating func evaluateWhole(_ head: ResponseHead, _ part: DownloadPart, _ id: Int) -> Verdict {
+        let known = known(of: part.source)
+        let isSamePlace = sources[part.source].place == ResourcePlace(head.url)
+        if asksForWhole, known.isDenied(byWhole: head, isSamePlace: isSamePlace) {
+            isDenied = true
+            return .disagrees
+        }
         let hasBody = head.statusCode != 204 && head.statusCode != 205
-        let length = !hasBody ? 0 : head.isEncoded ? nil : head.contentLength
+        let told = !hasBody ? 0 : head.isEncoded ? nil : head.contentLength
+        // The same tag is for the same bytes. But one that tells no length may send a part of them, after which nothing can
+        // be added to what it has sent.
+        let isSame = told == nil && !isVerified && known.hasTag(of: head, isSamePlace: isSamePlace)
+        let length = isSame ? known.length : told
         if let expectedLength, let length, expectedLength != length { return .disagrees }
-        let validators = head.isEncoded ? nil : Resumption.validators(of: head)
+        let validators = head.isEncoded ? nil : KnownRepresentation.Validators(of: head)
         replaced = Replaced(
             done: done, total: total, representation: representation, source: sources[part.source], index: part.source)
         done = ByteRanges()
         (total, hasEnded, asksForWhole) = (length, false, false)
         representation = nil
-        if let validators, let length, length > 0 {
+        if let validators, let told, told > 0 {
             representation = Representation(
-                url: head.url, validators: validators, total: length, secrets: secrets)
+                url: head.url, validators: validators, total: told, secrets: secrets)
         }
         sources[part.source].place = ResourcePlace(head.url)
         sources[part.source].validators = validators
         let units = head["Accept-Ranges"].map { $0.lowercased().utf8.elementsEqual("bytes".utf8) } ?? false
-        sources[part.source].sendsParts = units && validators != nil && length != nil ? nil : false
-        if units, isVerified, length != nil { sources[part.source].sendsParts = nil }
+        sources[part.source].sendsParts = units && validators != nil && told != nil ? nil : false
+        if units, isVerified, told != nil { sources[part.source].sendsParts = nil }
         parts[id]?.end = length
         parts[id]?.responseEnd = length
         parts[id]?.isReceiving = true
@@ -264,7 +291,7 @@ extension DownloadPlan {
     /// The file is gone. What is known of the sources stays.
     package mutating func forgetFile() {
         (parts, done, total, hasEnded) = ([:], ByteRanges(), nil, false)
-        (representation, replaced) = (nil, nil)
+        (representation, replaced, isDenied) = (nil, nil, false)
     }
 }
 

@@ -33,6 +33,8 @@ package struct DownloadPlan: Sendable {
     var allowedParts: Int
     /// Whether the whole is asked for, because parts were no use.
     var asksForWhole = false
+    /// Whether the whole, when it was asked for, has denied what is known of the file, so that what is there is in doubt.
+    package internal(set) var isDenied = false
     /// How often in this try the file was begun from its start again.
     var restarts = 0
     /// How often in this try the whole has come in place of a part.
@@ -129,7 +131,7 @@ package struct DownloadPlan: Sendable {
             part,
             PartRequest(
                 id: nextID, url: sources[source].url, range: (range.lowerBound, last),
-                condition: validators?.entityTag ?? validators?.lastModified))
+                condition: validators?.condition))
     }
 
     private mutating func ask(_ part: DownloadPart, _ request: PartRequest) -> PartRequest {

@@ -7,7 +7,7 @@ package struct DownloadSource: Sendable {
     /// The place that it has led to; nil until it has answered.
     package var place: ResourcePlace?
     /// What identifies its representation of the file; nil if it has told nothing that does.
-    package var validators: Resumption.Validators?
+    package var validators: KnownRepresentation.Validators?
     /// Whether it has shown that it sends parts, or the opposite; nil as long as nobody knows.
     package var sendsParts: Bool?
     /// How many of its parts in a row have failed in the try that is under way.

@@ -29,10 +29,14 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     /// The length of the whole body as sent: from `head`, or from the answer to a range.
     @exclusivity(unchecked) private var total: Int64?
     @exclusivity(unchecked) private var memoryLimit = Int64.max
-    /// The range that the current try asked for.
+    /// The range that the current try asked for, or an earlier one whose answer was unusable.
     @exclusivity(unchecked) private var resumption: Resumption?
-    /// Whether an answer to a range was unusable. Tries then request the whole body, until it begins to arrive.
+    /// Whether an answer to a range was unusable. Tries then request the whole body, until it begins to arrive with its
+    /// length, and `resumption` stays for what is known of it.
     @exclusivity(unchecked) private var asksForWhole = false
+    /// What earlier answers have told of the body that arrives anew: its length, and how many bytes it has at least.
+    @exclusivity(unchecked) private var knownTotal: Int64?
+    @exclusivity(unchecked) private var leastTotal: Int64 = 0
     /// What to do after the connection was cancelled from here, and not because the operation was asked to stop.
     @exclusivity(unchecked) var afterCancel: AfterCancel?
     /// The request that the redirects of the current try have led to, and how many there were; nil without any, or where
@@ -98,12 +102,13 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         self.number = number
         self.request = request
         self.memoryLimit = Int64(memoryLimit)
-        resumption = nil
         setAside = nil
         afterCancel = nil
         redirection = nil
         (flow, waiting, undecided, diverted) = (TransferState(), nil, nil, nil)
-        guard let head, !asksForWhole else { return request }
+        if asksForWhole { return request }
+        resumption = nil
+        guard let head else { return request }
         let whole = request.urlRequest
         resumption = Resumption(after: head, of: whole, offset: offset, total: total)
         return .foundation(resumption?.request(whole) ?? whole)
@@ -199,7 +204,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
             counts.bytesReceived.store(setAside?.count ?? offset, ordering: .relaxed)
             counts.bytesExpectedToReceive.store(expectedTotal ?? -1, ordering: .relaxed)
         }
-        switch resumption?.evaluate(response) ?? .startOver {
+        switch resumption.map({ asksForWhole ? $0.evaluateWhole(response) : $0.evaluate(response) }) ?? .startOver {
         case .append(let whole):
             total = whole
             noteHeadOfWhole(operation)
@@ -208,12 +213,22 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
             noteHeadOfWhole(operation)
             stop(connection, then: .succeed)
         case .askForWhole: stop(connection, then: .askForWhole)
+        case .contradiction:
+            stop(
+                connection,
+                then: .fail(
+                    URLError(
+                        .badServerResponse, url: response.url,
+                        "The server contradicts itself: a part is sent as the whole, or the same ETag has another length.")))
         case .unrelated:
             setAside = MemoryBody()
             operation.note(response)
         case .startOver:
-            resumption = nil
-            asksForWhole = false
+            let known = resumption?.known(of: response)
+            (knownTotal, leastTotal) = (known?.length, known?.received ?? 0)
+            // One that tells no length may be a part that calls itself the whole: nothing is added to what it sends.
+            asksForWhole = resumption != nil && (!(200..<300).contains(response.statusCode) || response.contentLength == nil)
+            if !asksForWhole { resumption = nil }
             operation.note(response)
             if !isQuestion, let delegate = operation.delegate(interestedIn: .responses) {
                 return wait(for: delegate, toDecideAbout: response, of: operation, connection)
@@ -245,7 +260,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     func startOver(with response: ResponseHead, _ connection: any Connection) {
         head = response
         let hasBody = request?.method != "HEAD" && response.statusCode != 204 && response.statusCode != 304
-        total = hasBody && !response.isEncoded ? response.contentLength : nil
+        total = hasBody && !response.isEncoded ? response.contentLength ?? knownTotal : nil
         // So that no byte of it is fetched in vain.
         if isInMemory, let total, total > memoryLimit { return stop(connection, then: .fail(tooLarge)) }
         guard let stream else { return memory.startOver(expecting: total) }
@@ -267,7 +282,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
             setAside?.append(data)
         } else {
             // More bytes than the range announced: nothing that the response says can be trusted.
-            if resumption != nil, let total, received > total { return stop(connection, then: .askForWhole) }
+            if resumption != nil, !asksForWhole, let total, received > total { return stop(connection, then: .askForWhole) }
             if let stream {
                 command(stream, for: connection) { stream.write(data, then: $0) }
                 guard afterCancel == nil else { return }
@@ -382,6 +397,10 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         if setAside == nil, let total, offset != total {
             return fail(
                 URLError(.networkConnectionLost, url: request?.url, "\(offset) of \(total) bytes have arrived."))
+        }
+        if setAside == nil, offset < leastTotal {
+            return fail(
+                URLError(.networkConnectionLost, url: request?.url, "Fewer bytes have arrived than before."))
         }
         guard let current = takeOperation() else { return }
         let head = setAside == nil ? self.head : current.operation.currentHead

@@ -34,7 +34,7 @@ extension ServerBehaviour {
         case .unsatisfiableAtOffset: return refusing(416, .startedOver) { $0.unsatisfiable($0.asked) }
         case .unsatisfiableAtOffsetAfterChunks: return refusing(416, .startedOver) { $0.unsatisfiable($0.asked) }.chunked
         case .unsatisfiableWithoutLength: return refusing(416, .startedOver) { $0.unsatisfiable(nil) }
-        case .noContent: return refusing(204, .startedOver, .failed)
+        case .noContent: return refusing(204, .startedOver)
         case .emptyWhole:
             return refusing(200, .startedOver) { $0.whole(Data()) }
                 .with(\.partValidators, { _ in ["ETag": "\"empty\""] })

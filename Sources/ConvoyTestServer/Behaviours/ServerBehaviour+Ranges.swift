@@ -35,7 +35,7 @@ extension ServerBehaviour {
         case .multipartByteranges:
             return BehaviourScript(.startedOver).with(\.part, { Self.multipart($0, contentRange: nil) })
         case .multipartByterangesWithContentRange:
-            return BehaviourScript(.startedOver, .failed).with(
+            return BehaviourScript(.startedOver).with(
                 \.part, { Self.multipart($0, contentRange: "bytes \($0.offset)-\($0.last)/\($0.size)") })
         case .wholeAsPart: return BehaviourScript(.startedOver).with(\.part, { $0.part(0) })
         case .unaskedPart:
@@ -44,8 +44,9 @@ extension ServerBehaviour {
             return BehaviourScript(.failed).with(
                 \.first, { $0.number == 0 ? nil : $0.part(min($0.offset + 7, max(0, $0.last))) })
         default:
-            // `restAsWhole`: a Content-Range says nothing where there is no 206 (RFC 9110, section 14.4).
-            return BehaviourScript().with(\.isUndetectable, true).with(
+            // `restAsWhole`: a Content-Range says nothing where there is no 206 (RFC 9110, section 14.4). But the tag is
+            // that of more bytes.
+            return BehaviourScript(.startedOver).with(
                 \.part,
                 {
                     $0.whole($0.bytes($0.offset, $0.last))

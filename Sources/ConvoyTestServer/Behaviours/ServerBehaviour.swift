@@ -119,7 +119,7 @@ public enum ServerBehaviour: String, CaseIterable, Sendable, Codable {
     case unaskedPart
     /// The whole body at first, then always a 206, even without `Range`.
     case unaskedPartLater
-    /// 200 with only the rest of the body.
+    /// 200 with only the rest of the body, its `Content-Range` and the `ETag` of the whole.
     case restAsWhole
 
     // MARK: Lengths

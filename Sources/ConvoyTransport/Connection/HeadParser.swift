@@ -30,9 +30,9 @@ struct HeadParser {
     private(set) var statusCode = 0
     /// The announced length of the body; nil if the body is sent in chunks (RFC 9112, section 6.3).
     var contentLength: Int64? { isChunked ? nil : announcedLength }
-    /// Whether the head announces both an empty body and chunks. libcurl 8.14 believes the length, and delivers an
-    /// empty body if the chunks come a moment later.
-    var deniesItsChunks: Bool { isChunked && announcedLength == 0 }
+    /// Whether the head announces both an empty body and chunks. libcurl 8.14 believes the length once it has to wait for
+    /// the chunks, and takes what comes later for the response to the next request.
+    var deniesItsChunks: Bool { isChunked && announcedLength == 0 && statusCode != 204 && statusCode != 304 }
     /// Whether only the end of the connection tells where the body ends (RFC 9112, section 6.3).
     var isEndedByConnection: Bool {
         announcedLength == nil && !isChunked && statusCode != 204 && statusCode != 304

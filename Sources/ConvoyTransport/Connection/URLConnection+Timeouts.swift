@@ -11,6 +11,8 @@ struct TransferTimes {
     var idleLimit: MonotonicTime = 0
     /// 0 for no separate limit.
     var headLimit: MonotonicTime = 0
+    /// When the rest of a response is given up that is not needed; 0 without one.
+    var restDeadline: MonotonicTime = 0
 }
 
 /// The timeouts of a transfer: one timer, which is not moved on each byte. When it fires, it checks when the last byte
@@ -52,13 +54,15 @@ extension URLConnection {
         let idle = times.idleLimit > 0 ? times.lastActivity + times.idleLimit : nil
         let head = times.headLimit > 0 && !head.isWhole ? times.lastSent + times.headLimit : nil
         let stall = stallMeter?.value.nextCheck
-        guard idle != nil || head != nil || stall != nil else { return nil }
-        return min(idle ?? .max, head ?? .max, stall ?? .max)
+        let rest = times.restDeadline > 0 ? times.restDeadline : nil
+        guard idle != nil || head != nil || stall != nil || rest != nil else { return nil }
+        return min(idle ?? .max, head ?? .max, stall ?? .max, rest ?? .max)
     }
 
     func easyHandleTimerDidFire(_ handle: EasyHandle) {
         guard let runLoop = thread.runLoop else { return }
         let now = runLoop.turnTime
+        if isRestUnneeded, let deadline = nextDeadline, now >= deadline { return giveUpRest(handle) }
         // Time in which this side holds the transfer back does not count against the server.
         if flow.isHeldBack || flow.isStarved && !mayEndWithoutBody { times.lastActivity = now }
         if flow.isStarved { times.lastSent = now }

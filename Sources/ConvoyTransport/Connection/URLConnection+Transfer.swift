@@ -39,6 +39,11 @@ extension URLConnection: EasyHandleOwner {
                 .badServerResponse, "The server sent a part of the resource (206), but no range was requested.")
             return false
         }
+        // RFC 9112, section 6.3: this may be an attempt at response splitting.
+        if head.deniesItsChunks, currentRequest.method != "HEAD" {
+            pendingFailure = failure(.badServerResponse, "The response announces both an empty body and chunks.")
+            return false
+        }
         if head.isEndedByConnection, currentRequest.method != "HEAD" { closure = handle?.handshakeOfConnection }
         if configuration.routing.hsts != nil { noteStrictTransportSecurity(in: response) }
         if configuration.cookies != nil, !takesCookies(of: response) { return true }
@@ -52,7 +57,7 @@ extension URLConnection: EasyHandleOwner {
             case .deliver: break
             case .replace(let stored):
                 phase = .replacing(stored)
-                return !isCancelled
+                return awaitsRest(of: response) && !isCancelled
             }
         }
         do throws(URLError) {
@@ -107,13 +112,12 @@ extension URLConnection: EasyHandleOwner {
             receiveThrottle?.charge(bytes.count)
             stallMeter?.value.add(bytes.count)
             discarded += bytes.count
-            return discarded > Self.discardLimit ? .abort : .taken
+            return discarded > Self.restLimit ? .abort : .taken
         case .loading:
             tellHeldHead()
             guard flow.isFree, !flow.hasKept, mayReceive(bytes.count) else { return refuse() }
             noteActivity()
             stallMeter?.value.add(bytes.count)
-            hasReceivedBody = true
             cacheWriter?.write(bytes)
             guard let decoder else {
                 delegate?.connection(self, didReceive: bytes)
@@ -130,8 +134,6 @@ extension URLConnection: EasyHandleOwner {
         _ = flow.handle(.refused)
         return .notNow
     }
-
-    private static let discardLimit = 64 << 10
 
     func easyHandle(_ handle: EasyHandle, fill buffer: UnsafeMutableRawBufferPointer) -> EasyHandle.Supply {
         guard let body, !isCancelled else { return .abort }
@@ -222,8 +224,7 @@ extension URLConnection: EasyHandleOwner {
     /// Ends the transfer, or goes on with what follows it, now that nothing is held back.
     func end(with code: CURLcode, _ handle: EasyHandle) {
         switch phase {
-        case .following(let request): finishFollowing(request, code, handle)
-        case .replacing(let stored): finishReplacing(with: stored, code, handle)
+        case .following, .replacing: leaveRest(isWhole: code == CURLE_OK && closure?.hasEnded != false)
         default: finish(code, handle)
         }
     }
@@ -236,11 +237,6 @@ extension URLConnection: EasyHandleOwner {
         guard head.isWhole else {
             return fail(
                 failure(.networkConnectionLost, "The connection was closed before the head of the response was complete."))
-        }
-        // RFC 9112, section 6.3: this may be an attempt at response splitting.
-        if head.deniesItsChunks, !hasReceivedBody, currentRequest.method != "HEAD" {
-            return fail(
-                failure(.badServerResponse, "The response announces both an empty body and chunks."))
         }
         // RFC 9112, section 9.8.
         if let closure, !closure.hasEnded {
@@ -285,19 +281,4 @@ extension URLConnection: EasyHandleOwner {
 
     /// `CURLE_TOO_LARGE`, introduced in libcurl 8.6.
     private static let curlTooLarge: UInt32 = 100
-
-    /// Follows the redirect after its response has ended or was aborted here; fails if the response was cut off.
-    private func finishFollowing(_ request: URLRequest, _ code: CURLcode, _ handle: EasyHandle) {
-        if isCancelled { return end { $0.connectionDidCancel(self) } }
-        if let failure = pendingFailure { return fail(failure) }
-        guard code == CURLE_OK || discarded > Self.discardLimit else { return fail(error(for: code, handle)) }
-        guard code == CURLE_OK else { return follow(request) }
-        finishStoring { $0.follow(request) }
-    }
-
-    /// Delivers a stored response after that of the network has ended or was aborted here.
-    private func finishReplacing(with stored: any ServableResponse, _ code: CURLcode, _ handle: EasyHandle) {
-        if isCancelled { return end { $0.connectionDidCancel(self) } }
-        replay(stored)
-    }
 }

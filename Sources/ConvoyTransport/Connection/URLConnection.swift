@@ -34,13 +34,13 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         case preparingTLS
         /// A redirect has come, and the delegate is asked what to do.
         case deciding(Redirect)
-        /// The rest of a redirect's response is discarded; then the next request is made.
+        /// The rest of a redirect's response is discarded, for a moment; then the next request is made.
         case following(URLRequest)
         /// The cache is asked for a response to the request that is ready to be sent.
         case consulting(Departure)
         /// Somebody is asked about the cookies of a response.
         case askingAboutCookies(ResponseHead)
-        /// The rest of the network's response is discarded; then a stored one is delivered in its place.
+        /// The rest of the network's response is discarded, for a moment; then a stored one is delivered in its place.
         case replacing(any ServableResponse)
         /// The response is complete, and is being stored.
         case storing
@@ -82,8 +82,6 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     @exclusivity(unchecked) var sentBytes: Int64 = 0
     /// Whether some of the request's body has been sent, and some has not.
     @exclusivity(unchecked) var isSendingBody = false
-    /// Whether any byte of the response's body has come.
-    @exclusivity(unchecked) var hasReceivedBody = false
     /// How often receiving was suspended: a resumption is for the last suspension before it.
     private let suspensionCount = Atomic<UInt32>(0)
     /// Hold the transfer to its rate limits; nil as long as there are none.
@@ -315,7 +313,6 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         decoder = nil
         closure = nil
         discarded = 0
-        hasReceivedBody = false
         cacheWriter?.abandon()
         cacheWriter = nil
     }

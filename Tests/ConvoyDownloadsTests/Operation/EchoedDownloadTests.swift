@@ -61,7 +61,7 @@ import Testing
     /// A journal of an earlier version, in which a tag is as it came.
     private func journal(tag: String, of url: URL, length: Int) throws -> [UInt8] {
         let (validators, ranges) = (
-            Resumption.Validators(entityTag: "\"x\"", lastModified: nil), ByteRanges([0..<Int64(length)])
+            KnownRepresentation.Validators(entityTag: "\"x\"", lastModified: nil), ByteRanges([0..<Int64(length)])
         )
         let entry = JournalEntry(
             number: 1, representation: Representation(url: url, validators: validators, total: 200_000), boot: "",

@@ -37,6 +37,56 @@ import Testing
         #expect(plan.representation?.validators.entityTag == "\"2\"")
     }
 
+    /// What the first answer of a try makes of 50 bytes of 100 that are there.
+    private func verdict(_ status: Int, _ fields: [(String, String)]) throws -> DownloadPlan.Verdict {
+        var plan = continued(parts: 1)
+        let begun = plan.begin()
+        let first = try #require(begun)
+        return plan.evaluate(ResponseHead(url: url, statusCode: status, headers: fields), for: first.id)
+    }
+
+    @Test func whatIsNoPartAndNotTheWholeIsNoAnswerToARange() throws {
+        let tag = ("ETag", "\"1\"")
+        for status in [200, 203, 226] {
+            #expect(try verdict(status, [tag, ("Content-Range", "bytes 50-99/100"), ("Content-Length", "50")]) == .changed)
+            #expect(try verdict(status, [("Content-Length", "50")]) == .changed)
+            #expect(try verdict(status, [tag, ("Content-Length", "0")]) == .changed)
+            #expect(try verdict(status, [tag, ("Content-Length", "101")]) == .changed)
+            #expect(try verdict(status, [tag, ("Content-Length", "100")]) == .startsOver)
+            #expect(try verdict(status, [("ETag", "\"2\""), ("Content-Length", "70")]) == .startsOver)
+        }
+        for status in [201, 202, 204, 205, 207] { #expect(try verdict(status, [tag]) == .changed, "\(status)") }
+        let part = [tag, ("Content-Range", "bytes 50-99/100"), ("Content-Length", "50")]
+        #expect(try verdict(206, part + [("Content-Type", "multipart/byteranges; boundary=x")]) == .changed)
+        #expect(try verdict(206, part) == .goesOn)
+    }
+
+    @Test func theWholeThatContradictsOnceMoreIsNotTheFile() throws {
+        var plan = continued(parts: 1)
+        let begun = plan.begin()
+        let first = try #require(begun)
+        #expect(plan.evaluate(whole("\"1\"", length: 70), for: first.id) == .changed)
+        #expect(plan.didEnd(first.id, .changed, at: 1) == .stopAll)
+        guard case .ask(let second) = plan.restart() else { return #expect(Bool(false), "nobody is asked") }
+        #expect(second.range == nil)
+        #expect(plan.evaluate(whole("\"1\"", length: 70), for: second.id) == .disagrees)
+        #expect(plan.isDenied)
+        #expect(plan.didEnd(second.id, .disagrees, at: 2) == .failed)
+    }
+
+    @Test func whatCallsItselfTheWholeWithoutALengthIsNotContinued() throws {
+        var plan = continued(parts: 1)
+        let begun = plan.begin()
+        let first = try #require(begun)
+        #expect(plan.evaluate(whole("\"1\"", length: nil), for: first.id) == .startsOver)
+        _ = plan.didWrite(50, for: first.id, at: 1)
+        // Fewer than the tag had before.
+        _ = plan.didEnd(first.id, .complete, at: 2)
+        #expect(!plan.isComplete)
+        let next = plan.begin()
+        #expect(try #require(next).range == nil)
+    }
+
     /// The honest one must not be given up with the one that lies.
     @Test func afterAWrongPieceOfSeveralSendersOneSourceIsAskedAtATime() throws {
         let mirror = try #require(URL(string: "http://mirror/file"))

@@ -150,6 +150,21 @@ import Testing
         #expect(server.requests.count == 2)
     }
 
+    @Test func `a redirect is stored with the whole of its body only`() async throws {
+        let moved = TestServer.Response.text("moved").status(301).header("Location", "/counted")
+            .header("Cache-Control", "max-age=600")
+        for (path, response, isStored) in [
+            ("/whole", moved, true), ("/whole-to-the-end", moved.framed(.closeDelimited), true),
+            ("/cut", moved.contentLength(100).truncated(afterBytes: 5), false),
+            ("/stopped", moved.contentLength(100).stalls(afterBytes: 5), false),
+            ("/stopped-in-a-chunk", moved.framed(.chunked).stalls(afterBytes: 3), false),
+        ] {
+            server.route(path, response)
+            for _ in 0..<2 { #expect(try await get(path).statusCode == 200, "\(path)") }
+            #expect(server.requests(path).count == (isStored ? 1 : 2), "\(path)")
+        }
+    }
+
     @Test func `a loop of stored redirects ends`() async throws {
         server.route("/a", .text("").status(301).header("Location", "/b").header("Cache-Control", "max-age=600"))
         server.route("/b", .text("").status(301).header("Location", "/a").header("Cache-Control", "max-age=600"))

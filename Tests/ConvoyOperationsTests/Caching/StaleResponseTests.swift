@@ -96,6 +96,22 @@ import Testing
         await #expect(throws: (any Error).self) { _ = try await get("strict") }
     }
 
+    @Test func `it is served in place of a server's error whose body does not end`() async throws {
+        manager.idleTimeout = 2
+        for (path, error) in [
+            ("sie-stops", TestServer.Response.text("error").contentLength(100).stalls(afterBytes: 5)),
+            ("sie-closes", .text("error").framed(.closeDelimited).stalls(afterBytes: 5)),
+            ("sie-cut", .text("error").contentLength(100).truncated(afterBytes: 5)),
+        ] {
+            server.route(
+                "GET", "/\(path)",
+                inTurn: [.text("good").header("Cache-Control", "max-age=0, stale-if-error=600"), error.status(503)])
+            _ = try await get(path)
+            let second = try await get(path)
+            #expect(second.responseString == "good" && second.cacheUse == .staleIfError, "\(path)")
+        }
+    }
+
     @Test func `it is served where no server answers, if it allows that`() async throws {
         server.route("GET", "/sie", .text("good").header("Cache-Control", "max-age=0, stale-if-error=600"))
         server.route("GET", "/strict", .text("good").header("Cache-Control", "max-age=0"))

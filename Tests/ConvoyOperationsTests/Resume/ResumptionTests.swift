@@ -109,6 +109,60 @@ import Testing
         #expect(try tagged(length: 500).evaluate(head(416, [])) == .askForWhole)
     }
 
+    @Test func `a part that calls itself the whole is no answer`() throws {
+        let tag = [("ETag", "\"a\"")]
+        for status in [200, 203, 226] {
+            for range in ["bytes 500-999/1000", "bytes 0-499/1000", "bytes 500-999/*", "500-999/1000", ""] {
+                for fields in [tag, []] {
+                    let answer = try head(status, fields + [("Content-Range", range)])
+                    #expect(try tagged().evaluate(answer) == .askForWhole, "\(status) \(range)")
+                }
+            }
+            // As many bytes as were asked for.
+            #expect(try tagged().evaluate(head(status, [("Content-Length", "500")])) == .askForWhole)
+            let whole = [("Content-Range", "bytes 0-999/1000"), ("Content-Length", "1000")]
+            #expect(try tagged().evaluate(head(status, tag + whole)) == .startOver)
+            #expect(try tagged().evaluate(head(status, [("ETag", "\"b\""), ("Content-Length", "700")])) == .startOver)
+            #expect(try tagged().evaluate(head(status, [])) == .startOver)
+        }
+    }
+
+    @Test func `the same strong tag with another length is no answer, and then an error`() throws {
+        for length in ["0", "1", "999", "1001"] {
+            let answer = try head(200, [("ETag", "\"a\""), ("Content-Length", length)])
+            #expect(try tagged().evaluate(answer) == .askForWhole, "\(length)")
+            #expect(try tagged().evaluateWhole(answer) == .contradiction, "\(length)")
+            // At another place, encoded, or with another tag it says nothing.
+            let fields = [("ETag", "\"a\""), ("Content-Length", length)]
+            #expect(try tagged().evaluateWhole(head(200, fields, at: "http://127.0.0.1/other")) == .startOver)
+            #expect(try tagged().evaluateWhole(head(200, fields + [("Content-Encoding", "gzip")])) == .startOver)
+            #expect(try tagged().evaluateWhole(head(200, [("ETag", "W/\"a\""), fields[1]])) == .startOver)
+        }
+        let same = try head(200, [("ETag", "\"a\""), ("Content-Length", "1000")])
+        #expect(try tagged().evaluate(same) == .startOver && tagged().evaluateWhole(same) == .startOver)
+        // Of an unknown length there are at least the bytes that came.
+        let unknown = try tagged(length: nil)
+        #expect(try unknown.evaluate(head(200, [("ETag", "\"a\""), ("Content-Length", "499")])) == .askForWhole)
+        #expect(try unknown.evaluate(head(200, [("ETag", "\"a\""), ("Content-Length", "500")])) == .startOver)
+        #expect(try tagged().evaluateWhole(head(200, [("Content-Range", "bytes 500-999/1000")])) == .contradiction)
+        #expect(try tagged().evaluateWhole(head(404, [("Content-Length", "9")])) == .startOver)
+    }
+
+    @Test(arguments: [201, 202, 204, 205, 207, 208, 299])
+    func `a success that is no file is no answer to a range`(status: Int) throws {
+        #expect(try tagged().evaluate(head(status, [("ETag", "\"a\"")])) == .askForWhole)
+        #expect(try tagged().evaluateWhole(head(status, [])) == .startOver)
+    }
+
+    @Test func `several parts in one body are not spliced in`() throws {
+        for type in ["multipart/byteranges; boundary=x", "Multipart/ByteRanges", "multipart/byteranges;x=y"] {
+            let answer = try part("bytes 500-999/1000", [("ETag", "\"a\""), ("Content-Type", type)])
+            #expect(try tagged().evaluate(answer) == .askForWhole, "\(type)")
+        }
+        let plain = try part("bytes 500-999/1000", [("ETag", "\"a\""), ("Content-Type", "multipart/mixed")])
+        #expect(try tagged().evaluate(plain) == .append(total: 1000))
+    }
+
     @Test func `without a certain validator nothing is resumed`() throws {
         for fields in [
             [], [("ETag", "W/\"a\"")], [("ETag", "a")], [("ETag", "\"")],

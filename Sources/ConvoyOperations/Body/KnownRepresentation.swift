@@ -1,0 +1,171 @@
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+
+/// What answers have told of a representation of which bytes were kept, and what an answer to a request for a range of it
+/// means (RFC 9110, sections 8.8, 13.1.5, 14 and 15.3.7).
+///
+/// A value without I/O. Its purpose is that bytes of two representations are never combined, and that a part of one is
+/// never taken for the whole. Servers that ignore `If-Range`, or answer a range with a status of their own, are common:
+/// what an answer says of itself decides, and one that denies an earlier answer is none.
+package struct KnownRepresentation: Sendable, Equatable {
+    /// What identifies a representation.
+    ///
+    /// As texts of `EchoedValue`: they stand for the bytes that came, and can be sent.
+    package struct Validators: Sendable, Equatable {
+        /// A strong entity tag.
+        package let entityTag: String?
+        package let lastModified: String?
+
+        /// What cannot be sent becomes nil.
+        package init(entityTag: String?, lastModified: String?) {
+            self.entityTag = entityTag.flatMap { EchoedValue(text: $0)?.text }
+            self.lastModified = lastModified.flatMap { EchoedValue(text: $0)?.text }
+        }
+
+        /// Whether there is nothing by which the representation could be known again.
+        package var isEmpty: Bool { entityTag == nil && lastModified == nil }
+
+        /// For `If-Range`.
+        package var condition: String? { entityTag ?? lastModified }
+    }
+
+    /// What identifies it; nil where only a checksum of the whole can tell whether bytes belong to it.
+    package let validators: Validators?
+    /// The complete length in bytes; nil if no answer has told it.
+    package let length: Int64?
+    /// How many bytes from its first on have come: it has at least as many.
+    package let received: Int64
+
+    package init(validators: Validators?, length: Int64?, received: Int64 = 0) {
+        (self.validators, self.length, self.received) = (validators, length, received)
+    }
+
+    // MARK: Answers
+
+    /// What an answer to a range means.
+    package enum Answer: Equatable, Sendable {
+        /// Bytes of this representation follow, from the first that was asked for through this position.
+        case part(through: Int64, of: Int64)
+        /// The whole follows from its first byte, of this representation or another.
+        case whole
+        /// The representation ends where the range begins, and all of it has come.
+        case complete
+        /// It brings nothing that was asked for: a part that fits nowhere, or a success that is no file.
+        case useless
+        /// It is of another representation, or denies what an earlier answer has told of this one.
+        case differs
+        /// It is not about the representation, such as a server's error.
+        case unrelated
+    }
+
+    /// Evaluates the answer to a request for a range.
+    ///
+    /// - Parameters:
+    ///   - offset: the position of its first byte.
+    ///   - end: the position behind its last byte; nil if nobody knows.
+    ///   - isSamePlace: whether the answer came from where the representation is. Validators mean nothing elsewhere.
+    package func evaluate(
+        _ head: ResponseHead, from offset: Int64, upTo end: Int64?, isSamePlace: Bool
+    ) -> Answer {
+        switch head.statusCode {
+        case 206: return evaluatePart(head, from: offset, isSamePlace: isSamePlace)
+        case 416:
+            // If the length was never known, a 416 does not prove that this is the same body.
+            let isAtEnd = length == offset && ContentRange.unsatisfied(head["Content-Range"]) == offset
+            return isAtEnd ? .complete : .useless
+        case 200, 203, 226:
+            // Where there is no 206, the field has no meaning (RFC 9110, section 14.4). But some servers send the part
+            // that it names, and others the whole: it is believed only if both readings are the same.
+            if head.hasField("content-range"), !head.saysThatItIsWhole { return .useless }
+            // As long as what was asked for: it may be no more than that, whatever its status says.
+            if offset > 0, let end, !head.isEncoded, head.contentLength == end - offset { return .useless }
+            return isDenied(by: head, isSamePlace: isSamePlace) ? .differs : .whole
+        case 200..<300: return .useless
+        default: return .unrelated
+        }
+    }
+
+    private func evaluatePart(_ head: ResponseHead, from offset: Int64, isSamePlace: Bool) -> Answer {
+        guard !head.isEncoded, !head.hasSeveralParts, let range = ContentRange(head["Content-Range"]),
+            range.first == offset,
+            // A range without a total does not show where the body ends.
+            let whole = range.total, head.contentLength == nil || head.contentLength == range.last - range.first + 1
+        else { return .useless }
+        let isSame = isSamePlace && (validators.map { repeats($0, in: head) } ?? true)
+        guard isSame, length == nil || length == whole else { return .differs }
+        return .part(through: range.last, of: whole)
+    }
+
+    /// Whether the answer to a request for the whole, after an answer to a range was of no use, is none either: it calls
+    /// itself a part, or denies once more what was known.
+    package func isDenied(byWhole head: ResponseHead, isSamePlace: Bool) -> Bool {
+        guard [200, 203, 226].contains(head.statusCode), !head.isEncoded else { return false }
+        return ContentRange(head["Content-Range"]) != nil && !head.saysThatItIsWhole
+            || isDenied(by: head, isSamePlace: isSamePlace)
+    }
+
+    /// Whether a whole has the strong tag of this representation (RFC 9110, section 8.8.1), and another length.
+    private func isDenied(by head: ResponseHead, isSamePlace: Bool) -> Bool {
+        guard hasTag(of: head, isSamePlace: isSamePlace), let told = head.contentLength else { return false }
+        return length.map { $0 != told } ?? (told < received)
+    }
+
+    /// Whether a head has the strong tag of this representation, which then has the same bytes.
+    package func hasTag(of head: ResponseHead, isSamePlace: Bool) -> Bool {
+        guard isSamePlace, !head.isEncoded, let tag = validators?.entityTag else { return false }
+        return Self.areSame(head.echoedValue(of: "ETag")?.text, tag)
+    }
+
+    /// Whether a part has these validators. A tag must be repeated. A date must not differ, and must be repeated if there
+    /// is no tag.
+    private func repeats(_ validators: Validators, in head: ResponseHead) -> Bool {
+        if let tag = validators.entityTag, !Self.areSame(head.echoedValue(of: "ETag")?.text, tag) { return false }
+        guard let lastModified = validators.lastModified else { return true }
+        guard let other = head.echoedValue(of: "Last-Modified") else { return validators.entityTag != nil }
+        return Self.areSame(other.text, lastModified)
+    }
+
+    /// Compares bytes: Swift's `==` treats canonically equivalent strings as equal.
+    private static func areSame(_ one: String?, _ other: String) -> Bool {
+        one?.utf8.elementsEqual(other.utf8) ?? false
+    }
+}
+
+extension KnownRepresentation.Validators {
+    /// A strong tag, or a date at least a minute older than the response: two representations may share a more recent
+    /// one. nil if the head has neither.
+    package init?(of head: ResponseHead) {
+        let modified = head.echoedValue(of: "Last-Modified")?.text
+        if head.hasField("etag") {
+            // A tag that is no use is none, but says that the date does not suffice.
+            let quote = UInt8(ascii: "\"")
+            guard let tag = head.echoedValue(of: "ETag"), tag.bytes.count >= 2, tag.bytes.first == quote,
+                tag.bytes.last == quote
+            else { return nil }
+            self.init(entityTag: tag.text, lastModified: modified)
+            return
+        }
+        guard let modified, let date = head["Date"], let modifiedTime = HTTPDate.parse(modified),
+            let time = HTTPDate.parse(date), time - modifiedTime >= 60
+        else { return nil }
+        self.init(entityTag: nil, lastModified: modified)
+    }
+}
+
+extension ResponseHead {
+    /// Whether its `Content-Range` names all of the bytes, and its length does not deny that.
+    fileprivate var saysThatItIsWhole: Bool {
+        guard let range = ContentRange(self["Content-Range"]), range.first == 0, let total = range.total else {
+            return false
+        }
+        return range.last == total - 1 && (contentLength == nil || contentLength == total)
+    }
+
+    /// Whether the body is of parts with heads of their own, which nobody asks for with a single range (RFC 9110,
+    /// section 15.3.7.2).
+    fileprivate var hasSeveralParts: Bool {
+        guard let type = self["Content-Type"]?.lowercased() else { return false }
+        return type.drop { $0 == " " || $0 == "\t" }.hasPrefix("multipart/byteranges")
+    }
+}

@@ -1,0 +1,164 @@
+import ConvoyDownloads
+import ConvoyOperations
+import ConvoyStorySupport
+import ConvoySupport
+import ConvoyTestServer
+import ConvoyTestSupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// What the cases of a run share.
+struct ContradictionGround: Sendable {
+    let server: TestServer
+    /// nil where h2 is not installed.
+    let frames: FrameServer?
+    let directory: TemporaryDirectory
+}
+
+/// One case, run and checked. Blocks its thread.
+final class ContradictionRun: Sendable {
+    enum Fault: String, Sendable {
+        case wrongBytes = "WRONG BYTES"
+        case hung = "HUNG"
+        case toldNotOnce = "TOLD NOT ONCE"
+        case toldWrong = "TOLD WRONG"
+        case failedThoughHonest = "FAILED THOUGH HONEST"
+        case left = "LEFT SOMETHING"
+    }
+
+    struct Verdict: Sendable {
+        var fault: Fault?
+        var isSuccess = false
+        var detail = ""
+    }
+
+    private let test: ContradictionCase
+    private let ground: ContradictionGround
+    /// Those who run cases at the same time have connections of their own.
+    private let lane: Int
+    private let path: String
+    private let seed: UInt64
+    private let directory: URL
+    private let file: URL
+    private let answers = Locked<[String]>([])
+
+    init(_ test: ContradictionCase, on ground: ContradictionGround, lane: Int) throws {
+        (self.test, self.ground, self.lane) = (test, ground, lane)
+        path = "/\(test.number)"
+        seed = test.seed &+ UInt64(test.number)
+        directory = ground.directory.file("\(test.number)")
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        file = directory.appendingPathComponent("file")
+    }
+
+    deinit {
+        ground.server.removeRoute(path)
+        try? FileManager.default.removeItem(at: directory)
+    }
+
+    /// Runs it to its end.
+    func run() -> Verdict {
+        ground.server.route(path) { [weak self] request in try self?.response(to: request) ?? .status(500) }
+        let operation = makeOperation()
+        let listener = StoryListener()
+        operation.eventMonitors = [listener.monitor]
+        let done = DispatchSemaphore(value: 0)
+        let count = Locked(0)
+        operation.setCompletionHandler(
+            success: { _, _ in count.withLock { $0 += 1 } }, failure: { _, _ in count.withLock { $0 += 1 } })
+        operation.completionBlock = { done.signal() }
+        pause(operation)
+        let queue = RequestOperationQueue()
+        queue.addOperation(operation)
+        guard done.wait(timeout: .now() + 40) == .success else { return verdict(.hung, "\(operation)") }
+        guard count.withLock({ $0 }) == 1 else { return verdict(.toldNotOnce, "\(count.withLock { $0 })") }
+        if let fault = listener.faults().first { return verdict(.toldWrong, fault) }
+        return judge(operation)
+    }
+
+    private func response(to request: RecordedRequest) throws -> TestServer.Response {
+        // The number is taken now, as two requests may be answered at the same time.
+        let number = answers.withLock { answers in
+            answers.append("")
+            return answers.count - 1
+        }
+        let exchange = ScriptedExchange(request, number: number, path: path, size: test.size, seed: seed)
+        var answer = test.server.answer(exchange)
+        if let cut = test.cut, number == 0, case .whole = answer.end, answer.status == 200 {
+            answer = answer.ending(test.usesHTTP2 && test.cutsStream ? .reset(after: cut, code: 2) : .closed(after: cut))
+        }
+        answer = answer.adding("Date", HTTPDate.string(Date()))
+        let text = "\(request.headers["Range"] ?? "whole"): \(answer.status) \(answer.length ?? -1) \(answer.end)"
+        answers.withLock { $0[number] = text }
+        return request.headers["X-Frames"] == nil ? answer.response(test.pace) : try answer.plan(test.pace)
+    }
+
+    private func makeOperation() -> HTTPRequestOperation {
+        var url = ground.server.url(path)
+        if test.usesHTTP2, let frames = ground.frames {
+            url = URL(string: "https://127.0.0.1:\(frames.ports[lane % frames.ports.count])\(path)") ?? url
+        }
+        let request = URLRequest(url: url)
+        let operation: HTTPRequestOperation
+        switch test.kind {
+        case .memory: operation = HTTPRequestOperation(request: request)
+        case .file:
+            operation = HTTPRequestOperation(request: request)
+            operation.outputStream = FileOutputStream(fileURL: file)
+        case .download:
+            let download = DownloadOperation(request: request, destination: file)
+            download.segmentCount = test.segments
+            download.minimumSegmentLength = 2_000
+            operation = download
+        }
+        operation.completionQueue = .global()
+        operation.connectionConfiguration.certificateAuthorities = ground.frames?.certificateAuthority
+        if test.retries {
+            var policy = RetryPolicy(maximumRetryCount: 12)
+            (policy.initialDelay, policy.maximumDelay, policy.maximumGateDuration) = (0.001, 0.004, 0)
+            operation.retryPolicy = policy
+        }
+        return operation
+    }
+
+    private func pause(_ operation: HTTPRequestOperation) {
+        let next = Locked(0)
+        let pauses = test.pauses
+        operation.downloadProgressHandler = { [weak operation] _, total, _ in
+            let gap = next.withLock { next -> Int? in
+                guard next < pauses.count, total >= pauses[next].offset else { return nil }
+                defer { next += 1 }
+                return pauses[next].gap
+            }
+            guard let operation, let gap else { return }
+            operation.pause()
+            if gap == 0 { return operation.resume() }
+            DispatchQueue.global().asyncAfter(deadline: .now() + .microseconds(gap)) { operation.resume() }
+        }
+    }
+
+    private func judge(_ operation: HTTPRequestOperation) -> Verdict {
+        let names = Set((try? FileManager.default.contentsOfDirectory(atPath: directory.path)) ?? [])
+        if let error = operation.error {
+            guard names.isSubset(of: ["file", "file.convoypart", "file.convoyjournal"]) else {
+                return verdict(.left, "\(names)")
+            }
+            if test.kind == .download, names.contains("file") { return verdict(.left, "a file after \(error)") }
+            return verdict(test.server.isHonest ? .failedThoughHonest : nil, "\(error)")
+        }
+        let body = test.kind == .memory ? operation.responseData : try? Data(contentsOf: file)
+        let isRight = test.server.versions.contains {
+            body == ScriptedExchange.entity($0, seed: seed, size: test.size)
+        }
+        guard isRight || test.server.isUndetectable else {
+            return verdict(.wrongBytes, "\(body?.count ?? -1) bytes, status \(operation.statusCode ?? 0)")
+        }
+        return Verdict(isSuccess: isRight)
+    }
+
+    private func verdict(_ fault: Fault?, _ detail: String) -> Verdict {
+        let answers = answers.withLock { $0.joined(separator: " | ") }
+        return Verdict(fault: fault, detail: fault == nil ? detail : "\(detail); answered \(answers)")
+    }
+}
