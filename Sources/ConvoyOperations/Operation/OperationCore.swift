@@ -180,6 +180,9 @@ struct OperationCore {
         return transfer
     }
 
+    /// How far the transfer is, of one that has begun.
+    var currentProgress: TransferProgress? { transfer?.progress ?? reportedProgress?.counts.progress }
+
     init(_ request: TransferRequest, _ common: CommonSettings) {
         self.request = request
         self.common = common

@@ -90,7 +90,11 @@ extension URLConnectionOperation {
         } else {
             core.withLock { $0.retry?.immediateInARow = 0 }
         }
-        let (record, policy) = core.withLock { ($0.retry?.copy, $0.common.values.retryPolicy) }
+        let (record, policy) = core.withLock { core in
+            // The body of an answer that asks for a retry is none.
+            if error != nil, let progress = core.currentProgress { core.retry?.note(progress) }
+            return (core.retry?.copy, core.common.values.retryPolicy)
+        }
         guard let policy, let record, let began = record.began, error == nil || failure != nil else { return nil }
         let now = retryClock.now
         let facts = RetryPolicy.FailedTry(
