@@ -114,7 +114,8 @@ struct QueueState {
         guard index >= 0 else { return nil }
         unlink(index)
         let slot = slots[Int(index)]
-        if let worker = slot.worker { crew.release(worker) }
+        // One that calls another `start()` may be inside it for long.
+        if let worker = slot.worker, slot.occupant.returnsFromStart { crew.release(worker) }
         if slot.flags.contains(.counted) { length.leave(index) }
         lanes.leave(index)
         order.remove(index, from: &all)
