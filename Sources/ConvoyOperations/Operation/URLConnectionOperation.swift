@@ -92,6 +92,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     package override var endsWithoutWork: Bool { lifecycle.value.isEnding }
     package override var wasStarted: Bool { lifecycle.value.wasStarted }
+    package override var hasBegun: Bool { lifecycle.value.hasBegun }
     package override var reportsItsEnd: Bool { true }
     package override func didJoinQueue() {
         enterCompletionGroup()
@@ -136,8 +137,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// Called by hand, it does nothing for an operation that waits for its dependencies, is paused or waits for a
     /// retry. It must not be called by hand for an operation in a queue.
     open override func start() {
-        // Dependencies that are added after the first start have no effect.
-        guard isHeldByNobody || lifecycle.value.wasStarted else {
+        guard isHeldByNobody || lifecycle.value.hasBegun else {
             // The queue gets its slot back: the operation is no longer ready.
             noteWaiting()
             return slotDidFree()

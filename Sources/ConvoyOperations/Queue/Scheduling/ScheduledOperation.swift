@@ -81,7 +81,8 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// Makes the operation wait for another operation of any class, in any queue or none.
     ///
     /// Takes constant time. Adding a dependency twice has no effect; one that has finished is listed, but not waited
-    /// for. It has no effect on an operation that has been started.
+    /// for. So is one that is added when the work of the operation has begun: what is paused or retried does not wait for
+    /// it when it goes on.
     ///
     /// - Precondition: an operation does not depend on itself. A longer cycle is not detected: its operations do not
     ///   run until one of them is cancelled.
@@ -154,8 +155,11 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// recorded.
     package final var isHeldByNobody: Bool {
         // `super.isReady` has a count of its own, with which Foundation queues hold an operation behind a barrier.
-        (areDependenciesFinished || endsWithoutWork) && (isScheduled || super.isReady)
+        (areDependenciesFinished || endsWithoutWork || hasBegun) && (isScheduled || super.isReady)
     }
+
+    /// Whether the work has begun, so that dependencies hold the operation back no more.
+    package var hasBegun: Bool { has(Mark.begun) }
 
     /// Whether the operation only has to finish. Dependencies, barriers, limits and gates then no longer hold it back.
     package var endsWithoutWork: Bool { isCancelled }
@@ -248,6 +252,9 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// Whether the class calls ``executionDidFinish()`` at its end. One of a user's that overrides `start()` cannot: the queue
     /// that has started it watches for its end.
     package var reportsItsEnd: Bool { has(Mark.begun) }
+
+    /// Whether `start()` of this class has done the work of the operation, and only tells of it.
+    final var isDone: Bool { has(Mark.done) }
 
     /// Whether the operation uses a slot of its queue while it executes. One that does not starts whatever the limits and
     /// rates are, but not while the queue is suspended, or before a barrier that it was added behind. Read once, when it is
