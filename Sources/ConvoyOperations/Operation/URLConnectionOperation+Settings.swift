@@ -14,9 +14,10 @@ extension URLConnectionOperation {
         set { setHandler(\.prepare, newValue) }
     }
 
-    /// What a failed or cancelled dependency does to the operation. `.run` by default.
+    /// What a failed or cancelled dependency does to the operation. `.run` by default; but an operation that takes a value
+    /// from a dependency, by `depend(on:prepare:)`, fails with that one's error, unless `.run` was set for it.
     public final var dependencyFailurePolicy: DependencyFailurePolicy {
-        get { core.withLock { $0.common.values.dependencyFailurePolicy } }
+        get { core.withLock { $0.common.values.dependencyFailurePolicy } ?? .run }
         set { change { $0.dependencyFailurePolicy = newValue } }
     }
 

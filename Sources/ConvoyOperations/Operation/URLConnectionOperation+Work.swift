@@ -66,7 +66,7 @@ extension URLConnectionOperation {
             defer { core.hasBegun = true }
             return (
                 !core.hasBegun, core.presetFailure, core.common.values.dependencyFailurePolicy,
-                core.rareHandlers?.takePreparation(), core.rareHandlers?.traceContext,
+                core.takePreparation(), core.rareHandlers?.traceContext,
                 core.common.values.postsNotifications, core.authentication?.settlement != nil
             )
         }
@@ -92,7 +92,8 @@ extension URLConnectionOperation {
                 core.withLock { $0.request = .foundation(prepared) }
                 transfer(number, under: provider)
             } catch {
-                conclude(number, data: nil, head: nil, error: error)
+                // A retry would send the request as it was before.
+                conclude(number, settledBy: error)
             }
         }
     }
