@@ -91,11 +91,14 @@ public final class Authenticator: Sendable {
     public var token: AccessToken? {
         get { state.withLock { $0.token.token } }
         set {
-            let (waiters, grant) = state.withLock { state -> ([Waiter], Grant?) in
+            let (waiters, grant, old) = state.withLock { state -> ([Waiter], Grant?, TokenState) in
+                let old = state.token
                 state.token.set(newValue, at: Date())
-                guard let newValue else { return ([], nil) }
-                return (state.takeWaiters(), Grant(token: newValue, generation: state.token.generation))
+                guard let newValue else { return ([], nil, old) }
+                return (state.takeWaiters(), Grant(token: newValue, generation: state.token.generation), old)
             }
+            // The error of an earlier refresh may be a user's object.
+            withExtendedLifetime(old) {}
             if let grant { for waiter in waiters { waiter(.success(grant)) } }
         }
     }
@@ -154,10 +157,12 @@ public final class Authenticator: Sendable {
     }
 
     private func end(_ number: Int, _ result: Result<AccessToken, any Error>) {
-        let (waiters, generation) = state.withLock { state -> ([Waiter], Int) in
+        let (waiters, generation, old) = state.withLock { state -> ([Waiter], Int, TokenState) in
+            let old = state.token
             let counts = state.token.end(number, result, at: Date())
-            return (counts ? state.takeWaiters() : [], state.token.generation)
+            return (counts ? state.takeWaiters() : [], state.token.generation, old)
         }
+        withExtendedLifetime(old) {}
         let outcome = result.map { Grant(token: $0, generation: generation) }
         for waiter in waiters { waiter(outcome) }
     }

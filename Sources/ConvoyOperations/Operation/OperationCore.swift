@@ -246,4 +246,25 @@ extension URLConnectionOperation {
         withExtendedLifetime(old) {}
         return result
     }
+
+    /// Sets a setting that may hold a user's object. The old value is released outside the lock, as the object's `deinit`
+    /// may use the operation.
+    final func set<Value: Sendable>(
+        _ member: WritableKeyPath<CommonSettings.Values, Value> & Sendable, to value: Value
+    ) {
+        let old = change { values in
+            defer { values[keyPath: member] = value }
+            return values[keyPath: member]
+        }
+        withExtendedLifetime(old) {}
+    }
+
+    /// The same for what the operation shares with no other.
+    final func set<Value: Sendable>(own member: WritableKeyPath<OperationCore, Value> & Sendable, to value: Value) {
+        let old = core.withLock { core in
+            defer { core[keyPath: member] = value }
+            return core[keyPath: member]
+        }
+        withExtendedLifetime(old) {}
+    }
 }

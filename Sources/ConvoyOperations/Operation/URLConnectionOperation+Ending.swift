@@ -22,7 +22,7 @@ extension URLConnectionOperation {
     /// What has arrived is of no use: the work must be done again, unless the operation was asked to stop.
     func transferMustRepeat(_ number: Lifecycle.TryNumber) {
         guard core.withLock({ $0.workSlot.end(number) }) else { return }
-        handle(.workMustRepeat(number))
+        repeatAtOnce(after: number)
     }
 
     /// Sets the head of the current response.

@@ -89,7 +89,7 @@ extension URLConnectionOperation {
                 var request = self.request
                 try preparation.run(&request)
                 let prepared = request
-                core.withLock { $0.request = .foundation(prepared) }
+                set(own: \.request, to: .foundation(prepared))
                 transfer(number, under: provider)
             } catch {
                 // A retry would send the request as it was before.

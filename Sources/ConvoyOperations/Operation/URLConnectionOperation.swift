@@ -117,7 +117,8 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     package override var hostKey: HostKey? {
         guard takesSlot else { return nil }
         let (request, base) = core.withLock { core -> (URLRequest?, HostKey?) in
-            switch core.request {
+            if let continuation = core.authentication?.continuation { return (continuation.request, nil) }
+            return switch core.request {
             case .prepared: (nil, core.common.values.baseHost)
             case .foundation(let request): (request, nil)
             }
@@ -128,7 +129,8 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     package override var waitsAtClosedGate: Bool { retryPolicy != nil }
     package override func willWaitAtGate(until deadline: UInt64) {
         beginResourceTimeout()
-        willWait(for: .closedGate)
+        // One that was redirected waits in the midst of its work.
+        if state != .executing { willWait(for: .closedGate) }
         tellOfClosedGate(until: deadline)
     }
 

@@ -46,6 +46,8 @@ struct QueueSlot {
         static let reserved = Flags(rawValue: 32)
         /// Uses no slot.
         static let slotless = Flags(rawValue: 64)
+        /// Executes, and waits for a slot of the host that it was redirected to.
+        static let redirected = Flags(rawValue: 128)
     }
 
     var occupant = Occupant.nobody
