@@ -310,7 +310,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         self.connection = nil
         undecided = nil
         // A cancelled operation does not wait for a pipe that nobody reads; its bytes are not needed.
-        if stream?.isBusy == true, operation?.isCancelled != true {
+        if stream?.isBusy == true, operation?.lifecycle.value.isCancelled != true {
             endsAfterSink = { [self] in conclude(otherwise) }
         } else {
             conclude(otherwise)

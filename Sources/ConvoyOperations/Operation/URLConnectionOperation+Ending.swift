@@ -158,6 +158,10 @@ extension URLConnectionOperation {
     func finish() {
         // In this order: handlers of operations that can finish because of this one must come after its own.
         deliver()
+        if mustPostElsewhere { BlockingWorkers.shared.perform { self.postEnd() } } else { postEnd() }
+    }
+
+    private func postEnd() {
         executionDidFinish()
         deliveryDidPostEnd()
     }

@@ -58,7 +58,7 @@ extension URLConnectionOperation {
         metricsRecord?.expectDelay(for: reason)
         story?.note(.delay(for: reason))
         handle(next.event(after: number))
-        if !isFinished { ask() }
+        if state != .finished { ask() }
     }
 
     /// Begins the next try at once, with the slot of this one. If redirects have taken that to another host, the operation

@@ -105,7 +105,8 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     }
     /// A user's subclass may override `start()`, and operations become ready on the network thread, which runs no user
     /// code.
-    package override var isStartedDirectly: Bool {
+    package override var isStartedDirectly: Bool { isOfLibrary }
+    package override var isOfLibrary: Bool {
         type(of: self) == HTTPRequestOperation.self || type(of: self) == URLConnectionOperation.self
             || worker?.workedClass == ObjectIdentifier(type(of: self))
     }

@@ -135,7 +135,7 @@ final class Scheduler: @unchecked Sendable {
         let (turn, mayStart) = visit { state, _, turn in state.giveBack(operation.queueIndex, &turn) }
         carryOut(turn, mayStart: mayStart)
         // It may have become ready again before the slot was given back, which nobody else would report.
-        readinessDidChange(of: operation)
+        operation.readinessDidChange()
     }
 
     func operationDidFinish(_ operation: ScheduledOperation) {
@@ -329,6 +329,9 @@ final class Scheduler: @unchecked Sendable {
 
     /// Starts an operation that was given a slot after it had waited.
     func begin(_ operation: ScheduledOperation) {
+        guard !operation.mustPostElsewhere else {
+            return BlockingWorkers.shared.perform { [self] in begin(operation) }
+        }
         if operation.isFinished {
             letGo(of: operation)
         } else if operation.isReady {
