@@ -148,8 +148,8 @@ extension URLConnectionOperation {
 
     /// Closes the gate of the host after a failure that others would share.
     private func closeGate(
-        of host: HostKey, after failure: RetryPolicy.FailedTry, _ event: RetryEvent, delay: TimeInterval, _ policy: RetryPolicy,
-        _ now: UInt64
+        of host: HostKey, after failure: RetryPolicy.FailedTry, _ event: RetryEvent, delay: TimeInterval,
+        _ policy: RetryPolicy, _ now: UInt64
     ) {
         guard policy.maximumGateDuration > 0 else { return }
         let duration = min(failure.retryAfter ?? delay, policy.maximumGateDuration)

@@ -57,7 +57,8 @@ public struct RetryPolicy: Sendable {
     /// only if nothing of them was sent: if no connection could be made, or the transport proves it. A request that was
     /// redirected has been sent.
     public var idempotentMethods: Set<String> = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"]
-    /// What keeps the retries of all requests to a host from making an outage worse; nil, the default, is no limit beside
+    /// What keeps the retries of all requests to a host from making an outage worse; after a redirect, to the host that it
+    /// has led to. nil, the default, is no limit beside
     /// `maximumRetryCount`. What it ends says so: `RetryEvent.Refusal.budgetExhausted` stands in the error's `userInfo`
     /// under `URLError.retryRefusalKey`.
     public var budget: RetryBudget?

@@ -105,7 +105,10 @@ import Testing
                     failure: { [guest = $1] _, _ in withExtendedLifetime(guest) {} })
             }, { $0.setCompletionHandler() }
         ),
-        ("responseSerializer", { $0.responseSerializer = GuestSerializer(guest: $1) }, { $0.responseSerializer = HTTPResponseSerializer() }),
+        (
+            "responseSerializer", { $0.responseSerializer = GuestSerializer(guest: $1) },
+            { $0.responseSerializer = HTTPResponseSerializer() }
+        ),
         (
             "credential",
             {
@@ -143,7 +146,10 @@ import Testing
         for round in 1...3 {
             let guest = Guest { [weak operation] in
                 guard let operation else { return }
-                _ = (operation.request, operation.state, operation.completionQueue, operation.error, operation.transferProgress)
+                _ = (
+                    operation.request, operation.state, operation.completionQueue, operation.error,
+                    operation.transferProgress
+                )
                 visits.add(1, ordering: .relaxed)
             }
             setting.set(operation, guest)

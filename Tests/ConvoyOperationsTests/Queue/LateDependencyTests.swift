@@ -29,7 +29,8 @@ import Testing
         try server.waitForRequests(count: 1, timeout: patience)
     }
 
-    @Test(arguments: Place.allCases) func `one that is paused does not wait for them when it is resumed`(place: Place) throws {
+    @Test(arguments: Place.allCases) func `one that is paused does not wait for them when it is resumed`(place: Place) throws
+    {
         let probe = Probe(server.url("/held"))
         try begin(probe.operation, in: place)
         probe.operation.pause()

@@ -196,7 +196,8 @@ import Testing
             }
             if number == 1 { return .bytes(content).header("ETag", "\"a\"").truncated(afterBytes: 50_000) }
             if number == 2 {
-                return .bytes(content, status: 206).header("ETag", "\"b\"").header("Content-Range", "bytes 50000-149999/150000")
+                return .bytes(content, status: 206).header("ETag", "\"b\"").header(
+                    "Content-Range", "bytes 50000-149999/150000")
             }
             return .bytes(content).header("ETag", "\"b\"")
         }

@@ -68,7 +68,9 @@ import Testing
         queue.maxConcurrentOperationCountPerHost = Self.limit
         queue.maxConcurrentOperationCount = 12
         let probes = (0..<3_000).map { number in
-            let way = (0..<Int.random(in: 0...4, using: &random)).map { _ in "\(Int.random(in: 0..<Self.hosts, using: &random))" }
+            let way = (0..<Int.random(in: 0...4, using: &random)).map { _ in
+                "\(Int.random(in: 0..<Self.hosts, using: &random))"
+            }
             let start = servers[Int.random(in: 0..<Self.hosts, using: &random)]
             return Probe(URL(string: "\(start.url("/go"))?number=\(number)&way=\(way.joined())") ?? start.url)
         }

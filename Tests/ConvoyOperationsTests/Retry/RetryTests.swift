@@ -135,7 +135,8 @@ import Testing
         #expect(probe.operation.retryCount == 2 && server.requests.count == 3)
     }
 
-    @Test(arguments: [429, 503]) func `a server that is overloaded is left alone for half of the step at least`(status: Int) {
+    @Test(arguments: [429, 503]) func `a server that is overloaded is left alone for half of the step at least`(status: Int)
+    {
         func delay(_ random: Double, after: TimeInterval? = nil, status: Int) -> TimeInterval? {
             let failure = RetryPolicy.FailedTry(
                 method: "GET", statusCode: status, retryCount: 1, countedRetries: 1, elapsed: 0, retryAfter: after,
