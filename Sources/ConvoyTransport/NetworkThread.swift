@@ -11,6 +11,9 @@ public final class NetworkThread: Sendable {
     /// The default thread. It starts on first use and never ends.
     public static let shared = NetworkThread()
 
+    /// Whether the caller is on a network thread, which runs no code of a user's.
+    package static var isCurrent: Bool { OutboxTurn.current != nil }
+
     /// What runs on the thread.
     private final class Engine: @unchecked Sendable {
         let runLoop: NetworkRunLoop

@@ -24,7 +24,10 @@ public final class CookieStore: Sendable {
     public static let shared = CookieStore()
 
     let state: Locked<CookieStoreState>
-    private let handler = Locked<(@Sendable (Cookie, URL) -> Bool)?>(nil)
+    private let handler = Locked<Acceptance?>(nil)
+
+    /// A closure that is stored as such would be wrapped once more each time that it is read.
+    private struct Acceptance { let call: @Sendable (Cookie, URL) -> Bool }
     private let hasHandler = Atomic<Bool>(false)
     private let isEmptyNow = Atomic<Bool>(true)
     private let changes = Atomic<UInt64>(0)
@@ -191,12 +194,16 @@ public final class CookieStore: Sendable {
     /// of the response, and is called on a queue of the library, one cookie at a time for each response. Nil to accept
     /// all.
     public var acceptanceHandler: (@Sendable (Cookie, URL) -> Bool)? {
-        get { handler.withLock { $0 } }
+        get { handler.withLock { $0 }?.call }
         set {
-            handler.withLock {
-                $0 = newValue
-                hasHandler.store(newValue != nil, ordering: .releasing)
+            // What the old one holds may be a user's object, and must not be released under the lock.
+            let new = newValue.map(Acceptance.init(call:))
+            let old = handler.withLock { handler in
+                hasHandler.store(new != nil, ordering: .releasing)
+                defer { handler = new }
+                return handler
             }
+            withExtendedLifetime(old) {}
         }
     }
 

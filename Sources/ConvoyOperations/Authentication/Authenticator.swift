@@ -86,18 +86,20 @@ public final class Authenticator: Sendable {
     }
 
     /// The present token. Setting it, after a login for instance, lets all go on that wait; with nil the next request
-    /// has a new one fetched.
+    /// has a new one fetched. A refresh that is under way then is that one: there are never two at a time. To end what a
+    /// user may do, give the manager another authenticator.
     public var token: AccessToken? {
         get { state.withLock { $0.token.token } }
         set {
-            let (waiters, grant) = state.withLock { state -> ([Waiter], Grant?) in
+            let (waiters, grant, old) = state.withLock { state -> ([Waiter], Grant?, TokenState) in
+                let old = state.token
                 state.token.set(newValue, at: Date())
-                guard let newValue else { return ([], nil) }
-                return (state.takeWaiters(), Grant(token: newValue, generation: state.token.generation))
+                guard let newValue else { return ([], nil, old) }
+                return (state.takeWaiters(), Grant(token: newValue, generation: state.token.generation), old)
             }
+            // The error of an earlier refresh may be a user's object.
+            withExtendedLifetime(old) {}
             if let grant { for waiter in waiters { waiter(.success(grant)) } }
-            // Those that wait for a token that was taken away need another refresh.
-            if newValue == nil, state.withLock({ !$0.waiters.isEmpty }) { restart() }
         }
     }
 
@@ -118,11 +120,11 @@ public final class Authenticator: Sendable {
         return refused(grant, waiter)
     }
 
-    private func take(_ waiter: Waiter?, _ event: (inout TokenState, TimeInterval) -> TokenState.Step) -> Step {
+    private func take(_ waiter: @escaping Waiter, _ event: (inout TokenState, TimeInterval) -> TokenState.Step) -> Step {
         let now = Double(MonotonicClock().now) / 1e9
         let step = state.withLock { state in
             let step = event(&state.token, now)
-            if case .wait = step, let waiter {
+            if case .wait = step {
                 state.waiters[state.nextWaiter] = waiter
                 state.nextWaiter += 1
             }
@@ -155,18 +157,14 @@ public final class Authenticator: Sendable {
     }
 
     private func end(_ number: Int, _ result: Result<AccessToken, any Error>) {
-        let (waiters, generation) = state.withLock { state -> ([Waiter], Int) in
+        let (waiters, generation, old) = state.withLock { state -> ([Waiter], Int, TokenState) in
+            let old = state.token
             let counts = state.token.end(number, result, at: Date())
-            return (counts ? state.takeWaiters() : [], state.token.generation)
+            return (counts ? state.takeWaiters() : [], state.token.generation, old)
         }
+        withExtendedLifetime(old) {}
         let outcome = result.map { Grant(token: $0, generation: generation) }
         for waiter in waiters { waiter(outcome) }
-    }
-
-    /// Begins another refresh for those that wait.
-    private func restart() {
-        guard case .fail(let error) = take(nil, { $0.next($1, Date()) }) else { return }
-        for waiter in state.withLock({ $0.takeWaiters() }) { waiter(.failure(error)) }
     }
 }
 

@@ -39,11 +39,12 @@ struct TokenState: Sendable {
         set(token, at: date)
     }
 
-    /// Sets the token, from outside. A refresh that is under way counts no more: this token is newer.
+    /// Sets the token, from outside. A refresh that is under way counts no more: this token is newer. One that was taken
+    /// away is replaced by that refresh, as a second one beside it would present the same refresh token again.
     mutating func set(_ token: AccessToken?, at date: Date) {
         self.token = token
         generation += 1
-        refresh = nil
+        if token != nil { refresh = nil }
         lastFailure = nil
         if token != nil { recent = [] }
         isDue = token?.expires.map { end in

@@ -74,6 +74,7 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
     public override var isCancelled: Bool { batch.withLock { $0.isCancelled } }
     public override var isAsynchronous: Bool { true }
     package override var isStartedDirectly: Bool { true }
+    package override var isOfLibrary: Bool { true }
     package override var wasStarted: Bool { batch.withLock { $0.state != .ready } }
     package override var reportsItsEnd: Bool { true }
 

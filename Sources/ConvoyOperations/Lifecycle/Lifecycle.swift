@@ -88,6 +88,8 @@ package struct Lifecycle: Hashable, Sendable {
     package private(set) var isExpired = false
     /// Whether the operation was ever started. Until then a Foundation queue must not see it finish.
     package private(set) var wasStarted = false
+    /// Whether its work has ever begun.
+    package private(set) var hasBegun = false
     /// Whether it is ready except for the delay before a retry.
     package private(set) var isBackingOff = false
     /// The current try, or the last one; 0 before the first.
@@ -127,6 +129,7 @@ package struct Lifecycle: Hashable, Sendable {
 
     private mutating func begin() -> Action {
         work = .running
+        hasBegun = true
         tryNumber &+= 1
         return .begin(tryNumber)
     }
@@ -250,7 +253,7 @@ extension Lifecycle {
     package var bits: UInt32 {
         UInt32(state.rawValue) | UInt32(work.rawValue) << 2 | (isCancelled ? 1 << 4 : 0)
             | (wasStarted ? 1 << 5 : 0) | (isExpired ? 1 << 6 : 0) | (isBackingOff ? 1 << 7 : 0)
-            | UInt32(tryNumber) << 16
+            | (hasBegun ? 1 << 8 : 0) | UInt32(tryNumber) << 16
     }
 
     package init(bits: UInt32) {
@@ -260,6 +263,7 @@ extension Lifecycle {
         wasStarted = bits & 1 << 5 != 0
         isExpired = bits & 1 << 6 != 0
         isBackingOff = bits & 1 << 7 != 0
+        hasBegun = bits & 1 << 8 != 0
         tryNumber = TryNumber(truncatingIfNeeded: bits >> 16)
     }
 }

@@ -138,7 +138,13 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     /// `RequestOperationQueue` with that limit. A queue that you create has no limits, like Foundation's.
     public final var operationQueue: OperationQueue {
         get { settings.withLock { $0.operationQueue } }
-        set { settings.withLock { $0.operationQueue = newValue } }
+        set {
+            let old = settings.withLock { settings in
+                defer { settings.operationQueue = newValue }
+                return settings.operationQueue
+            }
+            withExtendedLifetime(old) {}
+        }
     }
 
     /// The queue on which the operations' handlers run; nil is the main queue.

@@ -15,7 +15,8 @@ final class CommonSettings: @unchecked Sendable {
         var completionQueue: DispatchQueue?
         var completionGroup: DispatchGroup?
         var userInfo: [String: any Sendable] = [:]
-        var dependencyFailurePolicy = DependencyFailurePolicy.run
+        /// nil until it is chosen.
+        var dependencyFailurePolicy: DependencyFailurePolicy?
         var postsNotifications = true
         var collectsMetrics = false
         /// Who hears what happens to the operation.

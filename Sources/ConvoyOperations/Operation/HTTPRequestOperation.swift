@@ -21,12 +21,9 @@ open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
     public final var responseSerializer: any HTTPResponseSerialization {
         get { core.withLock { $0.common.values.serializer.serializer } }
         set {
+            // Made first: it asks the serializer.
             let facts = SerializerFacts(newValue)
-            let old = change { values in
-                defer { values.serializer = facts }
-                return values.serializer
-            }
-            withExtendedLifetime(old) {}
+            set(\.serializer, to: facts)
         }
     }
 
@@ -85,7 +82,7 @@ extension HTTPRequestOperation {
     /// Makes the operation fail with the error when it is started. So a request that could not be made is reported in
     /// the same way as one that failed.
     package final func fail(with error: any Error) {
-        core.withLock { $0.presetFailure = error }
+        set(own: \.presetFailure, to: error)
     }
 
     /// As `finished()`, and decodes the body here if it was left to the caller.

@@ -54,7 +54,7 @@ final class ObservationCenter: Sendable {
         guard let number = transition.number else { return }
         let released = state.withLock { state in
             // The change was made before there was an observer.
-            guard let told = state.told, number > told else { return [Int: Observer]() }
+            guard let told = state.told, Self.comes(number, after: told) else { return [Int: Observer]() }
             state.waiting[number] = transition
             return Self.tell(&state, of: operation)
         }
@@ -76,6 +76,9 @@ final class ObservationCenter: Sendable {
         return [:]
     }
 
+    /// Whether one change was made after another. Their numbers wrap around, and are compared by their distance.
+    static func comes(_ number: UInt32, after other: UInt32) -> Bool { Int32(bitPattern: number &- other) > 0 }
+
     /// A handler, and the queue that it is called on.
     private final class Observer: Sendable {
         private let queue: DispatchQueue
@@ -92,7 +95,7 @@ final class ObservationCenter: Sendable {
         }
 
         func tell(_ transition: AtomicLifecycle.Transition, number: UInt32, of operation: URLConnectionOperation) {
-            guard number > first else { return }
+            guard ObservationCenter.comes(number, after: first) else { return }
             queue.async { [self] in
                 handler.withLock { $0 }?.call(operation, transition.old, transition.new)
             }

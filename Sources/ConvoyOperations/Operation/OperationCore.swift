@@ -180,6 +180,9 @@ struct OperationCore {
         return transfer
     }
 
+    /// How far the transfer is, of one that has begun.
+    var currentProgress: TransferProgress? { transfer?.progress ?? reportedProgress?.counts.progress }
+
     init(_ request: TransferRequest, _ common: CommonSettings) {
         self.request = request
         self.common = common
@@ -242,5 +245,26 @@ extension URLConnectionOperation {
         // The old settings may hold the last reference to a user's objects, which must not be released under the lock.
         withExtendedLifetime(old) {}
         return result
+    }
+
+    /// Sets a setting that may hold a user's object. The old value is released outside the lock, as the object's `deinit`
+    /// may use the operation.
+    final func set<Value: Sendable>(
+        _ member: WritableKeyPath<CommonSettings.Values, Value> & Sendable, to value: Value
+    ) {
+        let old = change { values in
+            defer { values[keyPath: member] = value }
+            return values[keyPath: member]
+        }
+        withExtendedLifetime(old) {}
+    }
+
+    /// The same for what the operation shares with no other.
+    final func set<Value: Sendable>(own member: WritableKeyPath<OperationCore, Value> & Sendable, to value: Value) {
+        let old = core.withLock { core in
+            defer { core[keyPath: member] = value }
+            return core[keyPath: member]
+        }
+        withExtendedLifetime(old) {}
     }
 }

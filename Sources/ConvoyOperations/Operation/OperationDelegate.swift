@@ -108,7 +108,7 @@ extension URLConnectionOperation {
     /// Sets the delegate. To be set before the operation starts; it is released when the handlers have run. A copy has
     /// none.
     package final func setDelegate(_ delegate: (any OperationDelegate)?) {
-        core.withLock { $0.handlers.delegate = delegate }
+        setHandler(\.delegate, delegate)
         onlookers.insert(.delegate)
     }
 

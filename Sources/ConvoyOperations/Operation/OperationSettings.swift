@@ -4,7 +4,8 @@ import FoundationNetworking
 
 /// What a failed or cancelled dependency does to an operation.
 public enum DependencyFailurePolicy: Sendable, Hashable {
-    /// The operation runs, as in AFNetworking and in Foundation.
+    /// The operation runs, as in AFNetworking and in Foundation. One that takes a value from the dependency is sent
+    /// without it, where this was set and is not the default.
     case run
     /// The operation is cancelled: it finishes with `URLError.cancelled`, with the dependency's error as the underlying
     /// error.

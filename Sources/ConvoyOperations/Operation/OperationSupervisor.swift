@@ -10,7 +10,7 @@ package protocol OperationSupervisor: Sendable {
 extension URLConnectionOperation {
     /// Sets who hears of changes first. To be set before anybody else knows the operation. A copy has none.
     package final func setSupervisor(_ supervisor: any OperationSupervisor) {
-        core.withLock { $0.handlers.supervisor = supervisor }
+        setHandler(\.supervisor, supervisor)
         onlookers.insert(.supervisor)
     }
 

@@ -198,7 +198,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         // What the cache says, says nothing of the host.
         let isOfHost = response.cacheUse == nil || response.cacheUse == .validated
         if operation.reportsAnswer, isOfHost, response.statusCode != 429, response.statusCode != 503 {
-            operation.hostDidAnswer()
+            operation.hostDidAnswer(operation.hostKey(of: response.url))
         }
         defer {
             counts.bytesReceived.store(setAside?.count ?? offset, ordering: .relaxed)
@@ -315,7 +315,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         decide: @escaping @Sendable (URLRequest?) -> Void
     ) {
         guard let operation = operation(for: connection) else { return decide(nil) }
-        operation.decide(about: redirect, decide)
+        operation.decide(about: redirect, number, decide)
     }
 
     func connection(_ connection: any Connection, didHandle redirect: RedirectEvent) {

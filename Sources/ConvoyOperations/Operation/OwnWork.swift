@@ -95,7 +95,7 @@ package struct OwnWork: Sendable {
 
     /// The host has answered: its gate need not stay closed.
     package func hostDidAnswer() {
-        if current.operation.reportsAnswer { current.operation.hostDidAnswer() }
+        if current.operation.reportsAnswer { current.operation.hostDidAnswer(current.operation.hostKey) }
     }
 
     /// Runs a block on the thread on which the operation's connections are called back.
@@ -135,13 +135,13 @@ extension URLConnectionOperation {
     /// What does the work of the operation; nil, the default, for one transfer. To be set before it starts.
     package final var worker: (any OperationWorker)? {
         get { core.withLock { $0.worker } }
-        set { core.withLock { $0.worker = newValue } }
+        set { set(own: \.worker, to: newValue) }
     }
 
     /// Decides, on the network thread, whether the body of a response goes into the output stream; otherwise it is kept as
     /// `responseData`. To be set before it starts.
     package final func setBodyAcceptance(_ accepts: @escaping @Sendable (ResponseHead) -> Bool) {
-        core.withLock { $0.handlers.acceptsBody = accepts }
+        setHandler(\.acceptsBody, accepts)
     }
 
     /// Ends a try with a response that is not acceptable, unless it is to be retried.
@@ -194,14 +194,13 @@ extension URLConnectionOperation {
         addMetrics(to: parent)
         addStory(to: parent)
         if let base = parent.request.url, let own = request.url, !Target.isSame(base, own) {
-            change { values in
-                (values.credential, values.authenticator) = (nil, nil)
-                values.configuration.clientIdentity = nil
-            }
+            set(\.credential, to: nil)
+            set(\.authenticator, to: nil)
+            set(\.configuration.clientIdentity, to: nil)
             var request = request
             connectionConfiguration.removeSecrets(of: &request, madeFor: base)
             let cleared = request
-            core.withLock { $0.request = .foundation(cleared) }
+            set(own: \.request, to: .foundation(cleared))
         }
         if parent.delegate != nil { setDelegate(PartDelegate(parent)) }
         if let redirect {

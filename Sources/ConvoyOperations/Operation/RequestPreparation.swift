@@ -8,13 +8,26 @@ struct DependencyInput: Sendable {
     /// Writes the values into the request. Called if all of the sources have finished with success.
     let apply: URLConnectionOperation.Preparation
 
-    /// Whether all values are there.
-    private var isComplete: Bool { sources.allSatisfy { $0.isFinished && $0.error == nil } }
+    /// Writes the values into a request.
+    ///
+    /// - Parameter mayLack: whether a request whose source has failed is left as it is.
+    /// - Throws: the error of the first source that has failed; and what `apply` throws.
+    func run(_ request: inout URLRequest, orWithout mayLack: Bool) throws {
+        guard let failure else { return try apply(&request) }
+        if !mayLack { throw failure }
+    }
 
-    /// Writes the values into a request. One that lacks a value is left alone: what a failed dependency means is a matter
-    /// of the operation's policy.
-    func run(_ request: inout URLRequest) throws {
-        if isComplete { try apply(&request) }
+    private var failure: (any Error)? {
+        for source in sources {
+            guard source.state == .finished else {
+                // It is no dependency any more.
+                return URLError(
+                    .resourceUnavailable, url: source.request.url,
+                    "The request takes a value from an operation that has not finished.")
+            }
+            if let error = source.error { return error }
+        }
+        return nil
     }
 }
 
@@ -23,11 +36,22 @@ struct DependencyInput: Sendable {
 struct RequestPreparation: Sendable {
     var inputs: [DependencyInput]
     var prepare: URLConnectionOperation.Preparation?
+    /// Whether the request may be sent without the value of an input that has failed.
+    var mayLackInputs = false
 
     /// In the order in which the inputs were added; `prepare` sees what they have written.
     func run(_ request: inout URLRequest) throws {
-        for input in inputs { try input.run(&request) }
+        for input in inputs { try input.run(&request, orWithout: mayLackInputs) }
         try prepare?(&request)
+    }
+}
+
+extension OperationCore {
+    /// Takes what prepares the request; nil if nothing does.
+    mutating func takePreparation() -> RequestPreparation? {
+        guard var preparation = rareHandlers?.takePreparation() else { return nil }
+        preparation.mayLackInputs = common.values.dependencyFailurePolicy == .run
+        return preparation
     }
 }
 
@@ -47,11 +71,12 @@ extension OperationCore.RareHandlers {
 }
 
 extension URLConnectionOperation {
-    /// Lets the operation depend on others, and write what they have brought into its request.
+    /// Lets the operation depend on others, and write what they have brought into its request. Too late for one that has
+    /// begun.
     final func add(_ input: DependencyInput) {
         core.withLock { core in
             // Nobody will call it, or let go of it.
-            guard !core.areHandlersDone else { return }
+            guard !core.areHandlersDone, !core.hasBegun else { return }
             core.handlers.inputs.append(input)
         }
         for source in input.sources { addDependency(source) }

@@ -11,8 +11,10 @@ struct AwaitedNetwork {
 final class RetryRecord: @unchecked Sendable {
     /// All retries.
     var count = 0
-    /// The retries that the policy decided on.
+    /// The retries that the policy decided on, since the transfer last made progress.
     var counted = 0
+    /// How many bytes of the body the try had that came furthest.
+    var furthest: Int64 = 0
     /// The immediate retries since the last other outcome.
     var immediateInARow = 0
     var began: UInt64?
@@ -32,6 +34,15 @@ final class RetryRecord: @unchecked Sendable {
     var lookups = 0
     /// Keeps the operation alive while it waits, by the number of the try that failed.
     var waiting: [Lifecycle.TryNumber: URLConnectionOperation] = [:]
+
+    /// Notes how far a try has come. If it has brought more than all before it, the retries are counted anew.
+    func note(_ progress: TransferProgress) {
+        let whole = progress.bytesExpectedToReceive ?? .max
+        let step = min(16 << 10, max(1, whole / 64))
+        guard progress.bytesReceived - furthest >= step else { return }
+        furthest = progress.bytesReceived
+        counted = 0
+    }
 
     /// A copy of the counts, to be read without the lock.
     var copy: RetryRecord {

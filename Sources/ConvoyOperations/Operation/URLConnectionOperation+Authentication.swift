@@ -34,7 +34,7 @@ extension URLConnectionOperation {
     /// request is redirected from http to https, at the standard ports. A proxy's are in its configuration.
     public final var credential: URLCredential? {
         get { core.withLock { $0.common.values.credential } }
-        set { change { $0.credential = newValue } }
+        set { set(\.credential, to: newValue) }
     }
 
     /// Whether `credentialStore` is asked where `credential` is nil or is for another server. True by default.
@@ -50,19 +50,19 @@ extension URLConnectionOperation {
             if let store = core.withLock({ $0.common.values.credentialStore }) { return store }
             return change { $0.credentialStore.made(by: CredentialStore()) }
         }
-        set { change { $0.credentialStore = newValue } }
+        set { set(\.credentialStore, to: newValue) }
     }
 
     /// A name for the one on whose behalf the request is sent: that of `connectionConfiguration`. nil by default. See
     /// `ConnectionConfiguration.identity`.
     public final var identity: String? {
         get { core.withLock { $0.common.values.configuration.identity } }
-        set { change { $0.configuration.identity = newValue } }
+        set { set(\.configuration.identity, to: newValue) }
     }
 
     /// Sends a token with the request. nil by default.
     public final var authenticator: Authenticator? {
         get { core.withLock { $0.common.values.authenticator } }
-        set { change { $0.authenticator = newValue } }
+        set { set(\.authenticator, to: newValue) }
     }
 }

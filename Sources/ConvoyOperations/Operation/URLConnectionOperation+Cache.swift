@@ -20,13 +20,7 @@ extension URLConnectionOperation {
     /// `identity`, only to those of that name.
     public final var cache: HTTPCache? {
         get { core.withLock { $0.common.values.cache?.cache as? HTTPCache } }
-        set {
-            let old = change { values in
-                defer { values.cache = newValue.map { ResponseCacheReference($0) } }
-                return values.cache
-            }
-            withExtendedLifetime(old) {}
-        }
+        set { set(\.cache, to: newValue.map { ResponseCacheReference($0) }) }
     }
 
     /// Called before a response is stored in ``cache``, when its body is complete. The counterpart of

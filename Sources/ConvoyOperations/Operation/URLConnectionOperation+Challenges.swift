@@ -80,16 +80,20 @@ extension URLConnectionOperation {
 
     /// Lets the next try begin where the redirects of this one have led.
     private func continueBehindRedirects() {
-        core.withLock { core in
+        let old = core.withLock { core in
+            let old = core.authentication?.continuation
             guard let (request, followed) = core.transfer?.redirection, let first = core.request.url else {
                 core.authentication?.continuation = nil
-                return
+                return old
             }
             let work = core.authenticationWork
             work.continuation = AuthenticationWork.Continuation(
                 request: request, place: RedirectContinuation(first: first, followed: followed),
                 redirects: core.redirects, bearsToken: work.bearsToken(request))
+            return old
         }
+        // Its request may hold the last reference to a user's stream.
+        withExtendedLifetime(old) {}
     }
 
     private func proxyServer(for url: URL) -> AuthenticatingServer? {

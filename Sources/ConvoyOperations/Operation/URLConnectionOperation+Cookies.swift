@@ -14,12 +14,6 @@ extension URLConnectionOperation {
     /// in its answer to CONNECT, is not taken.
     public final var cookieStore: CookieStore? {
         get { core.withLock { $0.common.values.cookies?.keeper as? CookieStore } }
-        set {
-            let old = change { values in
-                defer { values.cookies = newValue.map { CookieKeeperReference($0) } }
-                return values.cookies
-            }
-            withExtendedLifetime(old) {}
-        }
+        set { set(\.cookies, to: newValue.map { CookieKeeperReference($0) }) }
     }
 }

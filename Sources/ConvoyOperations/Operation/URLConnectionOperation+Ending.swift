@@ -22,7 +22,7 @@ extension URLConnectionOperation {
     /// What has arrived is of no use: the work must be done again, unless the operation was asked to stop.
     func transferMustRepeat(_ number: Lifecycle.TryNumber) {
         guard core.withLock({ $0.workSlot.end(number) }) else { return }
-        handle(.workMustRepeat(number))
+        repeatAtOnce(after: number)
     }
 
     /// Sets the head of the current response.
@@ -164,6 +164,10 @@ extension URLConnectionOperation {
     func finish() {
         // In this order: handlers of operations that can finish because of this one must come after its own.
         deliver()
+        if mustPostElsewhere { BlockingWorkers.shared.perform { self.postEnd() } } else { postEnd() }
+    }
+
+    private func postEnd() {
         executionDidFinish()
         deliveryDidPostEnd()
     }

@@ -12,7 +12,7 @@ extension URLConnectionOperation {
     public final var eventMonitors: [EventMonitor] {
         get { core.withLock { $0.common.values.eventMonitors } }
         set {
-            change { $0.eventMonitors = newValue }
+            set(\.eventMonitors, to: newValue)
             beginStory()
         }
     }

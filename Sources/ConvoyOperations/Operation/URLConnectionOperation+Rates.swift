@@ -9,7 +9,7 @@ extension URLConnectionOperation {
     /// Read at the beginning of each try. The rate itself can be changed at any time, and counts at once.
     public final var receiveRateLimit: RateLimit? {
         get { core.withLock { $0.common.values.receiveRateLimit } }
-        set { change { $0.receiveRateLimit = newValue } }
+        set { set(\.receiveRateLimit, to: newValue) }
     }
 
     /// A limit of how many bytes of the request's body are sent in a second; nil, the default, for none. It holds besides
@@ -18,7 +18,7 @@ extension URLConnectionOperation {
     /// Read at the beginning of each try. The rate itself can be changed at any time, and counts at once.
     public final var sendRateLimit: RateLimit? {
         get { core.withLock { $0.common.values.sendRateLimit } }
-        set { change { $0.sendRateLimit = newValue } }
+        set { set(\.sendRateLimit, to: newValue) }
     }
 
     /// How slow a transfer may be, before the try fails with `URLError.timedOut`; nil for no such limit. That of

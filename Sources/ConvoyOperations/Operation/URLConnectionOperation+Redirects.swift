@@ -20,14 +20,19 @@ extension URLConnectionOperation {
 
     /// Adds what became of a redirect.
     func note(_ redirect: RedirectEvent) {
+        depositForRedirect(redirect)
         metricsRecord?.note(redirect)
         story?.note(.event(.redirected(redirect)))
         core.withLock { $0.redirects.append(redirect) }
     }
 
     /// Answers the transfer: with what the rules propose, unless the user decides, or the body has to be read again.
-    func decide(about redirect: Redirect, _ decide: @escaping @Sendable (URLRequest?) -> Void) {
+    func decide(
+        about redirect: Redirect, _ number: Lifecycle.TryNumber, _ then: @escaping @Sendable (URLRequest?) -> Void
+    ) {
         let proposed = redirect.request
+        if reportsAnswer, redirect.response.cacheUse == nil { hostDidAnswer(hostKey(of: redirect.response.url)) }
+        let decide: @Sendable (URLRequest?) -> Void = { [self] in follow($0, number, then) }
         let handler = redirectHandler
         let delegate = handler == nil ? delegate(interestedIn: .redirects) : nil
         if handler != nil || delegate != nil { redirect.bodyConsent?.give() }
@@ -50,5 +55,29 @@ extension URLConnectionOperation {
             }
             if let queue = completionQueue { queue.async(execute: answer) } else { answer() }
         }
+    }
+
+    /// Answers the transfer as soon as the operation has a slot of the host to which it is redirected: that one's limit and
+    /// gate count from now on. The transfer waits without a timeout. One that was asked to stop needs no answer.
+    private func follow(
+        _ request: URLRequest?, _ number: Lifecycle.TryNumber, _ then: @escaping @Sendable (URLRequest?) -> Void
+    ) {
+        guard let request, let scheduler = scheduler.object, let host = hostKey(of: request.url) else {
+            return then(request)
+        }
+        let isCurrent = { [self] in
+            let life = lifecycle.value
+            return life.tryNumber == number && life.work == .running
+        }
+        scheduler.redirect(self, to: host, if: isCurrent) { then(request) }
+    }
+
+    /// Counts a request to which a redirect leads for the budget of its host, if it is not a retry.
+    private func depositForRedirect(_ redirect: RedirectEvent) {
+        guard [.followed, .changedByHandler].contains(redirect.outcome), retryCount == 0,
+            let budget = retryPolicy?.budget, let host = redirect.to.flatMap({ HostKey.of($0) }),
+            HostKey.of(redirect.from) !== host
+        else { return }
+        budget.deposit(forHost: host.name)
     }
 }

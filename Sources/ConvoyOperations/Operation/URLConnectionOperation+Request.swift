@@ -18,7 +18,7 @@ extension URLConnectionOperation {
         var request = request
         change(&request)
         let changed = request
-        core.withLock { $0.request = .foundation(changed) }
+        set(own: \.request, to: .foundation(changed))
     }
 
     /// A body stream that can be read from its start, in place of one that was read; nil where there is none. Calls the

@@ -13,7 +13,7 @@ extension URLConnectionOperation {
     /// nothing was sent is retried.
     public final var retryPolicy: RetryPolicy? {
         get { core.withLock { $0.common.values.retryPolicy } }
-        set { change { $0.retryPolicy = newValue } }
+        set { set(\.retryPolicy, to: newValue) }
     }
 
     /// Told why a failed try is retried or not, and that the operation waits at the closed gate of its host. Called on
@@ -52,12 +52,33 @@ extension URLConnectionOperation {
 
     /// Ends a try, to be followed by another.
     func proceed(to next: NextTry, after number: Lifecycle.TryNumber) {
+        if case .atOnce = next { return repeatAtOnce(after: number) }
         guard case .whenAnswered(let reason, let ask) = next else { return handle(next.event(after: number)) }
         core.withLock { $0.retryRecord.due = .max }
         metricsRecord?.expectDelay(for: reason)
         story?.note(.delay(for: reason))
         handle(next.event(after: number))
-        if !isFinished { ask() }
+        if state != .finished { ask() }
+    }
+
+    /// Begins the next try at once, with the slot of this one. If redirects have taken that to another host, the operation
+    /// gives it back, and waits for one of the host where the next try begins.
+    func repeatAtOnce(after number: Lifecycle.TryNumber) {
+        guard !redirects.isEmpty, let scheduler = scheduler.object, let host = hostKey,
+            scheduler.host(of: self) !== host
+        else { return handle(.workMustRepeat(number)) }
+        let now = retryClock.now
+        core.withLock { $0.retryRecord.due = now }
+        handle(.workWillRetry(number))
+    }
+
+    /// The host that the latest try has come to, behind its redirects; nil if no limit and no gate is for the operation.
+    private func contactedHost(_ head: ResponseHead?, _ failure: URLError?) -> HostKey? {
+        guard let own = hostKey else { return nil }
+        let events = redirects
+        guard !events.isEmpty else { return own }
+        let failed = failure.map { $0.userInfo[NSURLErrorFailingURLErrorKey] as? URL ?? events.last?.to }
+        return hostKey(of: failed ?? head?.url ?? events.last?.to)
     }
 
     package final var retryClock: any SchedulingClock { core.withLock { $0.common.values.clock } }
@@ -90,11 +111,16 @@ extension URLConnectionOperation {
         } else {
             core.withLock { $0.retry?.immediateInARow = 0 }
         }
-        let (record, policy) = core.withLock { ($0.retry?.copy, $0.common.values.retryPolicy) }
+        let (record, policy) = core.withLock { core in
+            // The body of an answer that asks for a retry is none.
+            if error != nil, let progress = core.currentProgress { core.retry?.note(progress) }
+            return (core.retry?.copy, core.common.values.retryPolicy)
+        }
         guard let policy, let record, let began = record.began, error == nil || failure != nil else { return nil }
         let now = retryClock.now
+        let host = contactedHost(head, failure)
         let facts = RetryPolicy.FailedTry(
-            host: schedulingHost, method: request.httpMethod ?? "GET", statusCode: head?.statusCode, error: failure,
+            host: host?.name, method: request.httpMethod ?? "GET", statusCode: head?.statusCode, error: failure,
             retryCount: record.count, countedRetries: record.counted, elapsed: Nanoseconds.seconds(from: began, to: now),
             retryAfter: error == nil ? head?["Retry-After"].flatMap(RetryAfter.seconds) : nil,
             canSendBodyAgain: canSendBodyAgain, nothingWasSent: nothingWasSent)
@@ -104,35 +130,38 @@ extension URLConnectionOperation {
         guard case .retry(let delay) = event.decision else { return nil }
         let due = Nanoseconds.deadline(delay, after: now)
         let awaited = policy.retriesWhenNetworkReturns && error != nil ? networkToAwait : nil
-        core.withLock { core in
+        let continuation = core.withLock { core in
             core.retryRecord.count += 1
             core.retryRecord.counted += 1
             core.retryRecord.due = due
             core.retryRecord.awaitedNetwork = awaited
             core.retryRecord.followsAnswer = error == nil
             // The redirects may lead elsewhere by then.
-            core.authentication?.continuation = nil
+            return core.authentication?.continuation.take()
         }
+        // Its request may hold the last reference to a user's stream.
+        withExtendedLifetime(continuation) {}
         // Where there is no way to it, it is not the host that has refused.
-        if awaited?.isGone != true { closeHostGate(after: facts, event, delay: delay, policy, now) }
+        if awaited?.isGone != true, let host { closeGate(of: host, after: facts, event, delay: delay, policy, now) }
         return .later
     }
 
     /// Closes the gate of the host after a failure that others would share.
-    private func closeHostGate(
-        after failure: RetryPolicy.FailedTry, _ event: RetryEvent, delay: TimeInterval, _ policy: RetryPolicy,
-        _ now: UInt64
+    private func closeGate(
+        of host: HostKey, after failure: RetryPolicy.FailedTry, _ event: RetryEvent, delay: TimeInterval,
+        _ policy: RetryPolicy, _ now: UInt64
     ) {
         guard policy.maximumGateDuration > 0 else { return }
         let duration = min(failure.retryAfter ?? delay, policy.maximumGateDuration)
         let deadline = Nanoseconds.deadline(duration, after: now)
+        // Refused by the host itself, and not by one that it has sent the request to.
+        let isRefusal = failure.nothingWasSent || !redirects.isEmpty
         switch event.reason {
-        case .status(429), .status(503): closeHostGate(until: deadline)
-        // Refused by the host itself, and not by one that it has sent the request to. Whoever was let through to see
-        // whether the host is back, and failed in another way, has not found it.
-        case .error(let error) where error.code == .cannotConnectToHost && failure.nothingWasSent || reportsAnswer:
+        case .status(429), .status(503): closeGate(of: host, until: deadline)
+        // What was let through to see whether the host is back, and failed in another way, has not found it.
+        case .error(let error) where error.code == .cannotConnectToHost && isRefusal || reportsAnswer:
             let patience = Nanoseconds.clamping(seconds: policy.longestWait)
-            closeHostGateAfterRefusal(until: deadline, patience: patience)
+            closeGateAfterRefusal(of: host, until: deadline, patience: patience)
         default: break
         }
     }
@@ -180,10 +209,13 @@ extension URLConnectionOperation {
 
     /// Tells the retry handler that the gate of the host is closed.
     func tellOfClosedGate(until deadline: UInt64) {
-        guard retryHandler != nil || storyReference.isSet, let host = schedulingHost else { return }
+        guard retryHandler != nil || storyReference.isSet, let host = waitingHost?.name else { return }
         let date = retryClock.date(of: deadline)
         tell(RetryEvent(retryCount: retryCount, reason: .closedGate(host: host), decision: .waitAtGate(until: date)))
     }
+
+    /// The host for whose slot the operation waits: that of its request, or the one that it was redirected to.
+    private var waitingHost: HostKey? { scheduler.object?.host(of: self) ?? hostKey }
 
     func tell(_ event: RetryEvent) {
         story?.note(.event(.retryDecided(event)))

@@ -14,9 +14,10 @@ extension URLConnectionOperation {
         set { setHandler(\.prepare, newValue) }
     }
 
-    /// What a failed or cancelled dependency does to the operation. `.run` by default.
+    /// What a failed or cancelled dependency does to the operation. `.run` by default; but an operation that takes a value
+    /// from a dependency, by `depend(on:prepare:)`, fails with that one's error, unless `.run` was set for it.
     public final var dependencyFailurePolicy: DependencyFailurePolicy {
-        get { core.withLock { $0.common.values.dependencyFailurePolicy } }
+        get { core.withLock { $0.common.values.dependencyFailurePolicy } ?? .run }
         set { change { $0.dependencyFailurePolicy = newValue } }
     }
 
@@ -33,7 +34,7 @@ extension URLConnectionOperation {
     /// origin.
     public final var connectionConfiguration: ConnectionConfiguration {
         get { core.withLock { $0.common.values.configuration } }
-        set { change { $0.configuration = newValue } }
+        set { set(\.configuration, to: newValue) }
     }
 
     /// Which servers are trusted: that of `connectionConfiguration`. The counterpart of `securityPolicy`.
@@ -42,7 +43,7 @@ extension URLConnectionOperation {
     /// `URLError.appTransportSecurityRequiresSecureConnection` before anything is connected.
     public final var securityPolicy: SecurityPolicy {
         get { core.withLock { $0.common.values.configuration.securityPolicy } }
-        set { change { $0.configuration.securityPolicy = newValue } }
+        set { set(\.configuration.securityPolicy, to: newValue) }
     }
 
     /// The request's body as a stream: its `httpBodyStream`. Read on one of the library's threads.
@@ -51,11 +52,14 @@ extension URLConnectionOperation {
         set {
             struct Input: @unchecked Sendable { let stream: InputStream? }
             let input = Input(stream: newValue)
-            core.withLock { core in
-                var request = core.request.urlRequest
+            let old = core.withLock { core in
+                let old = core.request
+                var request = old.urlRequest
                 request.httpBodyStream = input.stream
                 core.request = .foundation(request)
+                return old
             }
+            withExtendedLifetime(old) {}
         }
     }
 
@@ -70,10 +74,7 @@ extension URLConnectionOperation {
     /// return value of `write` counts; `hasSpaceAvailable` is not used.
     public final var outputStream: OutputStream? {
         get { core.withLock { $0.outputStream }?.stream }
-        set {
-            let box = newValue.map(OutputStreamBox.init(stream:))
-            core.withLock { $0.outputStream = box }
-        }
+        set { set(own: \.outputStream, to: newValue.map(OutputStreamBox.init(stream:))) }
     }
 
     /// The size of the largest body that is kept in memory, in bytes after decompression. 256 MiB by default; the
@@ -90,26 +91,20 @@ extension URLConnectionOperation {
     /// finished, a dependency's before a dependent's. On a concurrent one they are submitted in that order.
     public final var completionQueue: DispatchQueue? {
         get { core.withLock { $0.common.values.completionQueue } }
-        set { change { $0.completionQueue = newValue } }
+        set { set(\.completionQueue, to: newValue) }
     }
 
     /// A group that the operation enters when it is started, or enqueued in a `RequestOperationQueue` or by a manager,
     /// and leaves after its handlers have run.
     public final var completionGroup: DispatchGroup? {
         get { core.withLock { $0.common.values.completionGroup } }
-        set { change { $0.completionGroup = newValue } }
+        set { set(\.completionGroup, to: newValue) }
     }
 
     /// Values for your own use; the library ignores them.
     public final var userInfo: [String: any Sendable] {
         get { core.withLock { $0.common.values.userInfo } }
-        set {
-            let old = change { values in
-                defer { values.userInfo = newValue }
-                return values.userInfo
-            }
-            withExtendedLifetime(old) {}
-        }
+        set { set(\.userInfo, to: newValue) }
     }
 
     /// Whether `networkingOperationDidStart` and `networkingOperationDidFinish` are posted. True by default.

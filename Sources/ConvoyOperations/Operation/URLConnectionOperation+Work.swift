@@ -66,7 +66,7 @@ extension URLConnectionOperation {
             defer { core.hasBegun = true }
             return (
                 !core.hasBegun, core.presetFailure, core.common.values.dependencyFailurePolicy,
-                core.rareHandlers?.takePreparation(), core.rareHandlers?.traceContext,
+                core.takePreparation(), core.rareHandlers?.traceContext,
                 core.common.values.postsNotifications, core.authentication?.settlement != nil
             )
         }
@@ -94,9 +94,10 @@ extension URLConnectionOperation {
         } then: { [self] result in
             switch result {
             case .success(let prepared):
-                core.withLock { $0.request = .foundation(prepared) }
+                set(own: \.request, to: .foundation(prepared))
                 transfer(number, under: provider)
-            case .failure(let error): conclude(number, data: nil, head: nil, error: error)
+            // A retry would send the request as it was before.
+            case .failure(let error): conclude(number, settledBy: error)
             }
         }
     }

@@ -92,6 +92,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     package override var endsWithoutWork: Bool { lifecycle.value.isEnding }
     package override var wasStarted: Bool { lifecycle.value.wasStarted }
+    package override var hasBegun: Bool { lifecycle.value.hasBegun }
     package override var reportsItsEnd: Bool { true }
     package override func didJoinQueue() {
         enterCompletionGroup()
@@ -104,7 +105,8 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     }
     /// A user's subclass may override `start()`, and operations become ready on the network thread, which runs no user
     /// code.
-    package override var isStartedDirectly: Bool {
+    package override var isStartedDirectly: Bool { isOfLibrary }
+    package override var isOfLibrary: Bool {
         type(of: self) == HTTPRequestOperation.self || type(of: self) == URLConnectionOperation.self
             || worker?.workedClass == ObjectIdentifier(type(of: self))
     }
@@ -116,7 +118,8 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     package override var hostKey: HostKey? {
         guard takesSlot else { return nil }
         let (request, base) = core.withLock { core -> (URLRequest?, HostKey?) in
-            switch core.request {
+            if let continuation = core.authentication?.continuation { return (continuation.request, nil) }
+            return switch core.request {
             case .prepared: (nil, core.common.values.baseHost)
             case .foundation(let request): (request, nil)
             }
@@ -127,7 +130,8 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     package override var waitsAtClosedGate: Bool { retryPolicy != nil }
     package override func willWaitAtGate(until deadline: UInt64) {
         beginResourceTimeout()
-        willWait(for: .closedGate)
+        // One that was redirected waits in the midst of its work.
+        if state != .executing { willWait(for: .closedGate) }
         tellOfClosedGate(until: deadline)
     }
 
@@ -136,8 +140,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// Called by hand, it does nothing for an operation that waits for its dependencies, is paused or waits for a
     /// retry. It must not be called by hand for an operation in a queue.
     open override func start() {
-        // Dependencies that are added after the first start have no effect.
-        guard isHeldByNobody || lifecycle.value.wasStarted else {
+        guard isHeldByNobody || lifecycle.value.hasBegun else {
             // The queue gets its slot back: the operation is no longer ready.
             noteWaiting()
             return slotDidFree()

@@ -4,7 +4,8 @@ import Foundation
 /// The gates of the hosts.
 ///
 /// When a server answers 429 or 503 to a request that has a ``RetryPolicy``, or refuses its connection, the gate of its
-/// host closes: requests that have a policy, and could only fail in the same way, wait until it opens. All others pass it.
+/// host closes: requests that have a policy, and could only fail in the same way, wait until it opens; so do those that
+/// are redirected to it. All others pass it. After a redirect it is the gate of the host that has answered.
 ///
 /// After a refused connection the gate opens for one request at a time, until the host has answered one of them. A host
 /// that has refused for as long as all retries of the policy may take counts as gone: its gate opens, and each request

@@ -5,9 +5,10 @@ import FoundationNetworking
 /// Whether and when a failed request is retried.
 ///
 /// A try that failed with one of `statusCodes` or `errorCodes` is retried after a random delay, whose upper bound grows
-/// with each retry, so that clients that failed together do not retry together. A `Retry-After` (RFC 9110, section
-/// 10.2.3) is the minimum delay. While an operation waits, it holds no slot of a `RequestOperationQueue`. A download
-/// continues where it stopped, under the rules of `resume()`.
+/// with each retry, so that clients that failed together do not retry together. After a 429 or 503, with which a server
+/// says that it has too much to do, the delay is at least half of that bound. A `Retry-After` (RFC 9110, section 10.2.3)
+/// is the minimum delay. While an operation waits, it holds no slot of a `RequestOperationQueue`. A download continues
+/// where it stopped, under the rules of `resume()`.
 ///
 /// After a 429 or 503, or a refused connection, the queue closes the gate of that host until the time is over, but for no
 /// longer than `maximumGateDuration`: other operations that have a retry policy wait, which costs them no retry, and hear
@@ -20,7 +21,9 @@ import FoundationNetworking
 ///
 /// A delay or a multiplier that is negative or NaN counts as 0; `.infinity` means no limit.
 public struct RetryPolicy: Sendable {
-    /// The maximum number of retries after the first try.
+    /// The maximum number of retries in a row that bring nothing: after the first try, or after the last one that brought
+    /// more of the body than all before it, by 16 KiB or by a 64th of the whole. `maximumDuration` and the operation's
+    /// `totalTimeout` limit the retries of a transfer that goes on in small steps.
     public var maximumRetryCount = 3
     /// How many seconds after the first try began the last retry may begin; nil or NaN for no limit.
     public var maximumDuration: TimeInterval?
@@ -54,7 +57,8 @@ public struct RetryPolicy: Sendable {
     /// only if nothing of them was sent: if no connection could be made, or the transport proves it. A request that was
     /// redirected has been sent.
     public var idempotentMethods: Set<String> = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"]
-    /// What keeps the retries of all requests to a host from making an outage worse; nil, the default, is no limit beside
+    /// What keeps the retries of all requests to a host from making an outage worse; after a redirect, to the host that it
+    /// has led to. nil, the default, is no limit beside
     /// `maximumRetryCount`. What it ends says so: `RetryEvent.Refusal.budgetExhausted` stands in the error's `userInfo`
     /// under `URLError.retryRefusalKey`.
     public var budget: RetryBudget?
@@ -112,11 +116,16 @@ public struct RetryPolicy: Sendable {
             return event(.giveUp(.notIdempotent))
         }
         guard failure.canSendBodyAgain else { return event(.giveUp(.bodyCannotBeSentAgain)) }
-        var delay = longestDelay(before: failure.countedRetries) * random
+        let longest = longestDelay(before: failure.countedRetries)
+        var delay = longest * random
         if let retryAfter = failure.retryAfter {
             guard retryAfter <= maximumRetryAfter else { return event(.giveUp(.askedToWaitTooLong)) }
             // With a little jitter, or all clients would retry at the same moment.
             delay = retryAfter + min(delay, 1)
+        } else if case .status(429) = reason {
+            delay = (longest + delay) / 2
+        } else if case .status(503) = reason {
+            delay = (longest + delay) / 2
         }
         if let limit = maximumDuration, failure.elapsed + delay > limit { return event(.giveUp(.tookTooLong)) }
         if let budget, let host = failure.host, !budget.withdraw(forHost: host) {

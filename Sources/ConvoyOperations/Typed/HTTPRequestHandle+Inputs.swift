@@ -10,11 +10,13 @@ extension HTTPRequestHandle {
     /// which they were added, and `URLConnectionOperation.prepare` after them. An error that one throws becomes the
     /// operation's, and nothing is sent; so does `URLError.cannotParseResponse` if the other has succeeded with nothing.
     ///
-    /// If the dependency fails or is cancelled, `prepare` is not called, and the `dependencyFailurePolicy` of this
-    /// operation decides: with `.run`, the default, it is sent as it is; with `.cancel` it is cancelled, with the
-    /// dependency's error as the underlying one.
+    /// If the dependency fails or is cancelled, `prepare` is not called, nothing is sent, and this operation fails with
+    /// the dependency's error. Its `dependencyFailurePolicy` can change that: with `.cancel` it is cancelled, with the
+    /// dependency's error as the underlying one; with `.run`, where that was set and is not the default, it is sent as it
+    /// is. If the dependency was removed from this operation and has not finished, it fails with
+    /// `URLError.resourceUnavailable`.
     ///
-    /// To be called before this operation starts.
+    /// To be called before this operation starts; later, it has no effect.
     ///
     /// - Parameters:
     ///   - dependency: what brings the value. It is enqueued by its owner.
@@ -25,8 +27,7 @@ extension HTTPRequestHandle {
     ) {
         operation.add(
             DependencyInput(sources: [dependency.operation]) { request in
-                guard let value = try dependency.result?.get() else { return }
-                try prepare(value, &request)
+                try prepare(try dependency.input(), &request)
             })
     }
 
@@ -38,8 +39,7 @@ extension HTTPRequestHandle {
     ) {
         operation.add(
             DependencyInput(sources: [first.operation, second.operation]) { request in
-                guard let one = try first.result?.get(), let two = try second.result?.get() else { return }
-                try prepare(one, two, &request)
+                try prepare(try first.input(), try second.input(), &request)
             })
     }
 
@@ -54,10 +54,7 @@ extension HTTPRequestHandle {
     ) {
         operation.add(
             DependencyInput(sources: [first.operation, second.operation, third.operation]) { request in
-                guard let one = try first.result?.get(), let two = try second.result?.get(),
-                    let three = try third.result?.get()
-                else { return }
-                try prepare(one, two, three, &request)
+                try prepare(try first.input(), try second.input(), try third.input(), &request)
             })
     }
 
@@ -69,7 +66,15 @@ extension HTTPRequestHandle {
     ) {
         operation.add(
             DependencyInput(sources: dependencies.map(\.operation)) { request in
-                try prepare(try dependencies.compactMap { try $0.result?.get() }, &request)
+                try prepare(try dependencies.map { try $0.input() }, &request)
             })
+    }
+}
+
+extension TypedOperation {
+    /// The value, for an operation that depends on this one.
+    fileprivate func input() throws -> Value {
+        if let error = operation.error { throw error }
+        return try operation.value(of: operation.responseObject)
     }
 }

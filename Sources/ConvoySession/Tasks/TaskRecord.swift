@@ -65,7 +65,13 @@ final class TaskRecord: Sendable {
 
     var destination: DownloadDestination? {
         get { state.withLock { $0.destination } }
-        set { state.withLock { $0.destination = newValue } }
+        set {
+            let old = state.withLock { state in
+                defer { state.destination = newValue }
+                return state.destination
+            }
+            withExtendedLifetime(old) {}
+        }
     }
 
     /// Whether the data task becomes a download task now. Its tasks that were handed out stay what they are.

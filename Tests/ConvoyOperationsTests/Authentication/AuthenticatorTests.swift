@@ -159,6 +159,21 @@ import Testing
         #expect(tokens.dataRequests == 10)
     }
 
+    @Test func `a token that is taken away during a refresh begins no other`() async throws {
+        tokens.expire()
+        let gate = TestServer.Gate()
+        tokens.server.removeRoute("/token")
+        tokens.server.route("POST", "/token", .text("t2").held(by: gate))
+        let operations = try enqueue(3)
+        #expect(eventually { tokens.refreshes == 1 && operations.allSatisfy { !$0.isExecuting } })
+        manager.authenticator?.token = nil
+        let late = try enqueue(1)
+        #expect(eventually { late.allSatisfy { $0.state == .ready && !$0.isExecuting } })
+        gate.open()
+        for operation in operations + late { try await operation.finished() }
+        #expect(tokens.refreshes == 1 && (operations + late).allSatisfy { $0.responseString == "data" })
+    }
+
     @Test func `a paused operation waits for the refresh after its resume too`() async throws {
         tokens.expire()
         let gate = TestServer.Gate()

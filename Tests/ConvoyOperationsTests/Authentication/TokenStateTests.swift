@@ -47,6 +47,22 @@ import Testing
         #expect(!countsAgain && state.token?.value == "b")
     }
 
+    @Test func `a token that is taken away during a refresh is replaced by that refresh`() {
+        var state = TokenState(AccessToken("a"), at: date, leeway: 30)
+        guard case .use(_, let first) = state.next(0, date) else { return #expect(Bool(false)) }
+        let refused = state.refused(first, 0)
+        #expect(begins(refused) == 1)
+        state.set(nil, at: date)
+        if case .wait(nil) = state.next(0, date) {} else { Issue.record("a second refresh, or a request without a token") }
+        let counts = state.end(1, .success(AccessToken("b")), at: date)
+        let next = state.next(0, date)
+        #expect(counts && uses(next) == "b")
+        // Without a refresh under way, the next request begins one.
+        state.set(nil, at: date)
+        let after = state.next(0, date)
+        #expect(begins(after) == 2)
+    }
+
     @Test func `there are only so many refreshes in a time`() {
         var state = TokenState(nil, at: date, leeway: 30)
         (state.limit, state.window) = (2, 30)

@@ -114,6 +114,12 @@ import Testing
         #expect(told.all == [[.ready, .paused]] && !operation.observationCenter.isHolding)
     }
 
+    @Test(arguments: [UInt32(0), 7, 1 << 31, .max - 1, .max])
+    func `changes are told in their order where their numbers wrap around`(number: UInt32) {
+        #expect(ObservationCenter.comes(number &+ 1, after: number))
+        #expect(!ObservationCenter.comes(number, after: number) && !ObservationCenter.comes(number, after: number &+ 1))
+    }
+
     @Test func `a finished operation keeps no observer`() {
         let operation = operation()
         operation.cancel()

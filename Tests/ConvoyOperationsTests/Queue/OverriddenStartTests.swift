@@ -1,5 +1,7 @@
 import ConvoyOperations
+import ConvoyTestServer
 import Foundation
+import FoundationNetworking
 import Synchronization
 import Testing
 
@@ -80,5 +82,28 @@ struct OverriddenStartTests {
             #expect(drains(queue))
         }
         #expect(eventually { released == nil })
+    }
+
+    /// Blocks in `start()`, behind what the library does there.
+    private final class SlowOperation: HTTPRequestOperation, @unchecked Sendable {
+        let door = Door()
+
+        override func start() {
+            super.start()
+            door.wait()
+        }
+    }
+
+    @Test func `one that has finished and is still inside start() keeps no other from being started`() throws {
+        let server = try TestServer()
+        server.route("/x", .text("x"))
+        let queue = RequestOperationQueue()
+        let operations = (0..<3).map { _ in SlowOperation(request: URLRequest(url: server.url("/x"))) }
+        for operation in operations {
+            queue.addOperation(operation)
+            #expect(eventually { operation.isFinished && !queue.queuedOperations.contains(operation) })
+        }
+        for operation in operations { operation.door.open() }
+        #expect(drains(queue))
     }
 }

@@ -182,7 +182,8 @@ struct QueueGateTests {
     // MARK: Hosts that refuse connections
 
     private func refuse(_ operation: PausableTestOperation, until seconds: Double, patience: Double = 100) {
-        operation.closeHostGateAfterRefusal(until: UInt64(seconds * 1e9), patience: UInt64(patience * 1e9))
+        operation.closeGateAfterRefusal(
+            of: HostKey.named("a"), until: UInt64(seconds * 1e9), patience: UInt64(patience * 1e9))
     }
 
     @Test func `the gate of a host that has refused lets one through at a time until the host has answered`() {
@@ -212,7 +213,7 @@ struct QueueGateTests {
         operations[3].resume()
         operations[0].resume()
         #expect(operations.map(\.isExecuting) == [false, false, false, false, true, false])
-        operations[4].hostDidAnswer()
+        operations[4].hostDidAnswer(HostKey.named("a"))
         #expect(operations.map(\.isExecuting) == [true, false, false, true, true, true])
         #expect(queue.closedGates.isEmpty)
         // One that is still under way is no longer in the way of others when the host refuses again.
@@ -241,7 +242,7 @@ struct QueueGateTests {
         #expect(operations[2].isExecuting && queue.closedGates.isEmpty)
         refuse(operations[2], until: 6, patience: 3)
         #expect(queue.closedGates.isEmpty)
-        operations[2].hostDidAnswer()
+        operations[2].hostDidAnswer(HostKey.named("a"))
         refuse(operations[2], until: 6, patience: 3)
         #expect(queue.closedGates.map(\.host) == ["a"])
         for operation in operations { operation.cancel() }

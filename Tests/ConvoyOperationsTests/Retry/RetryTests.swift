@@ -117,6 +117,39 @@ import Testing
         #expect(range.hasPrefix("bytes=") && range != "bytes=0-")
     }
 
+    @Test func `a download that gets further with each retry does not use them up`() throws {
+        let content = PatternBytes.data(count: 2_000_000)
+        server.serve(content, at: "/file", etag: "\"v1\"") { _, response in response.truncated(afterBytes: 200_000) }
+        let probe = try run("/file", policy(2))
+        #expect(probe.operation.responseData == content && probe.operation.error == nil)
+        #expect(probe.operation.retryCount > 2)
+    }
+
+    @Test(arguments: [100, 15_000, 1_500_000])
+    func `retries that bring no more than the ones before count`(length: Int) throws {
+        let content = PatternBytes.data(count: 2_000_000)
+        // Without a validator, each one begins anew.
+        server.serve(content, at: "/file", etag: nil) { _, response in response.truncated(afterBytes: length) }
+        let probe = try run("/file", policy(2))
+        #expect(probe.error?.code == .networkConnectionLost)
+        #expect(probe.operation.retryCount == 2 && server.requests.count == 3)
+    }
+
+    @Test(arguments: [429, 503]) func `a server that is overloaded is left alone for half of the step at least`(status: Int)
+    {
+        func delay(_ random: Double, after: TimeInterval? = nil, status: Int) -> TimeInterval? {
+            let failure = RetryPolicy.FailedTry(
+                method: "GET", statusCode: status, retryCount: 1, countedRetries: 1, elapsed: 0, retryAfter: after,
+                canSendBodyAgain: true, nothingWasSent: false)
+            guard case .retry(let delay) = RetryPolicy().judge(failure, random: random)?.decision else { return nil }
+            return delay
+        }
+        // The second step is a second long.
+        #expect(delay(0, status: status) == 0.5 && delay(1, status: status) == 1)
+        #expect(delay(0, after: 3, status: status) == 3 && delay(1, after: 3, status: status) == 4)
+        #expect(delay(0, status: 500) == 0)
+    }
+
     @Test func `a waiting retry holds no slot`() throws {
         server.route("GET", "/failing", inTurn: [.status(500).header("Retry-After", "1"), .text("late")])
         server.route("GET", "/quick", .text("quick"))

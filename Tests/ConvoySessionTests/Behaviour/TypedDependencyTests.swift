@@ -86,21 +86,60 @@ import Testing
     }
 
     @Test(arguments: ManagerKind.allCases, ["missing", "odd"])
-    func `a failed dependency runs or cancels, and the closure is not called`(kind: ManagerKind, path: String) async throws {
+    func `one whose dependency has failed is not sent without its value, unless that was chosen`(
+        kind: ManagerKind, path: String
+    ) async throws {
         let api = kind.make(server.url)
         let calls = Atomic(0)
         let bad = api.operation(.get, path, as: Login.self)
-        let (runs, ends) = (api.operation(.get, "echo", as: Data.self), api.operation(.get, "echo", as: Data.self))
+        let (fails, runs, ends) = (
+            api.operation(.post, "echo", as: Data.self), api.operation(.get, "echo", as: Data.self),
+            api.operation(.get, "echo", as: Data.self)
+        )
+        // What the dependency has failed with is no reason to try again.
+        fails.operation.retryPolicy = RetryPolicy()
+        runs.operation.dependencyFailurePolicy = .run
         ends.operation.dependencyFailurePolicy = .cancel
-        for dependent in [runs, ends] {
+        for dependent in [fails, runs, ends] {
             dependent.depend(on: bad) { _, _ in calls.add(1, ordering: .relaxed) }
         }
-        api.enqueue([bad, runs, ends])
+        api.enqueue([bad, fails, runs, ends])
         _ = try await runs.value()
+        await #expect(throws: (any Error).self) { try await fails.value() }
+        let (cause, reason) = (bad.operation.error as? NSError, fails.operation.error as? NSError)
+        #expect(reason?.domain == cause?.domain && reason?.code == cause?.code && !fails.operation.isCancelled)
         let error = await #expect(throws: URLError.self) { try await ends.value() }
         #expect(error?.code == .cancelled && error?.userInfo[NSUnderlyingErrorKey] != nil)
         #expect(throws: (any Error).self) { try bad.result?.get() }
-        #expect(calls.load(ordering: .relaxed) == 0 && header("Accept").count == 1)
+        #expect(calls.load(ordering: .relaxed) == 0 && server.requests("/echo").map(\.method) == ["GET"])
+    }
+
+    @Test(arguments: ManagerKind.allCases)
+    func `one whose dependency was cancelled, lost its connection or was taken away is not sent without its value`(
+        kind: ManagerKind
+    ) async throws {
+        let api = kind.make(server.url)
+        server.route("/lost", .text("x").resetBeforeHead())
+        let (cancelled, lost, removed) = (
+            api.operation(.get, "login", as: Login.self), api.operation(.get, "lost", as: Login.self),
+            api.operation(.get, "login", as: Login.self)
+        )
+        let dependents = [cancelled, lost, removed].map { input in
+            let dependent = api.operation(.get, "echo", as: Data.self)
+            var policy = RetryPolicy()
+            policy.initialDelay = 0
+            dependent.operation.retryPolicy = policy
+            dependent.depend(on: input) { login, request in request.setValue(login.token, forHTTPHeaderField: "X-Token") }
+            return dependent
+        }
+        dependents[2].operation.removeDependency(removed.operation)
+        cancelled.operation.cancel()
+        api.enqueue([cancelled, lost] + dependents)
+        for (dependent, code) in zip(dependents, [URLError.cancelled, .networkConnectionLost, .resourceUnavailable]) {
+            let error = await #expect(throws: URLError.self) { try await dependent.value() }
+            #expect(error?.code == code && dependent.operation.retryCount == 0)
+        }
+        #expect(server.requests("/echo").isEmpty)
     }
 
     @Test(arguments: ManagerKind.allCases)

@@ -1,4 +1,5 @@
 import ConvoySupport
+import ConvoyTransport
 import Foundation
 import Synchronization
 
@@ -45,7 +46,12 @@ final class ForeignMember: @unchecked Sendable {
         self.queue = queue
         self.scheduler = scheduler
         wasReady = isReady
+        guard runsUserCode, !isReady else { return }
+        for case let dependency as ScheduledOperation in operation.dependencies { dependency.willWakeForeign() }
     }
+
+    /// Whether the operation may be of a user's class.
+    private var runsUserCode: Bool { type(of: operation) != BlockOperation.self }
 
     /// Starts watching for the end of an operation that is ready.
     func watch() {
@@ -66,6 +72,8 @@ final class ForeignMember: @unchecked Sendable {
 
     /// Starts the operation, which has got a slot.
     func begin() {
+        // What it answers is a user's code.
+        if runsUserCode, NetworkThread.isCurrent { return BlockingWorkers.shared.perform { self.begin() } }
         if operation.isFinished { return finish() }
         if let lobby = hooks.withLock({ $0.lobby }) { return lobby.open() }
         if operation.isReady { return queue.startInFoundation(operation) }

@@ -4,6 +4,7 @@ extension ReadyLanes {
     mutating func setWaitsAtGate(_ waits: Bool, of slot: Int32) {
         entries[Int(slot)].waitsAtGate = waits
         entries[Int(slot)].toldOfGate = 0
+        entries[Int(slot)].isRedirected = false
     }
 
     /// Closes a host's gate until a time. False if it was already closed for at least that long.

@@ -19,6 +19,8 @@ struct ReadyLanes {
         var toldOfGate: UInt32 = 0
         var level: Int8 = 2
         var waitsAtGate = false
+        /// Whether it was started before, and goes on at another host: the rates count no start.
+        var isRedirected = false
     }
 
     var entries: ContiguousArray<Entry> = []
@@ -75,7 +77,7 @@ struct ReadyLanes {
         hosts.leave(host)
     }
 
-    /// Changes the host of an operation that is not in a lane and not running.
+    /// Changes the host of an operation that is not in a lane, and is not counted as running.
     mutating func move(_ slot: Int32, toHost key: HostKey?) {
         let host = hosts.index(of: key)
         let old = entries[Int(slot)].host
@@ -174,8 +176,24 @@ struct ReadyLanes {
         turn += 1
         hosts[host].turn = turn
         hosts[host].running += 1
-        if isPaced { noteStart(ofHost: host, at: now()) }
+        if isPaced, !entries[Int(slot)].isRedirected { noteStart(ofHost: host, at: now()) }
         update(host)
+    }
+
+    /// Moves a running operation to the host that it was redirected to: it gives the slot of its own host back, and takes
+    /// one of the other. False if it has to wait for that one, in a lane.
+    mutating func redirect(_ slot: Int32, to key: HostKey) -> Bool {
+        let host = hosts.index(of: key)
+        guard entries[Int(slot)].host != host else { return true }
+        didStop(slot)
+        move(slot, toHost: key)
+        entries[Int(slot)].toldOfGate = 0
+        entries[Int(slot)].isRedirected = true
+        guard hosts[host].running < limitPerHost, hosts[host].letsWaitingPass || !entries[Int(slot)].waitsAtGate else {
+            return false
+        }
+        countAsRunning(slot, host, now: { 0 })
+        return true
     }
 
     /// Gives back the slot of a running operation.

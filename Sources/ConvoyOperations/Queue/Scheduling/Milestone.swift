@@ -15,6 +15,7 @@ package final class Milestone: ScheduledOperation, @unchecked Sendable {
     override package var isCancelled: Bool { state.withLock { $0.isCancelled } }
     override package var isAsynchronous: Bool { true }
     override package var isStartedDirectly: Bool { true }
+    override package var isOfLibrary: Bool { true }
     override package var takesSlot: Bool { false }
     override package var reportsItsEnd: Bool { true }
     override package var wasStarted: Bool { state.withLock { $0.0 != .ahead } }

@@ -7,6 +7,11 @@ struct QueueSlot {
         case scheduled(ScheduledOperation)
         /// An operation that is not one of Convoy's.
         case foreign(ForeignMember)
+
+        /// Whether the operation has ended in the library's own `start()`, which has nothing left to do but to return.
+        var returnsFromStart: Bool {
+            if case .scheduled(let operation) = self { operation.isDone } else { false }
+        }
     }
 
     enum Stage: UInt8 {
@@ -41,6 +46,8 @@ struct QueueSlot {
         static let reserved = Flags(rawValue: 32)
         /// Uses no slot.
         static let slotless = Flags(rawValue: 64)
+        /// Executes, and waits for a slot of the host that it was redirected to.
+        static let redirected = Flags(rawValue: 128)
     }
 
     var occupant = Occupant.nobody

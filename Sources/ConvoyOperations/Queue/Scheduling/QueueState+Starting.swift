@@ -17,6 +17,10 @@ extension QueueState {
             case resumeStarts(HostKey?, at: UInt64)
             /// Make more workers, with these numbers, one bit each.
             case hire(UInt64, any FoundationBackedQueue)
+            /// Let a redirected operation go on.
+            case goOn(@Sendable () -> Void)
+            /// Release what a redirected operation has waited to do.
+            case release(@Sendable () -> Void)
         }
 
         /// An operation that was given a slot, to be started by the caller.
@@ -75,6 +79,7 @@ extension QueueState {
     private mutating func grant(_ index: Int32, _ turn: inout Turn) {
         uncount(index)
         let slot = slots[Int(index)]
+        if slot.flags.contains(.redirected) { return endRedirect(of: index, &turn) }
         if case .scheduled = slot.occupant, !slot.flags.contains(.direct) {
             slots[Int(index)].stage = .granted
             // An operation that only has to finish goes before others, which may take long.
@@ -121,7 +126,7 @@ extension QueueState {
     }
 
     /// Lets an operation tell when its host answers, if the host has refused connections.
-    private func askForAnswer(_ index: Int32) {
+    func askForAnswer(_ index: Int32) {
         guard lanes.reportsAnswer(index), case .scheduled(let operation) = slots[Int(index)].occupant else { return }
         operation.reportsAnswer = true
     }

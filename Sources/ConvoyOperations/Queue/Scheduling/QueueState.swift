@@ -21,6 +21,9 @@ struct QueueState {
     private var barriers = 0
     private var foreigners: Set<ObjectIdentifier> = []
 
+    /// What those wait to do that were redirected to a host without a free slot.
+    private var redirected: [Int32: @Sendable () -> Void] = [:]
+
     var lanes = ReadyLanes()
     var length = LengthBound()
     var limit = Int.max
@@ -114,8 +117,10 @@ struct QueueState {
         guard index >= 0 else { return nil }
         unlink(index)
         let slot = slots[Int(index)]
-        if let worker = slot.worker { crew.release(worker) }
+        // One that calls another `start()` may be inside it for long.
+        if let worker = slot.worker, slot.occupant.returnsFromStart { crew.release(worker) }
         if slot.flags.contains(.counted) { length.leave(index) }
+        if slot.flags.contains(.redirected) { forgetRedirect(of: index, &turn) }
         lanes.leave(index)
         order.remove(index, from: &all)
         slots[Int(index)] = QueueSlot()
@@ -253,6 +258,8 @@ struct QueueState {
         let slot = slots[Int(index)]
         switch slot.stage {
         case .free, .exempt, .running: return
+        // It executes, and finishes when its transfer has stopped.
+        case .ready where slot.flags.contains(.redirected): return
         case .granted where slot.flags.contains(.exempt): return
         case .waiting where slot.flags.contains(.barrier):
             // A cancelled barrier still separates the epochs; it only becomes exempt from limits.
@@ -272,7 +279,7 @@ struct QueueState {
         guard index >= 0 else { return }
         switch slots[Int(index)].stage {
         case .ready:
-            guard lanes.level(of: index) != level else { return }
+            guard lanes.level(of: index) != level, !slots[Int(index)].flags.contains(.redirected) else { return }
             lanes.remove(index)
             lanes.push(index, level: level, now: now())
         case .held: lanes.setLevel(level, of: index)
@@ -281,15 +288,61 @@ struct QueueState {
     }
 
     /// Takes back the slot of an operation that stopped before its end.
-    mutating func giveBack(_ index: Int32) {
+    mutating func giveBack(_ index: Int32, _ turn: inout Turn) {
         guard index >= 0 else { return }
         switch slots[Int(index)].stage {
-        case .running, .granted:
+        case .running, .granted: unlink(index)
+        case .ready where slots[Int(index)].flags.contains(.redirected):
             unlink(index)
-            slots[Int(index)].worker = nil
-        default: break
+            forgetRedirect(of: index, &turn)
+        default: return
         }
+        slots[Int(index)].worker = nil
     }
+
+    // MARK: Redirects
+
+    /// Moves the slot of an executing operation to the host that it was redirected to.
+    ///
+    /// It gives its own slot back before it waits for the other, so that no two operations wait for each other; and goes
+    /// before those that were not started yet.
+    ///
+    /// - Returns: whether it may go on. If not, `goOn` is called when it has the slot, unless it gives that up.
+    mutating func redirect(
+        _ index: Int32, to host: HostKey, now: () -> UInt64, then goOn: @escaping @Sendable () -> Void
+    ) -> Bool {
+        // One that only has to finish, or was started by hand, has no slot.
+        guard index >= 0, slots[Int(index)].stage == .running, slots[Int(index)].flags.contains(.holdsHost) else {
+            return true
+        }
+        if lanes.redirect(index, to: host) {
+            askForAnswer(index)
+            return true
+        }
+        running -= 1
+        slots[Int(index)].flags.remove(.holdsHost)
+        slots[Int(index)].flags.insert(.redirected)
+        slots[Int(index)].stage = .ready
+        redirected[index] = goOn
+        lanes.push(index, level: 0, now: now())
+        return false
+    }
+
+    /// Ends the wait of an operation that was redirected, and has the slot that it waited for.
+    mutating func endRedirect(of index: Int32, _ turn: inout Turn) {
+        slots[Int(index)].flags.remove(.redirected)
+        slots[Int(index)].stage = .running
+        if let goOn = redirected.removeValue(forKey: index) { turn.effects.append(.goOn(goOn)) }
+    }
+
+    private mutating func forgetRedirect(of index: Int32, _ turn: inout Turn) {
+        slots[Int(index)].flags.remove(.redirected)
+        // What it holds may be a user's, and must not be released under the lock.
+        if let goOn = redirected.removeValue(forKey: index) { turn.effects.append(.release(goOn)) }
+    }
+
+    /// The host whose limit and gate count for an operation now; nil for none.
+    func host(of index: Int32) -> HostKey? { index < 0 ? nil : lanes.hosts[lanes.entries[Int(index)].host].key }
 
     // MARK: The bounded length
 

@@ -22,6 +22,8 @@ open class ScheduledBlockOperation: ScheduledOperation, @unchecked Sendable {
         takeBlock()?()
     }
 
+    package override var isOfLibrary: Bool { type(of: self) == ScheduledBlockOperation.self }
+
     override func releaseWork() {
         _ = takeBlock()
     }

@@ -1,4 +1,5 @@
 import ConvoySupport
+import ConvoyTransport
 import Foundation
 import Synchronization
 
@@ -27,6 +28,8 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         static let claimed: UInt8 = 16
         /// The operation wants to know for what it waits.
         static let hearsOfWaits: UInt8 = 32
+        /// An operation depends on it that is not one of Convoy's, and that Foundation asks when this one ends.
+        static let wakesForeign: UInt8 = 64
     }
 
     private let connections = OnceReference<OperationConnections>()
@@ -42,6 +45,9 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     private let priority = Atomic<Int8>(Int8(QueuePriority.normal.rawValue))
     private let quality = Atomic<Int8>(Int8(QualityOfService.default.rawValue))
     private let inquiries = ReadinessInquiries()
+    /// Whether operations of a user's classes are in Foundation's queues. Whatever is posted to such a queue may make it
+    /// ask any of them.
+    private static let areUsersInFoundationQueues = Atomic<Bool>(false)
 
     deinit {
         _ = connections.object?.end()
@@ -81,7 +87,8 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// Makes the operation wait for another operation of any class, in any queue or none.
     ///
     /// Takes constant time. Adding a dependency twice has no effect; one that has finished is listed, but not waited
-    /// for. It has no effect on an operation that has been started.
+    /// for. So is one that is added when the work of the operation has begun: what is paused or retried does not wait for
+    /// it when it goes on.
     ///
     /// - Precondition: an operation does not depend on itself. A longer cycle is not detected: its operations do not
     ///   run until one of them is cancelled.
@@ -142,6 +149,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         // The record is needed only to detect Foundation queues, and to tell them of changes.
         guard !isScheduled else { return isReady() }
         inquiries.begin()
+        if !isOfLibrary { Self.areUsersInFoundationQueues.store(true, ordering: .relaxed) }
         connections.object?.beObserved(self)
         let isReady = isReady()
         if inquiries.end(isReady, of: self), !isScheduled {
@@ -154,8 +162,11 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// recorded.
     package final var isHeldByNobody: Bool {
         // `super.isReady` has a count of its own, with which Foundation queues hold an operation behind a barrier.
-        (areDependenciesFinished || endsWithoutWork) && (isScheduled || super.isReady)
+        (areDependenciesFinished || endsWithoutWork || hasBegun) && (isScheduled || super.isReady)
     }
+
+    /// Whether the work has begun, so that dependencies hold the operation back no more.
+    package var hasBegun: Bool { has(Mark.begun) }
 
     /// Whether the operation only has to finish. Dependencies, barriers, limits and gates then no longer hold it back.
     package var endsWithoutWork: Bool { isCancelled }
@@ -239,6 +250,23 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         executionDidFinish()
     }
 
+    // MARK: A user's code
+
+    /// Whether the class is one of the library's own, and no subclass of a user's, which may override `isReady`,
+    /// `isFinished` or `isCancelled`.
+    package var isOfLibrary: Bool { false }
+
+    /// Whether a change must be posted on another thread: a network thread runs no code of a user's, and what hears of the
+    /// change asks for it.
+    package final var mustPostElsewhere: Bool {
+        guard !isOfLibrary || has(Mark.wakesForeign) || !isScheduled && inquiries.wereMade else { return false }
+        return NetworkThread.isCurrent
+            && (!isOfLibrary || has(Mark.wakesForeign) || Self.areUsersInFoundationQueues.load(ordering: .relaxed))
+    }
+
+    /// Notes that an operation depends on this one that is not one of Convoy's, and may override those properties.
+    final func willWakeForeign() { _ = set(Mark.wakesForeign) }
+
     // MARK: For the queue
 
     /// Whether the queue calls `start()` inline, on the thread that made the operation ready. It must then never block.
@@ -248,6 +276,9 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// Whether the class calls ``executionDidFinish()`` at its end. One of a user's that overrides `start()` cannot: the queue
     /// that has started it watches for its end.
     package var reportsItsEnd: Bool { has(Mark.begun) }
+
+    /// Whether `start()` of this class has done the work of the operation, and only tells of it.
+    final var isDone: Bool { has(Mark.done) }
 
     /// Whether the operation uses a slot of its queue while it executes. One that does not starts whatever the limits and
     /// rates are, but not while the queue is suspended, or before a barrier that it was added behind. Read once, when it is
@@ -345,6 +376,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
 
     /// Posts that `isReady` may have changed, in either direction.
     package final func readinessDidChange() {
+        guard !mustPostElsewhere else { return BlockingWorkers.shared.perform { self.readinessDidChange() } }
         if let scheduler = scheduler.object {
             scheduler.readinessDidChange(of: self)
         } else {
@@ -355,7 +387,9 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// Posts that the operation has begun to execute.
     package final func executionDidBegin() {
         // On Linux only a Foundation queue that holds the operation observes it.
-        if !isScheduled { didChangeValue(forKey: "isExecuting") }
+        guard !isScheduled else { return }
+        guard !mustPostElsewhere else { return BlockingWorkers.shared.perform { self.executionDidBegin() } }
+        didChangeValue(forKey: "isExecuting")
     }
 
     /// Posts that a started operation stopped before its end, and gives its slot back.
@@ -364,17 +398,14 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// ready. When the operation is ready again it calls ``readinessDidChange()``; the queue then
     /// calls `start()` again as soon as there is a slot.
     package final func slotDidFree() {
-        if let scheduler = scheduler.object {
-            scheduler.slotDidFree(by: self)
-        } else {
-            inquiries.post(self)
-        }
+        if let scheduler = scheduler.object { scheduler.slotDidFree(by: self) } else { readinessDidChange() }
     }
 
     /// Posts that `isFinished` has become true, wakes the dependents, and gives the slot back.
     ///
     /// Only the first call counts. Afterwards the operation has no dependencies, no work and no completion block.
     package final func executionDidFinish() {
+        guard !mustPostElsewhere else { return BlockingWorkers.shared.perform { self.executionDidFinish() } }
         guard set(Mark.over) else { return }
         let dependents = connections.object?.end()
         didChangeValue(forKey: "isFinished")

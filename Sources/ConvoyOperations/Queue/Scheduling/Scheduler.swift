@@ -132,9 +132,10 @@ final class Scheduler: @unchecked Sendable {
     }
 
     func slotDidFree(by operation: ScheduledOperation) {
-        change { $0.giveBack(operation.queueIndex) }
+        let (turn, mayStart) = visit { state, _, turn in state.giveBack(operation.queueIndex, &turn) }
+        carryOut(turn, mayStart: mayStart)
         // It may have become ready again before the slot was given back, which nobody else would report.
-        readinessDidChange(of: operation)
+        operation.readinessDidChange()
     }
 
     func operationDidFinish(_ operation: ScheduledOperation) {
@@ -155,6 +156,31 @@ final class Scheduler: @unchecked Sendable {
         if let flags, !flags.contains(.barrier) { progressReference.object?.countOne() }
         carryOut(turn, mayStart: mayStart)
     }
+
+    // MARK: Redirects
+
+    /// Moves the slot of an executing operation to the host that it was redirected to. It waits for a slot of that host
+    /// where it has none to give, or its gate is closed, and has neither slot meanwhile.
+    ///
+    /// - Parameters:
+    ///   - isCurrent: whether the operation still does the work that was redirected. Asked under the lock: what is paused
+    ///     or ends later gives the new slot back.
+    ///   - goOn: called once there is a slot, on any thread; not if the operation has stopped.
+    func redirect(
+        _ operation: ScheduledOperation, to host: HostKey, if isCurrent: () -> Bool,
+        then goOn: @escaping @Sendable () -> Void
+    ) {
+        var mayGoOn = false
+        let (turn, mayStart) = visit { state, _, _ in
+            guard isCurrent() else { return }
+            mayGoOn = state.redirect(operation.queueIndex, to: host, now: stamp, then: goOn)
+        }
+        carryOut(turn, mayStart: mayStart)
+        if mayGoOn { goOn() }
+    }
+
+    /// The host whose limit and gate count for an operation now.
+    func host(of operation: ScheduledOperation) -> HostKey? { state.withLock { $0.host(of: operation.queueIndex) } }
 
     // MARK: Gates
 
@@ -262,7 +288,8 @@ final class Scheduler: @unchecked Sendable {
             case .admit(let waiter): waiter.resume(admitted: true)
             case .signal(let semaphore): semaphore.signal()
             case .resumeStarts(let host, let time): resumeStarts(of: host, at: time)
-            case .tell: break
+            case .goOn(let goOn): goOn()
+            case .tell, .release: break
             }
         }
         switch turn.grant {
@@ -302,6 +329,9 @@ final class Scheduler: @unchecked Sendable {
 
     /// Starts an operation that was given a slot after it had waited.
     func begin(_ operation: ScheduledOperation) {
+        guard !operation.mustPostElsewhere else {
+            return BlockingWorkers.shared.perform { [self] in begin(operation) }
+        }
         if operation.isFinished {
             letGo(of: operation)
         } else if operation.isReady {
@@ -327,6 +357,7 @@ extension Scheduler: ForeignScheduler {
     }
 
     func giveBack(by member: ForeignMember) {
-        change { $0.giveBack(member.queueIndex) }
+        let (turn, mayStart) = visit { state, _, turn in state.giveBack(member.queueIndex, &turn) }
+        carryOut(turn, mayStart: mayStart)
     }
 }

@@ -1,0 +1,212 @@
+import ConvoySupport
+import ConvoyTestServer
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyOperations
+
+/// Limits, gates and budgets count for the host that a redirect has led to.
+@Suite struct RedirectHostTests {
+    let first: TestServer
+    let second: TestServer
+    let clock = ManualClock()
+    let queue: RequestOperationQueue
+    let gate = TestServer.Gate()
+
+    init() throws {
+        first = try TestServer()
+        second = try TestServer()
+        queue = RequestOperationQueue(clock: clock)
+        first.route("GET", "/quick", .text("quick"))
+        second.route("GET", "/quick", .text("quick"))
+        second.route("GET", "/held", .text("held").held(by: gate))
+        for path in ["/quick", "/held", "/busy", "/file"] {
+            first.redirect("/to\(path)", to: second.url(path).absoluteString)
+        }
+    }
+
+    private func name(_ server: TestServer) -> String { "127.0.0.1:\(server.port)" }
+
+    private func add(_ url: URL, _ policy: RetryPolicy? = nil) -> Probe {
+        let probe = Probe(url)
+        probe.operation.change { $0.clock = clock }
+        probe.operation.retryPolicy = policy
+        queue.addOperation(probe.operation)
+        return probe
+    }
+
+    private func policy(_ count: Int = 3, _ budget: RetryBudget? = nil) -> RetryPolicy {
+        var policy = RetryPolicy(maximumRetryCount: count)
+        policy.initialDelay = 0
+        policy.budget = budget
+        return policy
+    }
+
+    /// The host for which the operation counts.
+    private func host(of probe: Probe) -> String? { queue.scheduler.host(of: probe.operation)?.name }
+
+    /// Whether the redirect of an operation was answered, and the other host has no slot for it.
+    private func waitsBehindRedirect(_ probe: Probe, _ path: String) -> Bool {
+        eventually { host(of: probe) == name(second) }
+            && second.requests.allSatisfy { $0.path != path }
+    }
+
+    // MARK: Gates and budgets
+
+    @Test func `the gate of the host closes that has answered`() throws {
+        second.route("GET", "/busy", inTurn: [.status(429).header("Retry-After", "3"), .text("at last")])
+        let busy = add(first.url("/to/busy"), policy())
+        #expect(eventually { busy.operation.retryCount == 1 && !busy.operation.isExecuting })
+        #expect(queue.closedGates.map(\.host) == [name(second)])
+        #expect(add(first.url("/quick"), policy()).outcome() == Probe.succeeded)
+        let others = [add(second.url("/quick"), policy()), add(first.url("/to/quick"), policy())]
+        #expect(waitsBehindRedirect(others[1], "/quick"))
+        // Those without a policy pass.
+        #expect(add(first.url("/to/quick")).outcome() == Probe.succeeded)
+        #expect(second.requests("/quick").count == 1 && others.allSatisfy { !$0.operation.isFinished })
+        clock.advance(by: 3)
+        for probe in others + [busy] { #expect(probe.outcome() == Probe.succeeded) }
+        #expect(queue.closedGates.isEmpty)
+    }
+
+    @Test func `one that waits at the gate of the other host is told so, and holds no slot`() throws {
+        queue.maxConcurrentOperationCount = 1
+        queue.closeGate(forHost: name(second), until: clock.now + 60_000_000_000)
+        let events = RetryEvents()
+        let heard = Signal()
+        let probe = Probe(first.url("/to/quick"))
+        probe.operation.change { $0.clock = clock }
+        probe.operation.retryPolicy = policy()
+        probe.operation.retryHandler = { _, event in
+            events.add(event)
+            heard.fire()
+        }
+        queue.addOperation(probe.operation)
+        #expect(heard.wait())
+        guard case .closedGate(let host)? = events.all.first?.reason else {
+            Issue.record("\(events.all)")
+            return
+        }
+        #expect(host == name(second))
+        #expect(add(first.url("/quick"), policy()).outcome() == Probe.succeeded)
+        #expect(queue.openGate(forHost: host))
+        #expect(probe.outcome() == Probe.succeeded)
+    }
+
+    @Test func `a host behind a redirect that refuses its connections has its gate closed`() throws {
+        second.stop()
+        let probe = add(first.url("/to/quick"), policy(1))
+        #expect(eventually { probe.operation.retryCount == 1 && !probe.operation.isExecuting })
+        #expect(queue.closedGates.map(\.host) == [name(second)])
+        #expect(add(first.url("/quick"), policy()).outcome() == Probe.succeeded)
+        queue.cancelAllOperations()
+        #expect(probe.outcome() == Probe.cancelled)
+    }
+
+    @Test func `a retry is paid from the budget of the host that has failed`() throws {
+        second.route("GET", "/busy", .status(500))
+        let budget = RetryBudget(share: 0, reserve: 1)
+        let probe = Probe(first.url("/to/busy"))
+        probe.operation.retryPolicy = policy(5, budget)
+        queue.addOperation(probe.operation)
+        #expect(probe.outcome()?.count == 2)
+        #expect(probe.operation.retryCount == 1 && probe.operation.retryRefusal == .budgetExhausted)
+        #expect(!budget.withdraw(forHost: name(second)))
+        #expect(budget.withdraw(forHost: name(first)))
+    }
+
+    // MARK: Limits
+
+    @Test func `two hosts that redirect to a third never give it more than its limit at once`() throws {
+        let others = [first, try TestServer()]
+        queue.maxConcurrentOperationCountPerHost = 2
+        second.route("GET", "/slow", .text("slow").delayed(0.005))
+        for server in others { server.redirect("/to/slow", to: second.url("/slow").absoluteString) }
+        let probes = (0..<40).map { add(others[$0 % 2].url("/to/slow")) } + (0..<10).map { _ in add(second.url("/slow")) }
+        for probe in probes { #expect(probe.outcome() == Probe.succeeded) }
+        #expect(second.requests("/slow").count == 50)
+        #expect(second.statistics.peakActiveRequestCount <= 2)
+    }
+
+    @Test func `two hosts that redirect to each other do not wait for each other`() throws {
+        queue.maxConcurrentOperationCountPerHost = 1
+        let both = [TestServer.Gate(), TestServer.Gate()]
+        first.route("GET", "/go", .redirect(to: second.url("/quick").absoluteString).held(by: both[0]))
+        second.route("GET", "/go", .redirect(to: first.url("/quick").absoluteString).held(by: both[1]))
+        let probes = [add(first.url("/go")), add(second.url("/go"))]
+        // Each has the only slot to which the other is sent.
+        for server in [first, second] { try server.waitForRequests(count: 1, timeout: patience) }
+        for gate in both { gate.open() }
+        for probe in probes { #expect(probe.outcome() == Probe.succeeded) }
+    }
+
+    @Test func `one that waits for the other host has given its own slot back`() throws {
+        queue.maxConcurrentOperationCountPerHost = 1
+        queue.maxConcurrentOperationCount = 2
+        let holder = add(second.url("/held"))
+        try second.waitForRequests(count: 1, timeout: patience)
+        let moved = add(first.url("/to/quick"))
+        #expect(waitsBehindRedirect(moved, "/quick"))
+        #expect(moved.operation.isExecuting)
+        // With the slot of the queue and that of the first host.
+        #expect(add(first.url("/quick")).outcome() == Probe.succeeded)
+        // It was started before those that wait for their start.
+        let late = add(second.url("/quick"))
+        gate.open()
+        for probe in [holder, moved, late] { #expect(probe.outcome() == Probe.succeeded) }
+        #expect(second.statistics.peakActiveRequestCount == 1)
+    }
+
+    @Test func `one that waits for the other host can be cancelled, paused and out of time`() throws {
+        queue.maxConcurrentOperationCountPerHost = 1
+        let holder = add(second.url("/held"))
+        try second.waitForRequests(count: 1, timeout: patience)
+        let (cancelled, paused, late) = (
+            add(first.url("/to/quick")), add(first.url("/to/quick")), Probe(first.url("/to/quick"))
+        )
+        late.operation.totalTimeout = 60
+        late.operation.change { $0.clock = clock }
+        queue.addOperation(late.operation)
+        for probe in [cancelled, paused, late] { #expect(waitsBehindRedirect(probe, "/quick")) }
+        cancelled.operation.cancel()
+        #expect(cancelled.outcome() == Probe.cancelled)
+        paused.operation.pause()
+        clock.advance(by: 60)
+        #expect(late.outcome() == ["failure \(URLError.timedOut.rawValue)", "completion"])
+        #expect(paused.operation.isPaused && !holder.operation.isFinished)
+        gate.open()
+        #expect(holder.outcome() == Probe.succeeded)
+        #expect(second.requests("/quick").isEmpty)
+        paused.operation.resume()
+        #expect(paused.outcome() == Probe.succeeded)
+        // It begins again where its own request leads.
+        #expect(first.requests("/to/quick").count == 4)
+    }
+
+    @Test func `one that begins again at once does so with a slot of its own host`() throws {
+        queue.maxConcurrentOperationCountPerHost = 1
+        let content = PatternBytes.data(count: 100_000)
+        let count = Locked(0)
+        // The first answer stops short, and the rest does not fit it: so all of it is asked for again.
+        second.route("GET", "/file") { _ in
+            let number = count.withLock { count in
+                count += 1
+                return count
+            }
+            if number == 1 { return .bytes(content).header("ETag", "\"a\"").truncated(afterBytes: 50_000) }
+            if number == 2 {
+                return .bytes(content, status: 206).header("ETag", "\"b\"").header(
+                    "Content-Range", "bytes 50000-149999/150000")
+            }
+            return .bytes(content).header("ETag", "\"b\"")
+        }
+        let probe = Probe(first.url("/to/file"))
+        probe.operation.retryPolicy = policy()
+        queue.addOperation(probe.operation)
+        #expect(probe.outcome() == Probe.succeeded)
+        #expect(probe.operation.responseData == content && first.requests("/to/file").count == 3)
+        #expect(queue.queuedOperationCount == 0)
+        #expect(add(first.url("/to/quick")).outcome() == Probe.succeeded)
+    }
+}

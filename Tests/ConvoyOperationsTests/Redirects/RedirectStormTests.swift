@@ -1,0 +1,131 @@
+import ConvoySupport
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyOperations
+
+/// Thousands of operations among hosts that redirect to each other.
+@Suite struct RedirectStormTests {
+    /// Which operations each host works for now.
+    private final class Board: Sendable {
+        private struct State {
+            var active: [Int: Set<Int>] = [:]
+            /// Those that were stopped: a host does not know at once that nobody waits for its answer.
+            var disturbed: Set<Int> = []
+            var most = 0
+        }
+
+        private let state = Locked(State())
+        /// The most that a host has worked for at once, apart from those that were stopped.
+        var most: Int { state.withLock { $0.most } }
+
+        func enter(_ host: Int, _ number: Int) {
+            state.withLock { state in
+                state.active[host, default: []].insert(number)
+                let count = state.active[host]?.subtracting(state.disturbed).count ?? 0
+                state.most = max(state.most, count)
+            }
+        }
+        func leave(_ host: Int, _ number: Int) { _ = state.withLock { $0.active[host]?.remove(number) } }
+        func disturb(_ number: Int) { _ = state.withLock { $0.disturbed.insert(number) } }
+    }
+
+    private static let hosts = 5
+    private static let limit = 3
+
+    /// What an operation is to do: the hosts through which it is led.
+    private static func makeServers(_ board: Board) throws -> [TestServer] {
+        let servers = try (0..<hosts).map { _ in
+            var configuration = TestServer.Configuration()
+            configuration.recordingLimit = 0
+            return try TestServer(configuration)
+        }
+        let urls = servers.map { $0.url("/") }
+        for (host, server) in servers.enumerated() {
+            server.route("GET", "/go") { request in
+                let items = Dictionary(uniqueKeysWithValues: request.queryItems.map { ($0.name, $0.value ?? "") })
+                let number = Int(items["number"] ?? "") ?? 0
+                board.enter(host, number)
+                defer { board.leave(host, number) }
+                sched_yield()
+                // The hosts that are left, one digit each.
+                let rest = items["way"] ?? ""
+                guard let next = rest.first?.wholeNumberValue else { return .text("\(number)") }
+                return .redirect(to: "\(urls[next])go?number=\(number)&way=\(rest.dropFirst())")
+            }
+        }
+        return servers
+    }
+
+    @Test func `each finishes once, and no host has more than its limit, whatever is cancelled and paused`() throws {
+        var random = SplitMix64.printingSeed()
+        let board = Board()
+        let servers = try Self.makeServers(board)
+        let queue = RequestOperationQueue()
+        queue.maxConcurrentOperationCountPerHost = Self.limit
+        queue.maxConcurrentOperationCount = 12
+        let probes = (0..<3_000).map { number in
+            let way = (0..<Int.random(in: 0...4, using: &random)).map { _ in
+                "\(Int.random(in: 0..<Self.hosts, using: &random))"
+            }
+            let start = servers[Int.random(in: 0..<Self.hosts, using: &random)]
+            return Probe(URL(string: "\(start.url("/go"))?number=\(number)&way=\(way.joined())") ?? start.url)
+        }
+        let rounds = probes.enumerated().map { ($0.offset, $0.element, random.fork()) }
+        let threads = DispatchGroup()
+        // Some are stopped by four threads, while all are under way.
+        for part in 0..<4 {
+            let mine = rounds.filter { $0.0 % 4 == part }
+            DispatchQueue(label: "storm \(part)").async(group: threads) {
+                for (number, probe, seed) in mine {
+                    var random = seed
+                    queue.addOperation(probe.operation)
+                    guard number > 40 else { continue }
+                    let victim = Int.random(in: (number - 40)..<number, using: &random)
+                    let operation = probes[victim].operation
+                    switch Int.random(in: 0..<10, using: &random) {
+                    case 0:
+                        board.disturb(victim)
+                        operation.cancel()
+                    case 1, 2:
+                        board.disturb(victim)
+                        operation.pause()
+                    case 3: operation.queuePriority = .veryLow
+                    case 4: operation.resume()
+                    default: break
+                    }
+                }
+            }
+        }
+        #expect(threads.wait(timeout: .now() + patience) == .success)
+        queue.resumeAll()
+        var cancelled = 0
+        for probe in probes {
+            // One that was paused before it was added is none of the queue's.
+            probe.operation.resume()
+            let outcome = probe.outcome()
+            if outcome == Probe.cancelled { cancelled += 1 } else { #expect(outcome == Probe.succeeded) }
+        }
+        #expect(drains(queue) && cancelled < 1_000)
+        #expect(board.most <= Self.limit)
+        // A last round shows that no slot was lost, and none was won.
+        let last = Gauge()
+        for server in servers {
+            server.route("GET", "/last") { _ in
+                last.enter()
+                defer { last.leave() }
+                return .text("last")
+            }
+        }
+        let more = (0..<200).map { Probe(servers[$0 % Self.hosts].url("/last")) }
+        queue.addOperations(more.map(\.operation), waitUntilFinished: false)
+        for probe in more { #expect(probe.outcome() == Probe.succeeded) }
+        #expect(last.total == 200 && last.most <= 12)
+        queue.state.withLock { state in
+            #expect(state.running == 0 && state.lanes.hosts.hosts.allSatisfy { $0.running == 0 && $0.members == 0 })
+        }
+    }
+}
