@@ -105,6 +105,8 @@ struct OperationCore {
     var carrier: (any Transport)?
     var hasBegun = false
     var retry: RetryRecord?
+    /// The timer of the time limit for the whole operation, until that has finished.
+    var expiryTimer: (any ClockTimer)?
     /// Under which the latest try goes out.
     var traceContext: TraceContext?
 

@@ -73,7 +73,9 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     deinit {
         // The operation never finished: nobody must wait for the group forever.
-        core.withLock { $0.enteredGroup.take() }?.leave()
+        let (group, timer) = core.withLock { ($0.enteredGroup.take(), $0.expiryTimer.take()) }
+        group?.leave()
+        timer?.cancel()
     }
 
     // MARK: State
