@@ -238,8 +238,8 @@ extension URLConnectionOperation {
         } else if !work.transfer.isInMemory {
             configuration.receiveBufferSize = 512 << 10
         }
-        if let slow = request.bodyStream as? any ThrottledBodyStream {
-            configuration.uploadThrottle = .init(packetSize: slow.packetSize, delay: slow.delay)
+        if let limit = (request.bodyStream as? any ThrottledBodyStream)?.rateLimit {
+            configuration.sendRateLimits.append(limit)
         }
         let connection = work.carrier.connection(for: request, configuration: configuration, delegate: work.transfer)
         work.transfer.expectCallbacks(of: connection)
