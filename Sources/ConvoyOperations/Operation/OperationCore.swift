@@ -100,6 +100,10 @@ struct OperationCore {
     /// What does the work, if it is not one transfer.
     var worker: (any OperationWorker)?
     var workSlot = WorkSlot()
+    /// The stream that is to commit the accepted response.
+    var committingOutput: OutputStreamBox?
+    /// Whether it commits now: who does that then closes the stream, if the operation has finished meanwhile.
+    var isCommitting = false
     var transfer: OperationTransfer?
     /// The transport of all tries.
     var carrier: (any Transport)?

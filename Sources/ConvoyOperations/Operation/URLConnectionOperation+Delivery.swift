@@ -32,8 +32,9 @@ extension URLConnectionOperation: HandoverTask {
         let (transfer, worker, queue, hasHandlers, postsNotifications, expiryTimer) = core.withLock { core in
             core.enterCompletionGroup()
             core.isFinished = true
+            let transfer = core.takeTransfer()
             return (
-                core.takeTransfer(), core.worker, core.common.values.completionQueue, core.beginHandover(),
+                core.isCommitting ? nil : transfer, core.worker, core.common.values.completionQueue, core.beginHandover(),
                 core.common.values.postsNotifications, core.expiryTimer.take()
             )
         }

@@ -99,17 +99,48 @@ extension URLConnectionOperation {
     /// Completes a try whose response is accepted, after a committing stream has put its bytes in their final place.
     private func complete(_ number: Lifecycle.TryNumber, _ output: OutputStreamBox?) {
         guard let output, output.stream is any CommittingOutputStream else { return handle(.workCompleted(number)) }
+        core.withLock { $0.committingOutput = output }
+        handle(.workCanCommit(number))
+    }
+
+    /// Lets the output stream commit. What becomes of that becomes of the operation.
+    func commit(_ number: Lifecycle.TryNumber) {
+        let (output, transfer) = core.withLock { core in
+            core.isCommitting = true
+            return (core.committingOutput.take(), core.transfer)
+        }
         BlockingWorkers.shared.perform { [self] in
-            // The bytes of a cancelled operation are not wanted any more.
-            if !lifecycle.value.isEnding {
+            if lifecycle.value.isUnderWay(number) {
                 do {
-                    try (output.stream as? any CommittingOutputStream)?.commit()
+                    try (output?.stream as? any CommittingOutputStream)?.commit()
                 } catch {
                     core.withLock { $0.error = error }
                 }
             }
+            let isAbandoned = core.withLock { core in
+                core.isCommitting = false
+                return core.isFinished
+            }
+            if isAbandoned { transfer?.discard() }
             handle(.workCompleted(number))
         }
+    }
+
+    /// How many seconds a cancelled operation, or one whose time is over, waits for a commit that has begun.
+    private static let commitPatience: TimeInterval = 1
+
+    /// Waits for a commit that has begun, but not for ever.
+    func awaitCommit(_ number: Lifecycle.TryNumber) {
+        let clock = retryClock
+        let timer = clock.schedule(at: Nanoseconds.deadline(Self.commitPatience, after: clock.now)) { [weak self] in
+            self?.handle(.commitTakesTooLong(number))
+        }
+        // It takes the place of the time limit, which has no meaning any more.
+        let unused = core.withLock { core in
+            defer { if !core.isFinished { core.expiryTimer = timer } }
+            return core.isFinished ? timer : core.expiryTimer
+        }
+        unused?.cancel()
     }
 
     private func conclude(_ number: Lifecycle.TryNumber, head: ResponseHead?, error: any Error) {

@@ -47,6 +47,9 @@ extension URLConnectionOperation {
             slotDidFree()
             // A `retryDue` that comes after a pause, a cancellation or another try is recognized by its number.
             awaitRetry(after: number)
+        // The commit itself looks whether it was given up before it has begun.
+        case .commit(let number): commit(number)
+        case .awaitCommit(let number): awaitCommit(number)
         // The receiver reads `isReady` itself, and sees its current value.
         case .readinessChanged: readinessDidChange()
         case .restart:

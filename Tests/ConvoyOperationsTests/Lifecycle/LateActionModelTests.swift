@@ -18,7 +18,7 @@ import Testing
 
     /// The events that may happen to the try in the slot.
     private enum Work: Hashable {
-        case none, preparing, connected, cancelled
+        case none, preparing, connected, cancelled, committing
     }
 
     private struct World: Hashable {
@@ -75,6 +75,10 @@ import Testing
             }
         case .restart: handle(.start, &world)
         case .finish: world.finishes += 1
+        case .commit(let number):
+            #expect(number == world.number && world.work == .none, "another try commits: \(world)")
+            if world.life.isUnderWay(number) { world.work = .committing }
+        case .awaitCommit(let number): handle(.commitTakesTooLong(number), &world)
         case .nothing, .readinessChanged, .slotFreed, .awaitRetry: break
         }
     }
@@ -106,11 +110,16 @@ import Testing
                 }
             }
         case .connected:
-            for event in [Lifecycle.Event.workCompleted(number), .workWillRetry(number)] {
+            for event in [Lifecycle.Event.workCompleted(number), .workWillRetry(number), .workCanCommit(number)] {
                 add { next in
                     next.work = .none
                     if next.slot.value.conclude(number) { handle(event, &next) }
                 }
+            }
+        case .committing:
+            add { next in
+                next.work = .none
+                handle(.workCompleted(number), &next)
             }
         case .cancelled:
             add { next in
