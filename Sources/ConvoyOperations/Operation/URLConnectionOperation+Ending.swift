@@ -106,13 +106,15 @@ extension URLConnectionOperation {
     /// Lets the output stream commit. What becomes of that becomes of the operation.
     func commit(_ number: Lifecycle.TryNumber) {
         let (output, transfer) = core.withLock { core in
-            core.isCommitting = true
+            core.isCommitting = core.committingOutput != nil
             return (core.committingOutput.take(), core.transfer)
         }
+        // What does the work of an operation that is not one transfer commits itself.
+        guard let output else { return }
         BlockingWorkers.shared.perform { [self] in
             if lifecycle.value.isUnderWay(number) {
                 do {
-                    try (output?.stream as? any CommittingOutputStream)?.commit()
+                    try (output.stream as? any CommittingOutputStream)?.commit()
                 } catch {
                     core.withLock { $0.error = error }
                 }
