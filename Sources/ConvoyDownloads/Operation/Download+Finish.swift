@@ -160,20 +160,11 @@ extension Download {
                 file.setModificationTime(modified)
             }
             if settings.existing == .revalidate, let head { StoredValidators(head).store(in: file) }
-            try operation.willCommit(partialFile: file.path, as: url)
-            do throws(FileWritingError) {
-                try file.commit(
-                    as: path, replaces: settings.existing == .replace || settings.existing == .revalidate,
-                    synchronizes: settings.synchronizes, total: total)
-            } catch {
-                if error.reason == .exists, settings.existing == .skip {
-                    file.discard()
-                    state.withLock { $0.outcome = .skipped }
-                    return succeed()
-                }
-                throw self.error(error)
-            }
-            state.withLock { $0.outcome = .downloaded }
+            // Cancelled at the last moment: the operation has ended, and its files are closed.
+            guard let work = state.withLock({ $0.work }), work.beginCommit() else { return forgetWork() }
+            let outcome = try commit(file, as: (url, path), total, operation)
+            state.withLock { $0.outcome = outcome }
+            if outcome == .skipped { return succeed() }
             guard let relocation = settings.relocation else { return succeed() }
             relocation(url, head?.urlResponse) { [self] result in
                 FileWorkers.shared.perform { [self] in
@@ -188,6 +179,36 @@ extension Download {
         } catch {
             fail(error)
         }
+    }
+
+    /// Puts the file in its place. If the operation does not wait for that any longer, its end leaves the file alone.
+    private func commit(
+        _ file: DownloadFile, as place: (url: URL, path: String), _ total: Int64, _ operation: DownloadOperation
+    ) throws -> DownloadOutcome {
+        state.withLock { $0.file = nil }
+        defer {
+            state.withLock { $0.file = file }
+            if operation.isFinished { close() }
+        }
+        try operation.willCommit(partialFile: file.path, as: place.url)
+        do throws(FileWritingError) {
+            try file.commit(
+                as: place.path, replaces: settings.existing == .replace || settings.existing == .revalidate,
+                synchronizes: settings.synchronizes, total: total)
+            return .downloaded
+        } catch {
+            guard error.reason == .exists, settings.existing == .skip else { throw self.error(error) }
+            file.discard()
+            return .skipped
+        }
+    }
+
+    private func forgetWork() {
+        let work = state.withLock { state in
+            state.stage = .idle
+            return state.work.take()
+        }
+        withExtendedLifetime(work) {}
     }
 
     /// Where a file is to be whose name the response says, or else the URL; nil where the name is known already.

@@ -4,7 +4,8 @@ import Foundation
 /// final name only when it is complete.
 ///
 /// Committing is part of the operation: the operation finishes after the commit, and fails if the commit fails, so that
-/// no dependent runs without the bytes.
+/// no dependent runs without the bytes. A cancellation that comes while it commits waits for that for a second, and is
+/// without effect if it ends in that time.
 package protocol CommittingOutputStream: RewindableOutputStream {
     /// Puts the bytes in their final place: the response is complete and its serializer has accepted it.
     ///

@@ -48,6 +48,8 @@ final class StreamSink {
     /// What the first command has failed with.
     private var failure: URLError?
     private var isDiscarded = false
+    /// Whether the stream was told to commit, by `call`.
+    private var hasCommitted = false
     /// The furthest position ever written: bytes beyond the end of the final body must not remain.
     private var furthest: Int64 = 0
     private(set) var isOpen = false
@@ -86,56 +88,53 @@ final class StreamSink {
         as call: BlockingCall, on executor: @escaping Executor = { $0() }, then: @escaping @Sendable (URLError?) -> Void
     ) {
         guard !isOpen else { return then(nil) }
-        run(as: call, on: executor) { stream, url in
+        self.call = call
+        let owner = Owner(sink: self)
+        BlockingWorkers.shared.perform(call) { [box, url] in
+            let stream = box.stream
             if stream.streamStatus == .notOpen {
                 (stream as? FileOutputStream)?.keepsContentsAtOpening = true
                 stream.open()
             }
-            return switch stream.streamStatus {
-            case .error: Self.failure(of: stream, url: url)
-            case .closed: URLError(.cannotWriteToFile, url: url, "The output stream is closed.")
-            default: nil
-            }
-        } then: { sink, failure in
-            sink.isOpen = true
-            if sink.isDiscarded { return sink.closeUnused() }
-            sink.direct = sink.box.stream as? any DirectOutputStream
-            then(failure as? URLError)
+            let failure: URLError? =
+                switch stream.streamStatus {
+                case .error: Self.failure(of: stream, url: url)
+                case .closed: URLError(.cannotWriteToFile, url: url, "The output stream is closed.")
+                default: nil
+                }
+            guard call.finish() else { return stream.close() }
+            executor { owner.sink.didOpen(failure, then) }
         }
     }
 
-    /// Tells the stream that the response was accepted. Called when nothing else is under way.
+    private func didOpen(_ failure: URLError?, _ then: (URLError?) -> Void) {
+        call = nil
+        isOpen = true
+        if isDiscarded { return closeUnused() }
+        direct = box.stream as? any DirectOutputStream
+        then(failure)
+    }
+
+    /// Notes that the stream is about to commit: nothing else is under way, and only ``discard()`` follows.
+    func willCommit(as call: BlockingCall) {
+        self.call = call
+        hasCommitted = true
+    }
+
+    /// Tells the stream that the response was accepted. Any thread.
     ///
     /// - Parameters:
     ///   - call: whoever has it can give up the commit.
     ///   - then: called on a worker thread.
     func commit(as call: BlockingCall, then: @escaping @Sendable ((any Error)?) -> Void) {
-        run(as: call, on: { $0() }) { stream, _ in
+        BlockingWorkers.shared.perform(call) { [box] in
+            var failure: (any Error)?
             do {
-                try (stream as? any CommittingOutputStream)?.commit()
-                return nil
+                try (box.stream as? any CommittingOutputStream)?.commit()
             } catch {
-                return error
+                failure = error
             }
-        } then: { _, failure in
-            then(failure)
-        }
-    }
-
-    private func run(
-        as call: BlockingCall, on executor: @escaping Executor,
-        _ job: @escaping @Sendable (OutputStream, URL?) -> (any Error)?,
-        then: @escaping @Sendable (StreamSink, (any Error)?) -> Void
-    ) {
-        self.call = call
-        let owner = Owner(sink: self)
-        BlockingWorkers.shared.perform(call) { [box, url] in
-            let failure = job(box.stream, url)
-            guard call.finish() else { return box.stream.close() }
-            executor {
-                owner.sink.call = nil
-                then(owner.sink, failure)
-            }
+            if call.finish() { then(failure) } else { box.stream.close() }
         }
     }
 
@@ -211,7 +210,7 @@ final class StreamSink {
         if let call {
             if call.giveUp() { BlockingWorkers.shared.replaceThread(of: call) }
             // Otherwise the one who uses the stream closes it.
-            guard call.isWithdrawn else { return }
+            guard call.isWithdrawn || hasCommitted && !call.isAbandoned else { return }
         }
         closeUnused()
     }

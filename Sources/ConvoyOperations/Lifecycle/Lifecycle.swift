@@ -24,6 +24,9 @@ public enum OperationState: UInt8, Sendable, CaseIterable {
 /// A change and the action that it requires are two steps, and other threads may make any number of changes in between.
 /// So each try at the request has a number, and every call that begins, stops or ends work names its try. A call that
 /// comes too late or too early is recognized by the number, and does no harm.
+///
+/// While the output stream is committed, a cancellation or an expiry is only noted: what becomes of the commit becomes of
+/// the operation, which then was not cancelled. Only a commit that takes too long is abandoned, and then they count.
 package struct Lifecycle: Hashable, Sendable {
     /// The number of a try at the request. It grows by one each time work begins, and wraps around at 65,536.
     package typealias TryNumber = UInt16
@@ -38,6 +41,11 @@ package struct Lifecycle: Hashable, Sendable {
         case stopping
         /// Complete: a paused operation holds the outcome back until it is resumed.
         case complete
+        /// Putting the bytes in their final place. It ends with `workCompleted`, unless it is abandoned.
+        case committing
+
+        /// Whether it has begun, and has neither an outcome nor stopped.
+        package var isUnderWay: Bool { self == .running || self == .stopping || self == .committing }
     }
 
     package enum Event: Hashable, Sendable {
@@ -50,8 +58,12 @@ package struct Lifecycle: Hashable, Sendable {
         case expire
         /// The work has stopped because it was asked to, without an outcome.
         case workStopped(TryNumber)
+        /// The work has a response, and its output stream can commit it.
+        case workCanCommit(TryNumber)
         /// The work has an outcome, success or failure, and it is stored.
         case workCompleted(TryNumber)
+        /// A commit is not waited for any longer.
+        case commitTakesTooLong(TryNumber)
         /// The work has ended by itself without an outcome, and must be repeated at once.
         case workMustRepeat(TryNumber)
         /// The work has failed, and will be tried again later.
@@ -79,13 +91,16 @@ package struct Lifecycle: Hashable, Sendable {
         case stopAndFreeSlot(TryNumber)
         /// Give the slot back, and send `retryDue` when the delay is over.
         case awaitRetry(TryNumber)
+        /// Let the output stream of that try commit, then send `workCompleted`.
+        case commit(TryNumber)
+        /// The operation is to end, but commits: send `commitTakesTooLong` if that takes too long.
+        case awaitCommit(TryNumber)
     }
 
     package private(set) var state = OperationState.ready
     package private(set) var work = Work.none
-    package private(set) var isCancelled = false
-    /// Whether the time limit for the whole operation passed before there was an outcome or a cancellation.
-    package private(set) var isExpired = false
+    private var cancels = false
+    private var expires = false
     /// Whether the operation was ever started. Until then a Foundation queue must not see it finish.
     package private(set) var wasStarted = false
     /// Whether its work has ever begun.
@@ -94,6 +109,13 @@ package struct Lifecycle: Hashable, Sendable {
     package private(set) var isBackingOff = false
     /// The current try, or the last one; 0 before the first.
     package private(set) var tryNumber: TryNumber = 0
+
+    /// Whether it was cancelled before there was an outcome.
+    package var isCancelled: Bool { cancels && work != .committing }
+    /// Whether the time limit for the whole operation passed before there was an outcome or a cancellation.
+    package var isExpired: Bool { expires && work != .committing }
+    /// Whether it is to end, even if it commits.
+    private var wantsEnd: Bool { cancels || expires }
 
     /// Whether it may be started now, apart from dependencies and queues.
     package var isStartable: Bool { state == .ready && !isBackingOff }
@@ -115,6 +137,8 @@ package struct Lifecycle: Hashable, Sendable {
         case .cancel: return cancel()
         case .expire: return expire()
         case .workStopped(let number): return isUnderWay(number) ? workStopped() : .nothing
+        case .workCanCommit(let number): return isUnderWay(number) ? workCanCommit() : .nothing
+        case .commitTakesTooLong(let number): return number == tryNumber ? commitTakesTooLong() : .nothing
         case .workCompleted(let number): return isUnderWay(number) ? workCompleted() : .nothing
         case .workMustRepeat(let number): return isUnderWay(number) ? workMustRepeat() : .nothing
         case .workWillRetry(let number): return isUnderWay(number) ? workWillRetry() : .nothing
@@ -124,7 +148,7 @@ package struct Lifecycle: Hashable, Sendable {
 
     /// Whether the given try is in progress.
     package func isUnderWay(_ number: TryNumber) -> Bool {
-        number == tryNumber && (work == .running || work == .stopping)
+        number == tryNumber && work.isUnderWay
     }
 
     private mutating func begin() -> Action {
@@ -149,14 +173,14 @@ package struct Lifecycle: Hashable, Sendable {
             switch work {
             case .none: return begin()
             case .complete: return finish()
-            // Resumed before the work had stopped: the next try begins once it has.
-            case .running, .stopping: return .nothing
+            // Resumed before the work had stopped, or committed: what follows comes once it has.
+            case .running, .stopping, .committing: return .nothing
             }
         }
     }
 
     private mutating func pause() -> Action {
-        guard !isEnding else { return .nothing }
+        guard !wantsEnd else { return .nothing }
         switch state {
         case .ready:
             state = .paused
@@ -171,25 +195,27 @@ package struct Lifecycle: Hashable, Sendable {
     }
 
     private mutating func resume() -> Action {
-        guard state == .paused, !isEnding else { return .nothing }
+        guard state == .paused, !wantsEnd else { return .nothing }
         state = .ready
         return .restart
     }
 
     private mutating func cancel() -> Action {
-        guard !isCancelled else { return .nothing }
-        isCancelled = true
-        isExpired = false
-        return end()
+        guard !cancels else { return .nothing }
+        let isFirst = !expires
+        cancels = true
+        expires = false
+        return isFirst || work != .committing ? end() : .nothing
     }
 
     private mutating func expire() -> Action {
-        guard !isEnding else { return .nothing }
-        isExpired = true
+        guard !wantsEnd else { return .nothing }
+        expires = true
         return end()
     }
 
     private mutating func end() -> Action {
+        if work == .committing { return .awaitCommit(tryNumber) }
         switch state {
         case .finished: return .nothing
         case .executing: return stopWork()
@@ -214,7 +240,27 @@ package struct Lifecycle: Hashable, Sendable {
         return state == .executing ? begin() : .nothing
     }
 
+    private mutating func workCanCommit() -> Action {
+        guard work != .committing else { return .nothing }
+        // The bytes of an operation that ends without an outcome are not wanted any more.
+        if isEnding { return workCompleted() }
+        work = .committing
+        return .commit(tryNumber)
+    }
+
+    private mutating func commitTakesTooLong() -> Action {
+        guard work == .committing, wantsEnd else { return .nothing }
+        work = .none
+        return finish()
+    }
+
     private mutating func workCompleted() -> Action {
+        if work == .committing {
+            let isToEnd = wantsEnd
+            (cancels, expires) = (false, false)
+            work = .complete
+            return isToEnd || state == .executing ? finish() : .nothing
+        }
         work = .complete
         return isEnding || state == .executing ? finish() : .nothing
     }
@@ -224,6 +270,7 @@ package struct Lifecycle: Hashable, Sendable {
     }
 
     private mutating func workWillRetry() -> Action {
+        guard work != .committing else { return .nothing }
         work = .none
         if isEnding { return finish() }
         // Paused meanwhile: the next try begins after the resume.
@@ -251,19 +298,19 @@ package struct Lifecycle: Hashable, Sendable {
 extension Lifecycle {
     /// The whole lifecycle packed into one word, for an atomic.
     package var bits: UInt32 {
-        UInt32(state.rawValue) | UInt32(work.rawValue) << 2 | (isCancelled ? 1 << 4 : 0)
-            | (wasStarted ? 1 << 5 : 0) | (isExpired ? 1 << 6 : 0) | (isBackingOff ? 1 << 7 : 0)
-            | (hasBegun ? 1 << 8 : 0) | UInt32(tryNumber) << 16
+        UInt32(state.rawValue) | UInt32(work.rawValue) << 2 | (cancels ? 1 << 5 : 0)
+            | (wasStarted ? 1 << 6 : 0) | (expires ? 1 << 7 : 0) | (isBackingOff ? 1 << 8 : 0)
+            | (hasBegun ? 1 << 9 : 0) | UInt32(tryNumber) << 16
     }
 
     package init(bits: UInt32) {
         state = OperationState(rawValue: UInt8(bits & 3)) ?? .ready
-        work = Work(rawValue: UInt8(bits >> 2 & 3)) ?? .none
-        isCancelled = bits & 1 << 4 != 0
-        wasStarted = bits & 1 << 5 != 0
-        isExpired = bits & 1 << 6 != 0
-        isBackingOff = bits & 1 << 7 != 0
-        hasBegun = bits & 1 << 8 != 0
+        work = Work(rawValue: UInt8(bits >> 2 & 7)) ?? .none
+        cancels = bits & 1 << 5 != 0
+        wasStarted = bits & 1 << 6 != 0
+        expires = bits & 1 << 7 != 0
+        isBackingOff = bits & 1 << 8 != 0
+        hasBegun = bits & 1 << 9 != 0
         tryNumber = TryNumber(truncatingIfNeeded: bits >> 16)
     }
 }

@@ -18,8 +18,8 @@ struct WorkSlot {
         case connected(any Connection)
         /// The transfer is over and its outcome is being produced: there is nothing to stop.
         case concluding
-        /// The same, by a user's code: it can be given up.
-        case processing(BlockingCall?)
+        /// The same, by a serializer, which is a user's code: it can be given up.
+        case processing
     }
 
     /// What a stop requires.
@@ -61,10 +61,10 @@ struct WorkSlot {
             guard isFinal, let call, call.giveUp() else { return .nothing }
             phase = .idle
             return .ended(call)
-        case .processing(let call):
-            guard isFinal, call?.giveUp() != false else { return .nothing }
+        case .processing:
+            guard isFinal else { return .nothing }
             phase = .idle
-            return .ended(call)
+            return .ended(nil)
         }
     }
 
@@ -82,18 +82,14 @@ struct WorkSlot {
         return true
     }
 
-    /// Notes that a user's code produces the outcome of a try. False if the try has ended.
-    mutating func process(_ number: TryNumber, by call: BlockingCall?) -> Bool {
-        guard number == self.number else { return false }
-        switch phase {
-        case .concluding, .processing:
-            phase = .processing(call)
-            return true
-        case .idle, .preparing, .connected: return false
-        }
+    /// Notes that a serializer produces the outcome of a try. False if the try has ended.
+    mutating func process(_ number: TryNumber) -> Bool {
+        guard number == self.number, case .concluding = phase else { return false }
+        phase = .processing
+        return true
     }
 
-    /// Notes that a user's code has produced the outcome of a try. False if it was not waited for.
+    /// Notes that the serializer has produced the outcome of a try. False if it was not waited for.
     mutating func didProcess(_ number: TryNumber) -> Bool {
         guard number == self.number, case .processing = phase else { return false }
         phase = .concluding

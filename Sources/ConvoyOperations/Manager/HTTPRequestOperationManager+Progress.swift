@@ -5,7 +5,7 @@ extension HTTPRequestOperationManager {
     /// How many bytes of the operations in the queue have come and gone, taken together. Those that have finished have left
     /// it; a ``BatchOperation`` counts its own to the end.
     public final var transferProgress: TransferProgress {
-        TransferProgress.sum(of: operationQueue.operations.lazy.compactMap { $0 as? URLConnectionOperation })
+        TransferProgress.sum(of: queuedOperations.lazy.compactMap { $0 as? URLConnectionOperation })
     }
 
     /// The same ten times a second, until the queue is empty. To be iterated over once.

@@ -38,6 +38,13 @@ extension HTTPRequestOperationManager {
         requestOperationQueue?.queuedOperationCount ?? operationQueue.operationCount
     }
 
+    /// The operations of the queue that have not finished. Foundation's own list does not show those of a
+    /// `RequestOperationQueue`.
+    final var queuedOperations: [Operation] {
+        let queue = operationQueue
+        return (queue as? RequestOperationQueue)?.queuedOperations ?? queue.operations
+    }
+
     /// Cancels all operations of the queue: also those that something else than this manager has put there.
     public final func cancelAllOperations() { operationQueue.cancelAllOperations() }
 }

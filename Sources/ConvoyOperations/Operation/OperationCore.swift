@@ -100,11 +100,15 @@ struct OperationCore {
     /// What does the work, if it is not one transfer.
     var worker: (any OperationWorker)?
     var workSlot = WorkSlot()
+    /// Whether the response is accepted, and the output stream is to commit it.
+    var commitsOutput = false
     var transfer: OperationTransfer?
     /// The transport of all tries.
     var carrier: (any Transport)?
     var hasBegun = false
     var retry: RetryRecord?
+    /// The timer of the time limit for the whole operation, until that has finished.
+    var expiryTimer: (any ClockTimer)?
     /// Under which the latest try goes out.
     var traceContext: TraceContext?
 

@@ -172,11 +172,15 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     /// Lets the next tries run over another transport.
     func use(_ transport: any Transport) { stream?.perform = { transport.perform($0) } }
 
-    /// Puts the bytes in the stream in their final place. Nothing else is under way.
+    /// Notes that the stream is about to commit. Called under the operation's lock, so that whoever discards the transfer
+    /// finds the call.
+    func willCommit(as call: BlockingCall) { stream?.willCommit(as: call) }
+
+    /// Puts the bytes in the stream in their final place. Any thread.
     ///
     /// - Parameter then: called on a worker thread, unless the call is given up.
     func commit(as call: BlockingCall, then: @escaping @Sendable ((any Error)?) -> Void) {
-        if let stream { stream.commit(as: call, then: then) } else { then(nil) }
+        stream?.commit(as: call, then: then)
     }
 
     /// Closes the stream and releases the operation, which has finished.

@@ -70,6 +70,13 @@ package struct OwnWork: Sendable {
         operation.conclude(current.number, response: head, data: data, object: object, error: error)
     }
 
+    /// Begins what cannot be undone. From here on the outcome of the try is that of the operation: a cancellation, or the end
+    /// of its time, waits for it for a second, and has no effect if it comes in that time.
+    ///
+    /// False if the operation has ended instead, because it was cancelled or its time was over: then there is nothing to
+    /// report any more.
+    package func beginCommit() -> Bool { current.operation.beginCommit(current.number) }
+
     /// Ends the try with success.
     package func succeed(with object: Any?) {
         current.operation.conclude(current.number, object: object)
@@ -157,6 +164,12 @@ extension URLConnectionOperation {
             core.error = explained
         }
         handle(.workCompleted(number))
+    }
+
+    fileprivate func beginCommit(_ number: Lifecycle.TryNumber) -> Bool {
+        handle(.workCanCommit(number))
+        let life = lifecycle.value
+        return life.work == .committing && life.tryNumber == number
     }
 
     fileprivate func conclude(_ number: Lifecycle.TryNumber, object: Any?) {

@@ -32,8 +32,12 @@ final class RetryRecord: @unchecked Sendable {
     var networkReturned: UInt64?
     /// How often a name was looked up in vain since then.
     var lookups = 0
+    /// How often in a row a try was made because there was a way to the host alone.
+    var returnsToHost = 0
     /// Keeps the operation alive while it waits, by the number of the try that failed.
     var waiting: [Lifecycle.TryNumber: URLConnectionOperation] = [:]
+    /// The timer that ends the wait after that try.
+    var timers: [Lifecycle.TryNumber: any ClockTimer] = [:]
 
     /// Notes how far a try has come. If it has brought more than all before it, the retries are counted anew.
     func note(_ progress: TransferProgress) {

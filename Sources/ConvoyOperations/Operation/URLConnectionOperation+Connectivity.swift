@@ -12,7 +12,8 @@ extension URLConnectionOperation {
     ///
     /// It waits if nothing of the request was sent yet, because no connection could be made, and the kernel says that there
     /// is no way: to the host (or the proxy) where that is an address, and to the Internet where it is a name. As soon as
-    /// there is one, the request is tried again, whatever its method and its `retryPolicy`. While it waits the operation
+    /// there is one, the request is tried again, whatever its method and its `retryPolicy`. A name is looked up meanwhile,
+    /// and a way to one of its addresses is enough: it may be that of a host in a network without a way to the Internet. While it waits the operation
     /// holds no slot of a `RequestOperationQueue`, can be paused and cancelled, and ends when its `totalTimeout` is over;
     /// without that it may wait for ever. The `retryHandler` hears of each wait.
     ///
@@ -39,6 +40,8 @@ extension URLConnectionOperation {
         guard failed == nil || failed == request.url?.withoutUserInfo else { return nil }
         guard canReplay(request.httpBodyStream) else { return nil }
         guard target.isOutOfReach else { return retryForLateLookup(failure) }
+        // There was a way to its addresses each time.
+        if core.withLock({ $0.retry?.returnsToHost ?? 0 }) > Self.lookupDelays.count { return nil }
         let count = core.withLock { core in
             core.retryRecord.count += 1
             return core.retryRecord.count - 1
@@ -85,12 +88,11 @@ extension URLConnectionOperation {
     }
 
     private func awaitNetwork(_ target: NetworkTarget, _ number: Lifecycle.TryNumber) {
-        let clock = retryClock
         do {
             try endWaitWithReturn(of: target, afterLoss: false, number)
         } catch {
             // There is no socket for it now.
-            clock.schedule(at: Nanoseconds.deadline(5, after: clock.now)) { [weak self] in self?.handle(.retryDue(number)) }
+            endRetryWait(after: number, at: Nanoseconds.deadline(5, after: retryClock.now))
         }
     }
 
@@ -106,22 +108,30 @@ extension URLConnectionOperation {
 
     private func endWaitWithReturn(of target: NetworkTarget, afterLoss: Bool, _ number: Lifecycle.TryNumber) throws {
         let clock = retryClock
-        let wait = try NetworkReturn.shared.wait(for: target, afterLoss: afterLoss) { [weak self] in
+        let wait = try NetworkReturn.shared.wait(for: target, afterLoss: afterLoss, lookingUp: true) { [weak self] in
             // What follows may take its time.
-            clock.schedule(at: clock.now) { [weak self] in self?.networkDidReturn(after: number) }
+            clock.schedule(at: clock.now) { [weak self] in self?.networkDidReturn(target, after: number) }
         }
         core.withLock { $0.retryRecord.networkWait = wait }
         let life = lifecycle.current.life
         if !life.isBackingOff || life.tryNumber != number { endNetworkWait() }
     }
 
-    private func networkDidReturn(after number: Lifecycle.TryNumber) {
+    private func networkDidReturn(_ target: NetworkTarget, after number: Lifecycle.TryNumber) {
         let now = retryClock.now
-        core.withLock { core in
-            core.retryRecord.networkReturned = now
-            core.retryRecord.lookups = 0
+        // If there is a way to the host alone, and tries fail all the same, they must not follow one another at once.
+        let isHostAlone = !target.isAddress && target.isOutOfReach
+        let delay = core.withLock { core -> TimeInterval? in
+            let record = core.retryRecord
+            let isSoon = record.networkReturned.map { Nanoseconds.seconds(from: $0, to: now) < Self.lookupLag } ?? false
+            record.returnsToHost = isHostAlone ? (isSoon ? record.returnsToHost : 0) + 1 : 0
+            record.networkReturned = now
+            record.lookups = 0
+            let earlier = record.returnsToHost - 2
+            return Self.lookupDelays.indices.contains(earlier) ? Self.lookupDelays[earlier] : nil
         }
-        handle(.retryDue(number))
+        guard let delay else { return handle(.retryDue(number)) }
+        endRetryWait(after: number, at: Nanoseconds.deadline(delay, after: now))
     }
 
     /// Waits for the network no longer, if it did.

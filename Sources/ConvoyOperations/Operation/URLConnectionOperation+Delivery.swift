@@ -29,14 +29,15 @@ extension URLConnectionOperation: HandoverTask {
     /// They may run at once, while the caller continues with ``executionDidFinish()``, and after that with
     /// `deliveryDidPostEnd()`.
     func deliver() {
-        let (transfer, worker, queue, hasHandlers, postsNotifications) = core.withLock { core in
+        let (transfer, worker, queue, hasHandlers, postsNotifications, expiryTimer) = core.withLock { core in
             core.enterCompletionGroup()
             core.isFinished = true
             return (
                 core.takeTransfer(), core.worker, core.common.values.completionQueue, core.beginHandover(),
-                core.common.values.postsNotifications
+                core.common.values.postsNotifications, core.expiryTimer.take()
             )
         }
+        expiryTimer?.cancel()
         // Its sink holds an open file.
         transfer?.discard()
         worker?.end(self)

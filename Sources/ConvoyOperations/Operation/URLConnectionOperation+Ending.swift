@@ -83,7 +83,7 @@ extension URLConnectionOperation {
             // The common case costs no hop and no Foundation response.
             guard isPlain, let head, let plain = facts.plain, plain.acceptsWithoutHeaders(statusCode: head.statusCode)
             else {
-                _ = core.workSlot.process(number, by: nil)
+                _ = core.workSlot.process(number)
                 return (.process(isHead: isHead), output)
             }
             core.object = ObjectBox(object: isHead ? nil : data)
@@ -102,16 +102,41 @@ extension URLConnectionOperation {
     /// Completes a try whose response is accepted, after a committing stream has put its bytes in their final place.
     private func complete(_ number: Lifecycle.TryNumber, _ output: OutputStreamBox?) {
         guard let output, output.stream is any CommittingOutputStream else { return handle(.workCompleted(number)) }
-        // The bytes of an operation that is ending are not wanted any more.
+        core.withLock { $0.commitsOutput = true }
+        handle(.workCanCommit(number))
+    }
+
+    /// Lets the output stream commit. What becomes of that becomes of the operation. One that has ended meanwhile has no
+    /// transfer any more.
+    func commit(_ number: Lifecycle.TryNumber) {
         let call = BlockingCall()
-        let transfer = core.withLock { core in
-            lifecycle.value.isEnding || !core.workSlot.process(number, by: call) ? nil : core.transfer
+        let transfer = core.withLock { core -> OperationTransfer? in
+            // What does the work of an operation that is not one transfer commits itself.
+            guard core.commitsOutput, let transfer = core.transfer else { return nil }
+            transfer.willCommit(as: call)
+            return transfer
         }
-        guard let transfer else { return handle(.workCompleted(number)) }
-        transfer.commit(as: call) { [self] error in
+        transfer?.commit(as: call) { [self] error in
             if let error { core.withLock { $0.error = error } }
             handle(.workCompleted(number))
         }
+    }
+
+    /// How many seconds a cancelled operation, or one whose time is over, waits for a commit that has begun.
+    private static let commitPatience: TimeInterval = 1
+
+    /// Waits for a commit that has begun, but not for ever.
+    func awaitCommit(_ number: Lifecycle.TryNumber) {
+        let clock = retryClock
+        let timer = clock.schedule(at: Nanoseconds.deadline(Self.commitPatience, after: clock.now)) { [weak self] in
+            self?.handle(.commitTakesTooLong(number))
+        }
+        // It takes the place of the time limit, which has no meaning any more.
+        let unused = core.withLock { core in
+            defer { if !core.isFinished { core.expiryTimer = timer } }
+            return core.isFinished ? timer : core.expiryTimer
+        }
+        unused?.cancel()
     }
 
     private func conclude(_ number: Lifecycle.TryNumber, head: ResponseHead?, error: any Error) {

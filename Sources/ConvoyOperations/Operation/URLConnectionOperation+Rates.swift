@@ -1,3 +1,4 @@
+import ConvoySerialization
 import ConvoyTransport
 import Foundation
 
@@ -26,5 +27,15 @@ extension URLConnectionOperation {
     public final var stallLimit: StallLimit? {
         get { core.withLock { $0.common.values.configuration.stallLimit } }
         set { change { $0.configuration.stallLimit = newValue } }
+    }
+}
+
+extension ThrottledBodyStream {
+    /// The limit for the body alone; nil if the packets and the pauses name none. At least a byte a second passes, unless the
+    /// pauses are endless.
+    var rateLimit: RateLimit? {
+        guard packetSize > 0, packetSize < .max, delay > 0 else { return nil }
+        let rate = delay.isFinite ? min(max(1, Double(packetSize) / delay), 1e15) : 0
+        return RateLimit(bytesPerSecond: Int64(rate))
     }
 }

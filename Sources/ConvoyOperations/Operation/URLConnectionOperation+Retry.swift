@@ -233,15 +233,30 @@ extension URLConnectionOperation {
         guard life.isBackingOff, life.tryNumber == number else { return endRetryWait(after: number) }
         // Somebody will answer.
         guard due < .max else { return }
-        retryClock.schedule(at: due) { [weak self] in self?.handle(.retryDue(number)) }
+        endRetryWait(after: number, at: due)
         if let awaited { endWaitWithReturn(of: awaited, number) }
+    }
+
+    /// Ends the wait for a retry at a time of the clock, unless it has ended before.
+    func endRetryWait(after number: Lifecycle.TryNumber, at due: UInt64) {
+        let timer = retryClock.schedule(at: due) { [weak self] in self?.handle(.retryDue(number)) }
+        let isOver = core.withLock { core in
+            guard core.retry?.waiting[number] != nil else { return true }
+            core.retry?.timers[number] = timer
+            return false
+        }
+        if isOver { timer.cancel() }
     }
 
     /// Ends the wait for a retry: it is due, or no longer needed.
     func endRetryWait(after number: Lifecycle.TryNumber) {
-        let kept = core.withLock { core in
-            (core.retry?.waiting.removeValue(forKey: number), core.retry?.networkWait.take())
+        let (kept, timer) = core.withLock { core in
+            (
+                (core.retry?.waiting.removeValue(forKey: number), core.retry?.networkWait.take()),
+                core.retry?.timers.removeValue(forKey: number)
+            )
         }
+        timer?.cancel()
         withExtendedLifetime(kept) {}
     }
 

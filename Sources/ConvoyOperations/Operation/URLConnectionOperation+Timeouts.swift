@@ -24,18 +24,12 @@ extension URLConnectionOperation {
         let deadline = Nanoseconds.deadline(interval, after: clock.now)
         guard resourceDeadline.compareExchange(expected: 0, desired: deadline, ordering: .relaxed).exchanged
         else { return }
-        awaitExpiry(at: deadline, on: clock)
-    }
-
-    /// Waits in steps of a minute: a clock's timer cannot be cancelled, and must not hold memory of a finished
-    /// operation for long.
-    private func awaitExpiry(at deadline: UInt64, on clock: any SchedulingClock) {
-        let now = clock.now
-        let step = now &+ min(deadline > now ? deadline - now : 0, 60_000_000_000)
-        clock.schedule(at: step) { [weak self] in
-            guard let self, !self.isFinished else { return }
-            if clock.now >= deadline { self.handle(.expire) } else { self.awaitExpiry(at: deadline, on: clock) }
+        let timer = clock.schedule(at: deadline) { [weak self] in self?.handle(.expire) }
+        let isOver = core.withLock { core in
+            if !core.isFinished { core.expiryTimer = timer }
+            return core.isFinished
         }
+        if isOver { timer.cancel() }
     }
 
     /// The error of an operation that has run out of time.

@@ -47,6 +47,9 @@ extension URLConnectionOperation {
             slotDidFree()
             // A `retryDue` that comes after a pause, a cancellation or another try is recognized by its number.
             awaitRetry(after: number)
+        // The commit itself looks whether it was given up before it has begun.
+        case .commit(let number): commit(number)
+        case .awaitCommit(let number): awaitCommit(number)
         // The receiver reads `isReady` itself, and sees its current value.
         case .readinessChanged: readinessDidChange()
         case .restart:
@@ -268,8 +271,8 @@ extension URLConnectionOperation {
         } else if !work.transfer.isInMemory {
             configuration.receiveBufferSize = 512 << 10
         }
-        if let slow = request.bodyStream as? any ThrottledBodyStream {
-            configuration.uploadThrottle = .init(packetSize: slow.packetSize, delay: slow.delay)
+        if let limit = (request.bodyStream as? any ThrottledBodyStream)?.rateLimit {
+            configuration.sendRateLimits.append(limit)
         }
         let connection = work.carrier.connection(for: request, configuration: configuration, delegate: work.transfer)
         work.transfer.expectCallbacks(of: connection)

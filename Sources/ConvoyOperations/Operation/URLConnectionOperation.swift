@@ -73,7 +73,9 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     deinit {
         // The operation never finished: nobody must wait for the group forever.
-        core.withLock { $0.enteredGroup.take() }?.leave()
+        let (group, timer) = core.withLock { ($0.enteredGroup.take(), $0.expiryTimer.take()) }
+        group?.leave()
+        timer?.cancel()
     }
 
     // MARK: State
@@ -161,6 +163,10 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     /// Cancels the operation: it finishes with `URLError.cancelled`, calls its failure handler once, and lets its
     /// dependents run. Does nothing if it has finished.
+    ///
+    /// While a complete download is put in its place, what becomes of that becomes of the operation: if it ends within a
+    /// second, the operation was not cancelled, and succeeds or fails; otherwise the operation finishes as cancelled, and
+    /// the file may appear later.
     ///
     /// An operation that was started finishes as soon as its transfer has stopped; one that is paused, or waits for a
     /// retry, at once. One that was never started is only marked as cancelled, like Foundation's operations, and

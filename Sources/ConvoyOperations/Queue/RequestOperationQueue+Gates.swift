@@ -38,15 +38,12 @@ extension RequestOperationQueue {
     /// - Returns: whether the gate was closed.
     @discardableResult
     public final func openGate(forHost host: String) -> Bool {
-        let key = HostKey.named(host.lowercased())
-        var wasClosed = false
-        scheduler.change { wasClosed = $0.lanes.openGate(of: key) }
-        return wasClosed
+        scheduler.openGate(of: HostKey.named(host.lowercased()))
     }
 
     /// Opens all gates early, like ``openGate(forHost:)``.
     public final func openAllGates() {
-        scheduler.change { $0.lanes.openAllGates() }
+        scheduler.openAllGates()
     }
 
     /// Closes the gate of a host until the queue's clock reaches `deadline` (nanoseconds). A gate that is closed for

@@ -4,6 +4,8 @@ import Foundation
 /// Whether the kernel has a way to one of the addresses of a name.
 struct DomainSource: ReachabilitySource {
     let name: String
+    /// Addresses a way to which counts as well, and also while nothing is known of the name.
+    var alternatives: [HostAddress] = []
     var watch = NetworkWatch.shared
     /// Asks for the addresses, and may block its thread.
     var lookUp: @Sendable (String) -> NameLookup = { NameLookup($0) }
@@ -63,9 +65,13 @@ private final class DomainListener: NetworkListener {
 
     func refresh(_ finder: PathFinder) {
         let (addresses, isKnown, failures) = state.withLock { ($0.addresses, $0.isKnown, $0.failures) }
-        if isKnown, let status = finder.status(of: addresses) { report(status) }
-        // Without a network the next lookup fails as well, and a network that comes tells so.
-        if failures > 0, addresses.isEmpty, finder.status(of: AddressSource.outside)?.isReachable == true {
+        let alternatives = source.alternatives
+        if isKnown || !alternatives.isEmpty, let status = finder.status(of: alternatives + addresses) { report(status) }
+        // Without a network the next lookup fails as well, and a network that comes tells so. One without a default route
+        // may have name servers of its own.
+        if failures > 0, addresses.isEmpty,
+            !alternatives.isEmpty || finder.status(of: AddressSource.outside)?.isReachable == true
+        {
             retry(after: failures)
         }
     }

@@ -16,6 +16,8 @@ package final class NetworkReturn: Sendable {
     private struct Aim: Hashable {
         let target: NetworkTarget
         let isAfterLoss: Bool
+        /// The name that is looked up.
+        let name: String?
     }
 
     private struct Group {
@@ -40,12 +42,16 @@ package final class NetworkReturn: Sendable {
     ///
     /// - Parameters:
     ///   - isAfterLoss: whether a way that there is does not count before it has gone and come back.
+    ///   - looksUp: whether the name of a target is looked up, now and after each change of the network, and a way to one
+    ///     of its addresses counts as well as one to the network as a whole: it may be in a file of the system, or in a
+    ///     network that has no default route. Without an address, the network as a whole is waited for.
     ///   - block: is called on the watching thread, and must be quick.
     /// - Throws: an error in `NSPOSIXErrorDomain` if the kernel cannot be listened to. The block is not called then.
     package func wait(
-        for target: NetworkTarget, afterLoss isAfterLoss: Bool = false, _ block: @escaping @Sendable () -> Void
+        for target: NetworkTarget, afterLoss isAfterLoss: Bool = false, lookingUp looksUp: Bool = false,
+        _ block: @escaping @Sendable () -> Void
     ) throws -> Wait {
-        let aim = Aim(target: target, isAfterLoss: isAfterLoss)
+        let aim = Aim(target: target, isAfterLoss: isAfterLoss, name: looksUp ? target.name : nil)
         let (group, key, isNew) = groups.withLock { groups in
             groups.count += 1
             let key = groups.count
@@ -61,7 +67,10 @@ package final class NetworkReturn: Sendable {
     package var count: Int { groups.withLock { $0.all.values.reduce(0) { $0 + $1.blocks.count } } }
 
     private func listen(for aim: Aim, _ number: Int) throws {
-        let source = AddressSource(addresses: aim.target.addresses, watch: watch)
+        let addresses = aim.target.addresses
+        let source: any ReachabilitySource =
+            aim.name.map { DomainSource(name: $0, alternatives: addresses, watch: watch) }
+            ?? AddressSource(addresses: addresses, watch: watch)
         let end: @Sendable () -> Void
         do {
             let wasGone = Locked(!aim.isAfterLoss)

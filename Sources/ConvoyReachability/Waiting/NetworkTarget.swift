@@ -3,6 +3,9 @@
 package struct NetworkTarget: Hashable, Sendable {
     let addresses: [HostAddress]
 
+    /// The host where it is a name, whose addresses can be looked up.
+    let name: String?
+
     /// Whether the host is an address, so that it is certain what is connected to.
     package let isAddress: Bool
 
@@ -10,6 +13,7 @@ package struct NetworkTarget: Hashable, Sendable {
     package init(host: String) {
         let address = HostAddress(host)
         isAddress = address != nil
+        name = address == nil ? host : nil
         addresses = address.map { [$0] } ?? AddressSource.outside
     }
 
@@ -17,7 +21,7 @@ package struct NetworkTarget: Hashable, Sendable {
     /// longer than a few system calls.
     package var isOverCellular: Bool { (try? PathFinder())?.status(of: addresses) == .reachableViaWWAN }
 
-    /// Whether the kernel says now that there is no way. False as well where it says nothing. Blocks for no longer than a
-    /// few system calls.
+    /// Whether the kernel says now that there is no way: to the address, or to the network as a whole, as a name is not looked
+    /// up here. False as well where it says nothing. Blocks for no longer than a few system calls.
     package var isOutOfReach: Bool { (try? PathFinder())?.status(of: addresses) == .notReachable }
 }

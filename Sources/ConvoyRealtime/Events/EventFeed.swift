@@ -37,8 +37,18 @@ final class EventFeed: @unchecked Sendable {
         var retryInterval: TimeInterval?
         /// How many connections in a row have brought no event.
         var failures = 0
-        /// What ends the wait when the network comes back; it lasts as long as the object.
-        var networkWait: (any AnyObject & Sendable)?
+        var wait = Wait()
+    }
+
+    /// What ends the wait before the next connection.
+    struct Wait: Sendable {
+        /// Ends it when the network comes back, as long as the object lives.
+        var network: (any AnyObject & Sendable)?
+        /// Ends it when the time is over.
+        var timer: (any ClockTimer)?
+
+        /// Waits no longer. Not under the lock.
+        consuming func end() { timer?.cancel() }
     }
 
     /// Set when the source is made, before anybody else knows it.
@@ -68,11 +78,11 @@ final class EventFeed: @unchecked Sendable {
 
     /// The operation was paused, or cancelled. Any thread.
     private func stop() {
-        let (connection, work, wait) = state.withLock { state -> (HTTPRequestOperation?, OwnWork?, (any AnyObject)?) in
+        let (connection, work, wait) = state.withLock { state -> (HTTPRequestOperation?, OwnWork?, Wait) in
             state.isStopping = true
-            return (state.connection, state.takeWaitingWork(), state.networkWait.take())
+            return (state.connection, state.takeWaitingWork(), state.takeWait())
         }
-        withExtendedLifetime(wait) {}
+        wait.end()
         connection?.cancel()
         work?.didStop()
     }
@@ -82,13 +92,13 @@ final class EventFeed: @unchecked Sendable {
     /// - Returns: whether it has begun.
     func close() -> Bool {
         let (hasBegun, connection, work, wait) = state.withLock {
-            state -> (Bool, HTTPRequestOperation?, OwnWork?, (any AnyObject)?) in
-            guard state.number > 0 || state.work != nil else { return (false, nil, nil, nil) }
+            state -> (Bool, HTTPRequestOperation?, OwnWork?, Wait) in
+            guard state.number > 0 || state.work != nil else { return (false, nil, nil, Wait()) }
             state.isClosing = true
-            return (true, state.connection, state.takeWaitingWork(), state.networkWait.take())
+            return (true, state.connection, state.takeWaitingWork(), state.takeWait())
         }
         guard hasBegun else { return false }
-        withExtendedLifetime(wait) {}
+        wait.end()
         states.change(to: .closed)
         delivery.drop()
         connection?.cancel()
@@ -283,8 +293,8 @@ final class EventFeed: @unchecked Sendable {
                 clock.schedule(at: clock.now) { [weak self] in self?.connectAgain(after: number) }
             }
             let isOver = state.withLock { state in
-                guard state.number == number, state.phase == .waiting, !state.isStopping else { return true }
-                state.networkWait = wait
+                guard state.isWaiting(number) else { return true }
+                state.wait.network = wait
                 return false
             }
             withExtendedLifetime(isOver ? wait : nil) {}
@@ -295,21 +305,26 @@ final class EventFeed: @unchecked Sendable {
     }
 
     private func schedule(after delay: TimeInterval, _ number: Int, on clock: any SchedulingClock) {
-        clock.schedule(at: Nanoseconds.deadline(delay, after: clock.now)) { [weak self] in
+        let timer = clock.schedule(at: Nanoseconds.deadline(delay, after: clock.now)) { [weak self] in
             self?.connectAgain(after: number)
         }
+        let isOver = state.withLock { state in
+            guard state.isWaiting(number) else { return true }
+            state.wait.timer = timer
+            return false
+        }
+        if isOver { timer.cancel() }
     }
 
     private func connectAgain(after number: Int) {
-        let (isDue, wait) = state.withLock { state -> (Bool, (any AnyObject)?) in
-            guard state.number == number, state.phase == .waiting, !state.isStopping, !state.isClosing else {
-                return (false, nil)
-            }
+        let wait = state.withLock { state -> Wait? in
+            guard state.isWaiting(number) else { return nil }
             state.phase = .connected
-            return (true, state.networkWait.take())
+            return state.takeWait()
         }
-        withExtendedLifetime(wait) {}
-        if isDue { connect() }
+        guard let wait else { return }
+        wait.end()
+        connect()
     }
 
     /// Seconds, as asked for by the server, or by the user.
@@ -325,12 +340,23 @@ final class EventFeed: @unchecked Sendable {
         let error = source.error
         source.milestone.end(because: error)
         delivery.finish(error.map { .failure($0) } ?? .success(()))
-        let kept = state.withLock { ($0.networkWait.take(), $0.connection.take()) }
-        withExtendedLifetime(kept) {}
+        let (wait, connection) = state.withLock { ($0.takeWait(), $0.connection.take()) }
+        withExtendedLifetime(connection) {}
+        wait.end()
     }
 }
 
 extension EventFeed.State {
+    /// Whether it waits after that connection, and nothing has ended the wait.
+    fileprivate func isWaiting(_ number: Int) -> Bool {
+        self.number == number && phase == .waiting && !isStopping && !isClosing
+    }
+
+    mutating func takeWait() -> EventFeed.Wait {
+        defer { wait = EventFeed.Wait() }
+        return wait
+    }
+
     /// The work, if it only waits: nothing else would end it.
     fileprivate mutating func takeWaitingWork() -> OwnWork? {
         guard phase == .waiting else { return nil }

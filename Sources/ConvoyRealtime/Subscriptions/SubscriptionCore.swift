@@ -15,6 +15,8 @@ final class SubscriptionCore: Sendable {
         /// Why the source is about to be ended.
         var failure: (any Error)?
         var fetch: HTTPRequestOperation?
+        /// The timer of the next fetch.
+        var timer: (any ClockTimer)?
         var handler: (@Sendable (EventSource, SubscriptionChange) -> Void)?
         /// Kept from its opening until the handler has been called for the last time.
         var source: EventSource?
@@ -78,10 +80,15 @@ final class SubscriptionCore: Sendable {
             inner.withLock { $0.fetch.take() }?.cancel()
             let clock = source.retryClock
             let due = delay > 0 ? Nanoseconds.deadline(delay, after: clock.now) : clock.now
-            clock.schedule(at: due) { [weak source] in
+            let timer = clock.schedule(at: due) { [weak source] in
                 guard let source else { return }
                 self.queue.async { self.fetch(number, for: source) }
             }
+            let unused = inner.withLock { inner in
+                defer { if inner.end == nil { inner.timer = timer } }
+                return inner.end == nil ? inner.timer : timer
+            }
+            unused?.cancel()
         }
     }
 
@@ -143,12 +150,13 @@ final class SubscriptionCore: Sendable {
     // MARK: The end
 
     private func finish(_ error: (any Error)?) {
-        let (waiting, fetch) = inner.withLock { inner in
+        let (waiting, fetch, timer) = inner.withLock { inner in
             inner.end = error.map { .failure($0) } ?? .success(())
             let waiting = inner.readers.keys.compactMap { inner.readers[$0]?.takeWaiting() }
-            return (waiting, inner.fetch.take())
+            return (waiting, inner.fetch.take(), inner.timer.take())
         }
         fetch?.cancel()
+        timer?.cancel()
         for continuation in waiting { continuation.resume() }
         // What the handler holds is released after its last call.
         handlerQueue.async { [self] in

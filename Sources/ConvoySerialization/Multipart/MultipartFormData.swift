@@ -99,10 +99,10 @@ public struct MultipartFormData {
         append(headers.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }, .data(body))
     }
 
-    /// Throttles the upload: the transfer pauses for `delay` seconds after each `packetSize` bytes.
+    /// Throttles the upload to `packetSize` bytes in `delay` seconds, on average; at least a byte a second passes.
     /// `throttleBandwidthWithPacketSize:delay:`.
     ///
-    /// The transport pauses the transfer; no thread sleeps. See ``ThrottledBodyStream``.
+    /// The bytes are spread evenly, and no thread sleeps. See ``ThrottledBodyStream``.
     public mutating func throttleBandwidth(packetSize: Int, delay: TimeInterval) {
         guard packetSize > 0, delay >= 0, delay.isFinite else {
             fail("The packet size must be positive, and the delay a number of seconds.")

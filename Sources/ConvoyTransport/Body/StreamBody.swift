@@ -27,23 +27,14 @@ final class StreamBody: BodySource {
     private var supplied: Int64 = 0
     private var hasEnded = false
     private var failure: URLError?
-    private let throttle: UploadThrottle?
-    /// How many bytes of the current packet may still be sent.
-    private var packetRest: Int
-    private var pause: RunLoopTimer?
     /// When a stream that has as many bytes as announced counts as ended, though it does not say so.
     private var patience: RunLoopTimer?
     private var isPatienceOver = false
     private let runLoop: NetworkRunLoop?
 
-    init(
-        stream: InputStream, length: Int64?, url: URL?, throttle: UploadThrottle?,
-        thread: NetworkThread
-    ) {
+    init(stream: InputStream, length: Int64?, url: URL?, thread: NetworkThread) {
         self.length = length
         self.url = url
-        self.throttle = throttle.flatMap { $0.packetSize > 0 && $0.packetSize < .max && $0.delay > 0 ? $0 : nil }
-        packetRest = self.throttle?.packetSize ?? .max
         runLoop = thread.runLoop
         reader =
             if let stream = stream as? any SuppliedBodyStream {
@@ -63,8 +54,7 @@ final class StreamBody: BodySource {
             }
             return .bytes(0)
         }
-        if packetRest == 0 { return waitForNextPacket() }
-        var count = min(buffer.count, chunk.count - position, packetRest)
+        var count = min(buffer.count, chunk.count - position)
         if let length {
             let waiting = chunks.reduce(-Int64(position)) { $0 + Int64($1.count) }
             if supplied + waiting > length {
@@ -81,7 +71,6 @@ final class StreamBody: BodySource {
         chunk.copyBytes(to: buffer, from: start..<(start + count))
         position += count
         supplied += Int64(count)
-        if throttle != nil { packetRest -= count }
         if position == chunk.count {
             keep(chunks.removeFirst())
             position = 0
@@ -102,7 +91,6 @@ final class StreamBody: BodySource {
     }
 
     func stop() {
-        if let pause { runLoop?.cancel(pause) }
         if let patience { runLoop?.cancel(patience) }
         reader.stop()
     }
@@ -121,20 +109,6 @@ final class StreamBody: BodySource {
             patience = timer
             runLoop.schedule(timer, at: runLoop.turnTime + Self.patience)
         }
-        return .notNow
-    }
-
-    /// Suspends the transfer, without blocking a thread, until the next packet may be sent.
-    private func waitForNextPacket() -> BodySupply {
-        guard let throttle, let runLoop else { return .bytes(0) }
-        let timer =
-            pause
-            ?? RunLoopTimer { [weak self] in
-                self?.packetRest = throttle.packetSize
-                self?.whenReady?()
-            }
-        pause = timer
-        if !timer.isScheduled { runLoop.schedule(timer, at: Nanoseconds.deadline(throttle.delay, after: runLoop.turnTime)) }
         return .notNow
     }
 

@@ -100,8 +100,6 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     /// What is secret.
     package var secrets: SecretClassifier { SecretClassifier(fields: sensitiveHeaders, items: itemNames) }
 
-    package var uploadThrottle: UploadThrottle?
-
     /// A name for the one on whose behalf requests are sent, such as that of a user or of a tenant; nil, the default, for none.
     ///
     /// With a name, a cache keeps what is stored under it: the name stands in place of credentials, tokens, cookies and other

@@ -320,8 +320,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     private func makeBody(for request: TransferRequest, announcedLength: Int64?) -> (any BodySource)? {
         if let stream = request.bodyStream {
             let body = StreamBody(
-                stream: stream, length: announcedLength, url: request.url, throttle: configuration.uploadThrottle,
-                thread: thread)
+                stream: stream, length: announcedLength, url: request.url, thread: thread)
             body.whenReady = { [weak self] in self?.feed() }
             return body
         }

@@ -14,6 +14,53 @@ import Testing
 
     init() throws { fixture = try DownloadFixture() }
 
+    // MARK: The place
+
+    /// Holds its file back where that is about to get its name.
+    private final class HeldDownload: DownloadOperation, @unchecked Sendable {
+        let commits = DispatchSemaphore(value: 0)
+        let goesOn = DispatchSemaphore(value: 0)
+        override func willCommit(partialFile: String, as place: URL) throws {
+            commits.signal()
+            goesOn.wait()
+        }
+    }
+
+    private func held() async -> HeldDownload {
+        fixture.server.serve(bytes, at: "/file", etag: "\"1\"")
+        let download = HeldDownload(
+            request: URLRequest(url: fixture.server.url("/file")), destination: fixture.file())
+        download.completionQueue = .global()
+        fixture.queue.addOperation(download)
+        await Task.detached { Self.wait(for: download.commits) }.value
+        return download
+    }
+
+    private static func wait(for semaphore: DispatchSemaphore) { semaphore.wait() }
+
+    @Test func `a download that is cancelled while its file gets its name has succeeded`() async throws {
+        let download = await held()
+        download.cancel()
+        #expect(!download.isFinished && !download.isCancelled)
+        download.goesOn.signal()
+        try await download.finished()
+        #expect(download.error == nil && !download.isCancelled && download.outcome == .downloaded)
+        #expect(fixture.contents() == bytes && fixture.names == ["file.bin"])
+    }
+
+    @Test func `a download whose file does not get its name in time is cancelled, and leaves its files to that`()
+        async throws
+    {
+        let download = await held()
+        download.cancel()
+        await #expect(throws: URLError.self) { try await download.finished() }
+        #expect(download.isCancelled && (download.error as? URLError)?.code == .cancelled)
+        #expect(!fixture.names.contains("file.bin"))
+        download.goesOn.signal()
+        while fixture.names != ["file.bin"] { await Task.yield() }
+        #expect(fixture.contents() == bytes)
+    }
+
     // MARK: Checksums
 
     @Test(arguments: [1, 4])

@@ -19,7 +19,7 @@ import Testing
 
     /// The events that may happen to the try in the slot.
     private enum Work: Hashable {
-        case none, preparing, calling, connected, cancelled, processing
+        case none, preparing, calling, connected, cancelled, processing, committing
     }
 
     private struct World: Hashable {
@@ -73,7 +73,6 @@ import Testing
         case .stop(let number), .stopAndFreeSlot(let number):
             // A call of its own in each world: giving it up changes it.
             if world.work == .calling { world.slot.value.phase = .preparing(BlockingCall()) }
-            if world.work == .processing { world.slot.value.phase = .processing(BlockingCall()) }
             let stop = world.slot.value.stop(number, isFinal: world.life.isEnding)
             if case .nothing = stop { return }
             #expect(number == world.number && world.work != .none, "a stop hit another try: \(world)")
@@ -87,6 +86,10 @@ import Testing
             }
         case .restart: handle(.start, &world)
         case .finish: world.finishes += 1
+        case .commit(let number):
+            #expect(number == world.number && world.work == .none, "another try commits: \(world)")
+            if world.life.isUnderWay(number) { world.work = .committing }
+        case .awaitCommit(let number): handle(.commitTakesTooLong(number), &world)
         case .nothing, .readinessChanged, .slotFreed, .awaitRetry: break
         }
     }
@@ -142,14 +145,19 @@ import Testing
             }
         case .connected:
             add { next in
-                guard next.slot.value.conclude(number), next.slot.value.process(number, by: BlockingCall()) else { return }
+                guard next.slot.value.conclude(number), next.slot.value.process(number) else { return }
                 next.work = .processing
             }
-            for event in [Lifecycle.Event.workCompleted(number), .workWillRetry(number)] {
+            for event in [Lifecycle.Event.workCompleted(number), .workWillRetry(number), .workCanCommit(number)] {
                 add { next in
                     next.work = .none
                     if next.slot.value.conclude(number) { handle(event, &next) }
                 }
+            }
+        case .committing:
+            add { next in
+                next.work = .none
+                handle(.workCompleted(number), &next)
             }
         case .cancelled:
             add { next in

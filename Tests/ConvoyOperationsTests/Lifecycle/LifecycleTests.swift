@@ -20,7 +20,7 @@ import Testing
                 + numbers.flatMap { number -> [Lifecycle.Event] in
                     [
                         .workStopped(number), .workCompleted(number), .workMustRepeat(number),
-                        .workWillRetry(number), .retryDue(number),
+                        .workWillRetry(number), .retryDue(number), .workCanCommit(number), .commitTakesTooLong(number),
                     ]
                 }
         }
@@ -38,7 +38,8 @@ import Testing
         switch event {
         case .start, .pause, .resume, .cancel, .expire: nil
         case .workStopped(let number), .workCompleted(let number), .workMustRepeat(let number),
-            .workWillRetry(let number), .retryDue(let number):
+            .workWillRetry(let number), .retryDue(let number), .workCanCommit(let number),
+            .commitTakesTooLong(let number):
             number
         }
     }
@@ -71,10 +72,19 @@ import Testing
             if old.isUnderWay(old.tryNumber), !new.isUnderWay(old.tryNumber) { next.works -= 1 }
         }
         switch action {
-        case .stop(let number), .stopAndFreeSlot(let number), .awaitRetry(let number):
+        case .stop(let number), .stopAndFreeSlot(let number), .awaitRetry(let number), .awaitCommit(let number):
             #expect(number == old.tryNumber, "\(old) \(event)")
+        case .commit(let number):
+            #expect(number == old.tryNumber && old.work != .committing && !old.isEnding, "\(old) \(event)")
         default: break
         }
+        #expect((old.work != .committing && new.work == .committing) == (action == .commit(old.tryNumber)))
+        if old.work == .committing, new.state == .finished {
+            // What is told is what is: the outcome of the commit, unless it is not waited for.
+            let isAbandoned = event == .commitTakesTooLong(old.tryNumber)
+            #expect(new.hasOutcome != isAbandoned && new.isEnding == isAbandoned, "\(old) \(event)")
+        }
+        #expect(new.work != .committing || !new.isEnding, "it is told as ended, and commits: \(old) \(event)")
         #expect(next.works >= 0 && next.works <= 1, "two works at once: \(old) \(event)")
         #expect(next.finishes <= 1)
         #expect(new.state != .finished || new.wasStarted, "finished before anybody started it: \(old) \(event)")
@@ -109,7 +119,7 @@ import Testing
             let number = point.life.tryNumber
             switch (point.life.work, point.life.state) {
             case (.stopping, _): point = step(point, .workStopped(number))
-            case (.running, _): point = step(point, .workCompleted(number))
+            case (.running, _), (.committing, _): point = step(point, .workCompleted(number))
             case (_, .paused): point = step(point, .resume)
             case (_, .ready) where point.life.isBackingOff: point = step(point, .retryDue(number))
             default: point = step(point, .start)
@@ -183,6 +193,37 @@ import Testing
         #expect(life.handle(.resume) == .restart)
         #expect(life.handle(.start) == .finish)
         #expect(life.hasOutcome)
+    }
+
+    @Test(arguments: [Lifecycle.Event.cancel, .expire])
+    func `what comes while it commits counts only if the commit is given up`(event: Lifecycle.Event) {
+        for isPaused in [false, true] {
+            for isGivenUp in [false, true] {
+                var life = Lifecycle()
+                _ = life.handle(.start)
+                #expect(life.handle(.workCanCommit(1)) == .commit(1))
+                if isPaused { #expect(life.handle(.pause) == .stopAndFreeSlot(1)) }
+                #expect(life.handle(.commitTakesTooLong(1)) == .nothing)
+                #expect(life.handle(event) == .awaitCommit(1))
+                #expect(life.handle(event) == .nothing && life.handle(.resume) == .nothing)
+                #expect(life.handle(.workStopped(1)) == .nothing && life.handle(.workWillRetry(1)) == .nothing)
+                #expect(!life.isCancelled && !life.isExpired && life.state != .finished)
+                #expect(life.handle(isGivenUp ? .commitTakesTooLong(1) : .workCompleted(1)) == .finish)
+                #expect(life.hasOutcome == !isGivenUp)
+                #expect(life.isCancelled == (isGivenUp && event == .cancel))
+                #expect(life.isExpired == (isGivenUp && event == .expire))
+                #expect(life.handle(.workCompleted(1)) == .nothing)
+            }
+        }
+    }
+
+    @Test(arguments: [Lifecycle.Event.cancel, .expire])
+    func `what came before it could commit leaves nothing to commit`(event: Lifecycle.Event) {
+        var life = Lifecycle()
+        _ = life.handle(.start)
+        #expect(life.handle(event) == .stop(1))
+        #expect(life.handle(.workCanCommit(1)) == .finish)
+        #expect(!life.hasOutcome)
     }
 
     @Test func `a resume before the stop is done begins anew only after it`() {

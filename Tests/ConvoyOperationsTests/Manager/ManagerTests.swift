@@ -38,6 +38,28 @@ import Testing
         #expect(server.requests.count == 2)
     }
 
+    @Test(arguments: [false, true])
+    func `the bytes of running transfers are in the manager's progress, whichever queue it has`(
+        isFoundations: Bool
+    ) async throws {
+        if isFoundations { manager.operationQueue = OperationQueue() }
+        manager.responseSerializer = HTTPResponseSerializer()
+        let gate = TestServer.Gate()
+        server.route("/held", .pattern(count: 50_000).heldBody(by: gate, afterBytes: 10_000))
+        #expect(manager.transferProgress == TransferProgress.sum(of: []))
+        let operations = try (0..<3).map { _ in try manager.makeOperation(.get, "/held") }
+        manager.enqueue(operations)
+        while manager.transferProgress.bytesReceived < 30_000 { await Task.yield() }
+        #expect(manager.transferProgress.bytesReceived == 30_000)
+        #expect(manager.transferProgress.bytesExpectedToReceive == 150_000)
+        gate.open()
+        for operation in operations { try await operation.finished() }
+        for await progress in manager.transferProgressUpdates where manager.queuedOperationCount == 0 {
+            #expect(progress.bytesReceived == 0 || progress.bytesReceived <= 150_000)
+        }
+        #expect(manager.transferProgress.bytesReceived == 0)
+    }
+
     @Test func `start and finish are posted`() async throws {
         let operation = try manager.makeOperation(.get, "echo")
         let (started, finished) = (Signal(), Signal())

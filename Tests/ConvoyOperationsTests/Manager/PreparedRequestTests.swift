@@ -57,6 +57,32 @@ import Testing
         }
     }
 
+    @Test(arguments: [
+        "http://user@host/", "http://user:password@host/", "http://@host/", "http://:@host/", "ftp://host/", "file:///tmp/",
+        "http://host:99999/", "http://127.1:1/", "HTTP://127.0.0.1:1/", "http://127.0.0.1:1/?query", "http:///path/",
+    ])
+    func `what may not be sent is refused alike, whether it is prepared or not`(base: String) async throws {
+        guard let url = URL(string: base) else { return }
+        var offline = HTTPRequestSerializer()
+        offline.cachePolicy = .returnCacheDataDontLoad
+        for serializer in [HTTPRequestSerializer(), offline] {
+            var outcomes: [[String]] = []
+            for manager in [HTTPRequestOperationManager(baseURL: url), OtherManager(baseURL: url)] {
+                manager.completionQueue = testQueue
+                manager.requestSerializer = serializer
+                do {
+                    let operation = try manager.makeOperation(.get, "plain")
+                    try? await manager.enqueue(operation).finished()
+                    let error = try #require(operation.error as? URLError)
+                    outcomes.append(["\(error.code)", "\(error.userInfo[NSURLErrorFailingURLErrorKey] ?? "none")"])
+                } catch {
+                    outcomes.append(["\(error)"])
+                }
+            }
+            #expect(outcomes.count == 2 && outcomes[0] == outcomes[1], "\(outcomes)")
+        }
+    }
+
     @Test func `settings that are changed afterwards apply to the next operation`() async throws {
         let manager = managers[0]
         _ = try await manager.response(.get, "plain")

@@ -1,4 +1,5 @@
 import ConvoySupport
+import ConvoyTestSupport
 import Foundation
 import Synchronization
 import Testing
@@ -144,5 +145,48 @@ struct QueueLengthTests {
         #expect(gauge.total == 2400)
         // Five that wait, and two that run or are just coming to their end.
         #expect((3...7).contains(longest.load(ordering: .relaxed)))
+    }
+
+    // MARK: The line of waiters
+
+    /// A bound with one place, which is taken, and so many that wait for it.
+    private func crowded(_ count: Int) -> (LengthBound, [LengthWaiter]) {
+        var bound = LengthBound()
+        bound.bound(to: 1, slots: [])
+        bound.reserve()
+        let waiters = (0..<count).map { _ in LengthWaiter { _ in } }
+        for waiter in waiters { bound.wait(waiter) }
+        return (bound, waiters)
+    }
+
+    @Test func `whoever leaves the line of waiters changes nothing for the others`() {
+        var (bound, waiters) = crowded(6)
+        #expect([0, 3, 5, 3].map { bound.giveUp(waiters[$0]) } == [true, true, true, false])
+        // One that takes the place of one that has gone is the last all the same.
+        waiters.append(LengthWaiter { _ in })
+        bound.wait(waiters[6])
+        let early = bound.admit()
+        #expect(early.isEmpty)
+        var admitted: [Int?] = []
+        while bound.hasWaiters {
+            bound.useReservation()
+            for waiter in bound.admit() {
+                admitted.append(bound.giveUp(waiter) ? nil : waiters.firstIndex { $0 === waiter })
+            }
+        }
+        #expect(admitted == [1, 2, 4, 6])
+    }
+
+    @Test(arguments: [false, true])
+    func `four times as many waiters leave in four times the time, and not in sixteen times`(oldestFirst: Bool) {
+        let times = [3_000, 12_000].map { count in
+            leastThreadTime {
+                var (bound, waiters) = crowded(count)
+                if !oldestFirst { waiters.reverse() }
+                for waiter in waiters { _ = bound.giveUp(waiter) }
+                #expect(!bound.hasWaiters)
+            }
+        }
+        #expect(times[1] < times[0] * 9, "\(times)")
     }
 }

@@ -262,22 +262,41 @@ class AskedTestOperation: PausableTestOperation, @unchecked Sendable {
 
 /// Time that passes when a test says so.
 final class ManualClock: SchedulingClock {
-    private let state = Locked((now: UInt64(0), timers: [(UInt64, @Sendable () -> Void)]()))
+    private final class Timer: ClockTimer {
+        let deadline: UInt64
+        let block: @Sendable () -> Void
+        private let clock: ManualClock
+
+        init(_ deadline: UInt64, _ block: @escaping @Sendable () -> Void, of clock: ManualClock) {
+            (self.deadline, self.block, self.clock) = (deadline, block, clock)
+        }
+
+        func cancel() {
+            let removed = clock.state.withLock { state in
+                state.timers.firstIndex { $0 === self }.map { state.timers.remove(at: $0) }
+            }
+            withExtendedLifetime(removed) {}
+        }
+    }
+
+    private let state = Locked((now: UInt64(0), timers: [Timer]()))
 
     var now: UInt64 { state.withLock { $0.now } }
     var timerCount: Int { state.withLock { $0.timers.count } }
 
-    func schedule(at deadline: UInt64, _ block: @escaping @Sendable () -> Void) {
-        state.withLock { $0.timers.append((deadline, block)) }
+    func schedule(at deadline: UInt64, _ block: @escaping @Sendable () -> Void) -> any ClockTimer {
+        let timer = Timer(deadline, block, of: self)
+        state.withLock { $0.timers.append(timer) }
+        return timer
     }
 
     func advance(by seconds: Double) {
         let due = state.withLock { state in
             state.now += UInt64(seconds * 1e9)
-            let due = state.timers.filter { $0.0 <= state.now }
-            state.timers.removeAll { $0.0 <= state.now }
+            let due = state.timers.filter { $0.deadline <= state.now }
+            state.timers.removeAll { $0.deadline <= state.now }
             return due
         }
-        for timer in due { timer.1() }
+        for timer in due { timer.block() }
     }
 }

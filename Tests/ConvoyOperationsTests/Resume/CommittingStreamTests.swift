@@ -1,9 +1,10 @@
-import ConvoyOperations
 import ConvoySerialization
 import ConvoyTestServer
 import Foundation
 import FoundationNetworking
 import Testing
+
+@testable import ConvoyOperations
 
 /// Streams that keep the body provisional until the response is accepted: the commit is part of the operation.
 @Suite struct CommittingStreamTests {
@@ -59,7 +60,7 @@ import Testing
         #expect(stream.calls == ["open", "close"])
     }
 
-    @Test func `a pause while the stream commits lasts until the resume, and a cancel counts`() throws {
+    @Test func `a pause while the stream commits lasts until the resume, and a cancel changes nothing`() throws {
         for cancels in [false, true] {
             let stream = CommittingStream()
             let (isCommitting, goesOn) = (Signal(), Signal())
@@ -73,10 +74,63 @@ import Testing
             probe.operation.pause()
             if cancels { probe.operation.cancel() } else { probe.operation.resume() }
             goesOn.fire()
-            #expect(probe.outcome() == (cancels ? Probe.cancelled : Probe.succeeded))
+            #expect(probe.outcome() == Probe.succeeded)
+            #expect(!probe.operation.isCancelled && probe.operation.error == nil)
             try #require(stream.closed.wait())
             #expect(stream.calls == ["open", "commit", "close"])
         }
+    }
+
+    enum End: CaseIterable { case cancel, expire }
+
+    @Test(arguments: End.allCases)
+    func `an operation that ends while its stream commits has the outcome of the commit`(end: End) throws {
+        for fails in [false, true] {
+            let stream = CommittingStream()
+            let (isCommitting, goesOn) = (Signal(), Signal())
+            stream.onCommit = {
+                isCommitting.fire()
+                _ = goesOn.wait()
+                if fails { throw POSIXError(.EEXIST) }
+            }
+            let probe = Probe(server.url("/file"), output: stream)
+            probe.operation.start()
+            try #require(isCommitting.wait())
+            if end == .cancel { probe.operation.cancel() } else { probe.operation.handle(.expire) }
+            #expect(!probe.operation.isCancelled && !probe.operation.isFinished)
+            goesOn.fire()
+            #expect(probe.outcome() == (fails ? ["failure \(EEXIST)", "completion"] : Probe.succeeded))
+            #expect(!probe.operation.isCancelled)
+            try #require(stream.closed.wait())
+            #expect(stream.calls == ["open", "commit", "close"])
+        }
+    }
+
+    @Test(arguments: End.allCases)
+    func `a commit that never ends is given up, and its stream is closed only when it has ended`(end: End) throws {
+        let stream = CommittingStream()
+        let (isCommitting, goesOn) = (Signal(), Signal())
+        stream.onCommit = {
+            isCommitting.fire()
+            _ = goesOn.wait()
+        }
+        let probe = Probe(server.url("/file"), output: stream)
+        let clock = ManualClock()
+        probe.operation.change { $0.clock = clock }
+        probe.operation.start()
+        try #require(isCommitting.wait())
+        if end == .cancel { probe.operation.cancel() } else { probe.operation.handle(.expire) }
+        clock.advance(by: 0.9)
+        #expect(!probe.operation.isFinished)
+        clock.advance(by: 0.2)
+        #expect(probe.operation.isFinished && clock.timerCount == 0)
+        #expect(probe.operation.isCancelled == (end == .cancel))
+        #expect((probe.operation.error as? URLError)?.code == (end == .cancel ? .cancelled : .timedOut))
+        #expect(probe.outcome()?.count == 2)
+        #expect(stream.calls == ["open", "commit"])
+        goesOn.fire()
+        try #require(stream.closed.wait())
+        #expect(stream.calls == ["open", "commit", "close"])
     }
 }
 

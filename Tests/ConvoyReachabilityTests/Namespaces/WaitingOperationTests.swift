@@ -93,6 +93,46 @@ final class WaitingOperationTests: NetworkTestCase {
         }
     }
 
+    func testAHostByNameIsTriedAgainWhenThereIsAWayToItThoughNoneToTheInternet() throws {
+        try inNamespace {
+            let listener = try AcceptCounter()
+            let names = try ScriptedNameServer { _, isIPv6, _ in isIPv6 ? [] : ["192.0.2.2"] }
+            let (operation, decisions) = try operation("host.example", port: listener.port)
+            queue.addOperation(operation)
+            try eventually { NetworkReturn.shared.count == 1 }
+            // The network comes, but not to that host.
+            try ip("link set v0 up", "link set v1 up", "addr add 203.0.113.2/24 dev v0")
+            let other = try Listener(
+                NetworkReachabilityManager(address: "203.0.113.7", queue: DispatchQueue(label: "other")))
+            try other.hears(.reachableViaWire)
+            XCTAssertEqual(NetworkReturn.shared.count, 1)
+            try ip("addr add 192.0.2.2/24 dev v0")
+            // It is this machine's own address now, at which somebody hangs up.
+            try eventually { listener.takeCount() == 1 }
+            try eventually { operation.isFinished }
+            XCTAssertEqual((operation.error as? URLError)?.code, .networkConnectionLost)
+            try eventually { decisions.all == [.waitForNetwork] }
+            withExtendedLifetime(names) {}
+        }
+    }
+
+    func testANameThatIsKnownOnlyInANetworkWithoutADefaultRouteIsFoundThere() throws {
+        try inNamespace {
+            let (areKnown, server) = (Flag(), try server())
+            let names = try names(areKnown)
+            let (operation, _) = try operation("host.example", port: server.port)
+            queue.addOperation(operation)
+            try eventually { NetworkReturn.shared.count == 1 }
+            XCTAssertFalse(operation.isFinished)
+            areKnown.set()
+            try ip("link set v0 up", "link set v1 up", "addr add 203.0.113.2/24 dev v0")
+            try eventually { operation.isFinished }
+            XCTAssertEqual(operation.responseString, "hello")
+            XCTAssertEqual(NetworkReturn.shared.count, 0)
+            withExtendedLifetime(names) {}
+        }
+    }
+
     func testWhoDoesNotAskForItFailsAtOnceAndSoDoesAFailureThatIsNotTheNetworks() throws {
         try inNamespace {
             let server = try server()

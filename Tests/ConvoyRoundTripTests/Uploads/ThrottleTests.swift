@@ -5,7 +5,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
-/// `throttleBandwidth(packetSize:delay:)`: the transfer pauses, and nothing else does.
+/// `throttleBandwidth(packetSize:delay:)`: the transfer is slow, and nothing else is.
 @Suite
 struct ThrottleTests {
     let server: TestServer
@@ -27,18 +27,18 @@ struct ThrottleTests {
         }
     }
 
-    @Test func `a throttled upload takes at least its pauses`() async throws {
+    @Test func `a throttled upload takes as long as its rate demands`() async throws {
         let operation = try upload(90_000, packetSize: 10_000, delay: 0.1)
         try await manager.enqueue(operation).finished()
         let request = try #require(server.requests.last)
-        // The parts' headers make it ten packets, with a pause between each and the next.
         #expect(request.bodyLength > 90_000 && request.bodyLength < 100_000)
-        #expect(request.uploadDuration >= 9 * 0.1)
+        // An eighth of a second is saved up at the beginning, and the last block may be taken on credit.
+        #expect(request.uploadDuration >= 0.9 - 0.125 - 0.05)
         #expect(request.body.range(of: PatternBytes.data(count: 90_000)) != nil)
     }
 
-    @Test func `other transfers go on while an upload pauses`() async throws {
-        // An hour of pauses, if nobody ended it.
+    @Test func `other transfers go on while an upload waits`() async throws {
+        // It would take an hour, if nobody ended it.
         let slow = try upload(60_000, packetSize: 1_000, delay: 60)
         manager.enqueue(slow)
         _ = try await server.wait { $0.receivedBodyBytes > 0 }
@@ -48,10 +48,59 @@ struct ThrottleTests {
         await #expect(throws: URLError.self) { try await slow.finished() }
     }
 
-    @Test func `an upload that is not throttled does not pause`() async throws {
+    @Test func `an upload that is not throttled does not wait`() async throws {
         let operation = try upload(90_000, packetSize: 10_000, delay: 0)
         try await manager.enqueue(operation).finished()
         #expect(server.requests.last?.bodyLength ?? 0 > 90_000)
+    }
+
+    /// A stream of a user's with odd numbers.
+    private final class OddStream: InputStream, ReplayableBodyStream, ThrottledBodyStream {
+        let packetSize: Int
+        let delay: TimeInterval
+        private let data = InputStream(data: Data(repeating: 1, count: 1_000))
+
+        init(_ packetSize: Int, _ delay: TimeInterval) {
+            (self.packetSize, self.delay) = (packetSize, delay)
+            super.init(data: Data())
+        }
+
+        func replay() -> InputStream { OddStream(packetSize, delay) }
+        override var streamStatus: Stream.Status { data.streamStatus }
+        override var hasBytesAvailable: Bool { data.hasBytesAvailable }
+        override func open() { data.open() }
+        override func close() { data.close() }
+        override func read(_ buffer: UnsafeMutablePointer<UInt8>, maxLength: Int) -> Int {
+            data.read(buffer, maxLength: maxLength)
+        }
+    }
+
+    private func upload(_ stream: OddStream) -> HTTPRequestOperation {
+        var request = URLRequest(url: server.url("/upload"))
+        request.httpMethod = "POST"
+        request.httpBodyStream = stream
+        return manager.makeOperation(request: request)
+    }
+
+    @Test(
+        arguments: [
+            (100, -.infinity), (100, -1), (100, 0), (100, .nan), (0, 1), (-1, 1), (.max, 1), (1_000, 1e-300),
+            (.max - 1, .leastNonzeroMagnitude),
+        ] as [(Int, Double)])
+    func `packets and pauses that name no rate are no limit`(packetSize: Int, delay: Double) async throws {
+        let operation = upload(OddStream(packetSize, delay))
+        try await manager.enqueue(operation).finished()
+        #expect(server.requests.last?.bodyLength == 1_000)
+    }
+
+    @Test func `endless pauses hold the upload back until it is cancelled`() async throws {
+        let operation = upload(OddStream(100, .infinity))
+        manager.enqueue(operation)
+        while !operation.isExecuting { await Task.yield() }
+        for _ in 0..<20 { try await manager.response(.get, "quick") }
+        #expect(operation.isExecuting && server.requests("/upload").isEmpty)
+        operation.cancel()
+        await #expect(throws: URLError.self) { try await operation.finished() }
     }
 
     @Test func `a throttled upload that is redirected is throttled again`() async throws {
@@ -63,6 +112,6 @@ struct ThrottleTests {
         }
         try await manager.enqueue(operation).finished()
         let request = try #require(server.requests.last)
-        #expect(request.path == "/upload" && request.uploadDuration >= 4 * 0.1)
+        #expect(request.path == "/upload" && request.uploadDuration >= 0.4 - 0.125 - 0.05)
     }
 }

@@ -33,6 +33,9 @@ struct ActivityState: Equatable {
     /// Whether the activity is shown.
     var isVisible: Bool { phase == .active || phase == .delayingEnd }
 
+    /// Whether a delay is under way.
+    var isDelaying: Bool { phase == .delayingStart || phase == .delayingEnd }
+
     /// Something has begun, or all has ended.
     mutating func setOccurring(_ isOccurring: Bool) -> Action {
         self.isOccurring = isOccurring

@@ -29,6 +29,8 @@ public final class NetworkActivityMonitor: Sendable {
         /// What was counted by hand.
         var extra = 0
         var activity = ActivityState()
+        /// The timer of the delay that is under way.
+        var timer: (any ClockTimer)?
         /// What was reported last, somewhat later than the change.
         var reported = false
         var handler: (@Sendable (Bool) -> Void)?
@@ -61,7 +63,9 @@ public final class NetworkActivityMonitor: Sendable {
 
     deinit {
         ActivityListeners.remove(self)
-        for stream in state.withLock({ $0.streams }).values { stream.finish() }
+        let (streams, timer) = state.withLock { ($0.streams, $0.timer) }
+        for stream in streams.values { stream.finish() }
+        timer?.cancel()
     }
 
     // MARK: Settings
@@ -79,7 +83,7 @@ public final class NetworkActivityMonitor: Sendable {
                 } else {
                     ActivityListeners.remove(self)
                     state.operations = []
-                    carryOut(state.activity.reset(), state)
+                    carryOut(state.activity.reset(), &state)
                 }
             }
         }
@@ -171,25 +175,26 @@ public final class NetworkActivityMonitor: Sendable {
 
     private func update(_ state: inout State) {
         guard state.isEnabled, state.activity.isOccurring != (state.count > 0) else { return }
-        carryOut(state.activity.setOccurring(state.count > 0), state)
+        carryOut(state.activity.setOccurring(state.count > 0), &state)
     }
 
     /// Under the lock, so that the order of the queue is that of the changes: to add to it, and to a clock, calls nobody.
-    private func carryOut(_ action: ActivityState.Action, _ state: State) {
+    private func carryOut(_ action: ActivityState.Action, _ state: inout State) {
+        if !state.activity.isDelaying { state.timer.take()?.cancel() }
         switch action {
         case .nothing: break
         case .show: ownQueue.async { [weak self] in self?.report(true) }
         case .hide: ownQueue.async { [weak self] in self?.report(false) }
         case .wait(let delay, let number):
             let seconds = delay == .activation ? state.activationDelay : state.completionDelay
-            clock.schedule(at: Nanoseconds.deadline(seconds, after: clock.now)) { [weak self] in
+            state.timer = clock.schedule(at: Nanoseconds.deadline(seconds, after: clock.now)) { [weak self] in
                 self?.delayDidPass(number)
             }
         }
     }
 
     private func delayDidPass(_ number: UInt) {
-        state.withLock { carryOut($0.activity.delayDidPass(number), $0) }
+        state.withLock { carryOut($0.activity.delayDidPass(number), &$0) }
     }
 
     private func report(_ isVisible: Bool) {

@@ -221,7 +221,3 @@ extension AtomicLifecycle.Transition {
     /// Whether the work of a try begins with it.
     var startsAttempt: Bool { new.work.isUnderWay && (!old.work.isUnderWay || new.tryNumber != old.tryNumber) }
 }
-
-extension Lifecycle.Work {
-    fileprivate var isUnderWay: Bool { self == .running || self == .stopping }
-}

@@ -39,6 +39,12 @@ extension ReadyLanes {
         update(host)
     }
 
+    /// When a closed gate is to be opened; nil for one that is open, or that lets one operation through at a time.
+    func gateDeadline(of key: HostKey) -> UInt64? {
+        guard let host = hosts.knownIndex(of: key), hosts[host].gate > 0, !hosts[host].isHalfOpen else { return nil }
+        return hosts[host].gate
+    }
+
     // MARK: Hosts that refuse connections
 
     /// Closes the gate of a host that has refused a connection. False if it was closed for as long or longer before, or

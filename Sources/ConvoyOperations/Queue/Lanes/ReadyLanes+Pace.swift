@@ -9,8 +9,9 @@ extension ReadyLanes {
         var due: UInt64 = 0
         /// When the next operation may start; 0 if one may now.
         var opensAt: UInt64 = 0
-        /// When hosts, or with nil all of them, may start operations again: each is to be told then.
-        var wakes: [(host: HostKey?, time: UInt64)] = []
+        /// The hosts, or with nil all of them, for which the time has changed when they may start operations again: each is
+        /// to be told then.
+        var wakes: [HostKey?] = []
     }
 
     /// Whether there is any rate.
@@ -24,7 +25,7 @@ extension ReadyLanes {
         pacing.overall = rate.map(StartPace.init)
         pacing.due = pacing.overall?.due(limiting: pacing.due, at: now) ?? 0
         pacing.opensAt = pacing.overall?.nextStart(pacing.due, at: now) ?? 0
-        if isOutOfStarts { pacing.wakes.append((nil, pacing.opensAt)) }
+        if isOutOfStarts { pacing.wakes.append(nil) }
     }
 
     /// Changes the rate of each host.
@@ -33,7 +34,7 @@ extension ReadyLanes {
         for index in hosts.hosts.indices.dropFirst().map({ Int32($0) }) {
             hosts[index].startDue = pacing.perHost?.due(limiting: hosts[index].startDue, at: now) ?? 0
             hosts[index].startsAt = pacing.perHost?.nextStart(hosts[index].startDue, at: now) ?? 0
-            if hosts[index].startsAt != 0 { pacing.wakes.append((hosts[index].key, hosts[index].startsAt)) }
+            if hosts[index].startsAt != 0 { pacing.wakes.append(hosts[index].key) }
             update(index)
         }
     }
@@ -44,13 +45,19 @@ extension ReadyLanes {
         if let pace = pacing.overall {
             pacing.due = pace.due(after: pacing.due, startAt: now)
             pacing.opensAt = pace.nextStart(pacing.due, at: now)
-            if isOutOfStarts { pacing.wakes.append((nil, pacing.opensAt)) }
+            if isOutOfStarts { pacing.wakes.append(nil) }
         }
         if let pace = pacing.perHost {
             hosts.noteStart(of: host, due: pace.due(after: hosts[host].startDue, startAt: now), at: now)
             hosts[host].startsAt = pace.nextStart(hosts[host].startDue, at: now)
-            if hosts[host].startsAt != 0 { pacing.wakes.append((hosts[host].key, hosts[host].startsAt)) }
+            if hosts[host].startsAt != 0 { pacing.wakes.append(hosts[host].key) }
         }
+    }
+
+    /// When a host, or with nil all of them, may start operations again; nil if now.
+    func startDeadline(of key: HostKey?) -> UInt64? {
+        let time = key.map { key in hosts.knownIndex(of: key).map { hosts[$0].startsAt } ?? 0 } ?? pacing.opensAt
+        return time == 0 ? nil : time
     }
 
     /// Lets a host, or with nil all of them, start operations again, if it is time; after a change of the rate it may not

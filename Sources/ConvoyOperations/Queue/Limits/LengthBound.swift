@@ -8,10 +8,13 @@ struct LengthBound {
     private var links = LinkTable()
     /// Places that were reserved and are not used yet.
     private var reserved = 0
-    private var waiters: [LengthWaiter] = []
-    private var firstWaiter = 0
+    /// The callers that wait, by their places, and the order in which they have come: any of them may leave at once.
+    private var waiters: ContiguousArray<LengthWaiter?> = []
+    private var freePlaces: ContiguousArray<Int32> = []
+    private var waiterLinks = LinkTable()
+    private var line = LinkTable.List()
 
-    var hasWaiters: Bool { firstWaiter < waiters.count }
+    var hasWaiters: Bool { !line.isEmpty }
     var isFull: Bool { maximum.map { length + reserved >= $0 } ?? false }
     /// The slot of the operation that has waited longest.
     var oldest: Int32? { counted.isEmpty ? nil : counted.head }
@@ -51,29 +54,43 @@ struct LengthBound {
 
     mutating func reserve() { reserved += 1 }
     mutating func useReservation() { reserved -= 1 }
-    mutating func wait(_ waiter: LengthWaiter) { waiters.append(waiter) }
 
-    /// Removes a waiter. False if it has already been given a place.
+    mutating func wait(_ waiter: LengthWaiter) {
+        if let place = freePlaces.popLast() {
+            waiter.place = place
+            waiters[Int(place)] = waiter
+        } else {
+            waiter.place = Int32(waiters.count)
+            waiters.append(waiter)
+            waiterLinks.grow()
+        }
+        waiterLinks.append(waiter.place, to: &line)
+    }
+
+    /// Removes a waiter. False if it has already been given a place. Constant time, as all of them may give up at once.
     mutating func giveUp(_ waiter: LengthWaiter) -> Bool {
-        guard let index = waiters[firstWaiter...].firstIndex(where: { $0 === waiter }) else { return false }
-        waiters.remove(at: index)
+        guard waiter.place >= 0 else { return false }
+        waiterLinks.remove(waiter.place, from: &line)
+        free(waiter)
         return true
+    }
+
+    private mutating func free(_ waiter: LengthWaiter) {
+        waiters[Int(waiter.place)] = nil
+        freePlaces.append(waiter.place)
+        waiter.place = -1
+        guard line.isEmpty else { return }
+        (waiters, freePlaces) = ([], [])
+        waiterLinks.removeAll()
     }
 
     /// Reserves the free places for the waiters that have waited longest. The caller resumes them outside the lock.
     mutating func admit() -> [LengthWaiter] {
         var admitted: [LengthWaiter] = []
-        while firstWaiter < waiters.count, !isFull {
-            admitted.append(waiters[firstWaiter])
-            firstWaiter += 1
+        while !line.isEmpty, !isFull, let waiter = waiters[Int(line.head)] {
+            _ = giveUp(waiter)
+            admitted.append(waiter)
             reserved += 1
-        }
-        if firstWaiter == waiters.count, firstWaiter > 0 {
-            waiters.removeAll(keepingCapacity: true)
-            firstWaiter = 0
-        } else if firstWaiter > 256 {
-            waiters.removeFirst(firstWaiter)
-            firstWaiter = 0
         }
         return admitted
     }

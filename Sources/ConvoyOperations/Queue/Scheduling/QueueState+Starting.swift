@@ -13,8 +13,8 @@ extension QueueState {
             case signal(DispatchSemaphore)
             /// Tell the operation that it waits at a closed gate.
             case tell(ScheduledOperation, gateOpensAt: UInt64)
-            /// Let a host, or with nil all of them, start operations again at a time.
-            case resumeStarts(HostKey?, at: UInt64)
+            /// Let a host, or with nil all of them, start operations again when it is time.
+            case resumeStarts(HostKey?)
             /// Make more workers, with these numbers, one bit each.
             case hire(UInt64, any FoundationBackedQueue)
             /// Let a redirected operation go on.
@@ -53,7 +53,7 @@ extension QueueState {
         if length.hasWaiters { for waiter in length.admit() { turn.effects.append(.admit(waiter)) } }
         if !lanes.hostsToTell.isEmpty { noteGateNotices(&turn) }
         if !lanes.pacing.wakes.isEmpty {
-            for (host, time) in lanes.pacing.wakes { turn.effects.append(.resumeStarts(host, at: time)) }
+            for host in lanes.pacing.wakes { turn.effects.append(.resumeStarts(host)) }
             lanes.pacing.wakes = []
         }
         if runnableCount > 0 {

@@ -19,9 +19,14 @@ final class Scheduler: @unchecked Sendable {
     private let progressReference = OnceReference<QueueProgress>()
     /// Whether an operation waits for a worker: a hint for idle workers.
     private let isWorkWaiting = Atomic<Bool>(false)
+    private let timers = Locked<[TimerPurpose: SetTimer]>([:])
 
     init(clock: any SchedulingClock) {
         self.clock = clock
+    }
+
+    deinit {
+        for set in timers.withLock({ $0 }).values { set.timer.cancel() }
     }
 
     // MARK: Settings
@@ -188,10 +193,8 @@ final class Scheduler: @unchecked Sendable {
     /// stays so.
     func closeGate(of host: HostKey, until deadline: UInt64) {
         guard deadline > clock.now else { return }
-        var isNew = false
         // This also tells the operations that wait now.
-        change { isNew = $0.lanes.closeGate(of: host, until: deadline) }
-        if isNew { openGate(of: host, at: deadline) }
+        changeGate(of: host) { _ = $0.closeGate(of: host, until: deadline) }
     }
 
     /// The same for a host that has refused a connection: when its time is over, the gate lets one operation through at
@@ -200,22 +203,31 @@ final class Scheduler: @unchecked Sendable {
     func closeGateAfterRefusal(of host: HostKey, until deadline: UInt64, patience: UInt64) {
         let now = clock.now
         let deadline = max(deadline, now &+ 1)
-        var isNew = false
-        change { isNew = $0.lanes.closeGateAfterRefusal(of: host, until: deadline, patience: patience, now: now) }
-        if isNew { openGate(of: host, at: deadline) }
+        changeGate(of: host) {
+            _ = $0.closeGateAfterRefusal(of: host, until: deadline, patience: patience, now: now)
+        }
     }
 
     /// A host that had refused connections has answered.
     func noteAnswer(of host: HostKey) {
-        change { $0.lanes.noteAnswer(of: host) }
+        changeGate(of: host) { $0.noteAnswer(of: host) }
     }
 
-    private func openGate(of host: HostKey, at deadline: UInt64) {
-        clock.schedule(at: deadline) { [weak self] in
-            guard let self else { return }
-            let now = max(self.clock.now, deadline)
-            self.change { $0.lanes.openGate(of: host, dueAt: now) }
-        }
+    /// Opens the gate of a host. False if it was open.
+    func openGate(of host: HostKey) -> Bool {
+        var wasClosed = false
+        changeGate(of: host) { wasClosed = $0.openGate(of: host) }
+        return wasClosed
+    }
+
+    func openAllGates() {
+        change { $0.lanes.openAllGates() }
+        for (purpose, set) in timers.withLock({ $0 }) { setTimer(for: purpose, of: set.host) }
+    }
+
+    private func changeGate(of host: HostKey, _ change: (inout ReadyLanes) -> Void) {
+        self.change { change(&$0.lanes) }
+        setTimer(for: .gate(ObjectIdentifier(host)), of: host)
     }
 
     // MARK: Rates of starts
@@ -229,12 +241,50 @@ final class Scheduler: @unchecked Sendable {
         }
     }
 
-    private func resumeStarts(of host: HostKey?, at time: UInt64) {
-        clock.schedule(at: time) { [weak self] in
-            guard let self else { return }
-            let now = max(self.clock.now, time)
-            self.change { $0.lanes.resumeStarts(of: host, at: now) }
+    // MARK: Timers
+
+    private enum TimerPurpose: Hashable {
+        /// To open the gate of a host.
+        case gate(ObjectIdentifier)
+        /// To let a host, or with nil all of them, start operations again.
+        case starts(ObjectIdentifier?)
+    }
+
+    private struct SetTimer {
+        let host: HostKey?
+        let deadline: UInt64
+        let timer: any ClockTimer
+    }
+
+    /// Sets a timer for the time that the state names now, or cancels it. To be called after each change of that time:
+    /// whichever call comes last finds the last state.
+    private func setTimer(for purpose: TimerPurpose, of host: HostKey?) {
+        timers.withLock { timers in
+            let deadline = state.withLock { state in
+                if case .gate = purpose {
+                    host.flatMap { state.lanes.gateDeadline(of: $0) }
+                } else {
+                    state.lanes.startDeadline(of: host)
+                }
+            }
+            guard timers[purpose]?.deadline != deadline else { return }
+            timers.removeValue(forKey: purpose)?.timer.cancel()
+            guard let deadline else { return }
+            let timer = clock.schedule(at: deadline) { [weak self] in self?.timerDidFire(purpose, host, deadline) }
+            timers[purpose] = SetTimer(host: host, deadline: deadline, timer: timer)
         }
+    }
+
+    private func timerDidFire(_ purpose: TimerPurpose, _ host: HostKey?, _ deadline: UInt64) {
+        let now = max(clock.now, deadline)
+        change { state in
+            switch (purpose, host) {
+            case (.gate, let host?): state.lanes.openGate(of: host, dueAt: now)
+            case (.gate, nil): break
+            case (.starts, let host): state.lanes.resumeStarts(of: host, at: now)
+            }
+        }
+        setTimer(for: purpose, of: host)
     }
 
     // MARK: Starting
@@ -287,7 +337,7 @@ final class Scheduler: @unchecked Sendable {
             case .hire(let workers, let queue): makeWorkers(workers, for: queue)
             case .admit(let waiter): waiter.resume(admitted: true)
             case .signal(let semaphore): semaphore.signal()
-            case .resumeStarts(let host, let time): resumeStarts(of: host, at: time)
+            case .resumeStarts(let host): setTimer(for: .starts(host.map(ObjectIdentifier.init)), of: host)
             case .goOn(let goOn): goOn()
             case .tell, .release: break
             }

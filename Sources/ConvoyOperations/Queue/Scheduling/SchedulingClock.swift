@@ -6,8 +6,18 @@ package protocol SchedulingClock: Sendable {
     /// The time since some fixed moment in the past.
     var now: UInt64 { get }
 
-    /// Calls `block` once, on any thread, when `now` has reached `deadline` or later.
-    func schedule(at deadline: UInt64, _ block: @escaping @Sendable () -> Void)
+    /// Calls `block` once, on any thread, when `now` has reached `deadline` or later, unless the timer is cancelled before.
+    ///
+    /// The clock keeps the timer; who does not want to cancel it need not.
+    @discardableResult
+    func schedule(at deadline: UInt64, _ block: @escaping @Sendable () -> Void) -> any ClockTimer
+}
+
+/// A timer of a clock.
+package protocol ClockTimer: AnyObject, Sendable {
+    /// Removes the timer from its clock, which then keeps nothing of it. A block that is about to be called may be called
+    /// nevertheless.
+    func cancel()
 }
 
 extension SchedulingClock {
@@ -18,14 +28,88 @@ extension SchedulingClock {
     }
 }
 
-/// The system's monotonic clock, with Dispatch's timers.
+/// The system's monotonic clock, with one queue of timers for the whole program.
 package struct MonotonicClock: SchedulingClock {
     package init() {}
 
+    package var now: UInt64 { TimerQueue.shared.now }
+
+    @discardableResult
+    package func schedule(at deadline: UInt64, _ block: @escaping @Sendable () -> Void) -> any ClockTimer {
+        TimerQueue.shared.schedule(at: deadline, block)
+    }
+}
+
+/// The timers of the system's monotonic clock: a heap, and one timer of Dispatch's for the first of them.
+///
+/// Dispatch's own `asyncAfter` cannot be cancelled, and so would keep the timeout of each operation long after its end.
+/// Setting and cancelling a timer take O(log n), and rarely a call of Dispatch: its timer is set only for a deadline before
+/// all others, and left where it is when that one is cancelled.
+package final class TimerQueue: SchedulingClock, @unchecked Sendable {
+    fileprivate static let shared = TimerQueue()
+
+    private struct State {
+        var timers = TimerHeap()
+        /// When Dispatch's timer fires; `.max` for never.
+        var wake = UInt64.max
+    }
+
+    private final class Timer: ClockTimer, @unchecked Sendable {
+        /// Belongs to the queue, and is used only under its lock.
+        let timer: RunLoopTimer
+        private let queue: TimerQueue
+
+        init(_ timer: RunLoopTimer, in queue: TimerQueue) { (self.timer, self.queue) = (timer, queue) }
+
+        func cancel() { queue.state.withLock { $0.timers.cancel(timer) } }
+    }
+
+    private let state = ContendedLock(State())
+    private let source = DispatchSource.makeTimerSource(queue: DispatchQueue(label: "Convoy.Clock"))
+
+    /// A queue without timers.
+    package init() {
+        source.schedule(deadline: .distantFuture)
+        source.setEventHandler { [weak self] in self?.fireDueTimers() }
+        source.activate()
+    }
+
+    deinit { source.cancel() }
+
     package var now: UInt64 { DispatchTime.now().uptimeNanoseconds }
 
-    package func schedule(at deadline: UInt64, _ block: @escaping @Sendable () -> Void) {
-        let time = DispatchTime(uptimeNanoseconds: min(deadline, Nanoseconds.latestDispatchTime))
-        DispatchQueue.global().asyncAfter(deadline: time, execute: block)
+    /// How many timers are set.
+    package var count: Int { state.withLock { $0.timers.count } }
+
+    @discardableResult
+    package func schedule(at deadline: UInt64, _ block: @escaping @Sendable () -> Void) -> any ClockTimer {
+        // Not on the thread of the timers, which none may hold up.
+        let timer = Timer(RunLoopTimer { DispatchQueue.global().async(execute: block) }, in: self)
+        state.withLock { state in
+            state.timers.schedule(timer.timer, at: deadline)
+            wake(&state)
+        }
+        return timer
+    }
+
+    /// Sees to it that Dispatch's timer fires no later than the first deadline. Under the lock, so that the last call has
+    /// the last state.
+    private func wake(_ state: inout State) {
+        guard let deadline = state.timers.nextDeadline, deadline < state.wake else { return }
+        state.wake = deadline
+        source.schedule(deadline: DispatchTime(uptimeNanoseconds: min(deadline, Nanoseconds.latestDispatchTime)))
+    }
+
+    private func fireDueTimers() {
+        struct Due: @unchecked Sendable { var timers: [RunLoopTimer] = [] }
+        let due = state.withLock { state in
+            var due = Due()
+            let now = now
+            while let timer = state.timers.popDue(now: now) { due.timers.append(timer) }
+            state.wake = .max
+            wake(&state)
+            return due
+        }
+        for timer in due.timers { timer.fire() }
     }
 }
