@@ -322,11 +322,12 @@ extension Download {
             case .ask(let request): return .start(request)
             case .stopAll: return .nothing
             case .failed:
-                let last = state.failures.max { $0.key < $1.key }?.value
-                // A failure that is not of this kind may be temporary, also where the file has changed before.
-                let wasStoppedHere = (last?.error as? URLError)?.code == .cancelled
+                // Those that were stopped from here have not failed. One that has may be temporary, also where the file has
+                // changed before.
+                let last = state.failures.filter { ($0.value.error as? URLError)?.code != .cancelled }
+                    .max { $0.key < $1.key }?.value
                 return .failed(
-                    state.plan.isDenied || state.plan.restarts > 0 && wasStoppedHere
+                    state.plan.isDenied || state.plan.restarts > 0 && last == nil
                         ? DownloadState.Failure(error: DownloadError.keepsChanging, isFinal: true)
                         : last ?? DownloadState.Failure(error: URLError(.networkConnectionLost), head: head))
             }

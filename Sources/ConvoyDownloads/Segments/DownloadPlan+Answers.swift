@@ -202,7 +202,12 @@ extension DownloadPlan {
         case .failed:
             isTemporary = true
             note(failureOf: part)
-        case .useless: note(failureOf: part)
+        case .useless:
+            // The others, for whose sake it was left out, may have ended meanwhile. Alone it may be asked again.
+            let isAlone = parts.isEmpty && sources[part.source].failures < 2
+            note(failureOf: part)
+            if isAlone { sources[part.source].isDropped = false }
+            if isAlone, !isComplete { return next() }
         case .refused: sources[part.source].isDropped = true
         case .disagrees: sources[part.source].isBad = true
         case .changed:

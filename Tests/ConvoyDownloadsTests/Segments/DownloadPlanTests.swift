@@ -87,6 +87,24 @@ import Testing
         #expect(try #require(next).range == nil)
     }
 
+    /// What was left out for the sake of others, which have ended before it, is asked again.
+    @Test func aServerThatSendsNoPartsIsAskedForTheRestWhenTheOthersHaveEnded() throws {
+        var plan = DownloadPlan(sources: [url], maximumParts: 2, minimumPart: 1)
+        let begun = plan.begin()
+        let first = try #require(begun)
+        #expect(plan.evaluate(whole("\"1\"", length: 100), for: first.id) == .startsOver)
+        let more = plan.more(at: 1)
+        let second = try #require(more).request
+        #expect(plan.evaluate(whole("\"2\"", length: 70), for: second.id) == .useless)
+        #expect(plan.didWrite(50, for: first.id, at: 1) == .stop)
+        #expect(plan.didEnd(first.id, .complete, at: 2) == .more)
+        guard case .ask(let third) = plan.didEnd(second.id, .useless, at: 3) else {
+            return #expect(Bool(false), "nobody is asked")
+        }
+        #expect(third.range?.first == 50)
+        #expect(plan.evaluate(whole("\"2\"", length: 70), for: third.id) == .startsOver)
+    }
+
     /// The honest one must not be given up with the one that lies.
     @Test func afterAWrongPieceOfSeveralSendersOneSourceIsAskedAtATime() throws {
         let mirror = try #require(URL(string: "http://mirror/file"))
