@@ -151,8 +151,7 @@ open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchec
         set { scheduler.aging = newValue.flatMap { $0.isNaN ? nil : max(1, Nanoseconds.clamping(seconds: $0)) } }
     }
 
-    /// Whether the queue starts no operations. Running ones continue, but for one that is redirected to a host without a free
-    /// slot: it waits as for a start.
+    /// Whether the queue starts no operations. Running ones continue.
     override open var isSuspended: Bool {
         get { state.withLock { $0.isSuspended } }
         set { scheduler.change { $0.isSuspended = newValue } }
