@@ -87,10 +87,13 @@ struct OverriddenStartTests {
     /// Blocks in `start()`, behind what the library does there.
     private final class SlowOperation: HTTPRequestOperation, @unchecked Sendable {
         let door = Door()
+        /// Whether nobody has opened the door in time.
+        let wasForgotten = Mutex(false)
 
         override func start() {
             super.start()
-            door.wait()
+            let isOpen = door.wait()
+            wasForgotten.withLock { $0 = !isOpen }
         }
     }
 
@@ -103,6 +106,7 @@ struct OverriddenStartTests {
             queue.addOperation(operation)
             #expect(eventually { operation.isFinished && !queue.queuedOperations.contains(operation) })
         }
+        #expect(operations.allSatisfy { !$0.wasForgotten.withLock { $0 } })
         for operation in operations { operation.door.open() }
         #expect(drains(queue))
     }

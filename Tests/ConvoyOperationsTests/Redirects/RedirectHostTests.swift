@@ -158,6 +158,22 @@ import Testing
         #expect(second.statistics.peakActiveRequestCount == 1)
     }
 
+    @Test func `one that waits for the other host goes on in a suspended queue`() throws {
+        queue.maxConcurrentOperationCountPerHost = 1
+        let holder = add(second.url("/held"))
+        try second.waitForRequests(count: 1, timeout: patience)
+        let moved = (0..<3).map { _ in add(first.url("/to/quick")) }
+        for probe in moved { #expect(waitsBehindRedirect(probe, "/quick")) }
+        let late = add(second.url("/quick"))
+        queue.isSuspended = true
+        gate.open()
+        for probe in moved + [holder] { #expect(probe.outcome() == Probe.succeeded) }
+        #expect(late.operation.state == .ready && second.requests("/quick").count == 3)
+        queue.isSuspended = false
+        #expect(late.outcome() == Probe.succeeded)
+        #expect(second.statistics.peakActiveRequestCount == 1)
+    }
+
     @Test func `one that waits for the other host can be cancelled, paused and out of time`() throws {
         queue.maxConcurrentOperationCountPerHost = 1
         let holder = add(second.url("/held"))

@@ -95,12 +95,14 @@ import Testing
                         operation.pause()
                     case 3: operation.queuePriority = .veryLow
                     case 4: operation.resume()
+                    case 5: queue.isSuspended.toggle()
                     default: break
                     }
                 }
             }
         }
         #expect(threads.wait(timeout: .now() + patience) == .success)
+        queue.isSuspended = false
         queue.resumeAll()
         var cancelled = 0
         for probe in probes {

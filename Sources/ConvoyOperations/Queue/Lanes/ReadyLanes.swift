@@ -189,11 +189,23 @@ struct ReadyLanes {
         move(slot, toHost: key)
         entries[Int(slot)].toldOfGate = 0
         entries[Int(slot)].isRedirected = true
-        guard hosts[host].running < limitPerHost, hosts[host].letsWaitingPass || !entries[Int(slot)].waitsAtGate else {
-            return false
-        }
+        guard mayGoOn(slot) else { return false }
         countAsRunning(slot, host, now: { 0 })
         return true
+    }
+
+    /// Whether the host to which an operation was redirected has a slot for it.
+    func mayGoOn(_ slot: Int32) -> Bool {
+        let host = entries[Int(slot)].host
+        return hosts[host].running < limitPerHost
+            && (hosts[host].letsWaitingPass || !entries[Int(slot)].waitsAtGate)
+    }
+
+    /// Takes an operation out of the lane in which it waits for a slot of the host to which it was redirected, and counts it
+    /// as running.
+    mutating func goOn(_ slot: Int32) {
+        remove(slot)
+        countAsRunning(slot, entries[Int(slot)].host, now: { 0 })
     }
 
     /// Gives back the slot of a running operation.

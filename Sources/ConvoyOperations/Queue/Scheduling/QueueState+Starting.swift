@@ -102,7 +102,7 @@ extension QueueState {
     private var hasMoreToStart: Bool {
         guard exempts.isEmpty, slotless.isEmpty || isHeldBack else { return true }
         if let barrier = epochs.dueBarrier, !isHeldBack || slots[Int(barrier)].flags.contains(.exempt) { return true }
-        return lanes.hasStartable && running < limit && !isHeldBack
+        return isHeldBack ? nextRedirected != nil : lanes.hasStartable && running < limit
     }
 
     private mutating func nextIndex(aging: UInt64?, now: () -> UInt64) -> Int32? {
@@ -116,9 +116,16 @@ extension QueueState {
             }
         }
         if !isHeldBack, let index = lanes.laneLinks.popFirst(&slotless) { return index }
-        guard lanes.hasStartable, running < limit, !isHeldBack else { return nil }
-        if let aging, lanes.isMixed { lanes.promote(now: now(), interval: aging) }
-        guard let index = lanes.pop(now: now) else { return nil }
+        let next: Int32?
+        if isHeldBack {
+            next = nextRedirected
+            if let next { lanes.goOn(next) }
+        } else {
+            guard lanes.hasStartable, running < limit else { return nil }
+            if let aging, lanes.isMixed { lanes.promote(now: now(), interval: aging) }
+            next = lanes.pop(now: now)
+        }
+        guard let index = next else { return nil }
         slots[Int(index)].flags.insert(.holdsHost)
         running += 1
         askForAnswer(index)

@@ -328,6 +328,13 @@ struct QueueState {
         return false
     }
 
+    /// An operation that may go on where it was redirected to, in a suspended queue: that starts nothing, but stops nothing
+    /// that was started.
+    var nextRedirected: Int32? {
+        guard isSuspended, cancellations == 0, running < limit, !redirected.isEmpty else { return nil }
+        return redirected.keys.first { lanes.mayGoOn($0) }
+    }
+
     /// Ends the wait of an operation that was redirected, and has the slot that it waited for.
     mutating func endRedirect(of index: Int32, _ turn: inout Turn) {
         slots[Int(index)].flags.remove(.redirected)
