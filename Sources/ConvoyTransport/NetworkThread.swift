@@ -124,7 +124,6 @@ public final class NetworkThread: Sendable {
         let engine = Engine(runLoop: runLoop, multi: try MultiHandle(runLoop: runLoop))
         do throws(SystemError) {
             try SystemThread.start(name: "Convoy.Network", stackSize: stackSize) {
-                TransferMemory.adoptThread()
                 engine.runLoop.run()
                 engine.multi.close()
             }

@@ -52,7 +52,7 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     /// Transfers that wait for a descriptor.
     private(set) lazy var descriptorQueue = DescriptorQueue(multi: self)
 
-    private static let isLibraryReady = TransferMemory.initializeLibrary() == CURLE_OK
+    private static let isLibraryReady = curl_global_init(Int(CURL_GLOBAL_ALL)) == CURLE_OK
 
     init(runLoop: NetworkRunLoop) throws {
         guard Self.isLibraryReady, let multi = curl_multi_init() else {

@@ -22,7 +22,7 @@ import Testing
         let goesOn = DispatchSemaphore(value: 0)
         override func willCommit(partialFile: String, as place: URL) throws {
             commits.signal()
-            goesOn.wait()
+            _ = goesOn.wait(timeout: .now() + 60)
         }
     }
 
@@ -36,7 +36,7 @@ import Testing
         return download
     }
 
-    private static func wait(for semaphore: DispatchSemaphore) { semaphore.wait() }
+    private static func wait(for semaphore: DispatchSemaphore) { _ = semaphore.wait(timeout: .now() + 60) }
 
     @Test func `a download that is cancelled while its file gets its name has succeeded`() async throws {
         let download = await held()
@@ -57,7 +57,7 @@ import Testing
         #expect(download.isCancelled && (download.error as? URLError)?.code == .cancelled)
         #expect(!fixture.names.contains("file.bin"))
         download.goesOn.signal()
-        while fixture.names != ["file.bin"] { await Task.yield() }
+        try await waitUntil("the file") { fixture.names == ["file.bin"] }
         #expect(fixture.contents() == bytes)
     }
 

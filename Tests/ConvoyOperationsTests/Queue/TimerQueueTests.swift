@@ -75,7 +75,7 @@ import Testing
         let queue = RequestOperationQueue()
         queue.addOperations(operations, waitUntilFinished: false)
         for operation in operations where operation.request.url?.path == "/stalls" {
-            while !operation.isExecuting { await Task.yield() }
+            #expect(eventually { operation.isExecuting })
             operation.cancel()
         }
         for operation in operations { _ = try? await operation.finished() }
@@ -96,7 +96,7 @@ import Testing
             return operation
         }
         for operation in operations { operation.start() }
-        while clock.count < 10 { await Task.yield() }
+        #expect(eventually { clock.count == 10 })
         for operation in operations.prefix(5) { operation.pause() }
         #expect(clock.count == 5)
         for operation in operations { operation.cancel() }
