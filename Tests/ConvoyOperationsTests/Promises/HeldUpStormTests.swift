@@ -1,0 +1,285 @@
+import ConvoyCookies
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Synchronization
+import Testing
+
+@testable import ConvoyOperations
+
+/// Operations that are held up by everything that can hold one up, all at once: shared transfers, handlers of cookies,
+/// pipes that nobody reads, a user's code that does not return.
+///
+/// `CONVOY_STORM_OPERATIONS` sets how many, by default 2,000.
+@Suite struct HeldUpStormTests {
+    private static let size = 200_000
+    private static let body = PatternBytes.data(count: size)
+
+    /// What an operation does, and what it may end with.
+    private enum Kind: CaseIterable {
+        case plain, shared, cookies, redirectWithCookies, cut, slowStream, pipe, blockedStream, blockedPreparation,
+            blockedCommit
+
+        /// Whether it may never end by itself.
+        var mayHang: Bool {
+            switch self {
+            case .pipe, .blockedStream, .blockedPreparation, .blockedCommit: true
+            default: false
+            }
+        }
+    }
+
+    private final class Subject: Sendable {
+        let kind: Kind
+        let probe: Probe
+        /// Lets go of what blocks.
+        let release: @Sendable () -> Void
+        let finishes = Atomic<Int>(0)
+
+        init(_ kind: Kind, _ probe: Probe, release: @escaping @Sendable () -> Void = {}) {
+            (self.kind, self.probe, self.release) = (kind, probe, release)
+        }
+    }
+
+    private let server: TestServer
+    private let store = CookieStore()
+
+    init() throws {
+        var configuration = TestServer.Configuration()
+        configuration.recordingLimit = 0
+        server = try TestServer(configuration)
+        server.servePattern(count: Self.size, at: "/file", etag: "\"v1\"")
+        server.route("GET", "/cookies", .pattern(count: Self.size).header("Set-Cookie", "a=1"))
+        server.route(
+            "GET", "/login",
+            .pattern(count: 300_000).status(302).header("Location", "/cookies").header("Set-Cookie", "b=1"))
+        server.servePattern(count: Self.size, at: "/cut", etag: "\"v1\"") { request, response in
+            request.headers["Range"] == nil ? response.truncated(afterBytes: 100_000) : response
+        }
+        store.acceptanceHandler = { _, _ in
+            if UInt8.random(in: 0..<8) == 0 { letOthersRun(microseconds: 200) } else { sched_yield() }
+            return true
+        }
+    }
+
+    private func subject(_ kind: Kind, _ random: inout SplitMix64) -> Subject {
+        let blocker = Blocker()
+        switch kind {
+        case .plain: return Subject(kind, probe("/file"))
+        case .shared:
+            let probe = probe("/file")
+            probe.operation.coalescesIdenticalRequests = true
+            return Subject(kind, probe)
+        case .cookies, .redirectWithCookies:
+            let probe = probe(kind == .cookies ? "/cookies" : "/login")
+            probe.operation.cookieStore = store
+            return Subject(kind, probe)
+        case .cut:
+            let probe = probe("/cut")
+            probe.operation.retryPolicy = RetryPolicy(maximumRetryCount: 3)
+            probe.operation.retryPolicy?.initialDelay = 0.001
+            probe.operation.retryPolicy?.budget = nil
+            return Subject(kind, probe)
+        case .slowStream: return Subject(kind, probe("/file", ObstinateStream(.nowhere, blocker)))
+        case .pipe:
+            let pipe = DeafPipe()
+            return Subject(kind, probe("/file", pipe), release: { pipe.hangUp() })
+        case .blockedStream:
+            let place = ObstinateStream.Place.blocking.randomElement(using: &random) ?? .write
+            return Subject(kind, probe("/file", ObstinateStream(place, blocker)), release: blocker.letThrough)
+        case .blockedCommit:
+            return Subject(kind, probe("/file", ObstinateCommittingStream(.commit, blocker)), release: blocker.letThrough)
+        case .blockedPreparation:
+            let probe = probe("/file")
+            probe.operation.prepare = { _ in blocker.enter() }
+            return Subject(kind, probe, release: blocker.letThrough)
+        }
+    }
+
+    private func probe(_ path: String, _ output: OutputStream? = nil) -> Probe {
+        let probe = Probe(server.url(path), output: output)
+        probe.operation.postsNotifications = false
+        return probe
+    }
+
+    @Test func `each operation finishes once, with all of its bytes or an error, whatever holds it up`() throws {
+        let count = Int(ProcessInfo.processInfo.environment["CONVOY_STORM_OPERATIONS"] ?? "") ?? 2_000
+        var random = SplitMix64.printingSeed()
+        let queue = RequestOperationQueue()
+        queue.maxConcurrentOperationCount = 24
+        var tally: [String: Int] = [:]
+        for start in stride(from: 0, to: count, by: 250) {
+            let subjects = (0..<min(250, count - start)).map { _ in
+                subject(Kind.allCases.randomElement(using: &random) ?? .plain, &random)
+            }
+            for subject in subjects {
+                subject.probe.operation.totalTimeout =
+                    subject.kind.mayHang ? Double.random(in: 0.02...0.5, using: &random) : 60
+            }
+            disturb(subjects, in: queue, &random)
+            for subject in subjects {
+                let operation = subject.probe.operation
+                // One that was paused before it was added is none of the queue's.
+                let isOver = eventually {
+                    operation.resume()
+                    return operation.isFinished
+                }
+                #expect(isOver, "never arrived: \(subject.kind) \(operation.lifecycle.value)")
+                guard isOver, let outcome = subject.probe.outcome() else { return }
+                tally["\(subject.kind) \(outcome[0])", default: 0] += 1
+                expect(outcome, of: subject)
+            }
+            for subject in subjects { subject.release() }
+        }
+        for (what, count) in tally.sorted(by: { $0.key < $1.key }) { print("   \(count) \(what)") }
+        #expect(drains(queue))
+    }
+
+    /// Four threads add the operations, and cancel, pause and resume those that are under way.
+    private func disturb(_ subjects: [Subject], in queue: RequestOperationQueue, _ random: inout SplitMix64) {
+        let threads = DispatchGroup()
+        for part in 0..<4 {
+            let seed = random.fork()
+            threads.enter()
+            Thread {
+                var random = seed
+                for number in stride(from: part, to: subjects.count, by: 4) {
+                    queue.addOperation(subjects[number].probe.operation)
+                    for _ in 0..<3 {
+                        let victim = subjects[Int.random(in: max(0, number - 40)...number, using: &random)].probe.operation
+                        switch Int.random(in: 0..<16, using: &random) {
+                        case 0: victim.cancel()
+                        case 1..<5: victim.pause()
+                        case 5..<10: victim.resume()
+                        case 10: sched_yield()
+                        default: break
+                        }
+                    }
+                }
+                threads.leave()
+            }.start()
+        }
+        #expect(threads.wait(timeout: .now() + patience) == .success)
+    }
+
+    private func expect(_ outcome: [String], of subject: Subject) {
+        let operation = subject.probe.operation
+        #expect(outcome.count == 2 && outcome[1] == "completion", "\(outcome)")
+        switch outcome[0] {
+        case "success":
+            if let stream = operation.outputStream as? ObstinateStream {
+                #expect(stream.bytes == Self.body, "\(subject.kind): \(stream.bytes.count) bytes")
+            } else if subject.kind != .pipe {
+                #expect(operation.responseData == Self.body, "\(subject.kind): \(operation.responseData?.count ?? -1) bytes")
+            }
+        case Probe.cancelled[0]: #expect(operation.isCancelled)
+        case "failure \(URLError.timedOut.rawValue)":
+            #expect(subject.kind.mayHang && !operation.isCancelled, "\(subject.kind)")
+        default: Issue.record("\(subject.kind) ended with \(outcome)")
+        }
+    }
+}
+
+/// Code that does not return until it is let through.
+private final class Blocker: Sendable {
+    private let gate = DispatchSemaphore(value: 0)
+
+    func enter() {
+        gate.wait()
+        gate.signal()
+    }
+
+    @Sendable func letThrough() { gate.signal() }
+}
+
+/// A user's stream that blocks in one of its methods until it is let through, and is slow in the others.
+private class ObstinateStream: OutputStream, RewindableOutputStream {
+    enum Place {
+        case nowhere, open, write, close, commit
+        static let blocking = [Place.open, .write, .close]
+    }
+
+    private let state = Guarded((bytes: Data(), status: Stream.Status.notOpen))
+    private let place: Place
+    private let blocker: Blocker
+
+    init(_ place: Place, _ blocker: Blocker) {
+        (self.place, self.blocker) = (place, blocker)
+        super.init(toMemory: ())
+    }
+
+    /// Required by Foundation.
+    required init(toMemory: ()) {
+        (place, blocker) = (.nowhere, Blocker())
+        super.init(toMemory: ())
+    }
+
+    var bytes: Data { state.withLock { $0.bytes } }
+
+    final func come(to place: Place) {
+        if place == self.place { blocker.enter() } else { sched_yield() }
+    }
+
+    override var streamStatus: Stream.Status { state.withLock { $0.status } }
+    override var streamError: (any Error)? { nil }
+    override var hasSpaceAvailable: Bool { true }
+
+    override func open() {
+        come(to: .open)
+        state.withLock { $0.status = .open }
+    }
+
+    override func close() {
+        come(to: .close)
+        state.withLock { $0.status = .closed }
+    }
+
+    override func write(_ buffer: UnsafePointer<UInt8>, maxLength length: Int) -> Int {
+        come(to: .write)
+        state.withLock { $0.bytes.append(buffer, count: length) }
+        return length
+    }
+
+    func rewind() { state.withLock { $0.bytes = Data() } }
+}
+
+private final class ObstinateCommittingStream: ObstinateStream, CommittingOutputStream {
+    func commit() { come(to: .commit) }
+}
+
+/// The writing end of a connection that nobody reads: it blocks in the kernel once its buffer is full.
+private final class DeafPipe: OutputStream, @unchecked Sendable {
+    private let ends: [Int32]
+    private let status = Guarded(Stream.Status.notOpen)
+
+    init() {
+        var ends: [Int32] = [-1, -1]
+        _ = socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends)
+        self.ends = ends
+        var size: Int32 = 4096
+        setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &size, socklen_t(MemoryLayout<Int32>.size))
+        super.init(toMemory: ())
+    }
+
+    /// Required by Foundation.
+    required init(toMemory: ()) {
+        ends = [-1, -1]
+        super.init(toMemory: ())
+    }
+
+    deinit { for end in ends where end >= 0 { close(end) } }
+
+    /// The reader goes away, so that a write that blocks fails.
+    func hangUp() { shutdown(ends[1], Int32(SHUT_RDWR)) }
+
+    override var streamStatus: Stream.Status { status.withLock { $0 } }
+    override var streamError: (any Error)? { nil }
+    override var hasSpaceAvailable: Bool { true }
+    override func open() { status.withLock { $0 = .open } }
+    override func close() { status.withLock { $0 = .closed } }
+
+    override func write(_ buffer: UnsafePointer<UInt8>, maxLength length: Int) -> Int {
+        send(ends[0], buffer, length, Int32(MSG_NOSIGNAL.rawValue))
+    }
+}
