@@ -25,7 +25,8 @@ import Testing
             let texts = processes.map { $0.output.trimmingCharacters(in: .whitespacesAndNewlines) }.sorted()
             #expect(texts[0] == "downloaded" && ["file exists", "in use"].contains(texts[1]), "round \(round): \(texts)")
             #expect(try DownloadProgram.isPattern(file, count: size), "round \(round)")
-            #expect(try FileManager.default.contentsOfDirectory(atPath: directory.url.path) == ["file"], "round \(round)")
+            let names = try FileManager.default.contentsOfDirectory(atPath: directory.url.path)
+            #expect(names == ["file"], "round \(round): \(names), \(texts)")
             said[texts[1], default: 0] += 1
         }
         print("races: \(said)")

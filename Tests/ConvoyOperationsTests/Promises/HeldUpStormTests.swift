@@ -11,7 +11,7 @@ import Testing
 /// Operations that are held up by everything that can hold one up, all at once: shared transfers, handlers of cookies,
 /// pipes that nobody reads, a user's code that does not return.
 ///
-/// `CONVOY_STORM_OPERATIONS` sets how many, by default 2,000.
+/// `CONVOY_STORM_OPERATIONS` sets how many, by default 1,000.
 @Suite struct HeldUpStormTests {
     private static let size = 200_000
     private static let body = PatternBytes.data(count: size)
@@ -84,7 +84,7 @@ import Testing
         case .slowStream: return Subject(kind, probe("/file", ObstinateStream(.nowhere, blocker)))
         case .pipe:
             let pipe = DeafPipe()
-            return Subject(kind, probe("/file", pipe), release: { pipe.hangUp() })
+            return Subject(kind, probe("/file", DeafStream(pipe)), release: pipe.hangUp)
         case .blockedStream:
             let place = ObstinateStream.Place.blocking.randomElement(using: &random) ?? .write
             return Subject(kind, probe("/file", ObstinateStream(place, blocker)), release: blocker.letThrough)
@@ -104,18 +104,21 @@ import Testing
     }
 
     @Test func `each operation finishes once, with all of its bytes or an error, whatever holds it up`() throws {
-        let count = Int(ProcessInfo.processInfo.environment["CONVOY_STORM_OPERATIONS"] ?? "") ?? 2_000
+        let count = Int(ProcessInfo.processInfo.environment["CONVOY_STORM_OPERATIONS"] ?? "") ?? 1_000
         var random = SplitMix64.printingSeed()
         let queue = RequestOperationQueue()
-        queue.maxConcurrentOperationCount = 24
+        queue.maxConcurrentOperationCount = 64
         var tally: [String: Int] = [:]
         for start in stride(from: 0, to: count, by: 250) {
             let subjects = (0..<min(250, count - start)).map { _ in
-                subject(Kind.allCases.randomElement(using: &random) ?? .plain, &random)
+                // A commit is waited for, for a second.
+                let isRare = Int.random(in: 0..<8, using: &random) > 0
+                let kind = Kind.allCases.randomElement(using: &random) ?? .plain
+                return subject(kind == .blockedCommit && isRare ? .pipe : kind, &random)
             }
             for subject in subjects {
                 subject.probe.operation.totalTimeout =
-                    subject.kind.mayHang ? Double.random(in: 0.02...0.5, using: &random) : 60
+                    subject.kind.mayHang ? Double.random(in: 0.005...0.1, using: &random) : 60
             }
             disturb(subjects, in: queue, &random)
             for subject in subjects {
@@ -248,38 +251,44 @@ private final class ObstinateCommittingStream: ObstinateStream, CommittingOutput
     func commit() { come(to: .commit) }
 }
 
-/// The writing end of a connection that nobody reads: it blocks in the kernel once its buffer is full.
-private final class DeafPipe: OutputStream, @unchecked Sendable {
+/// A connection that nobody reads: a write blocks in the kernel once its buffer is full, until the reader hangs up.
+private final class DeafPipe: Sendable {
     private let ends: [Int32]
-    private let status = Guarded(Stream.Status.notOpen)
 
     init() {
         var ends: [Int32] = [-1, -1]
         _ = socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends)
-        self.ends = ends
         var size: Int32 = 4096
         setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &size, socklen_t(MemoryLayout<Int32>.size))
+        self.ends = ends
+    }
+
+    deinit { for end in ends where end >= 0 { close(end) } }
+
+    @Sendable func hangUp() { shutdown(ends[1], Int32(SHUT_RDWR)) }
+
+    func write(_ buffer: UnsafePointer<UInt8>, _ length: Int) -> Int { send(ends[0], buffer, length, Int32(MSG_NOSIGNAL)) }
+}
+
+private final class DeafStream: OutputStream {
+    private let pipe: DeafPipe
+    private let status = Guarded(Stream.Status.notOpen)
+
+    init(_ pipe: DeafPipe) {
+        self.pipe = pipe
         super.init(toMemory: ())
     }
 
     /// Required by Foundation.
     required init(toMemory: ()) {
-        ends = [-1, -1]
+        pipe = DeafPipe()
         super.init(toMemory: ())
     }
-
-    deinit { for end in ends where end >= 0 { close(end) } }
-
-    /// The reader goes away, so that a write that blocks fails.
-    func hangUp() { shutdown(ends[1], Int32(SHUT_RDWR)) }
 
     override var streamStatus: Stream.Status { status.withLock { $0 } }
     override var streamError: (any Error)? { nil }
     override var hasSpaceAvailable: Bool { true }
     override func open() { status.withLock { $0 = .open } }
     override func close() { status.withLock { $0 = .closed } }
-
-    override func write(_ buffer: UnsafePointer<UInt8>, maxLength length: Int) -> Int {
-        send(ends[0], buffer, length, Int32(MSG_NOSIGNAL.rawValue))
-    }
+    override func write(_ buffer: UnsafePointer<UInt8>, maxLength length: Int) -> Int { pipe.write(buffer, length) }
 }
