@@ -78,17 +78,18 @@ final class StreamSink {
     /// Runs what is left to do after a call: at once, on the worker thread that has made it, or on another thread.
     typealias Executor = @Sendable (@escaping @Sendable () -> Void) -> Void
 
+    /// Notes that the stream is about to be opened by a call, or is not after all, with nil.
+    func willOpen(as call: BlockingCall?) { self.call = call }
+
     /// Opens the stream without truncating it. Called before each try, and before every other command.
     ///
     /// - Parameters:
-    ///   - call: whoever has it can give up the opening.
+    ///   - call: whoever has it can give up the opening; announced by ``willOpen(as:)``.
     ///   - executor: where the sink is used next.
     ///   - then: called there.
     func open(
         as call: BlockingCall, on executor: @escaping Executor = { $0() }, then: @escaping @Sendable (URLError?) -> Void
     ) {
-        guard !isOpen else { return then(nil) }
-        self.call = call
         let owner = Owner(sink: self)
         BlockingWorkers.shared.perform(call) { [box, url] in
             let stream = box.stream
@@ -247,20 +248,20 @@ final class StreamSink {
         }
         let call = BlockingCall()
         self.call = call
-        if command.closes { isOpen = false }
         let step = Step(sink: self, then: command.then)
         BlockingWorkers.shared.perform(call) { [box, url, perform, job = command.job, closes = command.closes] in
             let failure = job(box.stream, url)
             if call.finish() {
-                perform { step.sink.didEnd(failure, step.then) }
+                perform { step.sink.didEnd(failure, hasClosed: closes, step.then) }
             } else if !closes {
                 box.stream.close()
             }
         }
     }
 
-    private func didEnd(_ failure: URLError?, _ then: (URLError?) -> Void) {
+    private func didEnd(_ failure: URLError?, hasClosed: Bool, _ then: (URLError?) -> Void) {
         call = nil
+        if hasClosed { isOpen = false }
         // It has returned just before it would have been given up.
         if isDiscarded { return closeUnused() }
         if self.failure == nil { self.failure = failure }

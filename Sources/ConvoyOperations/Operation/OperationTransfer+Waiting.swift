@@ -75,7 +75,9 @@ extension OperationTransfer {
         }
         withExtendedLifetime(old) {}
         undecided = (connection, response)
-        sink.open(as: BlockingCall(), on: { carrier.perform($0) }) { [self] failure in
+        let call = BlockingCall()
+        sink.willOpen(as: call)
+        sink.open(as: call, on: { carrier.perform($0) }) { [self] failure in
             guard self.number == number, let (connection, response) = undecided.take() else { return }
             stream = diverted.take()
             if let failure { stop(connection, then: .fail(failure)) } else { startOver(with: response, connection) }

@@ -128,7 +128,11 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
             }
             guard let stream, !stream.isOpen else { return begins() }
             let call = BlockingCall()
-            guard operation.mayCall(number, call) else { return }
+            stream.willOpen(as: call)
+            guard operation.mayCall(number, call) else {
+                stream.willOpen(as: nil)
+                return operation.handle(.workStopped(number))
+            }
             stream.open(as: call) { failure in
                 if let failure { then(.failure(failure)) } else { begins() }
             }

@@ -130,18 +130,17 @@ extension URLConnectionOperation {
         _ number: Lifecycle.TryNumber, _ code: @escaping @Sendable () -> Value, then: @escaping @Sendable (Value) -> Void
     ) {
         let call = BlockingCall()
-        guard mayCall(number, call) else { return }
+        guard mayCall(number, call) else { return handle(.workStopped(number)) }
         BlockingWorkers.shared.perform(call) {
             let value = code()
             if call.finish() { then(value) }
         }
     }
 
-    /// Whether a call of a user's code may be made for a try that is preparing. If the try was asked to stop, it has ended.
+    /// Whether a call of a user's code may be made for a try that is preparing. If not, the try was asked to stop, and has
+    /// ended: the caller says so to the lifecycle.
     func mayCall(_ number: Lifecycle.TryNumber, _ call: BlockingCall) -> Bool {
-        if core.withLock({ $0.workSlot.prepare(number, by: call) }) { return true }
-        handle(.workStopped(number))
-        return false
+        core.withLock { $0.workSlot.prepare(number, by: call) }
     }
 
     private func beginTransfer(_ number: Lifecycle.TryNumber) {
