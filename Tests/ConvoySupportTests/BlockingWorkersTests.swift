@@ -57,6 +57,67 @@ import Testing
         #expect(most.withLock { $0 } < 10)
     }
 
+    // MARK: Calls that are given up
+
+    @Test func `threads whose calls are given up are made up for, and end when the calls return`() {
+        let workers = BlockingWorkers(limit: 2)
+        let (entered, goOn, returned) = (
+            DispatchSemaphore(value: 0), DispatchSemaphore(value: 0), DispatchSemaphore(value: 0)
+        )
+        for _ in 0..<20 {
+            let calls = [BlockingCall(), BlockingCall()]
+            for call in calls {
+                workers.perform(call) {
+                    entered.signal()
+                    goOn.wait()
+                    #expect(!call.finish())
+                    returned.signal()
+                }
+            }
+            for _ in calls { #expect(entered.wait(timeout: .now() + 100) == .success) }
+            // Behind them nothing runs, until they are given up.
+            let (other, ran) = (BlockingCall(), DispatchSemaphore(value: 0))
+            workers.perform(other) { if other.finish() { ran.signal() } }
+            for call in calls {
+                #expect(call.giveUp() && call.isAbandoned && !call.giveUp())
+                workers.replaceThread(of: call)
+            }
+            #expect(ran.wait(timeout: .now() + 100) == .success)
+        }
+        for _ in 0..<40 { goOn.signal() }
+        for _ in 0..<40 { #expect(returned.wait(timeout: .now() + 100) == .success) }
+        // The threads that are left are no more than the limit, and do the work.
+        let both = DispatchSemaphore(value: 0)
+        for _ in 0..<2 { workers.perform { both.signal() } }
+        for _ in 0..<2 { #expect(both.wait(timeout: .now() + 100) == .success) }
+    }
+
+    @Test func `a call that is given up before a thread has taken it is not made`() {
+        let workers = BlockingWorkers(limit: 1)
+        let (goOn, done) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        workers.perform { goOn.wait() }
+        let wasMade = Mutex(false)
+        let call = BlockingCall()
+        workers.perform(call) { wasMade.withLock { $0 = true } }
+        #expect(call.giveUp() && call.isWithdrawn && !call.isAbandoned)
+        workers.replaceThread(of: call)
+        workers.perform { done.signal() }
+        goOn.signal()
+        #expect(done.wait(timeout: .now() + 100) == .success)
+        #expect(!wasMade.withLock { $0 })
+    }
+
+    @Test func `of a call that ends and is given up at once, one counts`() async {
+        for _ in 0..<2_000 {
+            let call = BlockingCall()
+            _ = call.begin()
+            async let isFinished = Task.detached { call.finish() }.value
+            async let isGivenUp = Task.detached { call.giveUp() }.value
+            let outcomes = await (isFinished, isGivenUp)
+            #expect(outcomes.0 != outcomes.1)
+        }
+    }
+
     // MARK: If the system makes no thread
 
     /// Makes this many threads and then no more, until it is allowed to again.

@@ -237,7 +237,11 @@ final class StreamSink {
 
     private func beginNext() {
         while call == nil, let command = commands.popFirst() {
-            if let failure { command.then(failure) } else { begin(command) }
+            guard let failure else { return begin(command) }
+            let isLast = commands.isEmpty
+            command.then(failure)
+            // With the end of the last one, the sink may belong to another thread.
+            if isLast { return }
         }
     }
 
@@ -265,8 +269,10 @@ final class StreamSink {
         // It has returned just before it would have been given up.
         if isDiscarded { return closeUnused() }
         if self.failure == nil { self.failure = failure }
+        let isLast = commands.isEmpty
         then(failure)
-        beginNext()
+        // What `then` has asked for has begun already.
+        if !isLast { beginNext() }
     }
 
     private func note(_ count: Int64) {

@@ -349,8 +349,9 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         waiting = nil
         if operation?.lifecycle.value.isEnding == true { return carryOut(flow.handle(.stop)) }
         self.ending = ending
-        carryOut(flow.handle(.end))
-        guard undecided != nil else { return }
+        // Once its end is told, the transfer belongs to whoever begins the next try.
+        guard undecided != nil else { return carryOut(flow.handle(.end)) }
+        _ = flow.handle(.end)
         // There is nothing left to decide about, unless the response is whole.
         if case .finished = ending, afterCancel == nil { return awaitDecision() }
         undecided = nil

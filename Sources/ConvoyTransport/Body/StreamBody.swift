@@ -156,7 +156,8 @@ private final class Reader: BodyReader {
     private struct State {
         var chunks: [Data] = []
         var buffered = 0
-        var isReading = false
+        /// The call that reads; nil for none.
+        var reading: BlockingCall?
         var hasOpened = false
         var hasEnded = false
         var isStopped = false
@@ -201,25 +202,35 @@ private final class Reader: BodyReader {
     }
 
     func stop() {
-        let closesNow = state.withLock { state in
+        let (reading, hasOpened) = state.withLock { state in
             state.isStopped = true
             state.wake = nil
             state.chunks = []
-            return !state.isReading && state.hasOpened
+            return (state.reading, state.hasOpened)
+        }
+        if let reading {
+            // A `read` may never return. If it does, the stream is closed then.
+            if reading.giveUp() { BlockingWorkers.shared.replaceThread(of: reading) }
+            guard reading.isWithdrawn else { return }
         }
         // A user's `close` may block too.
-        if closesNow { BlockingWorkers.shared.perform { self.box.stream.close() } }
+        if hasOpened { BlockingWorkers.shared.perform { self.box.stream.close() } }
     }
 
     private func readIfRoom() {
-        let mustRead = state.withLock { state in
-            guard !state.isReading, !state.hasEnded, !state.isStopped, state.failure == nil,
+        let call = state.withLock { state -> BlockingCall? in
+            guard state.reading == nil, !state.hasEnded, !state.isStopped, state.failure == nil,
                 state.buffered < window
-            else { return false }
-            state.isReading = true
-            return true
+            else { return nil }
+            let call = BlockingCall()
+            state.reading = call
+            return call
         }
-        if mustRead { BlockingWorkers.shared.perform { self.read() } }
+        guard let call else { return }
+        BlockingWorkers.shared.perform(call) {
+            self.read()
+            _ = call.finish()
+        }
     }
 
     /// Reads, on a worker thread, until the buffer is full or the stream has ended.
@@ -251,7 +262,7 @@ private final class Reader: BodyReader {
                     state.hasEnded = true
                 }
                 goesOn = count > 0 && state.buffered < window && !state.isStopped
-                if !goesOn { state.isReading = false }
+                if !goesOn { state.reading = nil }
                 let wake = state.isAwaited ? state.wake : nil
                 state.isAwaited = false
                 state.wake = nil
