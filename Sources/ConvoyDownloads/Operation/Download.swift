@@ -144,6 +144,12 @@ final class Download: @unchecked Sendable {
         if state.withLock({ $0.isOpen }) { return }
         guard let paths = try findPlace() else { return state.withLock { $0.outcome = .skipped } }
         try open(paths)
+        // Another download may have put its file in the place since that was looked at, and with it have freed the name of
+        // the partial file. That one is locked now: no other can do so any more.
+        guard settings.existing == .fail || settings.existing == .skip, let path = state.withLock({ $0.finalPath }) else {
+            return
+        }
+        if try dealsWithExisting(path) { state.withLock { $0.outcome = .skipped } }
     }
 
     /// Where the bytes go until the file is whole; nil if the file is there and stays as it is. Blocks.

@@ -57,6 +57,26 @@ import Testing
         print("races: \(losers)")
     }
 
+    /// Between the look for the file and the lock of the partial one another download ends.
+    @Test(arguments: [ExistingFilePolicy.fail, .skip])
+    func aFileThatComesBeforeThePartialOneIsLockedIsFound(policy: ExistingFilePolicy) async throws {
+        let fixture = try DownloadFixture()
+        fixture.server.servePattern(count: size, at: "/file", etag: "\"1\"")
+        let theirs = Data("theirs".utf8)
+        let operation = fixture.download { download in
+            download.existingFilePolicy = policy
+            let (open, file) = (download.fileCalls.open, fixture.file())
+            download.fileCalls.open = { path, flags, mode in
+                if flags & O_CREAT != 0 { try? theirs.write(to: file) }
+                return open(path, flags, mode)
+            }
+        }
+        await fixture.run(operation)
+        if policy == .skip { #expect(operation.error == nil) } else { #expect(operation.error is DownloadError) }
+        #expect(fixture.contents() == theirs && fixture.names == ["file.bin"])
+        #expect(fixture.server.requests.isEmpty)
+    }
+
     /// One gives up its partial file, and others open it meanwhile.
     @Test func aPartialFileThatVanishesIsNoReasonToFail() async throws {
         let fixture = try DownloadFixture()
