@@ -24,11 +24,13 @@ import Testing
         server.route("POST", "/there", .text("arrived"))
     }
 
-    private func upload(_ stream: InputStream, to path: String, _ collector: Collector) throws -> Collector.Heard {
+    private func upload(
+        _ stream: InputStream, to path: String, _ collector: Collector, timeout: TimeInterval = 10
+    ) throws -> Collector.Heard {
         var request = URLRequest(url: server.url(path))
         request.httpMethod = "POST"
         request.httpBodyStream = stream
-        request.timeoutInterval = 10
+        request.timeoutInterval = timeout
         let connection = URLConnection(request: request, delegate: collector, thread: thread)
         connection.start()
         return try #require(collector.wait(within: 60))
@@ -49,6 +51,24 @@ import Testing
                 DispatchQueue.global().async { thread.perform { thread.perform { decide(replaced) } } }
             })
             let heard = try upload(stream, to: "/moved", collector)
+            #expect(heard.isFinished && heard.text == "arrived", "\(heard.ends)")
+        }
+    }
+
+    @Test func `a redirect that is decided late is followed though the body never becomes ready`() throws {
+        for _ in 0..<5 {
+            let stream = GatedStream()
+            defer { stream.gate.signal() }
+            let thread = thread
+            let collector = Collector(decision: { redirect, decide in
+                var next = redirect.request
+                next.httpBodyStream = InputStream(data: Data("again".utf8))
+                let replaced = next
+                // After the turns in which the response could have ended without the decision.
+                DispatchQueue.global().async { thread.perform { thread.perform { thread.perform { decide(replaced) } } } }
+            })
+            // Without a limit nothing else ends the wait.
+            let heard = try upload(stream, to: "/moved", collector, timeout: 0)
             #expect(heard.isFinished && heard.text == "arrived", "\(heard.ends)")
         }
     }

@@ -23,7 +23,7 @@ extension OperationTransfer {
         let (number, transport) = (number, operation.core.withLock { $0.openCarrier() })
         return { [self] in
             transport.perform { [self] in
-                if self.number == number { carryOut(flow.handle(.lift(hold))) }
+                if isLive(number) { carryOut(flow.handle(.lift(hold))) }
             }
         }
     }
@@ -45,7 +45,7 @@ extension OperationTransfer {
 
     private func decided(_ decision: ResponseDecision, _ number: Lifecycle.TryNumber) {
         // A try that was stopped meanwhile asks for the response again, and somebody decides about that one.
-        guard self.number == number, let operation, let (connection, response) = undecided.take() else { return }
+        guard isLive(number), let operation, let (connection, response) = undecided.take() else { return }
         switch decision {
         case .cancel:
             stop(
@@ -78,7 +78,7 @@ extension OperationTransfer {
         let call = BlockingCall()
         sink.willOpen(as: call)
         sink.open(as: call, on: { carrier.perform($0) }) { [self] failure in
-            guard self.number == number, let (connection, response) = undecided.take() else { return }
+            guard isLive(number), let (connection, response) = undecided.take() else { return }
             stream = diverted.take()
             if let failure { stop(connection, then: .fail(failure)) } else { startOver(with: response, connection) }
             carryOut(flow.handle(.lift(.decision)))
@@ -91,7 +91,7 @@ extension OperationTransfer {
         let (number, carrier) = (number, operation.core.withLock { $0.openCarrier() })
         let handle = WorkHandle(request: operation.request) { [self] in
             carrier.perform { [self] in
-                if self.number == number { carryOut(flow.handle(.stop)) }
+                if isLive(number) { carryOut(flow.handle(.stop)) }
             }
         }
         if !operation.core.withLock({ $0.workSlot.reconnect(number, handle) }) { handle.cancel() }

@@ -15,6 +15,9 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
     @exclusivity(unchecked) var operation: URLConnectionOperation?
     /// The current try and its connection. Late callbacks of other connections are ignored.
     @exclusivity(unchecked) var number: Lifecycle.TryNumber = 0
+    /// The number of the try whose connection has not told its end, for blocks that come late: the next try may begin on
+    /// another thread at the same time.
+    private let liveNumber = Atomic<Int>(-1)
     @exclusivity(unchecked) private var connection: ObjectIdentifier?
     /// Whether the current try may say who the client is, so that a server may prove who it is.
     @exclusivity(unchecked) var isAuthorized = false
@@ -106,6 +109,7 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         afterCancel = nil
         redirection = nil
         (flow, waiting, undecided, diverted) = (TransferState(), nil, nil, nil)
+        liveNumber.store(Int(number), ordering: .releasing)
         if asksForWhole { return request }
         resumption = nil
         guard let head else { return request }
@@ -163,13 +167,21 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         self.connection == ObjectIdentifier(connection) ? operation : nil
     }
 
+    /// Whether the try is under way, so that what it waits for may be lifted. On the network thread.
+    func isLive(_ number: Lifecycle.TryNumber) -> Bool { liveNumber.load(ordering: .acquiring) == Int(number) }
+
     /// Forgets a try that does not begin after all.
-    func abandonTry() { operation = nil }
+    func abandonTry() {
+        liveNumber.store(-1, ordering: .releasing)
+        operation = nil
+    }
 
     /// Delivers the response of the last try, which was held back until somebody had answered.
     func deliverHeldResponse(_ number: Lifecycle.TryNumber, of operation: URLConnectionOperation) {
         self.operation = operation
         self.number = number
+        // A stop that came first has found nothing to give up.
+        if operation.lifecycle.value.isEnding { return carryOut(.stopped) }
         succeed(isFinal: true)
     }
 
@@ -370,8 +382,11 @@ final class OperationTransfer: URLConnectionDelegate, @unchecked Sendable {
         switch action {
         case .nothing, .drain: return
         case .run: waiting.take()?.resumeReceiving()
-        case .end: conclude(ending)
+        case .end:
+            liveNumber.store(-1, ordering: .releasing)
+            conclude(ending)
         case .stopped:
+            liveNumber.store(-1, ordering: .releasing)
             (undecided, waiting) = (nil, nil)
             diverted.take()?.discard()
             takeOperation()?.transferDidStop()

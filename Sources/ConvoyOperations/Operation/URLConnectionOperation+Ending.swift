@@ -93,6 +93,10 @@ extension URLConnectionOperation {
         case .none: return
         case .complete: complete(number, output)
         case .process(let isHead):
+            // A stop that has come since the connection ended has found nothing to give up.
+            if lifecycle.value.isEnding, case .ended = core.withLock({ $0.workSlot.stop(number, isFinal: true) }) {
+                return handle(.workStopped(number))
+            }
             CompletionOutbox.post(to: OperationQueues.processing) { [self] in
                 process(number, data: isHead ? nil : data, head: head, output: output)
             }

@@ -202,11 +202,12 @@ private final class Reader: BodyReader {
     }
 
     func stop() {
-        let (reading, hasOpened) = state.withLock { state in
+        let (reading, isOpen) = state.withLock { state in
             state.isStopped = true
             state.wake = nil
             state.chunks = []
-            return (state.reading, state.hasOpened)
+            // One that has ended was closed by the thread that found its end.
+            return (state.reading, state.hasOpened && !state.hasEnded && state.failure == nil)
         }
         if let reading {
             // A `read` may never return. If it does, the stream is closed then.
@@ -214,7 +215,7 @@ private final class Reader: BodyReader {
             guard reading.isWithdrawn else { return }
         }
         // A user's `close` may block too.
-        if hasOpened { BlockingWorkers.shared.perform { self.box.stream.close() } }
+        if isOpen { BlockingWorkers.shared.perform { self.box.stream.close() } }
     }
 
     private func readIfRoom() {

@@ -33,7 +33,13 @@ extension URLConnection: EasyHandleOwner {
             isEncoded: !codings.isEmpty, bytes: head.bytes)
         // libcurl stops sending after such a head, or when the whole response has come and the connection is to be
         // closed. But it does not notice the end of the response while it waits for bytes of the request's body.
-        if flow.isStarved, mayEndWithoutBody { thread.perform { self.goOnWithoutBody() } }
+        if flow.isStarved, mayEndWithoutBody {
+            thread.perform { self.goOnWithoutBody() }
+            // Once more after whatever holds the response up.
+            if let handle, let runLoop = thread.runLoop {
+                handle.schedule(at: runLoop.turnTime + Self.starvationCheckInterval, on: runLoop)
+            }
+        }
         if response.statusCode == 206, requestHeader?.asksForRange != true {
             pendingFailure = failure(
                 .badServerResponse, "The server sent a part of the resource (206), but no range was requested.")

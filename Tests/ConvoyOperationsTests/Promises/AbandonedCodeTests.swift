@@ -102,6 +102,19 @@ import Testing
         #expect(stream.calls.filter { $0 == "write" }.count == 1)
     }
 
+    @Test func `a serializer is not waited for that begins when the operation is cancelled already`() throws {
+        let block = Block()
+        defer { block.letThrough() }
+        let operation = LateCancelledOperation(request: URLRequest(url: server.url("/file")))
+        operation.responseSerializer = BlockingSerializer(block: block)
+        operation.completionQueue = testQueue
+        let done = Signal()
+        operation.completionBlock = { done.fire() }
+        operation.start()
+        #expect(done.wait(within: 30))
+        #expect(operation.isCancelled && (operation.error as? URLError)?.code == .cancelled)
+    }
+
     @Test func `a paused operation whose stream is blocked goes on when the stream does`() throws {
         let block = Block()
         let stream = BlockingStream(at: .write, block)
@@ -113,6 +126,21 @@ import Testing
         block.letThrough()
         #expect(probe.outcome() == Probe.succeeded)
         #expect(stream.bytes == PatternBytes.data(count: 100_000))
+    }
+}
+
+/// One that is cancelled when its connection has ended, and its response is about to be serialized.
+private final class LateCancelledOperation: HTTPRequestOperation, @unchecked Sendable {
+    private let calls = Guarded(0)
+
+    override var serializesResponse: Bool {
+        // First it is asked as the connection is made.
+        let number = calls.withLock { calls in
+            calls += 1
+            return calls
+        }
+        if number == 2 { cancel() }
+        return true
     }
 }
 
