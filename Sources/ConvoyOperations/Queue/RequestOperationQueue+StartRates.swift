@@ -4,8 +4,7 @@ import Foundation
 ///
 /// What counts is each start of an operation that has a host: a request, when it first starts, when it starts again after
 /// a pause, and when it is retried after a delay. (A redirect, an answer to a challenge and a request that is sent again
-/// at once because nothing of it was sent are part of their start; only one that is redirected, and has to wait for a slot
-/// of the other host, waits for a rate that is used up as well.) Blocks, batches and operations of other classes
+/// at once because nothing of it was sent are part of their start.) Blocks, batches and operations of other classes
 /// are neither counted nor held back.
 ///
 /// An operation that waits for its start waits as for a slot, and in the same order: a higher priority comes first, one

@@ -131,8 +131,8 @@ open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchec
     /// How many operations per host may hold a slot at a time. No limit by default.
     ///
     /// An operation that follows a redirect to another host counts for that one from then on. If that has no slot to give,
-    /// or its gate is closed, the operation gives its own slot back, and its transfer waits, without a timeout, before all
-    /// operations that wait for their start. What is retried or resumed begins again at the host of its own request. (A
+    /// or its gate is closed, its transfer waits, without a timeout, before all operations that wait for their start; it keeps
+    /// its slot of the queue, and has none of a host. What is retried or resumed begins again at the host of its own request. (A
     /// transfer that identical requests share, see `coalescesIdenticalRequests`, counts for the first host.)
     ///
     /// - Precondition: at least 1.

@@ -70,8 +70,8 @@ import Testing
         #expect(queue.closedGates.isEmpty)
     }
 
-    @Test func `one that waits at the gate of the other host is told so, and holds no slot`() throws {
-        queue.maxConcurrentOperationCount = 1
+    @Test func `one that waits at the gate of the other host is told so, and holds no slot of a host`() throws {
+        queue.maxConcurrentOperationCountPerHost = 1
         queue.closeGate(forHost: name(second), until: clock.now + 60_000_000_000)
         let events = RetryEvents()
         let heard = Signal()
@@ -141,15 +141,43 @@ import Testing
         for probe in probes { #expect(probe.outcome() == Probe.succeeded) }
     }
 
-    @Test func `one that waits for the other host has given its own slot back`() throws {
+    @Test func `those that wait for the other host are no more than the queue has slots`() throws {
+        queue.maxConcurrentOperationCount = 3
+        queue.closeGate(forHost: name(second), until: clock.now + 60_000_000_000)
+        let probes = (0..<20).map { _ in add(first.url("/to/quick"), policy()) }
+        for probe in probes.prefix(3) { #expect(waitsBehindRedirect(probe, "/quick")) }
+        #expect(queue.state.withLock { $0.running } == 3)
+        #expect(first.requests("/to/quick").count == 3 && probes[3].operation.state == .ready)
+        // One that is cancelled makes room for the next, and takes no slot of the host with it.
+        probes[0].operation.cancel()
+        #expect(probes[0].outcome() == Probe.cancelled)
+        #expect(waitsBehindRedirect(probes[3], "/quick"))
+        #expect(queue.openGate(forHost: name(second)))
+        for probe in probes.dropFirst() { #expect(probe.outcome() == Probe.succeeded) }
+        #expect(eventually { queue.queuedOperationCount == 0 })
+    }
+
+    @Test func `one that waits for the other host does not wait for a rate that is used up`() throws {
         queue.maxConcurrentOperationCountPerHost = 1
-        queue.maxConcurrentOperationCount = 2
+        queue.maximumStartRate = StartRate(perSecond: 0.001, burst: 2)
+        queue.maximumStartRatePerHost = StartRate(perSecond: 0.001)
+        let holder = add(second.url("/held"))
+        try second.waitForRequests(count: 1, timeout: patience)
+        let moved = add(first.url("/to/quick"))
+        #expect(waitsBehindRedirect(moved, "/quick"))
+        gate.open()
+        for probe in [holder, moved] { #expect(probe.outcome() == Probe.succeeded) }
+    }
+
+    @Test func `one that waits for the other host has given the slot of its own host back`() throws {
+        queue.maxConcurrentOperationCountPerHost = 1
+        queue.maxConcurrentOperationCount = 3
         let holder = add(second.url("/held"))
         try second.waitForRequests(count: 1, timeout: patience)
         let moved = add(first.url("/to/quick"))
         #expect(waitsBehindRedirect(moved, "/quick"))
         #expect(moved.operation.isExecuting)
-        // With the slot of the queue and that of the first host.
+        // With the last slot of the queue, and that of the first host.
         #expect(add(first.url("/quick")).outcome() == Probe.succeeded)
         // It was started before those that wait for their start.
         let late = add(second.url("/quick"))

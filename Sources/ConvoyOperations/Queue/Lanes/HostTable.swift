@@ -28,17 +28,24 @@ struct HostTable {
         /// When the rate lets another operation start; 0 for now.
         var startsAt: UInt64 = 0
 
+        /// Whether redirected operations wait for a slot.
+        var hasRedirected: Bool {
+            !lanes[PriorityLevel.redirected].isEmpty || !waitingLanes[PriorityLevel.redirected].isEmpty
+        }
+
         /// Whether what waits at the gate may start.
         var letsWaitingPass: Bool { gate == 0 || isHalfOpen && probe < 0 }
         /// The levels in which operations of the host are ready.
         var levels = PriorityLevels()
-        /// For each level, the ready operations that pass a closed gate.
-        var lanes = InlineArray<5, LinkTable.List>(repeating: LinkTable.List())
-        /// For each level, the ready operations that wait at a closed gate.
-        var waitingLanes = InlineArray<5, LinkTable.List>(repeating: LinkTable.List())
-        /// For each level, the first waiting operation that may not have been told of the closed gate, or -1.
-        var untold = InlineArray<5, Int32>(repeating: -1)
+        /// For each level, and for the redirected, the ready operations that pass a closed gate.
+        var lanes = InlineArray<6, LinkTable.List>(repeating: LinkTable.List())
+        /// For each level, and for the redirected, the ready operations that wait at a closed gate.
+        var waitingLanes = InlineArray<6, LinkTable.List>(repeating: LinkTable.List())
+        /// For each of these, the first waiting operation that may not have been told of the closed gate, or -1.
+        var untold = InlineArray<6, Int32>(repeating: -1)
         var isToBeTold = false
+        /// Whether redirected operations may have become able to go on.
+        var isToGoOn = false
         /// The host's place in the heap of each level, or -1.
         var places = InlineArray<5, Int32>(repeating: -1)
     }

@@ -4,6 +4,10 @@ import Foundation
 enum PriorityLevel {
     static let count = 5
 
+    /// A place of its own behind the levels, for operations that were redirected and wait for a slot of the other host. They
+    /// are in no order with those that wait for their start, and go before them.
+    static let redirected = 5
+
     /// The level of an operation.
     ///
     /// As in Foundation, the quality of service replaces a priority that was not set, unless the queue is serial and so

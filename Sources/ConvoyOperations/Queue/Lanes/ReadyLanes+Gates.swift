@@ -21,7 +21,7 @@ extension ReadyLanes {
         let wasOpen = hosts[host].gate == 0
         guard hosts.closeGate(of: host, until: deadline) else { return false }
         if wasOpen {
-            for level in 0..<PriorityLevel.count {
+            for level in 0...PriorityLevel.redirected {
                 noteUntold(hosts[host].waitingLanes[level].head, host: host, level: level)
             }
         }
@@ -111,7 +111,7 @@ extension ReadyLanes {
     /// The next operation that has not been told that it waits at a closed gate, and when that gate opens.
     mutating func nextToBeTold() -> (slot: Int32, deadline: UInt64)? {
         while let host = hostsToTell.last {
-            for level in 0..<PriorityLevel.count {
+            for level in 0...PriorityLevel.redirected {
                 while hosts[host].untold[level] >= 0 {
                     let slot = hosts[host].untold[level]
                     hosts[host].untold[level] = laneLinks.next(after: slot)

@@ -39,6 +39,8 @@ struct ReadyLanes {
     var hosts = HostTable()
     /// The hosts with operations that have to be told that they wait at a closed gate.
     var hostsToTell: [Int32] = []
+    /// The hosts with redirected operations that may be able to go on.
+    private var hostsToGoOn: [Int32] = []
 
     /// The rates at which operations may start.
     var pacing = Pacing()
@@ -113,14 +115,7 @@ struct ReadyLanes {
         entries[Int(slot)].level = Int8(level)
         entries[Int(slot)].since = now
         let host = entries[Int(slot)].host
-        lastNumber &+= 1
-        entries[Int(slot)].number = lastNumber
-        if entries[Int(slot)].waitsAtGate {
-            laneLinks.append(slot, to: &hosts[host].waitingLanes[level])
-            noteUntold(slot, host: host, level: level)
-        } else {
-            laneLinks.append(slot, to: &hosts[host].lanes[level])
-        }
+        link(slot, host: host, level: level)
         hosts[host].levels.insert(level)
         ageLinks.append(slot, to: &ages[level])
         levels.insert(level)
@@ -133,13 +128,29 @@ struct ReadyLanes {
         update(host, level: level)
     }
 
-    private mutating func unlink(_ slot: Int32, host: Int32, level: Int) {
+    /// Puts an operation at the end of a lane.
+    private mutating func link(_ slot: Int32, host: Int32, level: Int) {
+        lastNumber &+= 1
+        entries[Int(slot)].number = lastNumber
+        if entries[Int(slot)].waitsAtGate {
+            laneLinks.append(slot, to: &hosts[host].waitingLanes[level])
+            noteUntold(slot, host: host, level: level)
+        } else {
+            laneLinks.append(slot, to: &hosts[host].lanes[level])
+        }
+    }
+
+    private mutating func unlinkFromLane(_ slot: Int32, host: Int32, level: Int) {
         if entries[Int(slot)].waitsAtGate {
             if hosts[host].untold[level] == slot { hosts[host].untold[level] = laneLinks.next(after: slot) }
             laneLinks.remove(slot, from: &hosts[host].waitingLanes[level])
         } else {
             laneLinks.remove(slot, from: &hosts[host].lanes[level])
         }
+    }
+
+    private mutating func unlink(_ slot: Int32, host: Int32, level: Int) {
+        unlinkFromLane(slot, host: host, level: level)
         if hosts[host].lanes[level].isEmpty, hosts[host].waitingLanes[level].isEmpty {
             hosts[host].levels.remove(level)
         }
@@ -180,8 +191,10 @@ struct ReadyLanes {
         update(host)
     }
 
+    // MARK: Redirects
+
     /// Moves a running operation to the host that it was redirected to: it gives the slot of its own host back, and takes
-    /// one of the other. False if it has to wait for that one, in a lane.
+    /// one of the other. False if it has to wait for that one.
     mutating func redirect(_ slot: Int32, to key: HostKey) -> Bool {
         let host = hosts.index(of: key)
         guard entries[Int(slot)].host != host else { return true }
@@ -189,24 +202,38 @@ struct ReadyLanes {
         move(slot, toHost: key)
         entries[Int(slot)].toldOfGate = 0
         entries[Int(slot)].isRedirected = true
-        guard mayGoOn(slot) else { return false }
+        guard hosts[host].running < limitPerHost, hosts[host].letsWaitingPass || !entries[Int(slot)].waitsAtGate else {
+            link(slot, host: host, level: PriorityLevel.redirected)
+            return false
+        }
         countAsRunning(slot, host, now: { 0 })
         return true
     }
 
-    /// Whether the host to which an operation was redirected has a slot for it.
-    func mayGoOn(_ slot: Int32) -> Bool {
-        let host = entries[Int(slot)].host
-        return hosts[host].running < limitPerHost
-            && (hosts[host].letsWaitingPass || !entries[Int(slot)].waitsAtGate)
+    /// Whether redirected operations may have become able to go on.
+    var mayHaveRedirected: Bool { !hostsToGoOn.isEmpty }
+
+    /// The next redirected operation for which its host has a slot now, and which takes that.
+    mutating func nextRedirected() -> Int32? {
+        while let host = hostsToGoOn.last {
+            let slot = head(ofHost: host, level: PriorityLevel.redirected)
+            if slot >= 0, hosts[host].running < limitPerHost {
+                unlinkFromLane(slot, host: host, level: PriorityLevel.redirected)
+                countAsRunning(slot, host, now: { 0 })
+                return slot
+            }
+            hostsToGoOn.removeLast()
+            hosts[host].isToGoOn = false
+        }
+        return nil
     }
 
-    /// Takes an operation out of the lane in which it waits for a slot of the host to which it was redirected, and counts it
-    /// as running.
-    mutating func goOn(_ slot: Int32) {
-        remove(slot)
-        countAsRunning(slot, entries[Int(slot)].host, now: { 0 })
+    /// A redirected operation waits no longer, as it has stopped.
+    mutating func stopWaiting(_ slot: Int32) {
+        unlinkFromLane(slot, host: entries[Int(slot)].host, level: PriorityLevel.redirected)
     }
+
+    // MARK: Ends
 
     /// Gives back the slot of a running operation.
     mutating func didStop(_ slot: Int32) {
@@ -238,6 +265,10 @@ struct ReadyLanes {
 
     /// Restores the place of a host in the heaps of all its levels after a change.
     mutating func update(_ host: Int32) {
+        if hosts[host].hasRedirected, !hosts[host].isToGoOn {
+            hosts[host].isToGoOn = true
+            hostsToGoOn.append(host)
+        }
         guard !hosts[host].levels.isEmpty else { return }
         for level in 0..<PriorityLevel.count where hosts[host].levels.contains(level) { update(host, level: level) }
     }

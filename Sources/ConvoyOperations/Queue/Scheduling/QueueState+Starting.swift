@@ -44,6 +44,7 @@ extension QueueState {
     /// - Parameter mayStart: whether the caller can start operations; if not, that is left to the start loop further up
     ///   its stack.
     mutating func settle(_ turn: inout Turn, mayStart: Bool, aging: UInt64?, now: () -> UInt64) {
+        if lanes.mayHaveRedirected { endRedirects(&turn) }
         if mayStart {
             for _ in 0..<Self.mostGrantsAtOnce {
                 guard !turn.hasGrant, let index = nextIndex(aging: aging, now: now) else { break }
@@ -79,7 +80,6 @@ extension QueueState {
     private mutating func grant(_ index: Int32, _ turn: inout Turn) {
         uncount(index)
         let slot = slots[Int(index)]
-        if slot.flags.contains(.redirected) { return endRedirect(of: index, &turn) }
         if case .scheduled = slot.occupant, !slot.flags.contains(.direct) {
             slots[Int(index)].stage = .granted
             // An operation that only has to finish goes before others, which may take long.
@@ -102,7 +102,7 @@ extension QueueState {
     private var hasMoreToStart: Bool {
         guard exempts.isEmpty, slotless.isEmpty || isHeldBack else { return true }
         if let barrier = epochs.dueBarrier, !isHeldBack || slots[Int(barrier)].flags.contains(.exempt) { return true }
-        return isHeldBack ? nextRedirected != nil : lanes.hasStartable && running < limit
+        return !isHeldBack && lanes.hasStartable && running < limit
     }
 
     private mutating func nextIndex(aging: UInt64?, now: () -> UInt64) -> Int32? {
@@ -115,17 +115,11 @@ extension QueueState {
                 return barrier
             }
         }
-        if !isHeldBack, let index = lanes.laneLinks.popFirst(&slotless) { return index }
-        let next: Int32?
-        if isHeldBack {
-            next = nextRedirected
-            if let next { lanes.goOn(next) }
-        } else {
-            guard lanes.hasStartable, running < limit else { return nil }
-            if let aging, lanes.isMixed { lanes.promote(now: now(), interval: aging) }
-            next = lanes.pop(now: now)
-        }
-        guard let index = next else { return nil }
+        guard !isHeldBack else { return nil }
+        if let index = lanes.laneLinks.popFirst(&slotless) { return index }
+        guard lanes.hasStartable, running < limit else { return nil }
+        if let aging, lanes.isMixed { lanes.promote(now: now(), interval: aging) }
+        guard let index = lanes.pop(now: now) else { return nil }
         slots[Int(index)].flags.insert(.holdsHost)
         running += 1
         askForAnswer(index)

@@ -21,7 +21,7 @@ struct QueueState {
     private var barriers = 0
     private var foreigners: Set<ObjectIdentifier> = []
 
-    /// What those wait to do that were redirected to a host without a free slot.
+    /// What those wait to do that were redirected to a host without a free slot. They keep their slot of the queue.
     private var redirected: [Int32: @Sendable () -> Void] = [:]
 
     var lanes = ReadyLanes()
@@ -210,6 +210,7 @@ struct QueueState {
         let flags = slots[Int(index)].flags
         guard flags.isDisjoint(with: [.exempt, .slotless]) else { return }
         running -= 1
+        if flags.contains(.redirected) { lanes.stopWaiting(index) }
         guard flags.contains(.holdsHost) else { return }
         slots[Int(index)].flags.remove(.holdsHost)
         lanes.didStop(index)
@@ -258,8 +259,6 @@ struct QueueState {
         let slot = slots[Int(index)]
         switch slot.stage {
         case .free, .exempt, .running: return
-        // It executes, and finishes when its transfer has stopped.
-        case .ready where slot.flags.contains(.redirected): return
         case .granted where slot.flags.contains(.exempt): return
         case .waiting where slot.flags.contains(.barrier):
             // A cancelled barrier still separates the epochs; it only becomes exempt from limits.
@@ -279,7 +278,7 @@ struct QueueState {
         guard index >= 0 else { return }
         switch slots[Int(index)].stage {
         case .ready:
-            guard lanes.level(of: index) != level, !slots[Int(index)].flags.contains(.redirected) else { return }
+            guard lanes.level(of: index) != level else { return }
             lanes.remove(index)
             lanes.push(index, level: level, now: now())
         case .held: lanes.setLevel(level, of: index)
@@ -290,26 +289,23 @@ struct QueueState {
     /// Takes back the slot of an operation that stopped before its end.
     mutating func giveBack(_ index: Int32, _ turn: inout Turn) {
         guard index >= 0 else { return }
-        switch slots[Int(index)].stage {
-        case .running, .granted: unlink(index)
-        case .ready where slots[Int(index)].flags.contains(.redirected):
-            unlink(index)
-            forgetRedirect(of: index, &turn)
-        default: return
-        }
+        guard [.running, .granted].contains(slots[Int(index)].stage) else { return }
+        unlink(index)
+        if slots[Int(index)].flags.contains(.redirected) { forgetRedirect(of: index, &turn) }
         slots[Int(index)].worker = nil
     }
 
     // MARK: Redirects
 
-    /// Moves the slot of an executing operation to the host that it was redirected to.
+    /// Moves an executing operation to the host that it was redirected to.
     ///
-    /// It gives its own slot back before it waits for the other, so that no two operations wait for each other; and goes
-    /// before those that were not started yet.
+    /// It gives the slot of its own host back before it waits for one of the other, so that no two operations wait for each
+    /// other, and keeps that of the queue, so that there are never more transfers than the queue has slots. It goes before
+    /// those that were not started yet.
     ///
     /// - Returns: whether it may go on. If not, `goOn` is called when it has the slot, unless it gives that up.
     mutating func redirect(
-        _ index: Int32, to host: HostKey, now: () -> UInt64, then goOn: @escaping @Sendable () -> Void
+        _ index: Int32, to host: HostKey, then goOn: @escaping @Sendable () -> Void
     ) -> Bool {
         // One that only has to finish, or was started by hand, has no slot.
         guard index >= 0, slots[Int(index)].stage == .running, slots[Int(index)].flags.contains(.holdsHost) else {
@@ -319,27 +315,22 @@ struct QueueState {
             askForAnswer(index)
             return true
         }
-        running -= 1
         slots[Int(index)].flags.remove(.holdsHost)
         slots[Int(index)].flags.insert(.redirected)
-        slots[Int(index)].stage = .ready
         redirected[index] = goOn
-        lanes.push(index, level: 0, now: now())
         return false
     }
 
-    /// An operation that may go on where it was redirected to, in a suspended queue: that starts nothing, but stops nothing
-    /// that was started.
-    var nextRedirected: Int32? {
-        guard isSuspended, cancellations == 0, running < limit, !redirected.isEmpty else { return nil }
-        return redirected.keys.first { lanes.mayGoOn($0) }
-    }
-
-    /// Ends the wait of an operation that was redirected, and has the slot that it waited for.
-    mutating func endRedirect(of index: Int32, _ turn: inout Turn) {
-        slots[Int(index)].flags.remove(.redirected)
-        slots[Int(index)].stage = .running
-        if let goOn = redirected.removeValue(forKey: index) { turn.effects.append(.goOn(goOn)) }
+    /// Lets the redirected operations go on that have got the slot for which they waited. A suspended queue starts nothing,
+    /// but stops nothing that was started.
+    mutating func endRedirects(_ turn: inout Turn) {
+        guard cancellations == 0 else { return }
+        while let index = lanes.nextRedirected() {
+            slots[Int(index)].flags.remove(.redirected)
+            slots[Int(index)].flags.insert(.holdsHost)
+            askForAnswer(index)
+            if let goOn = redirected.removeValue(forKey: index) { turn.effects.append(.goOn(goOn)) }
+        }
     }
 
     private mutating func forgetRedirect(of index: Int32, _ turn: inout Turn) {

@@ -164,8 +164,8 @@ final class Scheduler: @unchecked Sendable {
 
     // MARK: Redirects
 
-    /// Moves the slot of an executing operation to the host that it was redirected to. It waits for a slot of that host
-    /// where it has none to give, or its gate is closed, and has neither slot meanwhile.
+    /// Moves an executing operation to the host that it was redirected to. It waits for a slot of that host where it has none
+    /// to give, or its gate is closed; meanwhile it has a slot of the queue, but of no host.
     ///
     /// - Parameters:
     ///   - isCurrent: whether the operation still does the work that was redirected. Asked under the lock: what is paused
@@ -178,7 +178,7 @@ final class Scheduler: @unchecked Sendable {
         var mayGoOn = false
         let (turn, mayStart) = visit { state, _, _ in
             guard isCurrent() else { return }
-            mayGoOn = state.redirect(operation.queueIndex, to: host, now: stamp, then: goOn)
+            mayGoOn = state.redirect(operation.queueIndex, to: host, then: goOn)
         }
         carryOut(turn, mayStart: mayStart)
         if mayGoOn { goOn() }
