@@ -63,6 +63,37 @@ struct OverriddenStartTests {
         #expect(completed.wait(timeout: .now() + patience) == .success)
     }
 
+    enum Starter: CaseIterable, Sendable { case foundation, hand }
+
+    @Test(arguments: End.allCases, Starter.allCases)
+    func `outside Convoy's queues, they let Convoy's operations that depend on them run`(end: End, by starter: Starter) {
+        // Then there is nothing that anybody could notice.
+        guard end != .unposted || starter == .foundation else { return }
+        let queue = RequestOperationQueue()
+        let foundation = OperationQueue()
+        for _ in 0..<100 {
+            let operation = UserOperation(end)
+            let dependents = (0..<2).map { _ in ScheduledBlockOperation {} }
+            for dependent in dependents { dependent.addDependency(operation) }
+            queue.addOperations(dependents, waitUntilFinished: false)
+            if starter == .hand { operation.start() } else { foundation.addOperation(operation) }
+        }
+        #expect(drains(queue))
+    }
+
+    @Test func `a long chain of them is released without recursion`() {
+        var last = UserOperation(.inside)
+        weak let first = last
+        for _ in 0..<100_000 {
+            let next = UserOperation(.inside)
+            next.addDependency(last)
+            last = next
+        }
+        #expect(first != nil)
+        last = UserOperation(.inside)
+        #expect(first == nil)
+    }
+
     @Test(arguments: End.allCases) func `one that is cancelled in a suspended queue finishes at once`(end: End) throws {
         let queue = RequestOperationQueue()
         queue.isSuspended = true

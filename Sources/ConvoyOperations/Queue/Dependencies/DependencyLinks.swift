@@ -20,10 +20,11 @@ struct DependencyLinks {
 
         /// Stops all watchers and releases all operations. It mutates, as a copy would retain them.
         mutating func release() {
-            only.watcher?.stop()
+            // A watcher holds what it watches, which must not be released by that, but below.
+            only.watcher.take()?.stop()
             if only.operation != nil { DeferredRelease.release(&only.operation) }
             guard !several.isEmpty else { return }
-            for link in several { link.watcher?.stop() }
+            for index in several.indices { several[index].watcher.take()?.stop() }
             var operations = several.compactMap(\.operation)
             several = []
             DeferredRelease.release(&operations)

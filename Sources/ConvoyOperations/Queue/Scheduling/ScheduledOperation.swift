@@ -102,7 +102,8 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
                 connections.finish(operation, near: position)?.readinessDidChange()
                 return
             }
-        } else {
+        }
+        if !((operation as? ScheduledOperation)?.willReportItsEnd ?? false) {
             let watcher = DependencyWatcher(watched: operation) { operation in
                 connections.finish(operation, near: position)?.readinessDidChange()
             }
@@ -276,6 +277,9 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// Whether the class calls ``executionDidFinish()`` at its end. One of a user's that overrides `start()` cannot: the queue
     /// that has started it watches for its end.
     package var reportsItsEnd: Bool { has(Mark.begun) }
+
+    /// Whether it is certain that the operation will report its end, whether it was started or not.
+    private var willReportItsEnd: Bool { isOfLibrary || reportsItsEnd }
 
     /// Whether `start()` of this class has done the work of the operation, and only tells of it.
     final var isDone: Bool { has(Mark.done) }
