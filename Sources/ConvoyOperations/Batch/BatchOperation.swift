@@ -21,8 +21,6 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
     public typealias Completion = @Sendable (_ operations: [URLConnectionOperation]) -> Void
 
     private struct Batch {
-        var state = OperationState.ready
-        var isCancelled = false
         var hasCompleted = false
         var isEndPosted = false
         var delivered = 0
@@ -68,37 +66,24 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
         }
     }
 
-    public override var isReady: Bool { super.isReady && batch.withLock { $0.state == .ready } }
-    public override var isExecuting: Bool { batch.withLock { $0.state == .executing } }
-    public override var isFinished: Bool { batch.withLock { $0.state == .finished } }
-    public override var isCancelled: Bool { batch.withLock { $0.isCancelled } }
     public override var isAsynchronous: Bool { true }
     package override var isStartedDirectly: Bool { true }
     package override var isOfLibrary: Bool { true }
-    package override var wasStarted: Bool { batch.withLock { $0.state != .ready } }
-    package override var reportsItsEnd: Bool { true }
+    override var worksInStart: Bool { false }
 
-    public override func start() {
-        let begins = batch.withLock { batch in
-            guard batch.state == .ready else { return false }
-            batch.state = .executing
-            return true
-        }
-        guard begins else { return }
-        executionDidBegin()
-        completeIfDone()
-    }
+    override func performWork() { completeIfDone() }
+    override func stopWork() { completeIfDone() }
 
-    public override func cancel() {
-        let isNew = batch.withLock { batch in
-            guard batch.state != .finished, !batch.isCancelled else { return false }
-            batch.isCancelled = true
-            return true
+    package override func proceed(after transition: AtomicLifecycle.Transition) {
+        guard transition.action == .finish else { return super.proceed(after: transition) }
+        releaseMembers()
+        super.proceed(after: transition)
+        let hooks = batch.withLock { batch in
+            batch.isEndPosted = true
+            defer { batch.hooks = [] }
+            return batch.hooks
         }
-        guard isNew else { return }
-        // If it has not been started, it finishes in `start()`, which a `RequestOperationQueue` calls at once.
-        super.cancel()
-        completeIfDone()
+        for hook in hooks { hook() }
     }
 
     // MARK: Awaiting
@@ -138,7 +123,7 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
         let (delivered, progress) = batch.withLock { batch in
             batch.delivered += 1
             // Submitted under the lock, so that the numbers arrive in order.
-            if let progress = batch.progress, !batch.isCancelled {
+            if let progress = batch.progress, !isCancelled {
                 let (count, total) = (batch.delivered, self.total)
                 queue.async { progress(count, total) }
             }
@@ -151,12 +136,13 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
     private func completeIfDone() {
         enum Next { case wait, finish, complete(Completion?, [URLConnectionOperation]) }
         let next: Next = batch.withLock { batch in
-            guard batch.state == .executing, !batch.hasCompleted else { return .wait }
-            guard batch.isCancelled || batch.delivered == total else { return .wait }
+            let life = lifecycle.value
+            guard life.state == .executing, !batch.hasCompleted else { return .wait }
+            guard life.isCancelled || batch.delivered == total else { return .wait }
             batch.hasCompleted = true
             // The last number comes before the end too.
             let hasHandlers = batch.completion != nil || batch.progress != nil
-            return batch.isCancelled || !hasHandlers ? .finish : .complete(batch.completion, batch.members)
+            return life.isCancelled || !hasHandlers ? .finish : .complete(batch.completion, batch.members)
         }
         switch next {
         case .wait: return
@@ -184,29 +170,22 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
     }
 
     private func finish() {
+        releaseMembers()
+        workDidEnd()
+    }
+
+    /// Lets go of the members and the handlers. Their bytes are counted before, for those who ask for them.
+    private func releaseMembers() {
         let counted = batch.withLock { $0.countsBytes && $0.sum == nil ? $0.members : nil }
         if let counted {
             let sum = TransferProgress.sum(of: counted)
             batch.withLock { $0.sum = sum }
         }
-        let (held, isNew) = batch.withLock { batch in
-            let held = (batch.members, batch.progress, batch.completion)
-            let isNew = batch.state != .finished
-            batch.state = .finished
-            batch.members = []
-            batch.progress = nil
-            batch.completion = nil
-            return (held, isNew)
+        let held = batch.withLock { batch in
+            defer { (batch.members, batch.progress, batch.completion) = ([], nil, nil) }
+            return (batch.members, batch.progress, batch.completion)
         }
         withExtendedLifetime(held) {}
-        guard isNew else { return }
-        executionDidFinish()
-        let hooks = batch.withLock { batch in
-            batch.isEndPosted = true
-            defer { batch.hooks = [] }
-            return batch.hooks
-        }
-        for hook in hooks { hook() }
     }
 }
 

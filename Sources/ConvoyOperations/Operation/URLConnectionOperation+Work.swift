@@ -9,12 +9,6 @@ import Synchronization
 
 /// Carries out the actions that an operation's lifecycle requires.
 extension URLConnectionOperation {
-    /// Applies an event to the operation, from any thread.
-    func handle(_ event: Lifecycle.Event) {
-        guard let transition = lifecycle.handle(event) else { return }
-        proceed(after: transition)
-    }
-
     /// Carries out the action of a change of the lifecycle. Meanwhile other threads may have made any number of changes
     /// and carried out their actions. So each action must be right however late it comes; the comments below say why it
     /// is.

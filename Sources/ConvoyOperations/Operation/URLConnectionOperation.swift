@@ -20,7 +20,6 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// The state of an operation.
     public typealias State = OperationState
 
-    let lifecycle = AtomicLifecycle()
     let core: Locked<OperationCore>
     let onlookers = Onlookers()
     /// When the time limit for the whole operation ends, in nanoseconds of its clock; 0 until it has started.
@@ -86,16 +85,10 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// Whether `pause()` holds the operation back.
     public final var isPaused: Bool { state == .paused }
 
-    open override var isReady: Bool { answer(isHeldByNobody && lifecycle.value.isStartable) }
-    open override var isExecuting: Bool { state == .executing }
-    open override var isFinished: Bool { state == .finished }
-    open override var isCancelled: Bool { lifecycle.value.isCancelled }
     open override var isAsynchronous: Bool { true }
 
-    package override var endsWithoutWork: Bool { lifecycle.value.isEnding }
-    package override var wasStarted: Bool { lifecycle.value.wasStarted }
-    package override var hasBegun: Bool { lifecycle.value.hasBegun }
     package override var reportsItsEnd: Bool { true }
+    override var worksInStart: Bool { false }
     package override func didJoinQueue() {
         enterCompletionGroup()
         story?.note(.event(.enqueued))
@@ -299,7 +292,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     // MARK: For tests
 
     /// Called between a change of the lifecycle and its action. Tests override it, to let other threads run in between.
-    package func proceed(after transition: AtomicLifecycle.Transition) {
+    package override func proceed(after transition: AtomicLifecycle.Transition) {
         guard let supervisor else { return carryOut(transition) }
         supervisor.operation(self, changes: transition) { self.carryOut(transition) }
     }

@@ -10,7 +10,8 @@ struct QueueSlot {
 
         /// Whether the operation has ended in the library's own `start()`, which has nothing left to do but to return.
         var returnsFromStart: Bool {
-            if case .scheduled(let operation) = self { operation.isDone } else { false }
+            guard case .scheduled(let operation) = self else { return false }
+            return operation.worksInStart && operation.lifecycle.value.state == .finished
         }
     }
 
@@ -46,7 +47,7 @@ struct QueueSlot {
         static let reserved = Flags(rawValue: 32)
         /// Uses no slot.
         static let slotless = Flags(rawValue: 64)
-        /// Executes, and waits for a slot of the host that it was redirected to.
+        /// Executes, with a slot of the queue, and waits for one of the host that it was redirected to.
         static let redirected = Flags(rawValue: 128)
     }
 

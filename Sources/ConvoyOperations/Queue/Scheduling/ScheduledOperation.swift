@@ -14,23 +14,22 @@ import Synchronization
 ///
 /// All members can be used from any thread. Nothing is posted while a lock is held.
 open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable {
-    /// What has happened to the operation. Marks are never removed.
+    /// What others have to do with the operation. Marks are never removed.
     private enum Mark {
-        /// `start()` of this class has begun.
-        static let begun: UInt8 = 1
-        /// `start()` of this class has done its work.
-        static let done: UInt8 = 2
-        static let cancelled: UInt8 = 4
         /// The end is being posted. A thread that connects the operation with another one, or adds it to a queue,
         /// either sees this mark, or is early enough to be noticed by `executionDidFinish()`.
-        static let over: UInt8 = 8
+        static let over: UInt8 = 1
         /// A queue has taken the operation, or is about to.
-        static let claimed: UInt8 = 16
+        static let claimed: UInt8 = 2
         /// The operation wants to know for what it waits.
-        static let hearsOfWaits: UInt8 = 32
+        static let hearsOfWaits: UInt8 = 4
         /// An operation depends on it that is not one of Convoy's, and that Foundation asks when this one ends.
-        static let wakesForeign: UInt8 = 64
+        static let wakesForeign: UInt8 = 8
     }
+
+    /// The state of the operation, whatever its class: changed by ``handle(_:)`` only, and read without a lock. That of a
+    /// user's class that overrides `start()` stays where it was before the start.
+    let lifecycle = AtomicLifecycle()
 
     private let connections = OnceReference<OperationConnections>()
     let scheduler = OnceReference<Scheduler>()
@@ -142,7 +141,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     ///
     /// A subclass with more conditions returns `super.isReady && …`, and calls `readinessDidChange()` when one of
     /// them changes.
-    override open var isReady: Bool { answer(isHeldByNobody) }
+    override open var isReady: Bool { answer(isHeldByNobody && lifecycle.value.isStartable) }
 
     /// Returns the answer to `isReady`, and records it. To be called by each `isReady` of the library that does not
     /// call `super`.
@@ -163,20 +162,16 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// recorded.
     package final var isHeldByNobody: Bool {
         // `super.isReady` has a count of its own, with which Foundation queues hold an operation behind a barrier.
-        (areDependenciesFinished || endsWithoutWork || hasBegun) && (isScheduled || super.isReady)
+        // What has begun its work is held back by dependencies no more.
+        (areDependenciesFinished || endsWithoutWork || lifecycle.value.hasBegun) && (isScheduled || super.isReady)
     }
-
-    /// Whether the work has begun, so that dependencies hold the operation back no more.
-    package var hasBegun: Bool { has(Mark.begun) }
 
     /// Whether the operation only has to finish. Dependencies, barriers, limits and gates then no longer hold it back.
-    package var endsWithoutWork: Bool { isCancelled }
+    package var endsWithoutWork: Bool { lifecycle.value.isEnding }
 
-    override open var isExecuting: Bool {
-        marks.load(ordering: .sequentiallyConsistent) & (Mark.begun | Mark.done) == Mark.begun
-    }
-    override open var isFinished: Bool { has(Mark.done) }
-    override open var isCancelled: Bool { has(Mark.cancelled) }
+    override open var isExecuting: Bool { lifecycle.value.state == .executing }
+    override open var isFinished: Bool { lifecycle.value.state == .finished }
+    override open var isCancelled: Bool { lifecycle.value.isCancelled }
 
     /// The priority among the ready operations of the same queue. Can be changed until the start.
     override open var queuePriority: QueuePriority {
@@ -221,11 +216,10 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// In a ``RequestOperationQueue``, an operation that has not been started, or that gave its slot back, finishes at
     /// once, regardless of limits. If it is not asynchronous, it does so on the calling thread.
     override open func cancel() {
-        guard !isFinished else { return }
         // Before Foundation evaluates `isReady`.
-        _ = set(Mark.cancelled)
+        guard !isFinished, let transition = lifecycle.handle(.cancel) else { return }
         super.cancel()
-        scheduler.object?.readinessDidChange(of: self)
+        proceed(after: transition)
     }
 
     /// Cancels the operation, and says why: see ``cancellationReason``.
@@ -241,15 +235,45 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// their changes by `didChangeValue(forKey:)` as for any `Operation`, and do not call `super`. A cancelled operation is
     /// started as well, so that it finishes.
     override open func start() {
-        guard isReady else { return slotDidFree() }
-        guard set(Mark.begun) else { return }
-        if !isCancelled {
-            executionDidBegin()
-            main()
-        }
-        _ = set(Mark.done)
-        executionDidFinish()
+        guard lifecycle.value.wasStarted || isReady else { return slotDidFree() }
+        handle(.start)
     }
+
+    // MARK: The lifecycle
+
+    /// Applies an event to the operation, from any thread.
+    final func handle(_ event: Lifecycle.Event) {
+        guard let transition = lifecycle.handle(event) else { return }
+        proceed(after: transition)
+    }
+
+    /// Carries out what a change of the lifecycle requires, of an operation that works once: that has no second attempt, and
+    /// is not paused once it has begun.
+    package func proceed(after transition: AtomicLifecycle.Transition) {
+        switch transition.action {
+        case .begin:
+            executionDidBegin()
+            performWork()
+        case .stop: stopWork()
+        case .slotFreed: slotDidFree()
+        case .readinessChanged: readinessDidChange()
+        case .restart: if lifecycle.value.wasStarted, !isScheduled { handle(.start) } else { readinessDidChange() }
+        case .finish: executionDidFinish()
+        case .nothing, .stopAndFreeSlot, .awaitRetry, .commit, .awaitCommit: break
+        }
+    }
+
+    /// Does the work of an operation that works once, and calls ``workDidEnd()`` when it is done, now or later.
+    func performWork() {
+        main()
+        workDidEnd()
+    }
+
+    /// Called when the work is under way and the operation is cancelled.
+    func stopWork() {}
+
+    /// Finishes an operation that works once. Only the first call counts.
+    final func workDidEnd() { handle(.workCompleted(lifecycle.value.tryNumber)) }
 
     // MARK: A user's code
 
@@ -276,13 +300,13 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
 
     /// Whether the class calls ``executionDidFinish()`` at its end. One of a user's that overrides `start()` cannot: the queue
     /// that has started it watches for its end.
-    package var reportsItsEnd: Bool { has(Mark.begun) }
+    package var reportsItsEnd: Bool { lifecycle.value.wasStarted }
 
     /// Whether it is certain that the operation will report its end, whether it was started or not.
     private var willReportItsEnd: Bool { isOfLibrary || reportsItsEnd }
 
-    /// Whether `start()` of this class has done the work of the operation, and only tells of it.
-    final var isDone: Bool { has(Mark.done) }
+    /// Whether the operation does all its work in `start()` of this class.
+    var worksInStart: Bool { true }
 
     /// Whether the operation uses a slot of its queue while it executes. One that does not starts whatever the limits and
     /// rates are, but not while the queue is suspended, or before a barrier that it was added behind. Read once, when it is
@@ -331,13 +355,10 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// would corrupt that queue's memory.
     package final var mayBeEnqueued: Bool { isScheduled || inquiries.wereMade }
 
-    /// Whether the work has begun by a call of `start()`, whoever made it.
-    package var wasStarted: Bool { has(Mark.begun) }
-
     /// Takes the operation for the queue of awaited operations. False if it may be in a queue, or on its way into one, or
     /// was started by hand: then somebody else sees to it that it finishes.
     final func claimForAwaiting() -> Bool {
-        !mayBeEnqueued && !wasStarted && !isExecuting && set(Mark.claimed)
+        !mayBeEnqueued && !lifecycle.value.wasStarted && !isExecuting && set(Mark.claimed)
     }
 
     /// Takes the operation for a queue of Foundation's. False if another queue has it, or is about to.
