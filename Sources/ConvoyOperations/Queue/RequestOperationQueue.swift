@@ -228,3 +228,155 @@ open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchec
         super.addOperation(operation)
     }
 }
+
+/// An operation that a queue can pause.
+///
+/// Both methods are called on any thread, in any state of the operation, and must not block. An operation that pauses
+/// while it holds a slot of its queue calls ``ScheduledOperation/slotDidFree()``; one that resumes becomes ready again
+/// and calls ``ScheduledOperation/readinessDidChange()``.
+package protocol PausableOperation: AnyObject {
+    func pause()
+    func resume()
+}
+
+/// Pausing.
+extension RequestOperationQueue {
+    /// Pauses all operations in the queue that can be paused. Operations added later are not paused.
+    public final func pauseAll() {
+        for operation in queuedOperations { (operation as? any PausableOperation)?.pause() }
+    }
+
+    /// Resumes all operations in the queue that are paused.
+    public final func resumeAll() {
+        for operation in queuedOperations { (operation as? any PausableOperation)?.resume() }
+    }
+}
+
+/// How many operations may start in a second.
+///
+/// What counts is each start of an operation that has a host: a request, when it first starts, when it starts again after
+/// a pause, and when it is retried after a delay. (A redirect, an answer to a challenge and a request that is sent again
+/// at once because nothing of it was sent are part of their start.) Blocks, batches and operations of other classes
+/// are neither counted nor held back.
+///
+/// An operation that waits for its start waits as for a slot, and in the same order: a higher priority comes first, one
+/// whose host may not start yet is passed over, and a cancelled one finishes at once.
+extension RequestOperationQueue {
+    /// How many operations with a host may start in a second, all hosts together; nil, the default, for any number.
+    ///
+    /// It can be changed at any time. A quicker rate also shortens the wait that is under way; a slower one counts from the
+    /// next start.
+    public final var maximumStartRate: StartRate? {
+        get { state.withLock { $0.lanes.pacing.overall?.rate } }
+        set { scheduler.changePace { $0.setStartRate(newValue, at: $1) } }
+    }
+
+    /// How many operations may start in a second for each host, by name and port; nil, the default, for any number.
+    /// Otherwise as ``maximumStartRate``; both hold.
+    public final var maximumStartRatePerHost: StartRate? {
+        get { state.withLock { $0.lanes.pacing.perHost?.rate } }
+        set { scheduler.changePace { $0.setStartRatePerHost(newValue, at: $1) } }
+    }
+}
+
+/// The gates of the hosts.
+///
+/// When a server answers 429 or 503 to a request that has a ``RetryPolicy``, or refuses its connection, the gate of its
+/// host closes: requests that have a policy, and could only fail in the same way, wait until it opens; so do those that
+/// are redirected to it. All others pass it. After a redirect it is the gate of the host that has answered.
+///
+/// After a refused connection the gate opens for one request at a time, until the host has answered one of them. A host
+/// that has refused for as long as all retries of the policy may take counts as gone: its gate opens, and each request
+/// fails by itself.
+extension RequestOperationQueue {
+    /// A host whose gate is closed, and when it opens.
+    public struct ClosedGate: Sendable, Hashable {
+        /// The host's name in lower case, with its port unless it is the scheme's own: `example.com`, `127.0.0.1:8080`,
+        /// `[::1]:8080`.
+        public let host: String
+        /// When the gate opens, unless it is closed for longer meanwhile or opened before. In the past where it lets one
+        /// request through at a time.
+        public let opensAt: Date
+    }
+
+    /// The gates that are closed now, sorted by host name.
+    ///
+    /// A gate stays closed for as long as the response asked for in its `Retry-After`, but for no longer than the
+    /// policy's ``RetryPolicy/maximumGateDuration``.
+    public final var closedGates: [ClosedGate] {
+        state.withLock { $0.lanes.closedGates }
+            .map { ClosedGate(host: $0.host, opensAt: scheduler.clock.date(of: $0.deadline)) }
+            .sorted { $0.host < $1.host }
+    }
+
+    /// Opens the gate of a host early. Operations that wait at it can start at once; one that waits for its own retry
+    /// keeps waiting.
+    ///
+    /// - Parameter host: a name as in ``closedGates``.
+    /// - Returns: whether the gate was closed.
+    @discardableResult
+    public final func openGate(forHost host: String) -> Bool {
+        scheduler.openGate(of: HostKey.named(host.lowercased()))
+    }
+
+    /// Opens all gates early, like ``openGate(forHost:)``.
+    public final func openAllGates() {
+        scheduler.openAllGates()
+    }
+
+    /// Closes the gate of a host until the queue's clock reaches `deadline` (nanoseconds). A gate that is closed for
+    /// longer stays so.
+    package final func closeGate(forHost host: String, until deadline: UInt64) {
+        scheduler.closeGate(of: HostKey.named(host), until: deadline)
+    }
+}
+
+/// The queues that the library makes itself, for managers and for operations that are awaited.
+extension RequestOperationQueue {
+    static let defaultCount = 256
+    static let defaultCountPerHost = 64
+
+    /// A queue with the limits whose reasons `HTTPRequestOperationManager` gives.
+    static func withDefaultLimits(named name: String) -> RequestOperationQueue {
+        let queue = RequestOperationQueue()
+        queue.name = name
+        queue.maxConcurrentOperationCount = defaultCount
+        queue.maxConcurrentOperationCountPerHost = defaultCountPerHost
+        return queue
+    }
+}
+
+/// Why a ``RequestOperationQueue`` refused or cancelled an operation.
+public enum RequestOperationQueueError: Error, Hashable, Sendable {
+    /// The queue was full, and its policy is ``RequestOperationQueue/OverflowPolicy/refuse``.
+    case refused(maximumLength: Int)
+    /// The queue was full when another operation was added, and this one was the oldest that had not been started.
+    case dropped(maximumLength: Int)
+}
+
+/// The progress of a queue: one unit for each operation that finishes while a total is set.
+final class QueueProgress: Progress, @unchecked Sendable {
+    private let isReporting = Atomic<Bool>(false)
+    /// How many operations were counted. `Progress` is not thread-safe, so it is updated under this lock.
+    private let counted = Locked(0)
+
+    init() {
+        super.init(parent: nil, userInfo: nil)
+    }
+
+    override var totalUnitCount: Int64 {
+        get { super.totalUnitCount }
+        set {
+            super.totalUnitCount = newValue
+            isReporting.store(newValue > 0, ordering: .releasing)
+        }
+    }
+
+    func countOne() {
+        guard isReporting.load(ordering: .acquiring) else { return }
+        counted.withLock { counted in
+            counted += 1
+            completedUnitCount += 1
+        }
+    }
+}

@@ -443,3 +443,50 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         }
     }
 }
+
+/// The gate of the host that an operation has come to.
+extension ScheduledOperation {
+    /// Closes the gate of a host in the operation's queue until a time on the queue's clock, in nanoseconds.
+    package final func closeGate(of host: HostKey, until deadline: UInt64) {
+        scheduler.object?.closeGate(of: host, until: deadline)
+    }
+
+    /// As `closeGate(of:until:)`, after the host has refused a connection: `Scheduler.closeGateAfterRefusal` says how
+    /// that gate opens.
+    package final func closeGateAfterRefusal(of host: HostKey, until deadline: UInt64, patience: UInt64) {
+        scheduler.object?.closeGateAfterRefusal(of: host, until: deadline, patience: patience)
+    }
+
+    /// Says that a host, which had refused connections, has answered.
+    package final func hostDidAnswer(_ host: HostKey?) {
+        reportsAnswer = false
+        guard let scheduler = scheduler.object, let host else { return }
+        scheduler.noteAnswer(of: host)
+    }
+}
+
+/// An operation's `completionBlock`. Not Foundation's own: that is never let go of, and is not called when it comes late.
+final class CompletionBlock: Sendable {
+    /// A closure that is stored as such would be wrapped once more each time that it is read.
+    private struct Stored { let call: @Sendable () -> Void }
+
+    private let stored = Locked<Stored?>(nil)
+
+    var block: (@Sendable () -> Void)? {
+        get { stored.withLock { $0 }?.call }
+        set {
+            let new = newValue.map(Stored.init(call:))
+            let old = stored.withLock { stored in
+                defer { stored = new }
+                return stored
+            }
+            withExtendedLifetime(old) {}
+        }
+    }
+
+    /// Hands the block, if there is one, to a global queue, as Foundation does, and forgets it.
+    func run() {
+        guard let taken = stored.withLock({ $0.take() }) else { return }
+        DispatchQueue.global().async(execute: taken.call)
+    }
+}

@@ -163,3 +163,133 @@ struct DependencyLinks {
         }
     }
 }
+
+/// The dependents of one operation.
+///
+/// A plain value without locks; its owner guards it. A single dependent, the common case, is stored in place.
+struct DependentList<Object: AnyObject> {
+    /// A dependent, and the position of the awaited operation in its list of dependencies.
+    struct Dependent {
+        let object: Object
+        let position: Int
+    }
+
+    private var first: Dependent?
+    private var others: ContiguousArray<Dependent> = []
+    private var sweepAt = 64
+
+    /// - Parameter isGone: whether a dependent has been released, so that it need not be notified.
+    mutating func append(_ object: Object, position: Int, isGone: (Object) -> Bool) {
+        let dependent = Dependent(object: object, position: position)
+        if first == nil {
+            first = dependent
+            return
+        }
+        if others.count >= sweepAt {
+            // Swept whenever the length has doubled, so that it is cheap and the length stays bounded.
+            others.removeAll { isGone($0.object) }
+            sweepAt = max(64, others.count * 2)
+        }
+        others.append(dependent)
+    }
+
+    /// Empties the list and hands its contents to the caller.
+    mutating func removeAll() -> DependentList {
+        var contents = DependentList()
+        swap(&contents, &self)
+        return contents
+    }
+
+    func forEach(_ body: (Dependent) -> Void) {
+        if let first { body(first) }
+        for dependent in others { body(dependent) }
+    }
+}
+
+/// Finds the position of an object in a list by its identity.
+///
+/// Holds positions only, in a quarter of the memory of a dictionary. The hash need not resist attackers, who cannot
+/// choose addresses. The position of an object that was removed from the list stays until the table is rebuilt, and
+/// matches nothing.
+struct PositionTable {
+    private var cells: [Int32] = []
+    private var count = 0
+
+    init() {}
+
+    /// Makes a table with room for three times as many objects, so that it is rarely rebuilt.
+    init(for expected: Int) {
+        var size = 32
+        while size < expected * 6 { size *= 2 }
+        cells = Array(repeating: -1, count: size)
+    }
+
+    var isEmpty: Bool { count == 0 }
+    var hasRoom: Bool { (count + 1) * 2 <= cells.count }
+
+    /// - Precondition: there is room.
+    mutating func insert(_ position: Int, for object: AnyObject) {
+        var cell = first(object)
+        while cells[cell] >= 0 { cell = (cell + 1) & (cells.count - 1) }
+        cells[cell] = Int32(position)
+        count += 1
+    }
+
+    func position(of object: AnyObject, matches: (Int) -> Bool) -> Int? {
+        var cell = first(object)
+        while cells[cell] >= 0 {
+            if matches(Int(cells[cell])) { return Int(cells[cell]) }
+            cell = (cell + 1) & (cells.count - 1)
+        }
+        return nil
+    }
+
+    private func first(_ object: AnyObject) -> Int {
+        // The low bits of an address are always 0, because of alignment; the multiplication mixes the others.
+        let bits = UInt64(UInt(bitPattern: ObjectIdentifier(object))) >> 4
+        return Int(truncatingIfNeeded: (bits &* 0x9E37_79B9_7F4A_7C15) >> 32) & (cells.count - 1)
+    }
+}
+
+/// Releases operations without recursion.
+///
+/// An operation owns its dependencies. Releasing the end of a long chain would nest one `deinit` inside the other until
+/// the stack overflows (with Foundation's own operations at about 50,000). Here the outermost release on a thread
+/// collects what the inner ones hand over, and releases it in a loop.
+enum DeferredRelease {
+    private static let key: pthread_key_t = {
+        var key = pthread_key_t()
+        pthread_key_create(&key, nil)
+        return key
+    }()
+
+    /// Releases one operation. The caller must not have copied the reference.
+    static func release(_ operation: inout Operation?) {
+        guard let outer else { return collect { operation = nil } }
+        if let operation { outer.pointee.append(operation) }
+        operation = nil
+    }
+
+    /// Releases operations. The caller must not have copied the references.
+    static func release(_ operations: inout [Operation]) {
+        guard let outer else { return collect { operations = [] } }
+        outer.pointee.append(contentsOf: operations)
+        operations = []
+    }
+
+    /// The list of the outermost release on this thread: operations still to be released.
+    private static var outer: UnsafeMutablePointer<[Operation]>? {
+        pthread_getspecific(key)?.assumingMemoryBound(to: [Operation].self)
+    }
+
+    /// Runs a release, and then releases everything that was handed over meanwhile.
+    private static func collect(_ release: () -> Void) {
+        var pile: [Operation] = []
+        withUnsafeMutablePointer(to: &pile) { pile in
+            pthread_setspecific(key, pile)
+            release()
+            while pile.pointee.popLast() != nil {}
+            pthread_setspecific(key, nil)
+        }
+    }
+}

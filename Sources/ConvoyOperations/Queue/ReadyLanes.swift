@@ -1,3 +1,5 @@
+import Foundation
+
 /// The ready operations that lack a slot, in the order in which they will get one.
 ///
 /// They are ordered by level; within a level the host with the fewest running operations comes first, then the one that
@@ -333,4 +335,65 @@ struct ReadyLanes {
         hosts[heaps[level][first]].places[level] = Int32(first)
         hosts[heaps[level][second]].places[level] = Int32(second)
     }
+}
+
+/// What an operation in a lane waits for.
+extension ReadyLanes {
+    /// What holds an operation back, apart from the queue's own limit.
+    func waitReason(of slot: Int32) -> WaitReason {
+        let entry = entries[Int(slot)]
+        if entry.waitsAtGate, !hosts[entry.host].letsWaitingPass { return .closedGate }
+        // Those without a host have neither a limit nor a rate.
+        guard entry.host != 0 else { return .slot }
+        if hosts[entry.host].running >= limitPerHost { return .hostLimit }
+        return hosts[entry.host].startsAt != 0 || isOutOfStarts ? .startRate : .slot
+    }
+}
+
+/// The five levels of `Operation.QueuePriority`, the most urgent first.
+enum PriorityLevel {
+    static let count = 5
+
+    /// A place of its own behind the levels, for operations that were redirected and wait for a slot of the other host. They
+    /// are in no order with those that wait for their start, and go before them.
+    static let redirected = 5
+
+    /// The level of an operation.
+    ///
+    /// As in Foundation, the quality of service replaces a priority that was not set, unless the queue is serial and so
+    /// promises an order.
+    static func level(of operation: Operation, inSerialQueue isSerial: Bool) -> Int {
+        switch operation.queuePriority {
+        case .veryHigh: return 0
+        case .high: return 1
+        case .low: return 3
+        case .veryLow: return 4
+        case .normal: break
+        @unknown default: break
+        }
+        guard !isSerial else { return 2 }
+        switch operation.qualityOfService {
+        case .userInteractive: return 0
+        case .userInitiated: return 1
+        case .utility: return 3
+        case .background: return 4
+        case .default: return 2
+        @unknown default: return 2
+        }
+    }
+}
+
+/// A set of priority levels, in one byte.
+struct PriorityLevels {
+    private var bits: UInt8 = 0
+
+    var isEmpty: Bool { bits == 0 }
+    /// The most urgent level.
+    var first: Int? { bits == 0 ? nil : bits.trailingZeroBitCount }
+    /// Whether there is more than one level.
+    var isMixed: Bool { bits & (bits &- 1) != 0 }
+
+    func contains(_ level: Int) -> Bool { bits & 1 << UInt8(level) != 0 }
+    mutating func insert(_ level: Int) { bits |= 1 << UInt8(level) }
+    mutating func remove(_ level: Int) { bits &= ~(1 << UInt8(level)) }
 }

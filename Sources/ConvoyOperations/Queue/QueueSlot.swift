@@ -1,0 +1,217 @@
+import Foundation
+
+/// One operation in a queue, and its stage.
+struct QueueSlot {
+    enum Occupant {
+        case nobody
+        case scheduled(ScheduledOperation)
+        /// An operation that is not one of Convoy's.
+        case foreign(ForeignMember)
+
+        /// Whether the operation has ended in the library's own `start()`, which has nothing left to do but to return.
+        var returnsFromStart: Bool {
+            guard case .scheduled(let operation) = self else { return false }
+            return operation.worksInStart && operation.lifecycle.value.state == .finished
+        }
+    }
+
+    enum Stage: UInt8 {
+        /// No operation.
+        case free
+        /// Not ready because of dependencies, a pause, or a condition of its own.
+        case waiting
+        /// Ready, but added behind a barrier.
+        case held
+        /// In the lanes: it lacks only a slot.
+        case ready
+        /// Exempt from limits and suspension: it was cancelled, refused or dropped, and only has to finish.
+        case exempt
+        /// Ready, and needs no slot: it lacks only a queue that is not suspended.
+        case slotless
+        /// Has a slot, and waits for a worker.
+        case granted
+        /// Has a slot, and `start()` is about to be called or was called.
+        case running
+    }
+
+    struct Flags: OptionSet {
+        let rawValue: UInt8
+        static let direct = Flags(rawValue: 1)
+        static let exempt = Flags(rawValue: 2)
+        static let barrier = Flags(rawValue: 4)
+        /// Counts towards the bounded length.
+        static let counted = Flags(rawValue: 8)
+        /// Its host counts it as running.
+        static let holdsHost = Flags(rawValue: 16)
+        /// Uses a place that was reserved for it. Has no meaning once it was added.
+        static let reserved = Flags(rawValue: 32)
+        /// Uses no slot.
+        static let slotless = Flags(rawValue: 64)
+        /// Executes, with a slot of the queue, and waits for one of the host that it was redirected to.
+        static let redirected = Flags(rawValue: 128)
+    }
+
+    var occupant = Occupant.nobody
+    /// The epoch between two barriers to which it belongs.
+    var epoch: UInt32 = 0
+    var stage = Stage.free
+    var flags: Flags = []
+    /// The worker that is inside `start()`, if there is one.
+    var worker: WorkerCrew.Number?
+
+    var operation: Operation? {
+        switch occupant {
+        case .nobody: nil
+        case .scheduled(let operation): operation
+        case .foreign(let member): member.operation
+        }
+    }
+}
+
+/// The epochs of a queue: the stretches between its barriers.
+///
+/// An operation belongs to the epoch in which it was added, and may start when that epoch is the current one. A barrier
+/// may start when the epoch before it has no operations left. All calls take amortised constant time.
+///
+/// Epoch numbers wrap around, so they are only compared with the current one.
+struct BarrierEpochs {
+    struct Epoch {
+        var remaining = 0
+        /// Ready operations that wait for the epoch to begin.
+        var held = LinkTable.List()
+        /// The barrier that ends the epoch.
+        var barrier: Int32 = -1
+    }
+
+    private(set) var current: UInt32 = 0
+    /// Some past epochs, then those from the current one to the last.
+    private var epochs: ContiguousArray<Epoch> = [Epoch()]
+    private var over = 0
+
+    subscript(number: UInt32) -> Epoch {
+        _read { yield epochs[over + Int(number &- current)] }
+        _modify { yield &epochs[over + Int(number &- current)] }
+    }
+
+    private var last: UInt32 { current &+ UInt32(epochs.count - 1 - over) }
+
+    /// Adds an operation to the last epoch, and returns the epoch's number.
+    mutating func join() -> UInt32 {
+        epochs[epochs.count - 1].remaining += 1
+        return last
+    }
+
+    mutating func leave(_ number: UInt32) {
+        self[number].remaining -= 1
+    }
+
+    /// Ends the last epoch with a barrier, and returns its number.
+    mutating func end(with barrier: Int32) -> UInt32 {
+        let ended = last
+        epochs[epochs.count - 1].barrier = barrier
+        epochs.append(Epoch())
+        return ended
+    }
+
+    /// The barrier that may start now.
+    var dueBarrier: Int32? {
+        guard epochs.count - over > 1 else { return nil }
+        let epoch = epochs[over]
+        return epoch.remaining == 0 && epoch.barrier >= 0 ? epoch.barrier : nil
+    }
+
+    /// Removes the barrier that may start now.
+    mutating func takeDueBarrier() {
+        epochs[over].barrier = -1
+    }
+
+    /// Begins the next epoch, after its barrier has finished, and returns the operations held for it.
+    mutating func advance() -> LinkTable.List {
+        over += 1
+        current &+= 1
+        if over >= 32, over > epochs.count / 2 {
+            epochs.removeFirst(over)
+            over = 0
+        }
+        defer { epochs[over].held = LinkTable.List() }
+        return epochs[over].held
+    }
+}
+
+/// Doubly linked lists of slot indices. Each index is in at most one list of the table at a time.
+///
+/// It uses indices instead of references: appending, removing and moving cost a few stores, without allocation or
+/// reference counting, and a long list is freed at once.
+struct LinkTable {
+    /// A list in the table: its first and its last index, or -1.
+    struct List {
+        fileprivate(set) var head: Int32 = -1
+        fileprivate(set) var tail: Int32 = -1
+
+        var isEmpty: Bool { head < 0 }
+    }
+
+    private struct Neighbours {
+        var previous: Int32 = -1
+        var next: Int32 = -1
+    }
+
+    private var links: ContiguousArray<Neighbours> = []
+
+    /// Makes room for one more index.
+    mutating func grow() {
+        links.appendGrowingByAQuarter(Neighbours())
+    }
+
+    /// Makes room for indices below `count`.
+    mutating func grow(to count: Int) {
+        while links.count < count { grow() }
+    }
+
+    mutating func removeAll() {
+        links = []
+    }
+
+    func next(after index: Int32) -> Int32 {
+        links[Int(index)].next
+    }
+
+    func previous(before index: Int32) -> Int32 {
+        links[Int(index)].previous
+    }
+
+    mutating func prepend(_ index: Int32, to list: inout List) {
+        links[Int(index)] = Neighbours(next: list.head)
+        if list.head < 0 { list.tail = index } else { links[Int(list.head)].previous = index }
+        list.head = index
+    }
+
+    mutating func append(_ index: Int32, to list: inout List) {
+        links[Int(index)] = Neighbours(previous: list.tail)
+        if list.tail < 0 { list.head = index } else { links[Int(list.tail)].next = index }
+        list.tail = index
+    }
+
+    mutating func remove(_ index: Int32, from list: inout List) {
+        let link = links[Int(index)]
+        if link.previous < 0 { list.head = link.next } else { links[Int(link.previous)].next = link.next }
+        if link.next < 0 { list.tail = link.previous } else { links[Int(link.next)].previous = link.previous }
+        links[Int(index)] = Neighbours()
+    }
+
+    mutating func popFirst(_ list: inout List) -> Int32? {
+        guard !list.isEmpty else { return nil }
+        let index = list.head
+        remove(index, from: &list)
+        return index
+    }
+}
+
+extension ContiguousArray {
+    /// Appends an element. A full array grows by a quarter, and is not doubled, as there may be hundreds of thousands
+    /// of slots.
+    mutating func appendGrowingByAQuarter(_ element: Element) {
+        if count == capacity { reserveCapacity(count + Swift.max(16, count / 4)) }
+        append(element)
+    }
+}
