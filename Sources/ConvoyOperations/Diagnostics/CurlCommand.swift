@@ -241,3 +241,138 @@ struct CurlCommand {
         }
     }
 }
+
+/// The way to the server.
+extension CurlCommand {
+    mutating func addRoute() {
+        switch configuration.proxy {
+        case .environment: break
+        case .none: words += ["--noproxy", ShellText.word("*")]
+        case .proxy(let proxy, let exceptions):
+            words += ["--proxy", ShellText.word(proxy.description)]
+            // Without it, curl reads the exceptions of the environment.
+            words += ["--noproxy", ShellText.word(exceptions.joined(separator: ","))]
+            if let credential = proxy.credential {
+                if proxy.kind.isHTTP { words.append("--proxy-anyauth") }
+                words += ["--proxy-user", login(credential.user, credential.password)]
+            }
+        }
+        if let address = request.url.flatMap({ Target($0) }).flatMap(configuration.fixedAddress) {
+            words += ["--connect-to", ShellText.word(address)]
+        }
+        if let socket = configuration.unixSocket {
+            let isAbstract = socket.hasPrefix("@")
+            words.append(isAbstract ? "--abstract-unix-socket" : "--unix-socket")
+            words.append(ShellText.word(isAbstract ? String(socket.dropFirst()) : socket))
+        }
+        switch configuration.connectionSource {
+        case .interface(let name): words += ["--interface", ShellText.word("if!\(name)")]
+        case .address(let address): words += ["--interface", ShellText.word("host!\(address)")]
+        case nil: break
+        }
+        if let credential {
+            words += ["--anyauth", "--user", login(credential.user ?? "", credential.password ?? "")]
+        }
+    }
+
+    private func login(_ user: String, _ password: String) -> String {
+        ShellText.word(includesSecrets ? "\(user):\(password)" : "\(Redaction.mask):\(Redaction.mask)")
+    }
+}
+
+extension URLConnectionOperation {
+    /// The request as a command of the `curl` tool that a POSIX shell runs as it stands: the method, the header, the body,
+    /// the time limits, the way to the server, and the settings of TLS that `curl` has. A `credential` is given to a server
+    /// that asks; the cookies of a `cookieStore` and the token of an `authenticator` are the present ones.
+    ///
+    /// Secrets are replaced by `***`, unless they are asked for: credentials; the values of `Authorization`, `Cookie`,
+    /// `Proxy-Authorization`, of the fields that `sensitiveHeaders` marks and of those whose names tell it; the user
+    /// name and password in the URL; the values of `sensitiveQueryItems` in the URL, and in a body that is a form or
+    /// JSON. Other bodies are shown as they are. A body that is a stream is left out, and a comment says so, as it does
+    /// for what `curl` has no option for. The command trusts no server that the operation does not trust: it has no `--insecure`
+    /// where keys or certificates are pinned. Redirects are not followed.
+    ///
+    /// - Parameter includingSecrets: whether the command has the secrets, so that its request is the operation's.
+    public final func curlCommand(includingSecrets: Bool = false) -> String {
+        let (plain, values, credential, authenticator) = core.withLock {
+            ($0.requestWithTimeout, $0.common.values, $0.credentialSource.own, $0.authenticator)
+        }
+        var request = (authenticator?.token.flatMap { try? authorized(plain, with: $0) } ?? plain).urlRequest
+        if let field = values.cookies?.keeper.field(for: request) { request.setValue(field, forHTTPHeaderField: "Cookie") }
+        var command = CurlCommand(
+            request, configuration: values.configuration, addsUserAgent: values.addsUserAgent,
+            totalTimeout: values.totalTimeout, credential: credential, includesSecrets: includingSecrets)
+        return command.text()
+    }
+}
+
+extension CookieKeeper {
+    /// The `Cookie` field that a request gets; nil if it gets none, or has its own.
+    fileprivate func field(for request: URLRequest) -> String? {
+        guard request.httpShouldHandleCookies, request.value(forHTTPHeaderField: "Cookie") == nil,
+            let target = request.url.flatMap({ HTTPAddress($0.absoluteString) }).flatMap({ CookieTarget($0) })
+        else { return nil }
+        let isSafe = RequestRules.isSafe(request.httpMethod ?? "GET")
+        // What is no text cannot be shown in a command.
+        return field(for: target, site: request.mainDocumentURL, isSafeMethod: isSafe)
+            .flatMap { String(validating: $0, as: UTF8.self) }
+    }
+}
+
+/// Text for a POSIX shell (IEEE Std 1003.1, "Shell Command Language", section 2.2), each byte of which arrives unchanged.
+package enum ShellText {
+    /// A word of a command.
+    ///
+    /// Control characters, which a terminal would obey where the command is printed, are made by `printf`, inside of a
+    /// command substitution. That removes line feeds at the end, so there must be none.
+    package static func word(_ text: String) -> String {
+        if !text.isEmpty, text.utf8.allSatisfy(isPlain) { return text }
+        if text.unicodeScalars.contains(where: isControl) { return "\"$(\(printf(Data(text.utf8))))\"" }
+        return "'\(text.replacing("'", with: #"'\''"#))'"
+    }
+
+    /// A command that writes the bytes.
+    static func printf(_ bytes: Data) -> String {
+        var format = ""
+        format.reserveCapacity(bytes.count)
+        for (index, byte) in bytes.enumerated() {
+            // A format that begins with `-` would be an option.
+            let isLiteral = isPlain(byte) && byte != UInt8(ascii: "%") && !(index == 0 && byte == UInt8(ascii: "-"))
+            if isLiteral || byte == UInt8(ascii: " ") {
+                format.unicodeScalars.append(Unicode.Scalar(byte))
+            } else if byte == UInt8(ascii: "%") {
+                format += "%%"
+            } else {
+                let digits = String(byte, radix: 8)
+                format += "\\" + String(repeating: "0", count: 3 - digits.count) + digits
+            }
+        }
+        return "printf '\(format)'"
+    }
+
+    /// Whether a text can be a word as it is, or between quotes, and be printed without harm.
+    static func isText(_ bytes: Data) -> Bool {
+        guard let text = String(validating: bytes, as: UTF8.self) else { return false }
+        return !text.unicodeScalars.contains { isControl($0) && $0 != "\n" && $0 != "\t" }
+    }
+
+    /// Text between quotes, with its line feeds and tabs.
+    static func quoted(_ text: String) -> String { "'\(text.replacing("'", with: #"'\''"#))'" }
+
+    private static func isPlain(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"):
+            true
+        default: "_-./:=,@+%".utf8.contains(byte)
+        }
+    }
+
+    /// Control characters, and those that change the direction of text.
+    private static func isControl(_ scalar: Unicode.Scalar) -> Bool {
+        switch scalar.properties.generalCategory {
+        case .control, .format, .lineSeparator, .paragraphSeparator: true
+        default: false
+        }
+    }
+}

@@ -1,6 +1,173 @@
 import ConvoySupport
 import Foundation
 
+/// The requests of operations in the HTTP Archive format, HAR 1.2, which the developer tools of browsers and other viewers
+/// read: what was sent and received, and how long each phase took.
+///
+/// Each operation is a page, and each of its requests an entry: redirects, retries, the parts of a download, and responses
+/// out of a cache. The bodies themselves are not in it.
+public struct HARLog: Sendable, Hashable {
+    /// An operation.
+    public struct Page: Sendable, Hashable {
+        /// What the entries of the operation refer to.
+        public var id: String
+        /// The method and the URL of its first request, without secrets.
+        public var title: String
+        /// When the operation was made.
+        public var startedDate: Date
+        /// How long it took until it had finished, in milliseconds; nil if it has not.
+        public var duration: Double?
+    }
+
+    /// A request and its response.
+    public struct Entry: Sendable, Hashable {
+        /// The page that it belongs to.
+        public var page: String
+        /// When the request began.
+        public var startedDate: Date
+        /// What was sent.
+        public var request: HARRequest
+        /// What was received.
+        public var response: HARResponse
+        /// How long each phase took.
+        public var timings: HARTimings
+        /// The address that was connected to; nil without a connection.
+        public var serverAddress: String?
+        /// The port of this side of the connection, which tells connections apart; nil without one.
+        public var connection: String?
+        /// How the response came out of a cache, as `CacheUse` has it; nil for one from the network.
+        public var cacheUse: String?
+        /// Something to know about it.
+        public var comment: String?
+    }
+
+    /// The operations, in the order in which they were made.
+    public var pages: [Page] = []
+    /// The requests, in the order in which they began.
+    public var entries: [Entry] = []
+
+    /// A log of nothing.
+    public init() {}
+
+    /// The log as JSON in UTF-8.
+    public func data() throws -> Data {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+        return try encoder.encode(self)
+    }
+
+    /// Writes the log to a file, in place of what is there, with the mode 0600: it tells where the program has been, and
+    /// perhaps more. Blocks.
+    ///
+    /// A link of this user's leads to the file that is replaced.
+    ///
+    /// - Throws: an error in `NSPOSIXErrorDomain`, or what the encoder throws. Then the file is as it was.
+    public func write(to file: URL) throws {
+        let bytes = [UInt8](try data())
+        do throws(PrivateFile.Failure) {
+            try PrivateFile.replace(file.path, with: bytes)
+        } catch {
+            throw error.error(path: file.path)
+        }
+    }
+}
+
+/// The version of HTTP, the fields and the sizes that requests and responses have in common. Sizes are in bytes, -1 where
+/// nobody knows them.
+public struct HARRequest: Sendable, Hashable {
+    /// The method.
+    public var method: String
+    /// The URL.
+    public var url: String
+    /// The version, such as `HTTP/1.1`; empty without an answer.
+    public var httpVersion: String
+    /// The header fields as they were sent.
+    public var headers: [HARField]
+    /// The items of the query.
+    public var queryString: [HARField]
+    /// The cookies that were sent.
+    public var cookies: [HARCookie]
+    /// The length of the head.
+    public var headersSize: Int64
+    /// The length of the body.
+    public var bodySize: Int64
+    /// The media type of the body; nil without one.
+    public var bodyType: String?
+}
+
+/// A response, or its absence.
+public struct HARResponse: Sendable, Hashable {
+    /// The status code; 0 if there was no response.
+    public var status: Int
+    /// The reason phrase that belongs to the status.
+    public var statusText: String
+    /// The version, such as `HTTP/1.1`; empty without an answer.
+    public var httpVersion: String
+    /// The header fields as they were received.
+    public var headers: [HARField]
+    /// The cookies that were set.
+    public var cookies: [HARCookie]
+    /// Where a redirect leads; empty for another response.
+    public var redirectURL: String
+    /// The length of the heads in bytes, interim ones too; -1 where nobody knows it.
+    public var headersSize: Int64
+    /// The length of the body in bytes as it was received; -1 where nobody knows it.
+    public var bodySize: Int64
+    /// The length of the body without its content coding.
+    public var contentSize: Int64
+    /// The media type of the body.
+    public var mimeType: String
+    /// Why there is no response; nil if there is one.
+    public var error: String?
+}
+
+/// A header field, or an item of a query.
+public struct HARField: Sendable, Hashable, Encodable {
+    /// Its name.
+    public var name: String
+    /// Its value; `***` for a secret.
+    public var value: String
+}
+
+/// A cookie of a request or of a response.
+public struct HARCookie: Sendable, Hashable {
+    /// Its name.
+    public var name: String
+    /// Its value; `***`, unless secrets are included.
+    public var value: String
+    /// Its path; nil if it has none.
+    public var path: String?
+    /// Its domain; nil if it has none.
+    public var domain: String?
+    /// When it ends; nil if it ends with the session.
+    public var expires: Date?
+    /// Whether scripts must not see it.
+    public var isHTTPOnly = false
+    /// Whether it is sent over TLS only.
+    public var isSecure = false
+}
+
+/// How long the phases of a request took, in milliseconds; nil for what there was not.
+public struct HARTimings: Sendable, Hashable {
+    /// Nothing could begin.
+    public var blocked: Double?
+    /// The name was looked up.
+    public var dns: Double?
+    /// The connection was made, through proxies and with TLS.
+    public var connect: Double?
+    /// TLS was agreed on: a part of ``connect``.
+    public var ssl: Double?
+    /// The request was sent.
+    public var send: Double = 0
+    /// The server had the request, and had not answered.
+    public var wait: Double = 0
+    /// The response came.
+    public var receive: Double = 0
+
+    /// The sum of the phases, in milliseconds.
+    public var total: Double { (blocked ?? 0) + (dns ?? 0) + (connect ?? 0) + send + wait + receive }
+}
+
 // The members of HAR 1.2, by their names. Those that are not of the format begin with an underscore.
 
 extension HARLog: Encodable {
