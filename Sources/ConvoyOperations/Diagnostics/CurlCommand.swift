@@ -221,7 +221,7 @@ struct CurlCommand {
             switch (policy.allowInvalidCertificates, policy.validatesDomainName) {
             case (true, false): words.append("--insecure")
             case (false, false): remarks.append("compares the server's name, which the operation does not")
-            // Such a policy trusts nobody, and one without exceptions needs no words.
+            // Such a policy trusts no server, and one without exceptions needs no words.
             case (_, true): break
             }
             return
@@ -230,7 +230,7 @@ struct CurlCommand {
         let isOfCertificates = policy.effectivePinningMode == .certificate
         // curl compares with the server's own key only, and writes a pin with two slashes.
         let pins = isOfCertificates ? Set(policy.pinnedCertificates.compactMap(\.publicKeyPin)) : policy.pinnedPublicKeys
-        // Without a pin nobody is trusted: no key has this one.
+        // Without a pin no server is trusted: no key has this one.
         let digests = pins.isEmpty ? [Data(count: 32)] : pins.map(\.digest)
         let texts = digests.map { "sha256//\($0.base64EncodedString())" }.sorted()
         words += ["--pinnedpubkey", ShellText.word(texts.joined(separator: ";"))]

@@ -13,7 +13,7 @@ import Foundation
 /// manager.eventMonitors = [monitor]
 /// ```
 ///
-/// An object, which any number of managers and operations may have. Operations that nobody monitors pay for one look.
+/// An object, which any number of managers and operations may have. Operations without monitors pay for one look.
 public final class EventMonitor: Sendable {
     private struct State {
         var intake = Intake()
@@ -39,7 +39,7 @@ public final class EventMonitor: Sendable {
     ///   - capacity: how many events wait at most for a queue that does not keep up. Later ones are lost, and an event says
     ///     how many.
     ///   - interval: for how many seconds events are gathered before they are delivered. Waking a thread takes longer than
-    ///     all that leads to an event; 0 is for those who have to hear of each at once.
+    ///     all that leads to an event; 0 is for monitors that need each at once.
     ///   - queue: where the handler runs; nil for a serial queue of the monitor's own. The calls come one at a time, even on
     ///     a concurrent queue.
     ///   - handler: receives the events. What happens together comes together: all that is known when the head of a
@@ -118,7 +118,7 @@ public final class EventMonitor: Sendable {
         /// The last of the events that were lost.
         private var lastLost: OperationEvent?
         private var lostCount = 0
-        /// Whether somebody has to be woken.
+        /// Whether the handler's queue has to be woken.
         fileprivate private(set) var isUrgent = false
         private var capacity = 0
 

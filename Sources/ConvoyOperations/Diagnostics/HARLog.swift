@@ -73,7 +73,7 @@ public struct HARLog: Sendable, Hashable {
 }
 
 /// The version of HTTP, the fields and the sizes that requests and responses have in common. Sizes are in bytes, -1 where
-/// nobody knows them.
+/// they are unknown.
 public struct HARRequest: Sendable, Hashable {
     /// The method.
     public var method: String
@@ -109,9 +109,9 @@ public struct HARResponse: Sendable, Hashable {
     public var cookies: [HARCookie]
     /// Where a redirect leads; empty for another response.
     public var redirectURL: String
-    /// The length of the heads in bytes, interim ones too; -1 where nobody knows it.
+    /// The length of the heads in bytes, interim ones too; -1 where it is unknown.
     public var headersSize: Int64
-    /// The length of the body in bytes as it was received; -1 where nobody knows it.
+    /// The length of the body in bytes as it was received; -1 where it is unknown.
     public var bodySize: Int64
     /// The length of the body without its content coding.
     public var contentSize: Int64

@@ -21,7 +21,7 @@ public final class HARRecorder: Sendable {
 
     /// A recorder of nothing yet.
     ///
-    /// - Parameter includesSecrets: whether secrets are shown as they are: for files that nobody else gets.
+    /// - Parameter includesSecrets: whether secrets are shown as they are: for files that are kept secret.
     public init(includesSecrets: Bool = false) {
         let recording = Recording(includesSecrets: includesSecrets)
         self.recording = recording
@@ -153,7 +153,7 @@ struct HARMaker {
             bodyType: head.flatMap { $0.bodyLength == 0 ? nil : $0["Content-Type"] ?? "application/octet-stream" })
     }
 
-    /// The version of the request, which is told by that of the answer: libcurl sends no HTTP/1.0.
+    /// The version of the request, which follows from that of the answer: libcurl sends no HTTP/1.0.
     private func version(_ metrics: TransactionMetrics) -> String {
         switch metrics.networkProtocolName {
         case "h2": "HTTP/2"

@@ -53,7 +53,7 @@ public final class NetworkActivityMonitor: Sendable {
 
     /// A monitor of some of the operations.
     ///
-    /// - Parameter counts: says which operations it hears of. Called on any thread, and must be short.
+    /// - Parameter counts: says which operations count. Called on any thread, and must be short.
     package init(
         queue: DispatchQueue?, clock: any SchedulingClock = MonotonicClock(),
         counts: @escaping @Sendable (URLConnectionOperation) -> Bool = { _ in true }
@@ -70,7 +70,7 @@ public final class NetworkActivityMonitor: Sendable {
 
     // MARK: Settings
 
-    /// Whether the monitor hears of operations; false at first. When it is set to false, the activity is hidden at once.
+    /// Whether the monitor counts operations; false at first. When it is set to false, the activity is hidden at once.
     public var isEnabled: Bool {
         get { state.withLock { $0.isEnabled } }
         set {
@@ -178,7 +178,7 @@ public final class NetworkActivityMonitor: Sendable {
         carryOut(state.activity.setOccurring(state.count > 0), &state)
     }
 
-    /// Under the lock, so that the order of the queue is that of the changes: to add to it, and to a clock, calls nobody.
+    /// Under the lock, so that the order of the queue is that of the changes: to add to it, and to a clock, calls no other code.
     private func carryOut(_ action: ActivityState.Action, _ state: inout State) {
         if !state.activity.isDelaying { state.timer.take()?.cancel() }
         switch action {
@@ -208,7 +208,7 @@ public final class NetworkActivityMonitor: Sendable {
 }
 
 extension NetworkActivityMonitor: ActivityListener {
-    /// The state is read here, under the lock: whatever is told late, the last one sees how the operation is in the end.
+    /// The state is read here, under the lock: whatever is reported late, the last one sees how the operation is in the end.
     func activityDidChange(of operation: URLConnectionOperation) {
         guard counts(operation) else { return }
         let key = ObjectIdentifier(operation)
@@ -223,7 +223,7 @@ extension NetworkActivityMonitor: ActivityListener {
 /// Decides when a program shows that it uses the network: not for what is over at once, and without flickering between two
 /// requests. The rules are those of AFNetworking's `AFNetworkActivityIndicatorManager`.
 ///
-/// A plain value: it says what is to be done, and is told when a delay is over.
+/// A plain value: it says what is to be done, and has a method for the end of a delay.
 struct ActivityState: Equatable {
     enum Phase: Equatable {
         /// Nothing is shown, and nothing is under way.
@@ -287,7 +287,7 @@ struct ActivityState: Equatable {
         }
     }
 
-    /// Nobody wants to know any more.
+    /// Activity is not shown any more.
     mutating func reset() -> Action {
         defer { (phase, isOccurring, number) = (.notActive, false, number &+ 1) }
         return isVisible ? .hide : .nothing

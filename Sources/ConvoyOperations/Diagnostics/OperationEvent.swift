@@ -10,7 +10,7 @@ import FoundationNetworking
 public struct OperationEvent: Sendable {
     /// What has happened.
     public enum Kind: Sendable {
-        /// The operation was made, or somebody began to monitor it.
+        /// The operation was made, or its monitoring has begun.
         case made
         /// It came into a queue.
         case enqueued
@@ -38,11 +38,11 @@ public struct OperationEvent: Sendable {
         indirect case retryDecided(RetryEvent)
         /// An attempt has ended.
         case attemptEnded(Int)
-        /// Somebody has paused the operation. Its attempt ends after that.
+        /// The operation was paused. Its attempt ends after that.
         case paused
-        /// Somebody has resumed it.
+        /// It was resumed.
         case resumed
-        /// Somebody has cancelled it, or the time limit of the whole operation has passed. It finishes after that.
+        /// It was cancelled, or the time limit of the whole operation has passed. It finishes after that.
         case stopped
         /// It has finished.
         case finished(OperationOutcome)
@@ -77,7 +77,7 @@ public struct OperationEvent: Sendable {
 extension OperationEvent.Kind {
     var isOfCache: Bool { if case .servedFromCache = self { true } else { false } }
 
-    /// Whether another event follows within moments, with which it is told.
+    /// Whether another event follows within moments, with which it is delivered.
     var isFollowedAtOnce: Bool {
         switch self {
         case .made, .enqueued, .phaseEnded, .requestEnded, .redirected, .attemptEnded: true

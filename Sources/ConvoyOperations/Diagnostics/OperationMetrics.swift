@@ -71,7 +71,7 @@ extension OperationMetrics: CustomStringConvertible {
 /// It is judged when the operation begins to wait. While it waits for a slot, the limit of its host may come to hold it back
 /// as well, and is not told apart from that; only a gate that is closed meanwhile is.
 public enum WaitReason: String, Sendable, Hashable, CaseIterable {
-    /// Nobody has started it, nor added it to a `RequestOperationQueue`. In a queue of Foundation's, which tells nobody
+    /// It was neither started nor added to a `RequestOperationQueue`. In a queue of Foundation's, which does not say
     /// what it waits for, all waiting is this.
     case start
     /// Operations that it depends on have not finished.
@@ -94,13 +94,13 @@ public enum WaitReason: String, Sendable, Hashable, CaseIterable {
     case connectivity
     /// A token is being fetched by its `Authenticator`.
     case token
-    /// Somebody was asked for a credential.
+    /// A handler was asked for a credential.
     case challenge
     /// It is paused.
     case pause
 }
 
-/// Collects the metrics of one operation, from any thread. Operations of which nobody wants them have none.
+/// Collects the metrics of one operation, from any thread. Operations without metrics have none.
 final class MetricsRecord: Sendable {
     private enum Activity: Equatable {
         case waiting(WaitReason)
@@ -115,11 +115,25 @@ final class MetricsRecord: Sendable {
         var waits: [(reason: WaitReason, begin: MonotonicTime, end: MonotonicTime)] = []
         /// What the next delay between two tries is for; nil for a retry.
         var nextDelay: WaitReason?
-        /// The number of the latest change of the lifecycle.
-        var change: UInt32?
         var started: MonotonicTime?
         var redirectCount = 0
         var transactions: [TransactionMetrics] = []
+
+        mutating func read(_ change: TransitionLog.Change) {
+            let (old, new) = (change.transition.old, change.transition.new)
+            if new.state == .executing, started == nil { started = change.moment }
+            switch new.state {
+            case .executing: turn(to: .working, at: change.moment)
+            case .paused: turn(to: .waiting(.pause), at: change.moment)
+            case .finished: turn(to: .over, at: change.moment)
+            case .ready:
+                if new.isBackingOff {
+                    turn(to: .waiting(nextDelay.take() ?? .retry), at: change.moment)
+                } else if old.state != .ready || old.isBackingOff {
+                    turn(to: .waiting(change.whenReady), at: change.moment)
+                }
+            }
+        }
 
         mutating func turn(to next: Activity, at now: MonotonicTime) {
             guard next != activity, activity != .over else { return }
@@ -156,32 +170,8 @@ final class MetricsRecord: Sendable {
     /// Says what the next delay between two tries is for.
     func expectDelay(for reason: WaitReason) { collected.withLock { $0.nextDelay = reason } }
 
-    /// The lifecycle has changed. Changes may come late, after those that followed them.
-    ///
-    /// - Parameter whenReady: what an operation waits for that is ready to be started.
-    func note(_ transition: AtomicLifecycle.Transition, whenReady: @autoclosure () -> WaitReason) {
-        guard let number = transition.number else { return }
-        let now = StartMoment.timeNow
-        let (old, new) = (transition.old, transition.new)
-        let ready = new.isStartable ? whenReady() : .start
-        collected.withLock { collected in
-            if new.state == .executing, collected.started == nil { collected.started = now }
-            if let latest = collected.change, Int32(bitPattern: number &- latest) < 0 { return }
-            collected.change = number
-            switch new.state {
-            case .executing: collected.turn(to: .working, at: now)
-            case .paused: collected.turn(to: .waiting(.pause), at: now)
-            case .finished:
-                collected.turn(to: .over, at: now)
-            case .ready:
-                if new.isBackingOff {
-                    collected.turn(to: .waiting(collected.nextDelay.take() ?? .retry), at: now)
-                } else if old.state != .ready || old.isBackingOff {
-                    collected.turn(to: .waiting(ready), at: now)
-                }
-            }
-        }
-    }
+    /// The lifecycle has changed.
+    func read(_ change: TransitionLog.Change) { collected.withLock { $0.read(change) } }
 
     // MARK: Requests
 
@@ -201,10 +191,13 @@ final class MetricsRecord: Sendable {
     // MARK: The end
 
     /// The metrics of the operation, which has finished. They do not change any more.
-    func metrics(retryCount: Int) -> OperationMetrics {
+    ///
+    /// - Parameter early: the changes that cannot be read in order yet.
+    func metrics(retryCount: Int, before early: [TransitionLog.Change]) -> OperationMetrics {
         let now = StartMoment.timeNow
         return collected.withLock { collected in
-            // Whoever asks may be ahead of the thread that has made the change.
+            for change in early { collected.read(change) }
+            // The one who asks may be ahead of the thread that has made the change.
             collected.turn(to: .over, at: now)
             let ended = collected.since
             return OperationMetrics(

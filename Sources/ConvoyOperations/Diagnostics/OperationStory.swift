@@ -3,25 +3,23 @@ import ConvoyTransport
 import Foundation
 import Synchronization
 
-/// Tells the monitors of an operation what happens to it, in order. Operations that nobody monitors have none.
-///
-/// The changes of the lifecycle are made by many threads, and reported here in any order; they are sorted by their numbers.
-/// What the transport reports is put behind the changes that had been reported by then: it belongs to an attempt whose begin
-/// is among those.
+/// Tells the monitors of an operation what happens to it, in the order of its ``TransitionLog``. Operations without
+/// monitors have none.
 final class OperationStory: Sendable {
     /// Unique in the process.
     let number: UInt64
     let origin: StartMoment
     let monitors: [EventMonitor]
+    private let log: TransitionLog
     /// The story of the operation of whose work this one does a part; nil for none.
     private let parent: OperationStory?
     private let telling = Locked(Telling())
 
     private static let count = Atomic<UInt64>(0)
 
-    /// What is reported, before it is told. What is large is in boxes, so that the others are small.
+    /// What is reported besides the changes of the lifecycle, before it becomes an event. What is large is in boxes, so that the
+    /// others are small.
     enum Report {
-        case change(AtomicLifecycle.Transition, whenReady: WaitReason, OperationOutcome?)
         case wait(WaitReason)
         /// What the next delay between two attempts is for.
         case delay(for: WaitReason)
@@ -32,31 +30,26 @@ final class OperationStory: Sendable {
     }
 
     private struct Telling {
-        /// The number of the last change that was told; nil before the story has begun.
-        var told: UInt32?
-        /// The number of the latest change that was reported.
-        var latest: UInt32 = 0
-        /// Changes that were reported early: an earlier one is still missing.
-        var early: [UInt32: (Report, MonotonicTime)] = [:]
-        /// What was reported after a change that is not told yet.
-        var held: [UInt32: [(Report, MonotonicTime)]] = [:]
-        var teller = StoryTeller()
+        /// The number of the last change that was made before the story; nil before it has begun.
+        var begun: UInt32?
+        var teller = EventSequencer()
         /// The number of this part's request in the story of the whole; nil while there is none.
         var partRequest: Int?
         /// What is secret in responses for which no request was sent.
         var secrets: ResponseSecrets?
     }
 
-    init(monitors: [EventMonitor]) {
+    init(monitors: [EventMonitor], log: TransitionLog) {
         number = Self.count.wrappingAdd(1, ordering: .relaxed).newValue
         origin = .now
         self.monitors = monitors
+        self.log = log
         parent = nil
     }
 
     /// The story of an operation that does a part of another's work: only its requests are told, there.
     init(partOf parent: OperationStory) {
-        (number, origin, monitors) = (parent.number, parent.origin, [])
+        (number, origin, monitors, log) = (parent.number, parent.origin, [], parent.log)
         self.parent = parent
     }
 
@@ -68,11 +61,9 @@ final class OperationStory: Sendable {
 
     /// Begins with what the operation is at that moment. Changes that were made before are not told.
     func begin(after number: UInt32, isFinished: Bool) {
-        guard parent == nil else { return }
         let now = origin.time
         telling.withLock { telling in
-            guard telling.told == nil else { return }
-            (telling.told, telling.latest) = (number, number)
+            telling.begun = number
             telling.teller.isOver = isFinished
             guard !isFinished else { return }
             post(from: &telling) { _, told in told(.made, now) }
@@ -81,73 +72,50 @@ final class OperationStory: Sendable {
 
     // MARK: Reports
 
-    func note(
-        _ transition: AtomicLifecycle.Transition, whenReady: @autoclosure () -> WaitReason,
-        outcome: @autoclosure () -> OperationOutcome
-    ) {
-        guard let number = transition.number else { return }
-        let now = StartMoment.timeNow
-        if let parent { return endPart(after: transition, in: parent, at: now) }
-        // Before the lock: they ask others.
-        let isEnd = transition.new.state == .finished
-        let report = Report.change(
-            transition, whenReady: transition.new.isStartable ? whenReady() : .start, isEnd ? outcome() : nil)
+    /// The lifecycle has changed. Called in order.
+    func read(_ change: TransitionLog.Change) {
+        if let parent { return endPart(after: change, in: parent) }
         telling.withLock { telling in
-            guard let told = telling.told, Int32(bitPattern: number &- told) > 0 else { return }
-            if Int32(bitPattern: number &- telling.latest) > 0 { telling.latest = number }
-            guard number == told &+ 1 else { return telling.early[number] = (report, now) }
-            tell(report, at: now, &telling)
-            telling.told = number
-            releaseHeld(after: number, &telling)
-            while let told = telling.told, !telling.early.isEmpty,
-                let next = telling.early.removeValue(forKey: told &+ 1)
-            {
-                tell(next.0, at: next.1, &telling)
-                telling.told = told &+ 1
-                releaseHeld(after: told &+ 1, &telling)
-            }
+            guard let begun = telling.begun, TransitionLog.comes(change.number, after: begun) else { return }
+            post(from: &telling) { $0.tell(change, $1) }
         }
-    }
-
-    private func releaseHeld(after number: UInt32, _ telling: inout Telling) {
-        guard !telling.held.isEmpty, let held = telling.held.removeValue(forKey: number) else { return }
-        for (report, moment) in held { tell(report, at: moment, &telling) }
     }
 
     /// Takes a report of a queue, or of what was decided.
     func note(_ report: Report) {
         let now = StartMoment.timeNow
         if let parent {
-            if case .event = report { parent.note(report, at: now) }
+            if case .event = report { parent.take(report, at: now) { $0.tell(report, at: now, $1) } }
             return
         }
-        note(report, at: now)
+        take(report, at: now) { $0.tell(report, at: now, $1) }
     }
 
-    private func note(_ report: Report, at moment: MonotonicTime) {
-        take(report, at: moment) { $0.tell(report, at: moment, $1) }
-    }
-
-    /// Lets the teller tell, or keeps the report until all changes are told that were made before it.
+    /// Lets the teller tell when all changes are told that were noted before.
     private func take(
-        _ report: @autoclosure () -> Report, at moment: MonotonicTime, _ tell: (inout StoryTeller, StoryTeller.Told) -> Void
+        _ report: @autoclosure () -> Report, at moment: MonotonicTime,
+        _ tell: (inout EventSequencer, EventSequencer.Told) -> Void
     ) {
+        log.tellInOrder(TransitionLog.Report(story: self, report: report(), moment: moment)) { self.report(tell) }
+    }
+
+    /// Tells what was held back until now.
+    func tell(_ held: TransitionLog.Report) {
+        report { $0.tell(held.report, at: held.moment, $1) }
+    }
+
+    /// Lets the teller tell. What belongs to the request of a part is told at once: the attempt of the whole has begun and has
+    /// not ended.
+    private func report(_ tell: (inout EventSequencer, EventSequencer.Told) -> Void) {
         telling.withLock { telling in
-            guard let told = telling.told else { return }
-            guard telling.latest == told else {
-                return telling.held[telling.latest, default: []].append((report(), moment))
-            }
+            guard telling.begun != nil else { return }
             post(from: &telling, tell)
         }
     }
 
-    private func tell(_ report: Report, at moment: MonotonicTime, _ telling: inout Telling) {
-        post(from: &telling) { $0.tell(report, at: moment, $1) }
-    }
-
     /// Hands what the teller tells to the monitors. Under the lock, which keeps the order; the handlers run later, without
     /// it.
-    private func post(from telling: inout Telling, _ tell: (inout StoryTeller, StoryTeller.Told) -> Void) {
+    private func post(from telling: inout Telling, _ tell: (inout EventSequencer, EventSequencer.Told) -> Void) {
         let (number, origin, secrets) = (number, origin, telling.secrets)
         func event(_ kind: OperationEvent.Kind, _ moment: MonotonicTime) -> OperationEvent {
             OperationEvent(
@@ -195,23 +163,15 @@ final class OperationStory: Sendable {
 
     // MARK: Parts
 
-    private func endPart(after transition: AtomicLifecycle.Transition, in parent: OperationStory, at now: MonotonicTime) {
-        guard transition.endsAttempt, let request = telling.withLock({ $0.partRequest.take() }) else { return }
-        parent.report { $0.end(request, nil, nil, at: now, $1) }
+    private func endPart(after change: TransitionLog.Change, in parent: OperationStory) {
+        guard change.transition.endsAttempt, let request = telling.withLock({ $0.partRequest.take() }) else { return }
+        parent.report { $0.end(request, nil, nil, at: change.moment, $1) }
     }
 
     private func startRequest(_ head: RequestHead, at moment: MonotonicTime) -> Int {
         var number = 0
         report { number = $0.start(head, at: moment, $1) }
         return number
-    }
-
-    /// Lets the teller tell of a part's request. Its attempt is that of the whole, which has begun and has not ended.
-    private func report(_ tell: (inout StoryTeller, StoryTeller.Told) -> Void) {
-        telling.withLock { telling in
-            guard telling.told != nil else { return }
-            post(from: &telling, tell)
-        }
     }
 }
 

@@ -52,7 +52,7 @@ public final class ViewBinding: Sendable {
 
     deinit { leave() }
 
-    /// Whether the view is called no more: the operation has finished, which the view was told, or the binding was ended.
+    /// Whether the view is called no more: the operation has finished, which the view has shown, or the binding was ended.
     public var isOver: Bool { state.withLock { $0.isOver } }
 
     /// Ends the binding, and leaves the view as it is. No call of the view begins after this has returned, but one that is
@@ -75,7 +75,7 @@ public final class ViewBinding: Sendable {
         if isOver { end() }
     }
 
-    /// Something has changed: the view is told when its queue has time.
+    /// Something has changed: the view is updated when its queue has time.
     func refresh() {
         let isFirst = state.withLock { state in
             guard !state.isOver, !state.isPending else { return false }
@@ -92,7 +92,7 @@ public final class ViewBinding: Sendable {
         }
     }
 
-    /// The operation has finished: the view is told once more.
+    /// The operation has finished: the view is updated once more.
     func finish() {
         queue.async { [self] in
             state.withLock { $0.update }?()
@@ -199,7 +199,7 @@ public protocol ProgressView: AnyObject {
     /// The transfer has moved. Called on the queue of the binding.
     ///
     /// - Parameters:
-    ///   - fraction: the share of the bytes of one direction, from 0 to 1; nil as long as nobody knows how many there will be.
+    ///   - fraction: the share of the bytes of one direction, from 0 to 1; nil as long as it is unknown how many there will be.
     ///   - transfer: the bytes of both directions.
     func setProgress(_ fraction: Double?, of transfer: TransferProgress)
 }
@@ -268,7 +268,7 @@ extension ProgressView {
     }
 }
 
-/// How far the transfer is, of what a view was told last or will be told.
+/// How far the transfer is, as a view shows or will show it.
 private final class NewestProgress: Sendable {
     let value = Locked(TransferProgress())
 }

@@ -1,17 +1,15 @@
 import Synchronization
 
-/// Whether anybody observes an operation or its progress. Read without a lock at each change and each block of bytes;
+/// Whether anybody observes the progress of an operation, or decides about it. Read without a lock at each change and each block of bytes;
 /// flags are never cleared.
 struct Onlookers: ~Copyable, Sendable {
     enum Interest: UInt8 {
-        /// Somebody observes the state.
-        case observer = 1
         /// Somebody has set a progress handler, or has asked for the `Progress`.
-        case progress = 2
+        case progress = 1
         /// Somebody hears of changes before they have consequences.
-        case supervisor = 4
+        case supervisor = 2
         /// Somebody hears of the transfer, and decides about it.
-        case delegate = 8
+        case delegate = 4
     }
 
     private let bits = Atomic<UInt8>(0)

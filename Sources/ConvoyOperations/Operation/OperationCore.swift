@@ -162,9 +162,8 @@ struct OperationCore {
     /// Blocks of the library that wait for the delivery to be over.
     var hooks: [@Sendable () -> Void] = []
 
-    // MARK: Observers
+    // MARK: Progress
 
-    var observationCenter: ObservationCenter?
     var progressReport: ProgressReport?
     var keptProgress: KeptProgress?
     /// How far an operation is that has no transfer of its own.

@@ -44,7 +44,7 @@ extension URLConnectionOperation {
         _ value: ObservedValue<Value>, on queue: DispatchQueue? = nil,
         _ handler: @escaping @Sendable (URLConnectionOperation, OperationChange<Value>) -> Void
     ) -> OperationObservation {
-        observationCenter.add(to: self, queue: queue) { operation, old, new in
+        openedLog.observe(self, on: queue) { operation, old, new in
             let (old, new) = (value.read(old), value.read(new))
             if old != new { handler(operation, OperationChange(oldValue: old, newValue: new)) }
         }

@@ -28,27 +28,15 @@ extension URLConnectionOperation {
         guard !storyReference.isSet else { return }
         let monitors = eventMonitors
         guard !monitors.isEmpty else { return }
-        let story = OperationStory(monitors: monitors)
+        let (log, story) = (openedLog, OperationStory(monitors: monitors, log: openedLog))
         guard storyReference.set(story) else { return }
-        // From here on every change is reported.
-        atomicMemoryFence(ordering: .sequentiallyConsistent)
-        let (life, number) = lifecycle.current
-        story.begin(after: number, isFinished: life.state == .finished)
+        log.begin(with: self) { life, number in story.begin(after: number, isFinished: life.state == .finished) }
         hearOfWaits()
     }
 
     /// Tells the requests of this operation in the story of another one, for which it does a part of the work.
     final func addStory(to parent: URLConnectionOperation) {
         guard let story = parent.story else { return }
-        _ = storyReference.set(OperationStory(partOf: story))
-    }
-
-    func note(_ transition: AtomicLifecycle.Transition, in story: OperationStory) {
-        story.note(transition, whenReady: reasonToWait, outcome: outcome(of: transition.new))
-    }
-
-    private func outcome(of life: Lifecycle) -> OperationOutcome {
-        if life.isCancelled { return .cancelled }
-        return error.map { .failed($0) } ?? .succeeded
+        if storyReference.set(OperationStory(partOf: story)) { openedLog.begin(with: self) { _, _ in } }
     }
 }

@@ -19,7 +19,7 @@ extension URLConnectionOperation {
     /// by ``collectsMetrics``. Final when the operation's end is posted, as its results are.
     public final var metrics: OperationMetrics? {
         guard lifecycle.value.state == .finished, let record = metricsRecord, collectsMetrics else { return nil }
-        return record.metrics(retryCount: retryCount)
+        return record.metrics(retryCount: retryCount, before: transitionLog?.early ?? [])
     }
 
     /// What collects the metrics; nil if nobody wants them. Takes no lock.
@@ -28,13 +28,14 @@ extension URLConnectionOperation {
     /// Begins to collect metrics, if they are wanted and are not collected yet.
     final func beginMetrics() {
         guard !metricsReference.isSet, collectsMetrics, metricsReference.set(MetricsRecord()) else { return }
+        openedLog.begin(with: self) { _, _ in }
         hearOfWaits()
     }
 
     /// Adds the requests of this operation to the metrics of another one, for which it does a part of the work.
     final func addMetrics(to parent: URLConnectionOperation) {
         guard let record = parent.metricsRecord else { return }
-        _ = metricsReference.set(MetricsRecord(partOf: record))
+        if metricsReference.set(MetricsRecord(partOf: record)) { openedLog.begin(with: self) { _, _ in } }
     }
 
     /// Begins to collect metrics, and to tell monitors, if the settings of a new operation demand it.
@@ -47,10 +48,6 @@ extension URLConnectionOperation {
     var reasonToWait: WaitReason {
         guard isScheduled else { return .start }
         return areDependenciesFinished ? .slot : .dependencies
-    }
-
-    func note(_ transition: AtomicLifecycle.Transition, in record: MetricsRecord) {
-        record.note(transition, whenReady: reasonToWait)
     }
 
     /// The operation has come into a queue, or has to wait there again.

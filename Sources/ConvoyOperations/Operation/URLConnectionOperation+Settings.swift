@@ -146,11 +146,6 @@ extension URLConnectionOperation {
         core.withLock { $0.progressReport.made(by: ProgressReport()) }
     }
 
-    /// Made with its first use.
-    final var observationCenter: ObservationCenter {
-        core.withLock { $0.observationCenter.made(by: ObservationCenter()) }
-    }
-
     /// Sets a handler. Releasing the old one may run user code, so it is released outside the lock.
     final func setHandler<Handler: Sendable>(
         _ member: ReferenceWritableKeyPath<OperationCore.RareHandlers, Handler?> & Sendable, _ handler: Handler?

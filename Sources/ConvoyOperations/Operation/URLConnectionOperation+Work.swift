@@ -14,10 +14,8 @@ extension URLConnectionOperation {
     /// is.
     func carryOut(_ transition: AtomicLifecycle.Transition) {
         let (old, new) = (transition.old, transition.new)
-        if let record = metricsRecord { note(transition, in: record) }
-        if let story { note(transition, in: story) }
-        // The center sorts changes that come late by their numbers.
-        if onlookers.contains(.observer) { observationCenter.note(transition, of: self) }
+        // The log sorts changes that come late by their numbers.
+        note(transition)
         ActivityListeners.note(transition, of: self)
         // Foundation reads `isExecuting` itself, and does nothing if it is false by now.
         if new.state == .executing, old.state != .executing { executionDidBegin() }

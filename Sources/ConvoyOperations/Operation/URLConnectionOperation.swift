@@ -24,6 +24,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     let onlookers = Onlookers()
     /// When the time limit for the whole operation ends, in nanoseconds of its clock; 0 until it has started.
     let resourceDeadline = Atomic<UInt64>(0)
+    let logReference = OnceReference<TransitionLog>()
     let metricsReference = OnceReference<MetricsRecord>()
     let storyReference = OnceReference<OperationStory>()
 

@@ -53,7 +53,42 @@ import Testing
         #expect(held.wait(for: 0))
         queue.sync {}
         #expect(told.all == [[.ready, .paused], [.paused, .ready], [.ready, .executing], [.executing, .finished]])
-        #expect(!operation.observationCenter.isHolding)
+        #expect(operation.transitionLog?.hasObservers != true)
+    }
+
+    @Test func `monitors and metrics read the same order, and the metrics are final before a late change is read`() throws {
+        let operation = operation()
+        let events = Locked<[OperationEvent]>([])
+        let monitor = EventMonitor(interval: 0) { some in events.withLock { $0 += some } }
+        operation.eventMonitors = [monitor]
+        operation.collectsMetrics = true
+        operation.pause()
+        let held = HeldEvents(of: operation)
+        held.begin { operation.resume() }
+        operation.start()
+        network.serve()
+        let delivered = Signal()
+        operation.whenDelivered { delivered.fire() }
+        #expect(delivered.wait())
+        let metrics = try #require(operation.metrics)
+        #expect(metrics.startDate != nil && metrics.waits.map(\.reason) == [.start, .pause])
+        held.release(0)
+        #expect(held.wait(for: 0))
+        let caughtUp = Signal()
+        monitor.whenCaughtUp { caughtUp.fire() }
+        #expect(caughtUp.wait())
+        let lifecycle = events.withLock { $0 }.compactMap { event -> String? in
+            switch event.kind {
+            case .paused: "paused"
+            case .resumed: "resumed"
+            case .attemptStarted: "started"
+            case .attemptEnded: "ended"
+            case .finished: "finished"
+            default: nil
+            }
+        }
+        #expect(lifecycle == ["paused", "resumed", "started", "ended", "finished"])
+        #expect(operation.metrics == metrics)
     }
 
     @Test func `events that change nothing do not hide a change`() {
@@ -65,7 +100,7 @@ import Testing
         for _ in 0..<3 { operation.start() }
         operation.resume()
         network.serve()
-        #expect(eventually { operation.isFinished && !operation.observationCenter.isHolding })
+        #expect(eventually { operation.isFinished && operation.transitionLog?.hasObservers != true })
         queue.sync {}
         #expect(told.isChain && told.all.count == 4, "\(told.all)")
     }
@@ -95,7 +130,7 @@ import Testing
         observation.invalidate()
         queue.resume()
         queue.sync {}
-        #expect(told.all.isEmpty && !operation.observationCenter.isHolding)
+        #expect(told.all.isEmpty && operation.transitionLog?.hasObservers != true)
     }
 
     @Test func `an observation ends with the object that stands for it`() {
@@ -111,13 +146,13 @@ import Testing
         operation.pause()
         queue.resume()
         queue.sync {}
-        #expect(told.all == [[.ready, .paused]] && !operation.observationCenter.isHolding)
+        #expect(told.all == [[.ready, .paused]] && operation.transitionLog?.hasObservers != true)
     }
 
     @Test(arguments: [UInt32(0), 7, 1 << 31, .max - 1, .max])
     func `changes are told in their order where their numbers wrap around`(number: UInt32) {
-        #expect(ObservationCenter.comes(number &+ 1, after: number))
-        #expect(!ObservationCenter.comes(number, after: number) && !ObservationCenter.comes(number, after: number &+ 1))
+        #expect(TransitionLog.comes(number &+ 1, after: number))
+        #expect(!TransitionLog.comes(number, after: number) && !TransitionLog.comes(number, after: number &+ 1))
     }
 
     @Test func `a finished operation keeps no observer`() {
@@ -125,7 +160,7 @@ import Testing
         operation.cancel()
         operation.start()
         operation.keepObserving(.state) { _, _ in Issue.record("nothing follows") }
-        #expect(!operation.observationCenter.isHolding)
+        #expect(operation.transitionLog?.hasObservers != true)
     }
 
     @Test func `a cancel is reported once`() {
@@ -179,7 +214,8 @@ import Testing
             let isOver = eventually {
                 operation.resume()
                 operation.start()
-                return operation.isFinished && !operation.observationCenter.isHolding && told.all.last?.last == .finished
+                return operation.isFinished && operation.transitionLog?.hasObservers != true
+                    && told.all.last?.last == .finished
             }
             #expect(isOver && told.isChain, "\(operation): \(told.all)")
         }

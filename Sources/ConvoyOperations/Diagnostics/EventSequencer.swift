@@ -5,7 +5,7 @@ import Foundation
 /// Makes events of what is reported of one operation, in order: the state of a story, as a value.
 ///
 /// It holds that whatever was started ends, and that nothing follows the end.
-struct StoryTeller {
+struct EventSequencer {
     typealias Told = (OperationEvent.Kind, MonotonicTime) -> Void
 
     /// Whether the operation has finished.
@@ -55,7 +55,6 @@ struct StoryTeller {
     mutating func tell(_ report: OperationStory.Report, at moment: MonotonicTime, _ told: Told) {
         guard !isOver else { return }
         switch report {
-        case .change(let transition, let whenReady, let outcome): change(transition, whenReady, outcome, moment, told)
         case .wait(let reason): if isInQueue { wait(for: reason, at: moment, told) }
         case .delay(let reason): delay = reason
         case .event(let kind): post(kind, moment, told)
@@ -73,10 +72,9 @@ struct StoryTeller {
 
     // MARK: The lifecycle
 
-    private mutating func change(
-        _ transition: AtomicLifecycle.Transition, _ whenReady: WaitReason, _ outcome: OperationOutcome?,
-        _ moment: MonotonicTime, _ told: Told
-    ) {
+    mutating func tell(_ change: TransitionLog.Change, _ told: Told) {
+        guard !isOver else { return }
+        let (transition, moment) = (change.transition, change.moment)
         let (old, new) = (transition.old, transition.new)
         if transition.endsAttempt, isAttempting {
             endRequests(at: moment, told)
@@ -100,9 +98,9 @@ struct StoryTeller {
         if new.state == .executing { (waiting, isInQueue) = (nil, false) }
         if new.state == .ready, !new.isEnding, old.state != .ready || old.isBackingOff != new.isBackingOff {
             isInQueue = !new.isBackingOff
-            wait(for: new.isBackingOff ? delay.take() ?? .retry : whenReady, at: moment, told)
+            wait(for: new.isBackingOff ? delay.take() ?? .retry : change.whenReady, at: moment, told)
         }
-        guard let outcome else { return }
+        guard let outcome = change.outcome else { return }
         post(.finished(outcome), moment, told)
         isOver = true
     }
@@ -138,7 +136,7 @@ struct StoryTeller {
     mutating func start(_ head: RequestHead, at moment: MonotonicTime, _ told: Told) -> Int {
         requests += 1
         guard !isOver else { return requests }
-        // One that was begun anew, of whose first beginning nobody has told the end.
+        // One that was begun anew, the end of whose first beginning was not reported.
         if let current, open[current] != nil { end(current, nil, nil, at: moment, told) }
         open[requests] = Request(began: moment)
         post(.requestStarted(request: requests, head), moment, told)
