@@ -15,6 +15,6 @@ extension JSON {
     /// The value of the JSON.
     func decoded<Value: Decodable>(as type: Value.Type, by decoder: JSONDecoder) throws -> Value {
         if let value = self as? Value { return value }
-        return try decoder.decode(type, from: Data(description.utf8))
+        return try decoder.decodeIndexed(type, from: Data(description.utf8))
     }
 }

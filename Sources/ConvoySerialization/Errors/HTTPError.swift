@@ -42,7 +42,7 @@ public final class HTTPError: NSError, @unchecked Sendable {
         as type: Value.Type = Value.self, by decoder: JSONDecoder = JSONDecoder()
     ) throws -> Value {
         if let value = responseObject as? Value { return value }
-        return try decoder.decode(type, from: data ?? Data())
+        return try decoder.decodeIndexed(type, from: data ?? Data())
     }
 
     public override var description: String { ErrorDescription.line(of: self) }

@@ -2,7 +2,10 @@ import ConvoySupport
 import Foundation
 import FoundationNetworking
 
-/// Decodes JSON as a value of a type; about twice as fast as ``JSONResponseSerializer``.
+/// Decodes JSON as a value of a type; several times as fast as ``JSONResponseSerializer``.
+///
+/// Where the decoder is a plain `JSONDecoder`, with any strategies but without JSON5, the body is decoded by a faster one
+/// of this library's own, which gives the same values and errors. A subclass of `JSONDecoder` decodes for itself.
 ///
 /// The body of an error response rarely is a `Value`. It is decoded as a `Value` if possible, or else as plain JSON;
 /// the error is always the validation's, never that of decoding.
@@ -39,15 +42,14 @@ public struct DecodableResponseSerializer<Value: Decodable & Sendable>: HTTPResp
         let acceptable = http.validationError(response, data: data) == nil
         let object = try http.responseObject(for: response, data: data) { data in
             if acceptable {
-                guard let bytes = try http.json(data, response: response) else { return nil }
                 do {
-                    return try decoder().decode(Value.self, from: bytes)
+                    return try decode(data, response)
                 } catch let error as DecodingError {
                     throw error.naming(response?.url)
                 }
             }
+            if let value = try? decode(data, response) { return value }
             guard let bytes = try? http.json(data, response: response) else { return nil }
-            if let value = try? decoder().decode(Value.self, from: bytes) { return value }
             return try? JSONSerialization.jsonObject(with: bytes, options: .fragmentsAllowed)
         }
         return object as? Value
@@ -69,8 +71,21 @@ extension DecodableResponseSerializer {
 
     /// The value of a body whose response is plainly acceptable.
     package func value(ofPlain data: Data) throws -> Value? {
-        guard let bytes = try http.json(data, response: nil) else { return nil }
-        return try decoder().decode(Value.self, from: bytes)
+        try decode(data, nil)
+    }
+
+    /// The value of a body that is not empty; nil for one that is a space.
+    private func decode(_ data: Data, _ response: URLResponse?) throws -> Value? {
+        let decoder = decoder()
+        let bytes = try http.jsonText(data, response: response)
+        // What can be decoded so needs no other check.
+        if let value = try decoder.decodePlain(
+            Value.self, from: bytes, maximumDepth: http.limits.maximumNestingDepth)
+        {
+            return value
+        }
+        guard let bytes = try http.checkedJSON(bytes, response: response) else { return nil }
+        return try decoder.decode(Value.self, from: bytes)
     }
 }
 

@@ -7,7 +7,16 @@ extension HTTPResponseSerializer {
     /// The bytes to parse, in UTF-8 and within the limits; nil for a body of one space, which Rails sends for
     /// `head :ok`.
     func json(_ data: Data, response: URLResponse?) throws -> Data? {
-        let bytes = try fromWideText(data) ?? utf8(data, response: response)
+        try checkedJSON(try jsonText(data, response: response), response: response)
+    }
+
+    /// The bytes in UTF-8.
+    func jsonText(_ data: Data, response: URLResponse?) throws -> Data {
+        try fromWideText(data) ?? utf8(data, response: response)
+    }
+
+    /// The bytes, if they are within the limits; nil for one space.
+    func checkedJSON(_ bytes: Data, response: URLResponse?) throws -> Data? {
         if HTTPResponseSerializer.isOneSpace(bytes) { return nil }
         switch JSONScanner.scan(bytes, maximumDepth: limits.maximumNestingDepth) {
         case .fine: return bytes

@@ -1,0 +1,131 @@
+import ConvoySupport
+import Foundation
+
+/// The members of an object by their keys.
+///
+/// Objects are small, and a type asks for a few of their keys. So keys are looked for among the bytes of the text, from
+/// the first on, as of several equal ones the first counts. Where that would take long, or where keys may be equal
+/// though their bytes differ, a dictionary is made.
+extension JSONValueDecoder {
+    /// Where the value of a key stands; 0, which is the document's own place, if there is none.
+    func position(of name: String) -> Int {
+        if members == nil, comparedKeys <= 8 * Int(value.count) + 256,
+            let position = name.utf8.withContiguousStorageIfAvailable(search), position >= 0
+        {
+            return position
+        }
+        return dictionary()[name] ?? 0
+    }
+
+    /// All keys, without repetitions.
+    var names: [String] { Array(dictionary().keys) }
+
+    /// Calls a custom strategy for all keys, in the order of the text. `JSONDecoder` does so for each container.
+    func convertKeys() {
+        guard case .custom(let convert) = index.options.keys else { return }
+        let path = codingPath
+        members = index.members(of: position) { convert(path + [JSONPathKey.name($0)]).stringValue }
+    }
+
+    private func dictionary() -> [String: Int] {
+        if let members { return members }
+        let isSnakeCase = index.options.convertsKeys
+        let made = index.members(of: position) { isSnakeCase ? SnakeCase.converted($0) : $0 }
+        members = made
+        return made
+    }
+
+    /// -1 if the keys must be compared as strings: characters that are written in different ways are equal, as `K` and the
+    /// Kelvin sign are.
+    private func search(_ name: UnsafeBufferPointer<UInt8>) -> Int {
+        guard let bytes = name.baseAddress else { return -1 }
+        let isSnakeCase = index.options.convertsKeys
+        let fingerprint = JSONIndex.fingerprint(of: name)
+        var position = position + 1
+        for compared in 0..<Int(value.count) {
+            let key = index[position]
+            guard key.isSimple, key.isASCII else { return -1 }
+            if isSnakeCase {
+                guard let isEqual = SnakeCase.matches(index.text(of: key), name) else { return -1 }
+                if isEqual { return found(position + 1, compared) }
+            } else if key.next == fingerprint, Int(key.count) == name.count,
+                memcmp(index.bytes + Int(key.start), bytes, name.count) == 0
+            {
+                return found(position + 1, compared)
+            }
+            position = Int(index[position + 1].next)
+        }
+        return name.allSatisfy { $0 < 0x80 } ? found(0, Int(value.count)) : -1
+    }
+
+    private func found(_ position: Int, _ compared: Int) -> Int {
+        comparedKeys += compared
+        return position
+    }
+}
+
+extension JSONIndex {
+    /// Calls a closure for each member of an object, with its key and the position of its value.
+    func forEachMember(of object: Int, _ body: (String, Int) throws -> Void) rethrows {
+        var position = object + 1
+        for _ in 0..<self[object].count {
+            if let name = string(self[position]) { try body(name, position + 1) }
+            position = Int(self[position + 1].next)
+        }
+    }
+
+    /// The position of each member of an object; of several with the same key, that of the first.
+    fileprivate func members(of object: Int, key convert: (String) -> String) -> [String: Int] {
+        var members: [String: Int] = [:]
+        members.reserveCapacity(Int(self[object].count))
+        forEachMember(of: object) { name, position in
+            let name = convert(name)
+            if members[name] == nil { members[name] = position }
+        }
+        return members
+    }
+}
+
+/// The keys of `JSONDecoder.KeyDecodingStrategy.convertFromSnakeCase`.
+enum SnakeCase {
+    /// `first_name` as `firstName`, as Foundation does it: underscores at both ends stay, and each word after the first
+    /// is capitalized.
+    static func converted(_ key: String) -> String {
+        guard let first = key.firstIndex(where: { $0 != "_" }), let last = key.lastIndex(where: { $0 != "_" }) else {
+            return key
+        }
+        let words = key[first...last].split(separator: "_")
+        guard words.count > 1 else { return key }
+        let name = words[0].lowercased() + words.dropFirst().map(\.capitalized).joined()
+        return key[..<first] + name + key[key.index(after: last)...]
+    }
+
+    /// Whether a key becomes a name, both of them ASCII; nil where only `converted(_:)` knows.
+    static func matches(_ key: UnsafeBufferPointer<UInt8>, _ name: UnsafeBufferPointer<UInt8>) -> Bool? {
+        guard key.count >= name.count, key.first.map(ASCII.lowercased) == name.first.map(ASCII.lowercased) else {
+            return false
+        }
+        let underscore = UInt8(ascii: "_")
+        guard let first = key.firstIndex(where: { $0 != underscore }),
+            let last = key.lastIndex(where: { $0 != underscore }), key[first...last].contains(underscore)
+        else { return key.elementsEqual(name) }
+        guard name.count >= first + key.count - last - 1 else { return false }
+        guard name[..<first].allSatisfy({ $0 == underscore }) else { return false }
+        var rest = name[first...]
+        var isFirstWord = true
+        var previous = underscore
+        for byte in key[first...last] {
+            defer { previous = byte }
+            if byte == underscore {
+                isFirstWord = false
+                continue
+            }
+            let lower = ASCII.lowercased(byte)
+            let isLetter = UInt8(ascii: "a")...UInt8(ascii: "z") ~= lower
+            guard isLetter || ASCII.isDigit(byte) || isFirstWord else { return nil }
+            let beginsWord = !isFirstWord && isLetter && (previous == underscore || ASCII.isDigit(previous))
+            guard rest.popFirst() == (beginsWord ? lower - 0x20 : lower) else { return false }
+        }
+        return rest.elementsEqual(key[(last + 1)...])
+    }
+}

@@ -1,0 +1,200 @@
+import Foundation
+
+/// Values by type, with the errors that `JSONDecoder` gives. Each key is that of the value in this one, and nil for this
+/// one itself.
+extension JSONValueDecoder {
+    typealias Key = () -> (any CodingKey)?
+
+    func bool(_ token: JSONToken, _ key: @autoclosure Key) throws -> Bool {
+        switch token.kind {
+        case .true: return true
+        case .false: return false
+        default: throw mismatch(Bool.self, token, key())
+        }
+    }
+
+    func string(_ token: JSONToken, _ key: @autoclosure Key) throws -> String {
+        guard let value = index.string(token) else { throw failure(String.self, token, key()) }
+        return value
+    }
+
+    func integer<Integer: FixedWidthInteger & Decodable>(_ token: JSONToken, _ key: @autoclosure Key) throws -> Integer {
+        guard let value = try index.integer(token, as: Integer.self) else { throw failure(Integer.self, token, key()) }
+        return value
+    }
+
+    func double(_ token: JSONToken, _ key: @autoclosure Key) throws -> Double {
+        if let value = try index.double(token) ?? unusual(token) { return value }
+        throw failure(Double.self, token, key())
+    }
+
+    func float(_ token: JSONToken, _ key: @autoclosure Key) throws -> Float {
+        if let value = try index.float(token) ?? unusual(token) { return value }
+        throw failure(Float.self, token, key())
+    }
+
+    /// Infinity, or no number, from the text that stands for it.
+    private func unusual<Value: BinaryFloatingPoint>(_ token: JSONToken) -> Value? {
+        // Foundation, too, takes only text without escapes.
+        guard token.kind == .string, token.isSimple,
+            case .convertFromString(let infinity, let negativeInfinity, let nan) = index.options.floats
+        else { return nil }
+        let text = index.text(of: token)
+        if text.elementsEqual(infinity.utf8) { return .infinity }
+        if text.elementsEqual(negativeInfinity.utf8) { return -.infinity }
+        return text.elementsEqual(nan.utf8) ? .nan : nil
+    }
+
+    /// Any value: the types that the decoder's strategies are about, and for all others their own initializer.
+    func decode<Value: Decodable>(_ type: Value.Type, at position: Int, _ key: @autoclosure Key) throws -> Value {
+        // The most common ones do not need their initializers.
+        if type == String.self { return same(try string(index[position], key())) }
+        if type == Int.self { return same(try integer(index[position], key()) as Int) }
+        if type == Double.self { return same(try double(index[position], key())) }
+        if type == Bool.self { return same(try bool(index[position], key())) }
+        if type == Date.self { return same(try date(position, key())) }
+        if type == URL.self { return same(try url(index[position], key())) }
+        if type == Data.self { return same(try data(position, key())) }
+        if type == Decimal.self { return same(try decimal(index[position], key())) }
+        if index.options.convertsKeys, let dictionary = type as? any StringKeyedDictionary.Type {
+            return try decode(dictionary, at: position, key())
+        }
+        guard let key = key() else { return try type.init(from: self) }
+        return try type.init(from: child(at: position, key))
+    }
+
+    @inline(never) private func decode<Value>(
+        _ dictionary: any StringKeyedDictionary.Type, at position: Int, _ key: (any CodingKey)?
+    ) throws -> Value {
+        let value = try dictionary.init(position, key, in: self)
+        guard let value = value as? Value else { throw mismatch(Value.self, index[position], key) }
+        return value
+    }
+
+    /// A value as the type that it is known to have.
+    private func same<Known, Value>(_ value: Known) -> Value { unsafeBitCast(value, to: Value.self) }
+
+    // MARK: Types with a strategy
+
+    private static let iso8601 = Date.ISO8601FormatStyle()
+
+    private func date(_ position: Int, _ key: (any CodingKey)?) throws -> Date {
+        let token = index[position]
+        guard token.kind != .null else { throw failure(Date.self, token, key) }
+        switch index.options.dates {
+        case .deferredToDate: return Date(timeIntervalSinceReferenceDate: try double(token, key))
+        case .secondsSince1970: return Date(timeIntervalSince1970: try double(token, key))
+        case .millisecondsSince1970: return Date(timeIntervalSince1970: try double(token, key) / 1000)
+        case .iso8601:
+            let text = try string(token, key)
+            guard let date = try? JSONValueDecoder.iso8601.parse(text) else {
+                throw DecodingError.dataCorrupted(
+                    .init(
+                        codingPath: pathOfInitializer,
+                        debugDescription: "Expected date string to be ISO8601-formatted."))
+            }
+            return date
+        case .custom(let decode): return try decode(itself(or: position, key))
+        }
+    }
+
+    private func data(_ position: Int, _ key: (any CodingKey)?) throws -> Data {
+        let token = index[position]
+        guard token.kind != .null else { throw failure(Data.self, token, key) }
+        switch index.options.data {
+        case .deferredToData: return try Data(from: itself(or: position, key))
+        case .base64:
+            guard let data = Data(base64Encoded: try string(token, key)) else {
+                throw corrupted("Encountered Data is not valid Base64.", key)
+            }
+            return data
+        case .custom(let decode): return try decode(itself(or: position, key))
+        }
+    }
+
+    private func url(_ token: JSONToken, _ key: (any CodingKey)?) throws -> URL {
+        guard token.kind != .null else { throw failure(URL.self, token, key) }
+        guard let url = URL(string: try string(token, key)) else { throw corrupted("Invalid URL string.", key) }
+        return url
+    }
+
+    private func decimal(_ token: JSONToken, _ key: (any CodingKey)?) throws -> Decimal {
+        guard token.kind != .null else { throw failure(Decimal.self, token, key) }
+        guard let value = try index.decimal(token) else {
+            throw DecodingError.typeMismatch(Decimal.self, .init(codingPath: path(to: key), debugDescription: ""))
+        }
+        return value
+    }
+
+    private func itself(or position: Int, _ key: (any CodingKey)?) -> JSONValueDecoder {
+        guard let key else { return self }
+        return child(at: position, key)
+    }
+
+    // MARK: Errors
+
+    /// Of a value that is null, or of another type.
+    @inline(never) func failure(_ type: Any.Type, _ token: JSONToken, _ key: (any CodingKey)?) -> DecodingError {
+        guard token.kind == .null else { return mismatch(type, token, key) }
+        return .valueNotFound(
+            type,
+            .init(
+                codingPath: path(to: key),
+                debugDescription: "Cannot get value of type \(type) -- found null value instead"))
+    }
+
+    @inline(never) func mismatch(_ type: Any.Type, _ token: JSONToken, _ key: (any CodingKey)?) -> DecodingError {
+        .typeMismatch(
+            type,
+            .init(
+                codingPath: path(to: key),
+                debugDescription: "Expected to decode \(type) but found \(token.kind.description) instead."))
+    }
+
+    func notAContainer(_ type: Any.Type, _ name: String) -> DecodingError {
+        guard value.kind == .null else { return mismatch(type, value, nil) }
+        return .valueNotFound(
+            type,
+            .init(
+                codingPath: codingPath,
+                debugDescription: "Cannot get \(name) decoding container -- found null value instead"))
+    }
+
+    private func corrupted(_ description: String, _ key: (any CodingKey)?) -> DecodingError {
+        .dataCorrupted(.init(codingPath: path(to: key), debugDescription: description))
+    }
+}
+
+extension JSONToken.Kind: CustomStringConvertible {
+    /// As in the errors of `JSONDecoder`.
+    var description: String {
+        switch self {
+        case .null: "null"
+        case .true, .false: "bool"
+        case .number: "number"
+        case .string: "a string"
+        case .array: "an array"
+        case .object: "a dictionary"
+        }
+    }
+}
+
+/// A dictionary with strings as keys. A strategy for keys is about those of types, not about its.
+private protocol StringKeyedDictionary {
+    init(_ position: Int, _ key: (any CodingKey)?, in decoder: JSONValueDecoder) throws
+}
+
+extension Dictionary: StringKeyedDictionary where Key == String, Value: Decodable {
+    fileprivate init(_ position: Int, _ key: (any CodingKey)?, in decoder: JSONValueDecoder) throws {
+        let token = decoder.index[position]
+        guard token.kind == .object else { throw decoder.failure([String: Any].self, token, key) }
+        var parent = decoder
+        if let key { parent = decoder.child(at: position, key, isNestedContainer: true) }
+        self.init(minimumCapacity: Int(token.count))
+        try decoder.index.forEachMember(of: position) { name, value in
+            let element = try parent.decode(Value.self, at: value, JSONPathKey.name(name))
+            // The first of several wins.
+            if self[name] == nil { self[name] = element }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+import ConvoyTestSupport
+import Foundation
+import Testing
+
+@testable import ConvoySerialization
+
+/// Random calls of both decoders over random documents, valid and broken: equal values, and equal errors with equal coding
+/// paths.
+///
+/// `CONVOY_SEED` repeats a run, `CONVOY_DECODING` one case of it. `CONVOY_DECODINGS` says how many there are (10,000).
+@Suite struct DecodingPropertyTests {
+    private static let environment = ProcessInfo.processInfo.environment
+
+    @Test func `decodes random documents as Foundation does`() {
+        let seed = Self.environment["CONVOY_SEED"].flatMap { UInt64($0) } ?? UInt64.random(in: 0...0xFFFF_FFFF)
+        let count = Self.environment["CONVOY_DECODINGS"].flatMap { Int($0) } ?? 10_000
+        let numbers = Self.environment["CONVOY_DECODING"].flatMap { Int($0) }.map { [$0] } ?? Array(0..<count)
+        var (own, faults, calls) = (0, 0, 0)
+        for number in numbers {
+            let caseSeed = seed ^ UInt64(number) &* 0x9E37_79B9_7F4A_7C15
+            var random = RandomDocument(seed: caseSeed)
+            let valid = random.text()
+            let isBroken = number % 4 == 3
+            let text = Data(isBroken ? random.mutated(valid) : valid)
+            let type = DecodingScript.Scripted.self
+            let outcome = DecodingScript.run(seed: caseSeed) { try $0.decodePlain(type, from: text, maximumDepth: 512) }
+            let expected = DecodingScript.run(seed: caseSeed) { try $0.decode(type, from: text) }
+            own += outcome == nil ? 0 : 1
+            calls += outcome?.count ?? 0
+            // A broken text is left to Foundation, unless it is still valid.
+            if (outcome ?? (isBroken ? expected : nil)) == expected, numbers.count > 1 { continue }
+            let same = zip(outcome ?? [], expected ?? []).prefix { $0 == $1 }.count
+            if (outcome ?? (isBroken ? expected : nil)) != expected { faults += 1 }
+            print(
+                """
+                decoding \(number): \(String(decoding: text, as: UTF8.self))
+                \((outcome ?? []).prefix(same).map { "    \($0)" }.joined(separator: "\n"))
+                own  \(outcome?.dropFirst(same).first ?? "left to Foundation")
+                not  \(expected?.dropFirst(same).first ?? "nothing")
+                """)
+            if faults > 5 { break }
+        }
+        print("decodings: \(own) of \(numbers.count) with \(calls) results, CONVOY_SEED=\(seed)")
+        #expect(faults == 0, "CONVOY_SEED=\(seed)")
+        #expect(numbers.count < 100 || (own > numbers.count / 2 && calls > 4 * own))
+    }
+}
