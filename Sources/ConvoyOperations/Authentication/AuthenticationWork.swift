@@ -7,7 +7,7 @@ import FoundationNetworking
 final class AuthenticationWork: @unchecked Sendable {
     /// What was asked and answered; nil until a server asks, or has asked others.
     var record: AuthenticationRecord?
-    /// The token that the current try was sent with.
+    /// The token that the current attempt was sent with.
     var token: Authenticator.Grant?
     /// How often the request was sent again for a newer token.
     private(set) var tokenRetries = 0
@@ -23,11 +23,9 @@ final class AuthenticationWork: @unchecked Sendable {
         tokenRetries += 1
         if afterRefresh { hasAskedForRefresh = true }
     }
-    /// What the try that follows a try has to do in place of sending the request.
-    private(set) var settlement: (after: Lifecycle.TryNumber, Settlement)?
-    /// Where the next tries begin, if they do not begin with the operation's own request.
+    /// Where the next attempts begin, if they do not begin with the operation's own request.
     var continuation: Continuation?
-    /// Whether nothing of the request's body was read by the last try.
+    /// Whether nothing of the request's body was read by the last attempt.
     var isBodyUnread = false
 
     func takeIsBodyUnread() -> Bool {
@@ -49,23 +47,5 @@ final class AuthenticationWork: @unchecked Sendable {
     func bearsToken(_ request: URLRequest) -> Bool {
         guard let token, let value = BearerAuthorization.value(token: token.token.value) else { return false }
         return request.value(forHTTPHeaderField: "Authorization") == value
-    }
-
-    /// Settles what the try after a try does. An answer that comes late, to an earlier try, changes nothing.
-    func settle(_ settlement: Settlement, after number: Lifecycle.TryNumber) {
-        if let known = self.settlement, Int16(bitPattern: number &- known.after) < 0 { return }
-        self.settlement = (number, settlement)
-    }
-
-    /// What the try with this number has to do, if that was settled; asked once.
-    func takeSettlement(for number: Lifecycle.TryNumber) -> Settlement? {
-        guard let (earlier, settlement) = settlement.take(), earlier &+ 1 == number else { return nil }
-        return settlement
-    }
-
-    enum Settlement {
-        case failure(any Error)
-        /// The response that asked for credentials is the result.
-        case heldResponse
     }
 }

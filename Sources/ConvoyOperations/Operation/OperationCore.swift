@@ -90,7 +90,7 @@ struct OperationCore {
     var data: Data?
     var object: ObjectBox?
     var error: (any Error)?
-    /// The redirects of the latest try.
+    /// The redirects of the latest attempt.
     var redirects: [RedirectEvent] = []
     /// Whether decoding the body is left to the task that awaits the operation.
     var isUndecoded = false
@@ -99,17 +99,17 @@ struct OperationCore {
 
     /// What does the work, if it is not one transfer.
     var worker: (any OperationWorker)?
-    var workSlot = WorkSlot()
     /// Whether the response is accepted, and the output stream is to commit it.
     var commitsOutput = false
-    var transfer: OperationTransfer?
-    /// The transport of all tries.
+    /// The current attempt, or the last one, until the operation has finished.
+    var attempt: Attempt?
+    /// The transport of all attempts.
     var carrier: (any Transport)?
     var hasBegun = false
     var retry: RetryRecord?
     /// The timer of the time limit for the whole operation, until that has finished.
     var expiryTimer: (any ClockTimer)?
-    /// Under which the latest try goes out.
+    /// Under which the latest attempt goes out.
     var traceContext: TraceContext?
 
     var retryRecord: RetryRecord {
@@ -151,14 +151,14 @@ struct OperationCore {
 
     /// The completion group, once it has been entered.
     var enteredGroup: DispatchGroup?
-    var isFinished = false
+    /// How far the end is. All but the first step follow from the first.
+    var ending: EndProgress = []
     /// Whether the handlers have been handed to their queue, which has not called them yet.
     var isHandoverPending = false
-    /// Whether the handlers have run, or there are none.
-    var areHandlersDone = false
-    /// Whether the end has been posted, so that dependents and queues know of it.
-    var isEndPosted = false
-    var isDelivered: Bool { areHandlersDone && isEndPosted }
+    /// Whether the operation has finished, and its handlers are being handed over.
+    var isFinished: Bool { !ending.isEmpty }
+    var areHandlersDone: Bool { ending.contains(.handled) }
+    var isDelivered: Bool { ending == .delivered }
     /// Blocks of the library that wait for the delivery to be over.
     var hooks: [@Sendable () -> Void] = []
 
@@ -166,32 +166,36 @@ struct OperationCore {
 
     var progressReport: ProgressReport?
     var keptProgress: KeptProgress?
-    /// How far an operation is that has no transfer of its own.
-    var reportedProgress: ReportedProgress?
 
-    /// The operation has finished. Returns the transfer, whose progress is kept where the body does not tell it.
-    mutating func takeTransfer() -> OperationTransfer? {
-        guard let transfer = transfer.take() else {
-            if let reported = reportedProgress.take() { keptProgress = KeptProgress(reported.counts.progress) }
-            return nil
-        }
-        var progress = transfer.progress
-        if progress.bytesSent > 0 || progress.bytesReceived != Int64(data?.count ?? 0) {
-            if error == nil { progress.bytesExpectedToReceive = progress.bytesReceived }
-            keptProgress = KeptProgress(progress)
-        }
-        return transfer
+    /// The progress of an operation that has finished, where its results do not tell. Few operations have one.
+    final class KeptProgress: Sendable {
+        let progress: TransferProgress
+        init(_ progress: TransferProgress) { self.progress = progress }
     }
 
-    /// How far the transfer is, of one that has begun.
-    var currentProgress: TransferProgress? { transfer?.progress ?? reportedProgress?.counts.progress }
+    /// The operation has finished. Returns the last attempt, whose progress is kept where the body does not tell it.
+    mutating func takeAttempt() -> Attempt? {
+        guard let attempt = attempt.take() else { return nil }
+        var progress = attempt.progress
+        if worker != nil || progress.bytesSent > 0 || progress.bytesReceived != Int64(data?.count ?? 0) {
+            if worker == nil, error == nil { progress.bytesExpectedToReceive = progress.bytesReceived }
+            keptProgress = KeptProgress(progress)
+        }
+        return attempt
+    }
 
     init(_ request: TransferRequest, _ common: CommonSettings) {
         self.request = request
         self.common = common
     }
 
-    /// The transport of all tries of the operation, chosen with the first.
+    /// The attempt that the lifecycle knows by a number; nil if it has not begun, or is not the last one any more.
+    func attempt(_ number: Lifecycle.TryNumber) -> Attempt? {
+        guard let attempt, attempt.number == number else { return nil }
+        return attempt
+    }
+
+    /// The transport of all attempts of the operation, chosen with the first.
     mutating func openCarrier() -> any Transport {
         if let carrier { return carrier }
         // Not a copy of all values: each reference in it would be retained.
@@ -204,16 +208,8 @@ struct OperationCore {
         return chosen
     }
 
-    /// Whether a delegate decides about the transfer, set when the first try begins.
+    /// Whether a delegate decides about the transfer, set when the first attempt begins.
     var isDecidedUpon = false
-
-    mutating func openTransfer(over carrier: any Transport) -> OperationTransfer {
-        if let transfer { return transfer }
-        let opened = OperationTransfer(
-            url: outputStream == nil ? nil : request.url, output: outputStream?.stream, transport: carrier)
-        transfer = opened
-        return opened
-    }
 
     /// How many bytes of a body may be kept in memory.
     func memoryLimit(whenParsed isParsed: Bool) -> Int {
@@ -233,6 +229,20 @@ struct OperationCore {
         group.enter()
         enteredGroup = group
     }
+}
+
+/// How far the end of an operation is, once it has begun.
+struct EndProgress: OptionSet, Sendable {
+    let rawValue: UInt8
+
+    /// The results are final, and the handlers are being handed over.
+    static let begun = EndProgress(rawValue: 1)
+    /// The handlers have run, or there are none.
+    static let handled = EndProgress(rawValue: 2)
+    /// The end has been posted, so that dependents and queues know of it.
+    static let posted = EndProgress(rawValue: 4)
+
+    static let delivered: EndProgress = [.begun, .handled, .posted]
 }
 
 extension URLConnectionOperation {

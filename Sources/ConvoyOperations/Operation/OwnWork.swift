@@ -12,10 +12,10 @@ package protocol OperationWorker: Sendable {
     /// Whether its operations use one of their queue's slots, and one of their host's, while they execute. True by default.
     var takesSlot: Bool { get }
 
-    /// Does the work of a try. Called on any thread; must not block.
+    /// Does the work of an attempt. Called on any thread; must not block.
     func begin(_ work: OwnWork, of operation: URLConnectionOperation)
 
-    /// Lets go of what the work of all tries has kept. Called once, when the operation ends, before anybody is told, on any
+    /// Lets go of what the work of all attempts has kept. Called once, when the operation ends, before anybody is told, on any
     /// thread.
     func end(_ operation: URLConnectionOperation)
 }
@@ -24,69 +24,61 @@ extension OperationWorker {
     package var takesSlot: Bool { true }
 }
 
-/// One try of an operation that does its work with other operations, in place of one transfer. It reports what becomes
-/// of the try; all members can be used from any thread.
+/// One attempt of an operation that does its work with other operations, in place of one transfer. It reports what becomes
+/// of the attempt; all members can be used from any thread.
 package struct OwnWork: Sendable {
-    private let current: OperationTry
-    private let progress: ReportedProgress
+    private let attempt: Attempt
+    private let operation: URLConnectionOperation
 
-    init(_ current: OperationTry, _ progress: ReportedProgress) {
-        self.current = current
-        self.progress = progress
+    init(_ attempt: Attempt, of operation: URLConnectionOperation) {
+        (self.attempt, self.operation) = (attempt, operation)
     }
 
-    /// Says how the try is stopped: `stop` is called at most once, on any thread, and is to be answered by `didStop()`
-    /// unless the try has ended by then. False if the try was asked to stop already: that is to be answered as well, and
-    /// may begin the next try before the answer returns.
-    package func begin(stop: @escaping @Sendable () -> Void) -> Bool {
-        let operation = current.operation
-        let handle = WorkHandle(request: operation.request, stop: stop)
-        return operation.core.withLock { $0.workSlot.connect(current.number, handle) }
-    }
+    /// Says how the attempt is stopped: `stop` is called at most once, on any thread, and is to be answered by `didStop()`
+    /// unless the attempt has ended by then. False if the attempt was asked to stop already: that is to be answered as well,
+    /// and may begin the next attempt before the answer returns.
+    package func begin(stop: @escaping @Sendable () -> Void) -> Bool { operation.advance(attempt, to: .working(stop: stop)) }
 
-    /// The work was stopped, and can go on in another try.
-    package func didStop() { current.transferDidStop() }
+    /// The work was stopped, and can go on in another attempt.
+    package func didStop() { operation.end(attempt, with: .stopped) }
 
-    /// Makes a head the response of the operation, and redirects those of its latest try.
+    /// Makes a head the response of the operation, and redirects those of its latest attempt.
     package func note(_ head: ResponseHead, redirects: [RedirectEvent]) {
-        current.operation.core.withLock { core in
+        operation.core.withLock { core in
             core.head = head
             core.redirects = redirects
         }
     }
 
-    /// Ends the try with an error of the transport, unless the operation is to be retried.
-    package func fail(with error: any Error, head: ResponseHead?) {
-        current.conclude(data: nil, head: head, error: error)
-    }
+    /// Ends the attempt with an error of the transport, unless the operation is to be retried.
+    package func fail(with error: any Error, head: ResponseHead?) { operation.end(attempt, with: .failed(error, head)) }
 
-    /// Ends the try with an error that is final.
-    package func fail(finally error: any Error) { current.operation.conclude(current.number, settledBy: error) }
+    /// Ends the attempt with an error that is final.
+    package func fail(finally error: any Error) { operation.end(attempt, with: .settled(error)) }
 
-    /// Ends the try with a response that is not acceptable, unless the operation is to be retried.
+    /// Ends the attempt with a response that is not acceptable, unless the operation is to be retried.
     package func fail(with error: any Error, response head: ResponseHead, data: Data?, object: Any?) {
-        let operation = current.operation
-        operation.core.withLock { $0.head = head }
-        operation.conclude(current.number, response: head, data: data, object: object, error: error)
+        operation.note(head)
+        operation.end(attempt, with: .refused(error, head, data: data, object: object))
     }
 
-    /// Begins what cannot be undone. From here on the outcome of the try is that of the operation: a cancellation, or the end
+    /// Begins what cannot be undone. From here on the outcome of the attempt is that of the operation: a cancellation, or the end
     /// of its time, waits for it for a second, and has no effect if it comes in that time.
     ///
     /// False if the operation has ended instead, because it was cancelled or its time was over: then there is nothing to
     /// report any more.
-    package func beginCommit() -> Bool { current.operation.beginCommit(current.number) }
-
-    /// Ends the try with success.
-    package func succeed(with object: Any?) {
-        current.operation.conclude(current.number, object: object)
+    package func beginCommit() -> Bool {
+        operation.handle(.workCanCommit(attempt.number))
+        let life = operation.lifecycle.value
+        return life.work == .committing && life.tryNumber == attempt.number
     }
+
+    /// Ends the attempt with success.
+    package func succeed(with object: Any?) { operation.end(attempt, with: .succeeded(object)) }
 
     /// Tells how many bytes are there, and how many there will be.
     package func report(bytes: Int64, total: Int64, expected: Int64?) {
-        progress.counts.bytesReceived.store(total, ordering: .relaxed)
-        progress.counts.bytesExpectedToReceive.store(expected ?? -1, ordering: .relaxed)
-        let operation = current.operation
+        attempt.report(total: total, expected: expected)
         guard bytes > 0 else { return }
         operation.delegate(interestedIn: .progress)?
             .operation(operation, didReceive: bytes, total: total, expected: expected)
@@ -96,49 +88,21 @@ package struct OwnWork: Sendable {
 
     /// Tells that the body goes on behind bytes that were there already.
     package func didResume(at offset: Int64, expected: Int64?) {
-        let operation = current.operation
         operation.delegate(interestedIn: .progress)?.operation(operation, didResumeAt: offset, expected: expected)
     }
 
     /// The host has answered: its gate need not stay closed.
     package func hostDidAnswer() {
-        if current.operation.reportsAnswer { current.operation.hostDidAnswer(current.operation.hostKey) }
+        if operation.reportsAnswer { operation.hostDidAnswer(operation.hostKey) }
     }
 
     /// Runs a block on the thread on which the operation's connections are called back.
     package func perform(_ block: @escaping @Sendable () -> Void) {
-        current.operation.core.withLock { $0.openCarrier() }.perform(block)
+        operation.core.withLock { $0.openCarrier() }.perform(block)
     }
-}
-
-/// How far an operation is that has no transfer of its own.
-final class ReportedProgress: Sendable {
-    let counts = TransferCounts()
-}
-
-/// What is cancelled to stop work that is not a connection.
-final class WorkHandle: Connection {
-    let originalRequest: URLRequest
-    private let stop: Locked<(@Sendable () -> Void)?>
-
-    init(request: URLRequest, stop: @escaping @Sendable () -> Void) {
-        originalRequest = request
-        self.stop = Locked(stop)
-    }
-
-    func start() {}
-    func cancel() { stop.withLock { $0.take() }?() }
-    func suspendReceiving() {}
-    func resumeReceiving() {}
 }
 
 extension URLConnectionOperation {
-    /// Lets another do the work of a try.
-    func begin(_ number: Lifecycle.TryNumber, with worker: any OperationWorker) {
-        let progress = core.withLock { $0.reportedProgress.made(by: ReportedProgress()) }
-        worker.begin(OwnWork(OperationTry(operation: self, number: number), progress), of: self)
-    }
-
     /// What does the work of the operation; nil, the default, for one transfer. To be set before it starts.
     package final var worker: (any OperationWorker)? {
         get { core.withLock { $0.worker } }
@@ -149,37 +113,6 @@ extension URLConnectionOperation {
     /// `responseData`. To be set before it starts.
     package final func setBodyAcceptance(_ accepts: @escaping @Sendable (ResponseHead) -> Bool) {
         setHandler(\.acceptsBody, accepts)
-    }
-
-    /// Ends a try with a response that is not acceptable, unless it is to be retried.
-    fileprivate func conclude(
-        _ number: Lifecycle.TryNumber, response head: ResponseHead, data: Data?, object: Any?, error: any Error
-    ) {
-        guard core.withLock({ $0.workSlot.conclude(number) }) else { return }
-        if let next = retry(after: nil, head: head) { return proceed(to: next, after: number) }
-        let (box, explained) = (object.map { ObjectBox(object: $0) }, explained(error))
-        core.withLock { core in
-            core.data = data
-            core.object = box
-            core.error = explained
-        }
-        handle(.workCompleted(number))
-    }
-
-    fileprivate func beginCommit(_ number: Lifecycle.TryNumber) -> Bool {
-        handle(.workCanCommit(number))
-        let life = lifecycle.value
-        return life.work == .committing && life.tryNumber == number
-    }
-
-    fileprivate func conclude(_ number: Lifecycle.TryNumber, object: Any?) {
-        let box = object.map { ObjectBox(object: $0) }
-        let isCurrent = core.withLock { core in
-            guard core.workSlot.conclude(number) else { return false }
-            core.object = box
-            return true
-        }
-        if isCurrent { handle(.workCompleted(number)) }
     }
 
     /// Makes the operation do a part of another's work: it gets the settings of that one, whose handlers decide about

@@ -7,6 +7,27 @@ struct AwaitedNetwork {
     let isGone: Bool
 }
 
+/// The wait between an attempt that has ended and the next one. Guarded by the operation's lock.
+final class AttemptWait: @unchecked Sendable {
+    /// When the next attempt is due, on the clock; the largest number if an answer ends the wait.
+    let due: UInt64
+    /// What the network must have a way to, for the wait to end early.
+    let network: AwaitedNetwork?
+    /// Keeps the operation alive while it waits.
+    var operation: URLConnectionOperation?
+    /// What ends the wait: the first one does.
+    var timers: [any ClockTimer] = []
+    var networkWait: NetworkReturn.Wait?
+
+    init(until due: UInt64, or network: AwaitedNetwork? = nil) { (self.due, self.network) = (due, network) }
+
+    /// It is due, or no longer needed. To be called without the lock, when the attempt has it no more.
+    func end() {
+        for timer in timers { timer.cancel() }
+        (operation, networkWait, timers) = (nil, nil, [])
+    }
+}
+
 /// How often a request has been retried. Few operations have one. Guarded by the operation's lock.
 final class RetryRecord: @unchecked Sendable {
     /// All retries.
@@ -22,22 +43,12 @@ final class RetryRecord: @unchecked Sendable {
     var refusal: RetryEvent.Refusal?
     /// Whether the next try is made because of what the server has answered.
     var followsAnswer = false
-    /// When the next try is due, on the clock.
-    var due: UInt64 = 0
-    /// What the network must have a way to, for the wait to end early.
-    var awaitedNetwork: AwaitedNetwork?
-    /// The wait for the network.
-    var networkWait: NetworkReturn.Wait?
     /// When the network came back, on the clock.
     var networkReturned: UInt64?
     /// How often a name was looked up in vain since then.
     var lookups = 0
     /// How often in a row a try was made because there was a way to the host alone.
     var returnsToHost = 0
-    /// Keeps the operation alive while it waits, by the number of the try that failed.
-    var waiting: [Lifecycle.TryNumber: URLConnectionOperation] = [:]
-    /// The timer that ends the wait after that try.
-    var timers: [Lifecycle.TryNumber: any ClockTimer] = [:]
 
     /// Notes how far a try has come. If it has brought more than all before it, the retries are counted anew.
     func note(_ progress: TransferProgress) {

@@ -31,8 +31,7 @@ extension URLConnectionOperation {
     /// How far the transfer is: at any time, before its start and after its end too, and from any thread.
     public final var transferProgress: TransferProgress {
         core.withLock { core in
-            if let transfer = core.transfer { return transfer.progress }
-            if let reported = core.reportedProgress { return reported.counts.progress }
+            if let attempt = core.attempt { return attempt.progress }
             if let kept = core.keptProgress { return kept.progress }
             var progress = TransferProgress()
             if core.isFinished, let count = core.data?.count {

@@ -42,14 +42,14 @@ extension URLConnectionOperation {
 
     /// Whether a response makes the operation send its request again, with an answer to what is asked for; nil if it is
     /// the response.
-    func retryForAuthentication(_ head: ResponseHead, _ number: Lifecycle.TryNumber) -> NextTry? {
-        guard let next = answer(to: head, number) else { return nil }
-        continueBehindRedirects()
+    func retryForAuthentication(_ head: ResponseHead, _ attempt: Attempt) -> NextAttempt? {
+        guard let next = answer(to: head, attempt) else { return nil }
+        continueBehindRedirects(of: attempt)
         return next
     }
 
-    private func answer(to head: ResponseHead, _ number: Lifecycle.TryNumber) -> NextTry? {
-        if let next = retryForToken(head, number) { return next }
+    private func answer(to head: ResponseHead, _ attempt: Attempt) -> NextAttempt? {
+        if let next = retryForToken(head, attempt) { return next }
         // In a tunnel there is no proxy that could ask.
         let isProxy = head.statusCode == 407 && Target(head.url).map(connectionConfiguration.tunnelsIfProxied) != true
         guard head.statusCode == 401 || isProxy else {
@@ -62,27 +62,27 @@ extension URLConnectionOperation {
         let fields = head.values(of: isProxy ? "Proxy-Authenticate" : "WWW-Authenticate")
         let record = authenticationRecord
         record.noteSuccess(except: server, at: nil, info: [])
-        return answer(record.evaluate(fields, of: server), head, or: .heldResponse, number)
+        return answer(record.evaluate(fields, of: server), head, or: .heldResponse, attempt)
     }
 
     /// The same for a tunnel that a proxy has refused.
-    func retryForTunnel(_ error: any Error, _ number: Lifecycle.TryNumber) -> NextTry? {
+    func retryForTunnel(_ error: any Error, _ attempt: Attempt) -> NextAttempt? {
         guard let error = error as? URLError, let fields = error.userInfo[URLError.proxyChallengesKey] as? [String],
             let url = error.userInfo[NSURLErrorFailingURLErrorKey] as? URL, let server = proxyServer(for: url)
         else { return nil }
         let verdict = authenticationRecord.evaluate(fields, of: server)
-        guard let next = answer(verdict, nil, or: .failure(error), number) else { return nil }
-        continueBehindRedirects()
+        guard let next = answer(verdict, nil, or: .failure(error), attempt) else { return nil }
+        continueBehindRedirects(of: attempt)
         // Of a request that was redirected it may have been.
-        core.withLock { $0.authentication?.isBodyUnread = $0.transfer?.redirection == nil }
+        core.withLock { $0.authentication?.isBodyUnread = attempt.redirection == nil }
         return next
     }
 
-    /// Lets the next try begin where the redirects of this one have led.
-    private func continueBehindRedirects() {
+    /// Lets the next attempt begin where the redirects of this one have led.
+    private func continueBehindRedirects(of attempt: Attempt) {
         let old = core.withLock { core in
             let old = core.authentication?.continuation
-            guard let (request, followed) = core.transfer?.redirection, let first = core.request.url else {
+            guard let (request, followed) = attempt.redirection, let first = core.request.url else {
                 core.authentication?.continuation = nil
                 return old
             }
@@ -103,15 +103,14 @@ extension URLConnectionOperation {
     // MARK: Answers
 
     private func answer(
-        _ verdict: AuthenticationVerdict, _ head: ResponseHead?, or otherwise: AuthenticationWork.Settlement,
-        _ number: Lifecycle.TryNumber
-    ) -> NextTry? {
+        _ verdict: AuthenticationVerdict, _ head: ResponseHead?, or otherwise: Attempt.Settlement, _ attempt: Attempt
+    ) -> NextAttempt? {
         switch verdict {
         case .none: return nil
         case .sendAgain: return .atOnce
         case .ask(let questions):
             if authenticationChallengeHandler != nil || delegate(interestedIn: .challenges) != nil {
-                return .whenAnswered(for: .challenge) { [self] in ask(questions[...], head, or: otherwise, number) }
+                return .whenAnswered(for: .challenge) { [self] in ask(questions[...], head, or: otherwise, attempt) }
             }
             return answerByDefault(questions[...]) ? .atOnce : nil
         }
@@ -129,13 +128,13 @@ extension URLConnectionOperation {
     /// Asks the handler about the first of what may be answered.
     private func ask(
         _ questions: ArraySlice<AuthenticationQuestion>, _ head: ResponseHead?,
-        or otherwise: AuthenticationWork.Settlement, _ number: Lifecycle.TryNumber
+        or otherwise: Attempt.Settlement, _ attempt: Attempt
     ) {
-        guard let question = questions.first else { return settle(otherwise, number) }
+        guard let question = questions.first else { return settle(otherwise, attempt) }
         // The user may keep the answer for ever: that must not keep the operation, or its handler. One that waits keeps
         // itself.
-        let answer = AuthenticationAnswer { [weak self] disposition in
-            self?.take(disposition, questions, question, head, or: otherwise, number)
+        let answer = AuthenticationAnswer { [weak self, weak attempt] disposition in
+            if let attempt { self?.take(disposition, questions, question, head, or: otherwise, attempt) }
         }
         let challenge = AuthenticationChallenge(
             protectionSpace: question.space, proposedCredential: question.proposedCredential,
@@ -155,57 +154,51 @@ extension URLConnectionOperation {
 
     private func take(
         _ disposition: AuthenticationDisposition, _ questions: ArraySlice<AuthenticationQuestion>,
-        _ question: AuthenticationQuestion, _ head: ResponseHead?, or otherwise: AuthenticationWork.Settlement,
-        _ number: Lifecycle.TryNumber
+        _ question: AuthenticationQuestion, _ head: ResponseHead?, or otherwise: Attempt.Settlement, _ attempt: Attempt
     ) {
         switch disposition {
         case .useCredential(let credential):
-            accept(authenticationRecord.answer(question, with: credential, keeps: true), number)
-        case .useToken(let token): accept(authenticationRecord.answer(question, withToken: token), number)
+            accept(authenticationRecord.answer(question, with: credential, keeps: true), attempt)
+        case .useToken(let token): accept(authenticationRecord.answer(question, withToken: token), attempt)
         case .performDefaultHandling:
-            if answerByDefault(questions) { handle(.retryDue(number)) } else { settle(otherwise, number) }
+            if answerByDefault(questions) { handle(.retryDue(attempt.number)) } else { settle(otherwise, attempt) }
         case .cancel:
             let error = URLError(
                 .userCancelledAuthentication, url: request.url, "The challenge was answered with a cancellation.")
-            settle(.failure(error), number)
+            settle(.failure(error), attempt)
         case .rejectProtectionSpace:
             authenticationRecord.reject(question)
-            ask(questions.dropFirst(), head, or: otherwise, number)
+            ask(questions.dropFirst(), head, or: otherwise, attempt)
         }
     }
 
-    private func accept(_ canBeSent: Bool, _ number: Lifecycle.TryNumber) {
-        guard !canBeSent else { return handle(.retryDue(number)) }
+    private func accept(_ canBeSent: Bool, _ attempt: Attempt) {
+        guard !canBeSent else { return handle(.retryDue(attempt.number)) }
         let error = URLError(
             .userAuthenticationRequired, url: request.url,
             "The answer to the challenge cannot be sent: it does not suit the method, or has characters that the method forbids."
         )
-        settle(.failure(error), number)
+        settle(.failure(error), attempt)
     }
 
-    /// Lets the next try end with an outcome in place of sending the request.
-    private func settle(_ settlement: AuthenticationWork.Settlement, _ number: Lifecycle.TryNumber) {
-        core.withLock { $0.authenticationWork.settle(settlement, after: number) }
-        handle(.retryDue(number))
+    /// Lets the attempt that follows one end with an outcome in place of sending the request.
+    private func settle(_ settlement: Attempt.Settlement, _ attempt: Attempt) {
+        core.withLock { _ in attempt.settlement = settlement }
+        handle(.retryDue(attempt.number))
     }
 
-    /// Ends a try whose outcome was settled before it. True if it did.
-    func endsBySettlement(_ number: Lifecycle.TryNumber) -> Bool {
-        let (settlement, transfer, carrier) = core.withLock {
-            ($0.authentication?.takeSettlement(for: number), $0.transfer, $0.carrier)
-        }
+    /// Ends an attempt whose outcome was settled before it. True if it did.
+    func end(_ attempt: Attempt, by settlement: Attempt.Settlement) -> Bool {
         switch settlement {
-        case .failure(let error): conclude(number, settledBy: error)
+        case .failure(let error): end(attempt, with: .settled(error))
         case .heldResponse:
-            guard let transfer, let carrier else { return false }
-            // A stop finds the transfer, which may have to wait for a user's stream.
-            let isUnderWay = core.withLock { $0.workSlot.connect(number, WorkHandle(request: $0.request.urlRequest) {}) }
-            guard isUnderWay else {
-                transferDidStop(number)
-                return true
+            guard attempt.body.hasPlace, let carrier = core.withLock({ $0.carrier }) else { return false }
+            // A stop finds the attempt, which may have to wait for a user's stream.
+            if advance(attempt, to: .working(stop: nil)) {
+                carrier.perform { [self] in attempt.deliverHeldResponse(of: self) }
+            } else {
+                end(attempt, with: .stopped)
             }
-            carrier.perform { [self] in transfer.deliverHeldResponse(number, of: self) }
-        case nil: return false
         }
         return true
     }

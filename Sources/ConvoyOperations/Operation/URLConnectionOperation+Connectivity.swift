@@ -29,8 +29,9 @@ extension URLConnectionOperation {
     /// Seconds from a failed lookup in that time to the next.
     private static let lookupDelays: [TimeInterval] = [1, 3, 9]
 
-    /// The next try after a failure for want of a network; nil if the operation does not wait, or that was not the reason.
-    func retryForNetwork(_ error: any Error, _ number: Lifecycle.TryNumber) -> NextTry? {
+    /// The next attempt after a failure for want of a network; nil if the operation does not wait, or that was not the
+    /// reason.
+    func retryForNetwork(_ error: any Error, _ attempt: Attempt) -> NextAttempt? {
         guard waitsForConnectivity, let failure = error as? URLError, redirects.isEmpty,
             let target = networkTarget(of: failure)
         else { return nil }
@@ -47,7 +48,7 @@ extension URLConnectionOperation {
             return core.retryRecord.count - 1
         }
         tell(RetryEvent(retryCount: count, reason: .error(failure), decision: .waitForNetwork))
-        return .whenAnswered(for: .connectivity) { [self] in awaitNetwork(target, number) }
+        return .whenAnswered(for: .connectivity) { [self] in awaitNetwork(target, after: attempt) }
     }
 
     /// What a connection for the request needs a way to; nil where it needs none.
@@ -68,8 +69,8 @@ extension URLConnectionOperation {
         }
     }
 
-    /// The next try where the network has just come back, and names cannot be looked up yet.
-    private func retryForLateLookup(_ failure: URLError) -> NextTry? {
+    /// The next attempt where the network has just come back, and names cannot be looked up yet.
+    private func retryForLateLookup(_ failure: URLError) -> NextAttempt? {
         guard [.cannotFindHost, .dnsLookupFailed].contains(failure.code) || failure.isOfProxyName else { return nil }
         let now = retryClock.now
         let (count, delay) = core.withLock { core -> (Int, TimeInterval?) in
@@ -79,20 +80,20 @@ extension URLConnectionOperation {
             let delay = Self.lookupDelays[record.lookups]
             record.lookups += 1
             record.count += 1
-            record.due = Nanoseconds.deadline(delay, after: now)
             return (record.count - 1, delay)
         }
         guard let delay else { return nil }
         tell(RetryEvent(retryCount: count, reason: .error(failure), decision: .retry(after: delay)))
-        return .later
+        return .later(AttemptWait(until: Nanoseconds.deadline(delay, after: now)))
     }
 
-    private func awaitNetwork(_ target: NetworkTarget, _ number: Lifecycle.TryNumber) {
+    private func awaitNetwork(_ target: NetworkTarget, after attempt: Attempt) {
+        guard let wait = core.withLock({ _ in attempt.wait }) else { return }
         do {
-            try endWaitWithReturn(of: target, afterLoss: false, number)
+            try end(wait, of: attempt, withReturnOf: target, afterLoss: false)
         } catch {
             // There is no socket for it now.
-            endRetryWait(after: number, at: Nanoseconds.deadline(5, after: retryClock.now))
+            end(wait, of: attempt, at: Nanoseconds.deadline(5, after: retryClock.now))
         }
     }
 
@@ -102,42 +103,40 @@ extension URLConnectionOperation {
     }
 
     /// Lets the wait for a retry end early, when the network comes back. Without a socket to hear of that, it takes its time.
-    func endWaitWithReturn(of network: AwaitedNetwork, _ number: Lifecycle.TryNumber) {
-        try? endWaitWithReturn(of: network.target, afterLoss: !network.isGone, number)
+    func end(_ wait: AttemptWait, of attempt: Attempt, withReturnOf network: AwaitedNetwork) {
+        try? end(wait, of: attempt, withReturnOf: network.target, afterLoss: !network.isGone)
     }
 
-    private func endWaitWithReturn(of target: NetworkTarget, afterLoss: Bool, _ number: Lifecycle.TryNumber) throws {
+    private func end(
+        _ wait: AttemptWait, of attempt: Attempt, withReturnOf target: NetworkTarget, afterLoss: Bool
+    ) throws {
         let clock = retryClock
-        let wait = try NetworkReturn.shared.wait(for: target, afterLoss: afterLoss, lookingUp: true) { [weak self] in
+        let networkWait = try NetworkReturn.shared.wait(for: target, afterLoss: afterLoss, lookingUp: true) {
+            [weak self, weak attempt] in
             // What follows may take its time.
-            clock.schedule(at: clock.now) { [weak self] in self?.networkDidReturn(target, after: number) }
+            clock.schedule(at: clock.now) { [weak self, weak attempt] in
+                if let attempt { self?.networkDidReturn(target, after: attempt) }
+            }
         }
-        core.withLock { $0.retryRecord.networkWait = wait }
-        let life = lifecycle.current.life
-        if !life.isBackingOff || life.tryNumber != number { endNetworkWait() }
+        // Otherwise it is released without the lock.
+        core.withLock { _ in if attempt.wait === wait { wait.networkWait = networkWait } }
     }
 
-    private func networkDidReturn(_ target: NetworkTarget, after number: Lifecycle.TryNumber) {
+    private func networkDidReturn(_ target: NetworkTarget, after attempt: Attempt) {
         let now = retryClock.now
-        // If there is a way to the host alone, and tries fail all the same, they must not follow one another at once.
+        // If there is a way to the host alone, and attempts fail all the same, they must not follow one another at once.
         let isHostAlone = !target.isAddress && target.isOutOfReach
-        let delay = core.withLock { core -> TimeInterval? in
+        let (wait, delay) = core.withLock { core -> (AttemptWait?, TimeInterval?) in
             let record = core.retryRecord
             let isSoon = record.networkReturned.map { Nanoseconds.seconds(from: $0, to: now) < Self.lookupLag } ?? false
             record.returnsToHost = isHostAlone ? (isSoon ? record.returnsToHost : 0) + 1 : 0
             record.networkReturned = now
             record.lookups = 0
             let earlier = record.returnsToHost - 2
-            return Self.lookupDelays.indices.contains(earlier) ? Self.lookupDelays[earlier] : nil
+            return (attempt.wait, Self.lookupDelays.indices.contains(earlier) ? Self.lookupDelays[earlier] : nil)
         }
-        guard let delay else { return handle(.retryDue(number)) }
-        endRetryWait(after: number, at: Nanoseconds.deadline(delay, after: now))
-    }
-
-    /// Waits for the network no longer, if it did.
-    func endNetworkWait() {
-        let wait = core.withLock { $0.retry?.networkWait.take() }
-        withExtendedLifetime(wait) {}
+        guard let wait, let delay else { return handle(.retryDue(attempt.number)) }
+        end(wait, of: attempt, at: Nanoseconds.deadline(delay, after: now))
     }
 }
 

@@ -29,17 +29,20 @@ extension URLConnectionOperation: HandoverTask {
     /// They may run at once, while the caller continues with ``executionDidFinish()``, and after that with
     /// `deliveryDidPostEnd()`.
     func deliver() {
-        let (transfer, worker, queue, hasHandlers, postsNotifications, expiryTimer) = core.withLock { core in
+        let (attempt, wait, phase, worker, queue, hasHandlers, postsNotifications, expiryTimer) = core.withLock { core in
             core.enterCompletionGroup()
-            core.isFinished = true
+            core.ending.insert(.begun)
+            let attempt = core.takeAttempt()
             return (
-                core.takeTransfer(), core.worker, core.common.values.completionQueue, core.beginHandover(),
-                core.common.values.postsNotifications, core.expiryTimer.take()
+                attempt, attempt?.wait.take(), attempt?.phase.end(), core.worker, core.common.values.completionQueue,
+                core.beginHandover(), core.common.values.postsNotifications, core.expiryTimer.take()
             )
         }
+        withExtendedLifetime(phase) {}
         expiryTimer?.cancel()
+        wait?.end()
         // Its sink holds an open file.
-        transfer?.discard()
+        attempt?.discard()
         worker?.end(self)
         if onlookers.contains(.progress) { progressReport.finish(of: self) }
         if postsNotifications { OperationNotifications.post(true, of: self) }
@@ -76,14 +79,14 @@ extension URLConnectionOperation: HandoverTask {
     /// The handlers have run, or there are none: forgets all closures, but for those that were set meanwhile.
     private func handlersAreDone() {
         let handlers = advanceDelivery { core in
-            core.areHandlersDone = true
+            core.ending.insert(.handled)
             return core.rareHandlers.take()
         }
         withExtendedLifetime(handlers) {}
     }
 
     /// Notes that the end has been posted.
-    func deliveryDidPostEnd() { advanceDelivery { $0.isEndPosted = true } }
+    func deliveryDidPostEnd() { advanceDelivery { $0.ending.formUnion(.posted) } }
 
     /// Runs the hooks and leaves the completion group once the handlers have run and the end is posted, whichever comes
     /// last.

@@ -4,26 +4,89 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// The ends of an operation's tries, and its own.
+/// How an attempt has ended.
+enum AttemptOutcome {
+    /// It was stopped; what has arrived is kept.
+    case stopped
+    /// What has arrived is of no use: the whole must be requested again.
+    case unusable
+    /// A response has arrived; nil where the transport has brought none.
+    ///
+    /// - Parameter isFinal: whether it was decided before that this response is the result.
+    case received(ResponseHead?, isFinal: Bool)
+    /// The transfer has failed, perhaps with a response.
+    case failed(any Error, ResponseHead?)
+    /// A worker has got a response that is not acceptable.
+    case refused(any Error, ResponseHead, data: Data?, object: Any?)
+    /// No other attempt can change this error.
+    case settled(any Error)
+    /// A worker has made this object.
+    case succeeded(Any?)
+}
+
+/// The ends of an operation's attempts, and its own.
 extension URLConnectionOperation {
-    /// The connection of a try was cancelled and has stopped; what has arrived is in the sink.
-    func transferDidStop(_ number: Lifecycle.TryNumber) {
-        let life = lifecycle.value
-        if life.isUnderWay(number), life.work == .running {
+    /// Ends an attempt, once: what comes later changes nothing. Either another attempt follows, at once, later or when a
+    /// question is answered; or the outcome is that of the operation. Any thread.
+    func end(_ attempt: Attempt, with outcome: AttemptOutcome) {
+        switch outcome {
+        case .stopped where isRunning(attempt):
             // The operation did not ask for this, so nothing would begin the work again.
             let error = URLError(
                 .networkConnectionLost, url: request.url, "The connection was cancelled, but not by the operation.")
-            return conclude(number, data: nil, head: nil, error: error)
+            end(attempt, with: .failed(error, nil))
+        case .stopped:
+            if didEnd(attempt) { handle(.workStopped(attempt.number)) }
+        case .unusable:
+            if didEnd(attempt) { repeatAtOnce(after: attempt) }
+        case .received(let head, let isFinal):
+            guard !isFinal, let next = attemptInstead(of: head, attempt) else {
+                // A retry would have continued with the stream.
+                return attempt.close(head, of: self)
+            }
+            if didEnd(attempt) { proceed(to: next, after: attempt) }
+        case .failed(let error, let head):
+            // What the user's code has thrown, it gets; it would throw it again.
+            if let failure = (error as? URLError)?.userInfo[NSUnderlyingErrorKey] as? BodySupplyFailure {
+                return end(attempt, with: .settled(failure.cause))
+            }
+            guard didEnd(attempt) else { return }
+            let next =
+                retryForTunnel(error, attempt) ?? retryForNetwork(error, attempt)
+                ?? retry(after: error, head: head, attempt)
+            if let next { return proceed(to: next, after: attempt) }
+            complete(attempt, error: explained(error))
+        case .refused(let error, let head, let data, let object):
+            guard didEnd(attempt) else { return }
+            if let next = retry(after: nil, head: head, attempt) { return proceed(to: next, after: attempt) }
+            complete(attempt, data: data, object: object.map { ObjectBox(object: $0) }, error: explained(error))
+        case .settled(let error):
+            if didEnd(attempt) { complete(attempt, error: error) }
+        case .succeeded(let object):
+            if didEnd(attempt) { complete(attempt, object: object.map { ObjectBox(object: $0) }) }
         }
-        guard core.withLock({ $0.workSlot.end(number) }) else { return }
-        handle(.workStopped(number))
     }
 
-    /// What has arrived is of no use: the work must be done again, unless the operation was asked to stop.
-    func transferMustRepeat(_ number: Lifecycle.TryNumber) {
-        guard core.withLock({ $0.workSlot.end(number) }) else { return }
-        repeatAtOnce(after: number)
+    /// Notes that an attempt has ended. False if it had ended before.
+    func didEnd(_ attempt: Attempt) -> Bool { core.withLock { _ in attempt.phase.end() } != nil }
+
+    /// Stores the outcome of an attempt, which is the operation's.
+    private func complete(
+        _ attempt: Attempt, data: Data? = nil, object: ObjectBox? = nil, error: (any Error)? = nil
+    ) {
+        core.withLock { core in (core.data, core.object, core.error) = (data, object, error) }
+        handle(.workCompleted(attempt.number))
     }
+
+    /// The attempt that follows in place of a response; nil if that is the result.
+    private func attemptInstead(of head: ResponseHead?, _ attempt: Attempt) -> NextAttempt? {
+        // Most operations have neither, and pay for no more than this look.
+        let mayRetry = core.withLock { $0.authentication != nil || $0.common.values.retryPolicy != nil }
+        guard mayRetry || head?.asksForCredentials == true else { return nil }
+        return head.flatMap { retryForAuthentication($0, attempt) } ?? retry(after: nil, head: head, attempt)
+    }
+
+    // MARK: The response
 
     /// Sets the head of the current response.
     func note(_ head: ResponseHead) { core.withLock { $0.head = head } }
@@ -37,24 +100,51 @@ extension URLConnectionOperation {
 
     var currentHead: ResponseHead? { core.withLock { $0.head } }
 
-    /// Whether the request is retried after this response. If so, the try is concluded here.
-    func retriesInstead(of head: ResponseHead?, _ number: Lifecycle.TryNumber) -> Bool {
-        // Most operations have neither, and pay for no more than this look.
-        let mayRetry = core.withLock { $0.authentication != nil || $0.common.values.retryPolicy != nil }
-        guard mayRetry || head?.asksForCredentials == true else { return false }
-        let answering = head.flatMap { retryForAuthentication($0, number) }
-        guard let next = answering ?? retry(after: nil, head: head) else { return false }
-        if core.withLock({ $0.workSlot.conclude(number) }) { proceed(to: next, after: number) }
-        return true
-    }
-
-    /// What to do at the end of a try.
+    /// What makes the result of a response.
     private enum Conclusion {
-        /// The try is over already.
+        /// The attempt has ended.
         case none
         /// The results are stored.
         case complete
         case process(isHead: Bool)
+        /// The operation is ending, and waits for no serializer.
+        case stopped
+    }
+
+    /// Ends an attempt with a response, which is whole and in its place. Any thread.
+    func finish(_ attempt: Attempt, with head: ResponseHead?, data: Data?) {
+        let parses = serializesResponse
+        let isPlain = serializesPlainly
+        let isLeftToTask = isPlain && isLeftToTask(head, data)
+        let (conclusion, output, phase) = core.withLock { core -> (Conclusion, OutputStreamBox?, AttemptPhase?) in
+            guard let phase = attempt.phase.end() else { return (.none, nil, nil) }
+            core.data = data
+            core.isUndecoded = isLeftToTask
+            // If the body was set aside in memory, it is not in the stream.
+            let output = data == nil ? core.outputStream : nil
+            guard parses, !isLeftToTask else { return (.complete, output, phase) }
+            let isHead = data?.isEmpty != false && core.request.method == "HEAD"
+            let facts = core.common.values.serializer
+            // The common case costs no hop and no Foundation response.
+            if isPlain, let head, let plain = facts.plain, plain.acceptsWithoutHeaders(statusCode: head.statusCode) {
+                core.object = ObjectBox(object: isHead ? nil : data)
+                return (.complete, output, phase)
+            }
+            // A stop that came before has found nothing to give up; one that comes later does.
+            if lifecycle.value.isEnding { return (.stopped, nil, phase) }
+            attempt.phase = .processing
+            return (.process(isHead: isHead), output, phase)
+        }
+        withExtendedLifetime(phase) {}
+        switch conclusion {
+        case .none: return
+        case .complete: commitOrComplete(attempt, output)
+        case .process(let isHead):
+            CompletionOutbox.post(to: OperationQueues.processing) { [self] in
+                process(attempt, data: isHead ? nil : data, head: head, output: output)
+            }
+        case .stopped: handle(.workStopped(attempt.number))
+        }
     }
 
     /// Whether decoding the response is left to the task that awaits the operation, which saves a thread hop and making
@@ -65,62 +155,49 @@ extension URLConnectionOperation {
             statusCode: head.statusCode, contentType: head["Content-Type"], count: data.count)
     }
 
-    /// Ends a try with the result of its transfer. Any thread.
-    func conclude(_ number: Lifecycle.TryNumber, data: Data?, head: ResponseHead?, error: (any Error)?) {
-        if let error { return conclude(number, head: head, error: error) }
-        let parses = serializesResponse
-        let isPlain = serializesPlainly
-        let isLeftToTask = isPlain && isLeftToTask(head, data)
-        let (conclusion, output) = core.withLock { core -> (Conclusion, OutputStreamBox?) in
-            guard core.workSlot.conclude(number) else { return (.none, nil) }
-            core.data = data
-            core.isUndecoded = isLeftToTask
-            // If the body was set aside in memory, it is not in the stream.
-            let output = data == nil ? core.outputStream : nil
-            guard parses, !isLeftToTask else { return (.complete, output) }
-            let isHead = data?.isEmpty != false && core.request.method == "HEAD"
-            let facts = core.common.values.serializer
-            // The common case costs no hop and no Foundation response.
-            guard isPlain, let head, let plain = facts.plain, plain.acceptsWithoutHeaders(statusCode: head.statusCode)
-            else {
-                _ = core.workSlot.process(number)
-                return (.process(isHead: isHead), output)
-            }
-            core.object = ObjectBox(object: isHead ? nil : data)
-            return (.complete, output)
+    /// Validates and parses the response. On the processing queue: the serializer, or the subclass, may be a user's.
+    private func process(_ attempt: Attempt, data: Data?, head: ResponseHead?, output: OutputStreamBox?) {
+        let object: ObjectBox
+        var failure: (any Error)?
+        do {
+            object = ObjectBox(object: try makeResponseObject(for: head?.urlResponse, data: data))
+        } catch {
+            object = ObjectBox(object: error.serializedResponseObject)
+            failure = explained(error)
         }
-        switch conclusion {
-        case .none: return
-        case .complete: complete(number, output)
-        case .process(let isHead):
-            // A stop that has come since the connection ended has found nothing to give up.
-            if lifecycle.value.isEnding, case .ended = core.withLock({ $0.workSlot.stop(number, isFinal: true) }) {
-                return handle(.workStopped(number))
-            }
-            CompletionOutbox.post(to: OperationQueues.processing) { [self] in
-                process(number, data: isHead ? nil : data, head: head, output: output)
-            }
+        let result = (object: object, failure: failure)
+        let isCurrent = core.withLock { core in
+            guard attempt.phase.didProcess() else { return false }
+            core.object = result.object
+            if let failure = result.failure { core.error = failure }
+            return true
         }
+        guard isCurrent else { return }
+        if failure == nil { commitOrComplete(attempt, output) } else { handle(.workCompleted(attempt.number)) }
     }
 
-    /// Completes a try whose response is accepted, after a committing stream has put its bytes in their final place.
-    private func complete(_ number: Lifecycle.TryNumber, _ output: OutputStreamBox?) {
-        guard let output, output.stream is any CommittingOutputStream else { return handle(.workCompleted(number)) }
+    // MARK: Committing
+
+    /// Completes an attempt whose response is accepted, after a committing stream has put its bytes in their final place.
+    private func commitOrComplete(_ attempt: Attempt, _ output: OutputStreamBox?) {
+        guard let output, output.stream is any CommittingOutputStream else {
+            return handle(.workCompleted(attempt.number))
+        }
         core.withLock { $0.commitsOutput = true }
-        handle(.workCanCommit(number))
+        handle(.workCanCommit(attempt.number))
     }
 
     /// Lets the output stream commit. What becomes of that becomes of the operation. One that has ended meanwhile has no
-    /// transfer any more.
+    /// attempt any more.
     func commit(_ number: Lifecycle.TryNumber) {
         let call = BlockingCall()
-        let transfer = core.withLock { core -> OperationTransfer? in
+        let attempt = core.withLock { core -> Attempt? in
             // What does the work of an operation that is not one transfer commits itself.
-            guard core.commitsOutput, let transfer = core.transfer else { return nil }
-            transfer.willCommit(as: call)
-            return transfer
+            guard core.commitsOutput, let attempt = core.attempt(number) else { return nil }
+            attempt.willCommit(as: call)
+            return attempt
         }
-        transfer?.commit(as: call) { [self] error in
+        attempt?.commit(as: call) { [self] error in
             if let error { core.withLock { $0.error = error } }
             handle(.workCompleted(number))
         }
@@ -143,52 +220,7 @@ extension URLConnectionOperation {
         unused?.cancel()
     }
 
-    private func conclude(_ number: Lifecycle.TryNumber, head: ResponseHead?, error: any Error) {
-        // What the user's code has thrown, it gets; it would throw it again.
-        if let failure = (error as? URLError)?.userInfo[NSUnderlyingErrorKey] as? BodySupplyFailure {
-            return conclude(number, settledBy: failure.cause)
-        }
-        guard core.withLock({ $0.workSlot.conclude(number) }) else { return }
-        let next = retryForTunnel(error, number) ?? retryForNetwork(error, number) ?? retry(after: error, head: head)
-        if let next { return proceed(to: next, after: number) }
-        let explained = explained(error)
-        core.withLock { core in
-            core.data = nil
-            core.error = explained
-        }
-        handle(.workCompleted(number))
-    }
-
-    /// Ends a try whose error is final.
-    func conclude(_ number: Lifecycle.TryNumber, settledBy error: any Error) {
-        guard core.withLock({ $0.workSlot.conclude(number) }) else { return }
-        core.withLock { core in
-            core.data = nil
-            core.error = error
-        }
-        handle(.workCompleted(number))
-    }
-
-    /// Validates and parses the response. On the processing queue: the serializer, or the subclass, may be a user's.
-    private func process(_ number: Lifecycle.TryNumber, data: Data?, head: ResponseHead?, output: OutputStreamBox?) {
-        let object: ObjectBox
-        var failure: (any Error)?
-        do {
-            object = ObjectBox(object: try makeResponseObject(for: head?.urlResponse, data: data))
-        } catch {
-            object = ObjectBox(object: error.serializedResponseObject)
-            failure = explained(error)
-        }
-        let result = (object: object, failure: failure)
-        let isCurrent = core.withLock { core in
-            guard core.workSlot.didProcess(number) else { return false }
-            core.object = result.object
-            if let failure = result.failure { core.error = failure }
-            return true
-        }
-        guard isCurrent else { return }
-        if failure == nil { complete(number, output) } else { handle(.workCompleted(number)) }
-    }
+    // MARK: The end of the operation
 
     func finish() {
         // In this order: handlers of operations that can finish because of this one must come after its own.

@@ -28,11 +28,11 @@ extension URLConnectionOperation {
 
     /// Answers the transfer: with what the rules propose, unless the user decides, or the body has to be read again.
     func decide(
-        about redirect: Redirect, _ number: Lifecycle.TryNumber, _ then: @escaping @Sendable (URLRequest?) -> Void
+        about redirect: Redirect, _ attempt: Attempt, _ then: @escaping @Sendable (URLRequest?) -> Void
     ) {
         let proposed = redirect.request
         if reportsAnswer, redirect.response.cacheUse == nil { hostDidAnswer(hostKey(of: redirect.response.url)) }
-        let decide: @Sendable (URLRequest?) -> Void = { [self] in follow($0, number, then) }
+        let decide: @Sendable (URLRequest?) -> Void = { [self] in follow($0, attempt, then) }
         let handler = redirectHandler
         let delegate = handler == nil ? delegate(interestedIn: .redirects) : nil
         if handler != nil || delegate != nil { redirect.bodyConsent?.give() }
@@ -60,16 +60,12 @@ extension URLConnectionOperation {
     /// Answers the transfer as soon as the operation has a slot of the host to which it is redirected: that one's limit and
     /// gate count from now on. The transfer waits without a timeout. One that was asked to stop needs no answer.
     private func follow(
-        _ request: URLRequest?, _ number: Lifecycle.TryNumber, _ then: @escaping @Sendable (URLRequest?) -> Void
+        _ request: URLRequest?, _ attempt: Attempt, _ then: @escaping @Sendable (URLRequest?) -> Void
     ) {
         guard let request, let scheduler = scheduler.object, let host = hostKey(of: request.url) else {
             return then(request)
         }
-        let isCurrent = { [self] in
-            let life = lifecycle.value
-            return life.tryNumber == number && life.work == .running
-        }
-        scheduler.redirect(self, to: host, if: isCurrent) { then(request) }
+        scheduler.redirect(self, to: host, if: { [self] in isRunning(attempt) }) { then(request) }
     }
 
     /// Counts a request to which a redirect leads for the budget of its host, if it is not a retry.

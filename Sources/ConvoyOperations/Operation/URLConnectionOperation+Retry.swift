@@ -33,43 +33,39 @@ extension URLConnectionOperation {
     /// How often in a row a request of which nothing was sent is tried again at once.
     private static let mostImmediateRetries = 3
 
-    /// When a request is retried.
-    enum NextTry {
+    /// When a request is sent again.
+    enum NextAttempt {
         /// At once, keeping its slot in the queue.
         case atOnce
         /// After a delay, in which it has no slot.
-        case later
-        /// When somebody has answered, who is asked when the slot was given back.
+        case later(AttemptWait)
+        /// When the question is answered that is asked once the slot was given back.
         case whenAnswered(for: WaitReason, @Sendable () -> Void)
+    }
 
-        func event(after number: Lifecycle.TryNumber) -> Lifecycle.Event {
-            switch self {
-            case .atOnce: .workMustRepeat(number)
-            case .later, .whenAnswered: .workWillRetry(number)
-            }
+    /// Lets another attempt follow one that has ended.
+    func proceed(to next: NextAttempt, after attempt: Attempt) {
+        switch next {
+        case .atOnce: repeatAtOnce(after: attempt)
+        case .later(let wait):
+            core.withLock { _ in attempt.wait = wait }
+            handle(.workWillRetry(attempt.number))
+        case .whenAnswered(let reason, let ask):
+            metricsRecord?.expectDelay(for: reason)
+            story?.note(.delay(for: reason))
+            core.withLock { _ in attempt.wait = AttemptWait(until: .max) }
+            handle(.workWillRetry(attempt.number))
+            if state != .finished { ask() }
         }
     }
 
-    /// Ends a try, to be followed by another.
-    func proceed(to next: NextTry, after number: Lifecycle.TryNumber) {
-        if case .atOnce = next { return repeatAtOnce(after: number) }
-        guard case .whenAnswered(let reason, let ask) = next else { return handle(next.event(after: number)) }
-        core.withLock { $0.retryRecord.due = .max }
-        metricsRecord?.expectDelay(for: reason)
-        story?.note(.delay(for: reason))
-        handle(next.event(after: number))
-        if state != .finished { ask() }
-    }
-
-    /// Begins the next try at once, with the slot of this one. If redirects have taken that to another host, the operation
-    /// gives it back, and waits for one of the host where the next try begins.
-    func repeatAtOnce(after number: Lifecycle.TryNumber) {
+    /// Begins the next attempt at once, with the slot of this one. If redirects have taken that to another host, the
+    /// operation gives it back, and waits for one of the host where the next attempt begins.
+    func repeatAtOnce(after attempt: Attempt) {
         guard !redirects.isEmpty, let scheduler = scheduler.object, let host = hostKey,
             scheduler.host(of: self) !== host
-        else { return handle(.workMustRepeat(number)) }
-        let now = retryClock.now
-        core.withLock { $0.retryRecord.due = now }
-        handle(.workWillRetry(number))
+        else { return handle(.workMustRepeat(attempt.number)) }
+        proceed(to: .later(AttemptWait(until: retryClock.now)), after: attempt)
     }
 
     /// The host that the latest try has come to, behind its redirects; nil if no limit and no gate is for the operation.
@@ -91,8 +87,8 @@ extension URLConnectionOperation {
         if let host = schedulingHost { policy.budget?.deposit(forHost: host) }
     }
 
-    /// Decides when a try that has ended is retried; nil if it is not.
-    func retry(after error: (any Error)?, head: ResponseHead?) -> NextTry? {
+    /// Decides when the request is sent again after an attempt that has ended; nil if it is not.
+    func retry(after error: (any Error)?, head: ResponseHead?, _ attempt: Attempt) -> NextAttempt? {
         if error == nil, retryPolicy == nil { return nil }
         let request = self.request
         let failure = error as? URLError
@@ -113,7 +109,7 @@ extension URLConnectionOperation {
         }
         let (record, policy) = core.withLock { core in
             // The body of an answer that asks for a retry is none.
-            if error != nil, let progress = core.currentProgress { core.retry?.note(progress) }
+            if error != nil { core.retry?.note(attempt.progress) }
             return (core.retry?.copy, core.common.values.retryPolicy)
         }
         guard let policy, let record, let began = record.began, error == nil || failure != nil else { return nil }
@@ -133,8 +129,6 @@ extension URLConnectionOperation {
         let continuation = core.withLock { core in
             core.retryRecord.count += 1
             core.retryRecord.counted += 1
-            core.retryRecord.due = due
-            core.retryRecord.awaitedNetwork = awaited
             core.retryRecord.followsAnswer = error == nil
             // The redirects may lead elsewhere by then.
             return core.authentication?.continuation.take()
@@ -143,7 +137,7 @@ extension URLConnectionOperation {
         withExtendedLifetime(continuation) {}
         // Where there is no way to it, it is not the host that has refused.
         if awaited?.isGone != true, let host { closeGate(of: host, after: facts, event, delay: delay, policy, now) }
-        return .later
+        return .later(AttemptWait(until: due, or: awaited))
     }
 
     /// Closes the gate of the host after a failure that others would share.
@@ -223,41 +217,43 @@ extension URLConnectionOperation {
         (completionQueue ?? OperationQueues.processing).async { [self] in handler(self, event) }
     }
 
-    /// Sends `retryDue` when the delay after a try is over.
-    func awaitRetry(after number: Lifecycle.TryNumber) {
-        let (due, awaited) = core.withLock { core in
-            core.retryRecord.waiting[number] = self
-            return (core.retryRecord.due, core.retryRecord.awaitedNetwork.take())
+    // MARK: Waiting
+
+    /// Sends `retryDue` when the wait after an attempt is over.
+    func awaitRetry(after attempt: Attempt) {
+        let wait = core.withLock { _ -> AttemptWait? in
+            // An end of the wait that comes later finds it.
+            guard isBackingOff(after: attempt), let wait = attempt.wait else { return nil }
+            wait.operation = self
+            return wait
         }
-        let life = lifecycle.current.life
-        guard life.isBackingOff, life.tryNumber == number else { return endRetryWait(after: number) }
-        // Somebody will answer.
-        guard due < .max else { return }
-        endRetryWait(after: number, at: due)
-        if let awaited { endWaitWithReturn(of: awaited, number) }
+        // An answer will come.
+        guard let wait, wait.due < .max else { return }
+        end(wait, of: attempt, at: wait.due)
+        if let network = wait.network { end(wait, of: attempt, withReturnOf: network) }
     }
 
-    /// Ends the wait for a retry at a time of the clock, unless it has ended before.
-    func endRetryWait(after number: Lifecycle.TryNumber, at due: UInt64) {
+    private func isBackingOff(after attempt: Attempt) -> Bool {
+        let life = lifecycle.value
+        return life.isBackingOff && life.tryNumber == attempt.number
+    }
+
+    /// Ends the wait at a time of the clock, unless it has ended before.
+    func end(_ wait: AttemptWait, of attempt: Attempt, at due: UInt64) {
+        let number = attempt.number
         let timer = retryClock.schedule(at: due) { [weak self] in self?.handle(.retryDue(number)) }
-        let isOver = core.withLock { core in
-            guard core.retry?.waiting[number] != nil else { return true }
-            core.retry?.timers[number] = timer
+        let isOver = core.withLock { _ in
+            guard attempt.wait === wait else { return true }
+            wait.timers.append(timer)
             return false
         }
         if isOver { timer.cancel() }
     }
 
-    /// Ends the wait for a retry: it is due, or no longer needed.
-    func endRetryWait(after number: Lifecycle.TryNumber) {
-        let (kept, timer) = core.withLock { core in
-            (
-                (core.retry?.waiting.removeValue(forKey: number), core.retry?.networkWait.take()),
-                core.retry?.timers.removeValue(forKey: number)
-            )
-        }
-        timer?.cancel()
-        withExtendedLifetime(kept) {}
+    /// Ends the wait after an attempt: the next one is due, or no longer needed.
+    func endWait(of attempt: Attempt) {
+        let wait = core.withLock { _ in attempt.wait.take() }
+        wait?.end()
     }
 
     /// The request of a further try. A body stream can be read only once, so it must be replayable. Calls the user's

@@ -21,15 +21,4 @@ extension URLConnectionOperation {
 
     /// The context under which the latest attempt goes out; nil for none.
     public final var traceContext: TraceContext? { core.withLock { $0.traceContext } }
-
-    /// A request with the fields of the operation's context.
-    func traced(_ request: TransferRequest) -> TransferRequest {
-        guard let context = core.withLock({ $0.traceContext }) else { return request }
-        var traced = request.urlRequest
-        if traced.value(forHTTPHeaderField: "traceparent") == nil {
-            traced.setValue(context.traceparent, forHTTPHeaderField: "traceparent")
-            traced.setValue(context.state, forHTTPHeaderField: "tracestate")
-        }
-        return .foundation(traced)
-    }
 }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ConvoyOperations
 
-/// The lifecycle and its work slot, with actions delayed arbitrarily: all orders, by exploring all reachable states.
+/// The lifecycle and the phase of its attempt, with actions delayed arbitrarily: all orders, by exploring all reachable states.
 @Suite struct LateActionModelTests {
     private final class NoConnection: Connection {
         let originalRequest = URLRequest(url: URL(fileURLWithPath: "/"))
@@ -32,20 +32,18 @@ import Testing
         var finishes = 0
     }
 
-    /// The slot, as a value to compare.
+    /// The phase of an attempt, as a value to compare.
     private struct Slot: Hashable {
-        var value = WorkSlot()
+        var phase = AttemptPhase.ended
 
-        private var key: [Int] {
-            let phase =
-                switch value.phase {
-                case .idle: 0
-                case .preparing(let call): call == nil ? 1 : 5
-                case .connected: 2
-                case .concluding: 3
-                case .processing: 4
-                }
-            return [phase, Int(value.number), Int(value.stopped)]
+        private var key: Int {
+            switch phase {
+            case .ended: 0
+            case .preparing(let call): call == nil ? 1 : 5
+            case .connected: 2
+            case .working: 3
+            case .processing: 4
+            }
         }
 
         static func == (one: Self, other: Self) -> Bool { one.key == other.key }
@@ -63,22 +61,20 @@ import Testing
         switch action {
         case .begin(let number):
             #expect(world.work == .none, "a try began before the one before had ended: \(world)")
-            world.slot.value.begin(number)
+            world.slot.phase = .preparing(nil)
             world.number = number
             world.work = .preparing
-            if world.slot.value.endIfStopped(number) {
-                world.work = .none
-                handle(.workStopped(number), &world)
-            }
         case .stop(let number), .stopAndFreeSlot(let number):
             // A call of its own in each world: giving it up changes it.
-            if world.work == .calling { world.slot.value.phase = .preparing(BlockingCall()) }
-            let stop = world.slot.value.stop(number, isFinal: world.life.isEnding)
+            if world.work == .calling { world.slot.phase = .preparing(BlockingCall()) }
+            // It comes to its own attempt, if that has begun.
+            guard number == world.number else { return }
+            let stop = world.slot.phase.stop(isFinal: world.life.isEnding)
             if case .nothing = stop { return }
-            #expect(number == world.number && world.work != .none, "a stop hit another try: \(world)")
+            #expect(world.work != .none, "a stop hit an attempt that had ended: \(world)")
             switch stop {
             case .nothing: break
-            case .cancel: world.work = .cancelled
+            case .call: world.work = .cancelled
             case .ended:
                 #expect(world.work == .calling || world.work == .processing)
                 world.work = .none
@@ -92,6 +88,12 @@ import Testing
         case .awaitCommit(let number): handle(.commitTakesTooLong(number), &world)
         case .nothing, .readinessChanged, .slotFreed, .awaitRetry: break
         }
+    }
+
+    /// Makes the next step of the attempt, if it is not to stop.
+    private func advance(_ world: inout World, to phase: AttemptPhase) -> Bool {
+        let isStopping = world.life.tryNumber == world.number && world.life.work == .stopping
+        return world.slot.phase.advance(to: phase, unless: isStopping)
     }
 
     /// All that can happen next.
@@ -113,19 +115,19 @@ import Testing
         case .none: break
         case .preparing:
             add { next in
-                if next.slot.value.connect(number, Self.connection) {
+                if advance(&next, to: .connected(Self.connection)) {
                     next.work = .connected
                 } else {
                     next.work = .none
-                    if next.slot.value.end(number) { handle(.workStopped(number), &next) }
+                    if next.slot.phase.end() != nil { handle(.workStopped(number), &next) }
                 }
             }
             add { next in
-                if next.slot.value.prepare(number, by: BlockingCall()) {
+                if advance(&next, to: .preparing(BlockingCall())) {
                     next.work = .calling
                 } else {
                     next.work = .none
-                    handle(.workStopped(number), &next)
+                    if next.slot.phase.end() != nil { handle(.workStopped(number), &next) }
                 }
             }
         // The code of somebody returns, or does not: nobody who ends waits for it.
@@ -133,25 +135,30 @@ import Testing
             if mayBother || !world.life.isEnding {
                 add { next in
                     next.work = .preparing
-                    next.slot.value.phase = .preparing(nil)
+                    next.slot.phase = .preparing(nil)
                 }
             }
         case .processing:
             if mayBother || !world.life.isEnding {
                 add { next in
                     next.work = .none
-                    if next.slot.value.didProcess(number) { handle(.workCompleted(number), &next) }
+                    if next.slot.phase.didProcess() { handle(.workCompleted(number), &next) }
                 }
             }
         case .connected:
             add { next in
-                guard next.slot.value.conclude(number), next.slot.value.process(number) else { return }
+                guard next.slot.phase.end() != nil else { return }
+                guard !next.life.isEnding else {
+                    next.work = .none
+                    return handle(.workStopped(number), &next)
+                }
+                next.slot.phase = .processing
                 next.work = .processing
             }
             for event in [Lifecycle.Event.workCompleted(number), .workWillRetry(number), .workCanCommit(number)] {
                 add { next in
                     next.work = .none
-                    if next.slot.value.conclude(number) { handle(event, &next) }
+                    if next.slot.phase.end() != nil { handle(event, &next) }
                 }
             }
         case .committing:
@@ -162,7 +169,7 @@ import Testing
         case .cancelled:
             add { next in
                 next.work = .none
-                if next.slot.value.end(number) { handle(.workStopped(number), &next) }
+                if next.slot.phase.end() != nil { handle(.workStopped(number), &next) }
             }
         }
         if world.life.isBackingOff { add { handle(.retryDue(world.life.tryNumber), &$0) } }
@@ -171,7 +178,7 @@ import Testing
         return all
     }
 
-    @Test func `no stop is lost and none hits another try however late its action`() {
+    @Test func `no stop is lost and none hits another attempt however late its action`() {
         var seen: Set<World> = []
         var frontier: [World] = [World()]
         for _ in 0..<12 {

@@ -193,26 +193,6 @@ import Testing
         #expect((scene.operation.error as? URLError)?.code == .networkConnectionLost)
     }
 
-    @Test func `late callbacks of an old connection do not affect the next try`() {
-        let operation = HTTPRequestOperation(request: URLRequest(url: URL(fileURLWithPath: "/")))
-        let transfer = OperationTransfer(url: nil, output: nil, transport: ThreadedTransport())
-        let network = ThreadedTransport()
-        func connection() -> any Connection {
-            network.connection(
-                for: operation.request, configuration: ConnectionConfiguration(), delegate: transfer)
-        }
-        let (old, new) = (connection(), connection())
-        _ = transfer.begin(2, of: operation, sending: .foundation(operation.request), memoryLimit: .max)
-        transfer.expectCallbacks(of: new)
-        let head = ResponseHead(url: URL(fileURLWithPath: "/"), statusCode: 404, headers: [])
-        transfer.connection(old, didReceive: head)
-        transfer.connectionDidFinish(old)
-        transfer.connectionDidCancel(old)
-        #expect(operation.response == nil && operation.state == .ready)
-        transfer.connection(new, didReceive: head)
-        #expect(operation.statusCode == 404)
-    }
-
     @Test func `a started operation that nobody holds is not lost while it waits for its retry`() {
         let network = ThreadedTransport()
         let clock = ManualClock()

@@ -248,23 +248,22 @@ import Testing
 
     @Test func `the number of a try begins again after the last`() {
         var life = Lifecycle()
-        var slot = WorkSlot()
+        var last = life.tryNumber
         for _ in 0..<70_000 {
             guard case .begin(let number) = life.handle(life.work == .none ? .start : .workMustRepeat(life.tryNumber))
             else {
                 Issue.record("no try began")
                 return
             }
-            slot.begin(number)
-            let isStopped = slot.endIfStopped(number)
-            guard !isStopped else {
-                Issue.record("try \(number) was stopped by nobody")
+            guard number == last &+ 1 else {
+                Issue.record("try \(number) came after \(last)")
                 return
             }
+            last = number
         }
-        _ = slot.stop(life.tryNumber, isFinal: false)
-        let isStopped = slot.endIfStopped(life.tryNumber)
-        #expect(isStopped)
+        #expect(life.handle(.pause) == .stopAndFreeSlot(last))
+        #expect(life.handle(.workStopped(last &- 1)) == .nothing && life.handle(.workStopped(last)) == .nothing)
+        #expect(life.work == .none)
     }
 
     @Test func `transitions of many threads are numbered without gaps`() async {

@@ -3,9 +3,9 @@ import ConvoyTransport
 import Foundation
 import FoundationNetworking
 
-/// What a transfer waits for: a decision about its response, a delegate or a reader that has enough bytes, and a sink
-/// that is busy.
-extension OperationTransfer {
+/// What an attempt's transfer waits for: a decision about its response, a delegate or a reader that has enough bytes, and
+/// a sink that is busy.
+extension Attempt {
     /// Lets the connection wait, until the hold is lifted.
     private func hold(_ hold: TransferHolds, _ connection: any Connection) {
         if waiting == nil {
@@ -16,46 +16,49 @@ extension OperationTransfer {
         carryOut(flow.handle(.refused))
     }
 
-    /// A block that lifts a hold of the current try, on any thread.
+    /// A block that lifts a hold, on any thread.
     private func lifting(
         _ hold: TransferHolds, of operation: URLConnectionOperation
     ) -> @Sendable () -> Void {
-        let (number, transport) = (number, operation.core.withLock { $0.openCarrier() })
+        let transport = operation.core.withLock { $0.openCarrier() }
         return { [self] in
             transport.perform { [self] in
-                if isLive(number) { carryOut(flow.handle(.lift(hold))) }
+                if isLive { carryOut(flow.handle(.lift(hold))) }
             }
         }
     }
 
+    /// Whether what it waits for may be lifted. On the network thread.
+    private var isLive: Bool { !flow.isOver }
+
     // MARK: Decisions about a response
 
-    /// Lets the transfer wait until somebody has decided about the response.
+    /// Lets the transfer wait until a delegate has decided about the response.
     func wait(
         for delegate: any OperationDelegate, toDecideAbout response: ResponseHead, of operation: URLConnectionOperation,
         _ connection: any Connection
     ) {
         hold(.decision, connection)
         undecided = (connection, response)
-        let (number, carrier) = (number, operation.core.withLock { $0.openCarrier() })
+        let carrier = operation.core.withLock { $0.openCarrier() }
         delegate.operation(operation, didReceive: response) { [self] decision in
-            carrier.perform { [self] in decided(decision, number) }
+            carrier.perform { [self] in decided(decision) }
         }
     }
 
-    private func decided(_ decision: ResponseDecision, _ number: Lifecycle.TryNumber) {
-        // A try that was stopped meanwhile asks for the response again, and somebody decides about that one.
-        guard isLive(number), let operation, let (connection, response) = undecided.take() else { return }
+    private func decided(_ decision: ResponseDecision) {
+        // When an attempt was stopped meanwhile, the next one asks for the response again, and that is decided about.
+        guard isLive, let operation, let (connection, response) = undecided.take() else { return }
         switch decision {
         case .cancel:
-            stop(
-                connection, then: .fail(URLError(.cancelled, url: request?.url, "The response was refused by its handler.")))
-        case .divert(let box) where isInMemory: return divert(box, response, connection, operation)
+            let error = URLError(.cancelled, url: body.request?.url, "The response was refused by its handler.")
+            stop(connection, then: .fail(error))
+        case .divert(let box) where body.isInMemory: return divert(box, response, connection, operation)
         case .allow, .divert:
-            if isInMemory || operation.belongsIntoOutput(response) {
+            if body.isInMemory || operation.belongsIntoOutput(response) {
                 startOver(with: response, connection)
             } else {
-                setAside = MemoryBody()
+                body.putAside()
             }
         }
         carryOut(flow.handle(.lift(.decision)))
@@ -66,35 +69,31 @@ extension OperationTransfer {
         _ box: OutputStreamBox, _ response: ResponseHead, _ connection: any Connection,
         _ operation: URLConnectionOperation
     ) {
-        let (number, carrier) = (number, operation.core.withLock { $0.openCarrier() })
-        let sink = StreamSink(stream: box.stream, url: request?.url) { carrier.perform($0) }
+        let carrier = operation.core.withLock { $0.openCarrier() }
+        let sink = StreamSink(stream: box.stream, url: body.request?.url) { carrier.perform($0) }
         diverted = sink
-        let old = operation.core.withLock { core in
-            defer { core.outputStream = box }
-            return core.outputStream
-        }
-        withExtendedLifetime(old) {}
+        operation.set(own: \.outputStream, to: box)
         undecided = (connection, response)
         let call = BlockingCall()
         sink.willOpen(as: call)
         sink.open(as: call, on: { carrier.perform($0) }) { [self] failure in
-            guard isLive(number), let (connection, response) = undecided.take() else { return }
-            stream = diverted.take()
+            guard isLive, let (connection, response) = undecided.take() else { return }
+            body.place(in: diverted.take())
             if let failure { stop(connection, then: .fail(failure)) } else { startOver(with: response, connection) }
             carryOut(flow.handle(.lift(.decision)))
         }
     }
 
-    /// The connection has ended before somebody has decided about its response. Whoever stops the try stops the waiting.
+    /// The connection has ended before the decision about its response. What stops the attempt stops the waiting.
     func awaitDecision() {
         guard let operation else { return }
-        let (number, carrier) = (number, operation.core.withLock { $0.openCarrier() })
-        let handle = WorkHandle(request: operation.request) { [self] in
+        let carrier = operation.core.withLock { $0.openCarrier() }
+        let stop: @Sendable () -> Void = { [self] in
             carrier.perform { [self] in
-                if isLive(number) { carryOut(flow.handle(.stop)) }
+                if isLive { carryOut(flow.handle(.stop)) }
             }
         }
-        if !operation.core.withLock({ $0.workSlot.reconnect(number, handle) }) { handle.cancel() }
+        if !operation.advance(self, to: .working(stop: stop)) { stop() }
     }
 
     // MARK: A slow receiver

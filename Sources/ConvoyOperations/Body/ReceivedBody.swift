@@ -1,0 +1,140 @@
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// What has arrived of the body of an operation's response, and what is known of it. It passes from each attempt to the
+/// next one, and belongs to the attempt that has it.
+struct ReceivedBody {
+    /// Whether it was chosen where the bytes go: when the first attempt that comes so far is about to connect.
+    private(set) var hasPlace = false
+    /// The output stream for the body; nil if the body goes to memory.
+    private(set) var stream: StreamSink?
+    private(set) var memory = MemoryBody()
+    /// The body of a response that does not go into the output stream, or does not continue the bytes already received.
+    private(set) var setAside: MemoryBody?
+    /// The request of the last attempt, as it was before a range was asked for.
+    private(set) var request: TransferRequest?
+    /// The head that the bytes in the sink belong to.
+    private(set) var head: ResponseHead?
+    /// The length of the whole body as sent: from `head`, or from the answer to a range.
+    private(set) var total: Int64?
+    /// The range that the current attempt asked for, or an earlier one whose answer was unusable.
+    private(set) var resumption: Resumption?
+    /// Whether an answer to a range was unusable. Attempts then request the whole body, until it begins to arrive with its
+    /// length, and `resumption` stays for what is known of it.
+    private var asksForWhole = false
+    /// What earlier answers have told of the body that arrives anew: its length, and how many bytes it has at least.
+    private var knownTotal: Int64?
+    private var leastTotal: Int64 = 0
+
+    var isInMemory: Bool { stream == nil }
+
+    /// How many bytes of the body are kept so far.
+    var offset: Int64 { stream?.offset ?? memory.count }
+
+    /// How many bytes of the response there are.
+    var count: Int64 { setAside?.count ?? offset }
+
+    /// Whether the request's body may have been read, so that a stream must be replayed.
+    var mayHaveSentBody: Bool { request != nil }
+
+    // MARK: Requests
+
+    /// Lets the bytes go to a stream; nil for memory.
+    mutating func place(in stream: StreamSink?) { (self.stream, hasPlace) = (stream, true) }
+
+    /// The request of an attempt that begins: for the rest of the body, where that can be had.
+    mutating func begin(sending request: TransferRequest) -> TransferRequest {
+        self.request = request
+        setAside = nil
+        if asksForWhole { return request }
+        resumption = nil
+        guard let head else { return request }
+        let whole = request.urlRequest
+        resumption = Resumption(after: head, of: whole, offset: offset, total: total)
+        return .foundation(resumption?.request(whole) ?? whole)
+    }
+
+    /// What has arrived is unusable: the next attempt requests the whole body.
+    mutating func requestWhole() { asksForWhole = true }
+
+    // MARK: Answers
+
+    /// What a response means for the bytes already received.
+    func evaluate(_ response: ResponseHead) -> Resumption.Verdict {
+        guard let resumption else { return .startOver }
+        return asksForWhole ? resumption.evaluateWhole(response) : resumption.evaluate(response)
+    }
+
+    /// The bytes go on until there are this many.
+    mutating func goOn(to whole: Int64) { total = whole }
+
+    /// The whole body arrives with a response.
+    mutating func willStartOver(with response: ResponseHead) {
+        let known = resumption?.known(of: response)
+        (knownTotal, leastTotal) = (known?.length, known?.received ?? 0)
+        // One that tells no length may be a part that calls itself the whole: nothing is added to what it sends.
+        asksForWhole = resumption != nil && (!(200..<300).contains(response.statusCode) || response.contentLength == nil)
+        if !asksForWhole { resumption = nil }
+    }
+
+    /// The bytes that follow belong to a response, from its first one on.
+    mutating func startOver(with response: ResponseHead) {
+        head = response
+        let hasBody = request?.method != "HEAD" && response.statusCode != 204 && response.statusCode != 304
+        total = hasBody && !response.isEncoded ? response.contentLength ?? knownTotal : nil
+    }
+
+    /// Forgets all bytes in memory, for a body of the length that was announced.
+    mutating func startOverInMemory() { memory.startOver(expecting: total) }
+
+    /// Keeps what follows apart from the bytes already received.
+    mutating func putAside() { setAside = MemoryBody() }
+
+    // MARK: Bytes
+
+    /// Adds bytes that do not go into a stream.
+    mutating func append(_ data: UnsafeRawBufferPointer) {
+        if setAside == nil { memory.append(data) } else { setAside?.append(data) }
+    }
+
+    /// Whether there are more bytes than the range announced: nothing that its response says can be trusted.
+    func exceedsRange(with count: Int64) -> Bool {
+        guard resumption != nil, !asksForWhole, let total else { return false }
+        return count > total
+    }
+
+    /// Why the body is not whole, though the transfer has succeeded; nil if it is.
+    var shortfall: URLError? {
+        guard setAside == nil else { return nil }
+        if let total, offset != total {
+            return URLError(.networkConnectionLost, url: request?.url, "\(offset) of \(total) bytes have arrived.")
+        }
+        guard offset < leastTotal else { return nil }
+        return URLError(.networkConnectionLost, url: request?.url, "Fewer bytes have arrived than before.")
+    }
+}
+
+/// A body that is kept in memory.
+struct MemoryBody {
+    private(set) var data = Data()
+
+    var count: Int64 { Int64(data.count) }
+
+    /// Forgets all bytes.
+    ///
+    /// - Parameter expected: the announced length, if there is one. No more than 64 MiB are reserved on the server's
+    ///   word.
+    mutating func startOver(expecting expected: Int64?) {
+        data = Data()
+        if let expected, expected > 4096, expected <= 64 << 20 { data.reserveCapacity(Int(expected)) }
+    }
+
+    mutating func append(_ block: UnsafeRawBufferPointer) {
+        if data.isEmpty, block.count <= 4096, let base = block.baseAddress {
+            data = Data(bytes: base, count: block.count)
+        } else {
+            data.append(contentsOf: block)
+        }
+    }
+}

@@ -1,0 +1,421 @@
+import ConvoySerialization
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+import Synchronization
+
+/// One attempt of an operation: its connection, what it has received, and what it waits for. An operation has at most one,
+/// the current or the last; a callback that comes late comes to its own attempt, and finds it over.
+///
+/// But for what the operation's lock guards, it is used by one thread at a time: the one that begins it, then the network
+/// thread, then the one that begins the next attempt. The lifecycle orders them.
+final class Attempt: URLConnectionDelegate, @unchecked Sendable {
+    /// By which the lifecycle knows it.
+    let number: Lifecycle.TryNumber
+
+    // MARK: Guarded by the operation's lock
+
+    @exclusivity(unchecked) var phase = AttemptPhase.preparing(nil)
+    /// What the next attempt has to do in place of sending the request.
+    @exclusivity(unchecked) var settlement: Settlement?
+    /// The wait for the next attempt.
+    @exclusivity(unchecked) var wait: AttemptWait?
+
+    // MARK: Used by one thread at a time
+
+    /// Retained from the opening of the connection to the end, so that a paused operation can be released.
+    @exclusivity(unchecked) private(set) var operation: URLConnectionOperation?
+    @exclusivity(unchecked) var body: ReceivedBody
+    /// Whether it may say who the client is, so that a server may prove who it is.
+    @exclusivity(unchecked) var isAuthorized = false
+    @exclusivity(unchecked) private var memoryLimit = Int64.max
+    /// Whether the connection has told its end, or there is none.
+    @exclusivity(unchecked) private var hasConnectionEnded = false
+    /// What to do after the connection was cancelled from here, and not because the operation was asked to stop.
+    @exclusivity(unchecked) var afterCancel: AfterCancel?
+    /// The request that the redirects have led to, and how many there were; nil without any, or where they do not matter
+    /// any more. Without the range of a resumption.
+    @exclusivity(unchecked) private(set) var redirection: (request: URLRequest, followed: Int)?
+    /// What the connection waits for.
+    @exclusivity(unchecked) var flow = TransferState()
+    /// How it has ended, perhaps while it waited.
+    @exclusivity(unchecked) private var ending = ConnectionEnd.finished
+    /// The connection, while it waits.
+    @exclusivity(unchecked) var waiting: (any Connection)?
+    /// The response that a delegate is to decide about, and its connection, which waits.
+    @exclusivity(unchecked) var undecided: (connection: any Connection, response: ResponseHead)?
+    /// The sink that a decision has chosen, while it is being opened.
+    @exclusivity(unchecked) var diverted: StreamSink?
+    /// The operation, while the sink is being closed: all but that is done.
+    @exclusivity(unchecked) private var closing: URLConnectionOperation?
+    /// The response that monitors know of, until the end of its request.
+    @exclusivity(unchecked) private var respondedHead: ResponseHead?
+
+    private let counts: TransferCounts
+
+    enum AfterCancel {
+        case askForWhole
+        case succeed
+        case fail(URLError)
+    }
+
+    enum ConnectionEnd: Sendable {
+        case finished
+        case failed(URLError)
+        case cancelled
+    }
+
+    enum Settlement {
+        case failure(any Error)
+        /// The response that asked for credentials is the result.
+        case heldResponse
+    }
+
+    /// An attempt that takes over what the one before has received.
+    init(_ number: Lifecycle.TryNumber, after earlier: Attempt?) {
+        self.number = number
+        counts = TransferCounts(earlier?.progress)
+        body = ReceivedBody()
+        if let earlier { swap(&body, &earlier.body) }
+    }
+
+    /// How far it is. Any thread.
+    var progress: TransferProgress { counts.progress }
+
+    /// Tells how many bytes are there, and how many there will be. Any thread.
+    func report(total: Int64, expected: Int64?) {
+        counts.bytesReceived.store(total, ordering: .relaxed)
+        counts.bytesExpectedToReceive.store(expected ?? -1, ordering: .relaxed)
+    }
+
+    // MARK: Beginning
+
+    /// The connection is about to be opened. Returns the request to send.
+    func begin(
+        of operation: URLConnectionOperation, sending request: TransferRequest, memoryLimit: Int
+    ) -> TransferRequest {
+        self.operation = operation
+        self.memoryLimit = Int64(memoryLimit)
+        return body.begin(sending: request)
+    }
+
+    /// It has no connection after all.
+    func abandon() { operation = nil }
+
+    /// Delivers the response of the attempt before, which was held back until a challenge was answered.
+    func deliverHeldResponse(of operation: URLConnectionOperation) {
+        self.operation = operation
+        hasConnectionEnded = true
+        // A stop that came first has found nothing to give up.
+        if operation.lifecycle.value.isEnding { return carryOut(flow.handle(.stop)) }
+        succeed(isFinal: true)
+    }
+
+    /// Notes that the stream is about to commit. Called under the operation's lock, so that the one who discards the attempt
+    /// finds the call.
+    func willCommit(as call: BlockingCall) { body.stream?.willCommit(as: call) }
+
+    /// Puts the bytes in the stream in their final place. Any thread.
+    ///
+    /// - Parameter then: called on a worker thread, unless the call is given up.
+    func commit(as call: BlockingCall, then: @escaping @Sendable ((any Error)?) -> Void) {
+        body.stream?.commit(as: call, then: then)
+    }
+
+    /// Closes the stream and releases the operation, which has finished.
+    func discard() {
+        (operation, closing, waiting, undecided) = (nil, nil, nil, nil)
+        diverted.take()?.discard()
+        body.stream?.discard()
+    }
+
+    // MARK: The connection's delegate
+
+    func connection(_ connection: any Connection, didReceive response: ResponseHead) {
+        guard let operation, !hasConnectionEnded, afterCancel == nil else { return connection.cancel() }
+        let isQuestion = response.asksForCredentials
+        if isQuestion { noteRedirection(connection) }
+        tellStory(of: operation, response, connection)
+        if isAuthorized, let error = operation.proofFailure(of: response) { return stop(connection, then: .fail(error)) }
+        // One that asks to be left alone closes the gate, too: it says for how long.
+        // What the cache says, says nothing of the host.
+        let isOfHost = response.cacheUse == nil || response.cacheUse == .validated
+        if operation.reportsAnswer, isOfHost, response.statusCode != 429, response.statusCode != 503 {
+            operation.hostDidAnswer(operation.hostKey(of: response.url))
+        }
+        defer { report(total: body.count, expected: expectedTotal) }
+        switch body.evaluate(response) {
+        case .append(let whole):
+            body.goOn(to: whole)
+            noteHeadOfWhole(operation)
+            operation.delegate(interestedIn: .progress)?
+                .operation(operation, didResumeAt: body.offset, expected: whole)
+        case .alreadyComplete:
+            noteHeadOfWhole(operation)
+            stop(connection, then: .succeed)
+        case .askForWhole: stop(connection, then: .askForWhole)
+        case .contradiction:
+            stop(
+                connection,
+                then: .fail(
+                    URLError(
+                        .badServerResponse, url: response.url,
+                        "The server contradicts itself: a part is sent as the whole, or the same ETag has another length.")))
+        case .unrelated:
+            body.putAside()
+            operation.note(response)
+        case .startOver:
+            body.willStartOver(with: response)
+            operation.note(response)
+            if !isQuestion, let delegate = operation.delegate(interestedIn: .responses) {
+                return wait(for: delegate, toDecideAbout: response, of: operation, connection)
+            }
+            // What comes with a question is kept, until it is clear that there is no answer, out of a stream that may not
+            // be able to start over.
+            if body.isInMemory || !isQuestion && operation.belongsIntoOutput(response) {
+                startOver(with: response, connection)
+            } else {
+                body.putAside()
+            }
+        }
+    }
+
+    private func noteRedirection(_ connection: any Connection) {
+        guard let redirected = (connection as? URLConnection)?.redirected else { return }
+        var request = redirected.request
+        if body.resumption != nil {
+            for name in ["Range", "If-Range"] { request.setValue(nil, forHTTPHeaderField: name) }
+        }
+        redirection = (request, redirected.followed)
+    }
+
+    /// Makes the head of the whole body the response again, even if an error response came in between.
+    private func noteHeadOfWhole(_ operation: URLConnectionOperation) {
+        if let head = body.head { operation.note(head) }
+    }
+
+    func startOver(with response: ResponseHead, _ connection: any Connection) {
+        body.startOver(with: response)
+        guard let stream = body.stream else {
+            // So that no byte of it is fetched in vain.
+            if let total = body.total, total > memoryLimit { return stop(connection, then: .fail(tooLarge)) }
+            return body.startOverInMemory()
+        }
+        command(stream, for: connection) { then in
+            stream.rewind { failure in
+                if failure == nil { stream.accept(response) }
+                then(failure)
+            }
+        }
+    }
+
+    func connection(_ connection: any Connection, didReceive data: UnsafeRawBufferPointer) {
+        guard afterCancel == nil, !hasConnectionEnded, let operation else { return }
+        let received = body.count + Int64(data.count)
+        if let stream = body.stream, body.setAside == nil {
+            if body.exceedsRange(with: received) { return stop(connection, then: .askForWhole) }
+            command(stream, for: connection) { stream.write(data, then: $0) }
+            guard afterCancel == nil else { return }
+            if stream.isPaced { waitForRoom(in: stream, operation, connection) }
+        } else {
+            if received > memoryLimit { return stop(connection, then: .fail(tooLarge)) }
+            if body.setAside == nil, body.exceedsRange(with: received) { return stop(connection, then: .askForWhole) }
+            body.append(data)
+        }
+        counts.bytesReceived.store(received, ordering: .relaxed)
+        if operation.onlookers.contains(.delegate) { tell(operation.delegate, of: data, received, operation, connection) }
+        guard operation.onlookers.contains(.progress) else { return }
+        operation.progressReport.noteDownload(
+            Int64(data.count), total: received, expected: expectedTotal, of: operation)
+    }
+
+    func connection(
+        _ connection: any Connection, didSendBodyData count: Int, total: Int64, totalExpected: Int64?
+    ) {
+        guard let operation, !hasConnectionEnded else { return }
+        counts.bytesSent.store(total, ordering: .relaxed)
+        counts.bytesExpectedToSend.store(totalExpected ?? -1, ordering: .relaxed)
+        operation.delegate(interestedIn: .progress)?
+            .operation(operation, didSend: Int64(count), total: total, expected: totalExpected)
+        guard operation.onlookers.contains(.progress) else { return }
+        operation.progressReport.noteUpload(Int64(count), total: total, expected: totalExpected, of: operation)
+    }
+
+    func connection(
+        _ connection: any Connection, willFollow redirect: Redirect,
+        decide: @escaping @Sendable (URLRequest?) -> Void
+    ) {
+        guard let operation, !hasConnectionEnded else { return decide(nil) }
+        operation.decide(about: redirect, self, decide)
+    }
+
+    func connection(_ connection: any Connection, didHandle redirect: RedirectEvent) {
+        if !hasConnectionEnded { operation?.note(redirect) }
+    }
+
+    func connection(_ connection: any Connection, willSend request: RequestHead) {
+        if !hasConnectionEnded { operation?.story?.noteRequestStarted(request) }
+    }
+
+    func connection(_ connection: any Connection, didCollect metrics: TransactionMetrics) {
+        guard let operation, !hasConnectionEnded else { return }
+        operation.metricsRecord?.add(metrics)
+        guard let story = operation.story else { return }
+        if metrics.cacheUse != nil { story.noteSecrets(of: operation.connectionConfiguration) }
+        let head = respondedHead.take() ?? (connection as? URLConnection)?.latestHead ?? body.head
+        story.noteRequestEnded(metrics.statusCode == nil ? nil : head, metrics)
+    }
+
+    /// Tells monitors of a response that has begun.
+    private func tellStory(of operation: URLConnectionOperation, _ response: ResponseHead, _ connection: any Connection) {
+        guard let story = operation.story else { return }
+        // One out of a cache is told at its end.
+        guard response.cacheUse == nil || response.cacheUse == .validated else { return }
+        respondedHead = response
+        story.noteResponded(response, (connection as? URLConnection)?.phasesSoFar)
+    }
+
+    func connectionDidFinish(_ connection: any Connection) { connectionDidEnd(.finished) }
+
+    func connection(_ connection: any Connection, didFailWith error: URLError) {
+        if !hasConnectionEnded { noteRedirection(connection) }
+        connectionDidEnd(.failed(error))
+    }
+
+    func connectionDidCancel(_ connection: any Connection) { connectionDidEnd(.cancelled) }
+
+    // MARK: Ending
+
+    /// The connection has ended. That is told when its sink is no longer busy, so that the offset is right, and after a
+    /// decision about its response; at once if the operation is ending anyway.
+    private func connectionDidEnd(_ ending: ConnectionEnd) {
+        guard !hasConnectionEnded else { return }
+        hasConnectionEnded = true
+        waiting = nil
+        if operation?.lifecycle.value.isEnding == true { return carryOut(flow.handle(.stop)) }
+        self.ending = ending
+        // Once its end is told, the body belongs to the next attempt.
+        guard undecided != nil else { return carryOut(flow.handle(.end)) }
+        _ = flow.handle(.end)
+        // There is nothing left to decide about, unless the response is whole.
+        if case .finished = ending, afterCancel == nil { return awaitDecision() }
+        undecided = nil
+        diverted.take()?.discard()
+        carryOut(flow.handle(.lift(.decision)))
+    }
+
+    /// Ends an attempt of an operation that is ending, though a user's code is still at work. On the network thread.
+    func giveUp() {
+        // The end of a connection that is being cancelled finds the operation ending.
+        guard hasConnectionEnded else { return }
+        if let operation = closing.take() { operation.end(self, with: .stopped) } else { carryOut(flow.handle(.stop)) }
+    }
+
+    func carryOut(_ action: TransferState.Action) {
+        switch action {
+        case .nothing, .drain: return
+        case .run: waiting.take()?.resumeReceiving()
+        case .end: conclude(ending)
+        case .stopped:
+            (undecided, waiting) = (nil, nil)
+            diverted.take()?.discard()
+            end(with: .stopped)
+        }
+    }
+
+    /// A decision made before (`afterCancel`) counts, even if the connection ended before it was cancelled.
+    private func conclude(_ ending: ConnectionEnd) {
+        switch (afterCancel, ending) {
+        case (nil, .finished), (.succeed, _): succeed()
+        case (nil, .failed(let error)), (.fail(let error), _): end(with: .failed(error, nil))
+        case (nil, .cancelled): end(with: .stopped)
+        case (.askForWhole, _):
+            body.requestWhole()
+            end(with: .unusable)
+        }
+    }
+
+    /// Tells the operation the outcome, once.
+    private func end(with outcome: AttemptOutcome) { operation.take()?.end(self, with: outcome) }
+
+    func stop(_ connection: any Connection, then: AfterCancel) {
+        guard afterCancel == nil else { return }
+        afterCancel = then
+        connection.cancel()
+    }
+
+    /// - Parameter isFinal: whether it was decided before that this response is the result.
+    private func succeed(isFinal: Bool = false) {
+        if let shortfall = body.shortfall { return end(with: .failed(shortfall, nil)) }
+        let head = body.setAside == nil ? body.head : operation?.currentHead
+        end(with: .received(head, isFinal: isFinal))
+    }
+
+    /// Closes the stream, or waits for it if it stays open until the response is accepted, and stores the response.
+    func close(_ head: ResponseHead?, of operation: URLConnectionOperation) {
+        guard let stream = body.stream else {
+            return operation.finish(self, with: head, data: body.setAside?.data ?? body.memory.data)
+        }
+        var data = body.setAside?.data
+        // The operation accepts any status, so this body is its response, and replaces the partial body in the stream.
+        if let bytes = data, let head, operation.belongsIntoOutput(head) {
+            stream.rewind { _ in }
+            bytes.withUnsafeBytes { stream.write($0) { _ in } }
+            data = nil
+        }
+        closing = operation
+        let body = data
+        let then: (URLError?) -> Void = { [self] failure in
+            guard let operation = closing.take() else { return }
+            if let failure {
+                operation.end(self, with: .failed(failure, nil))
+            } else {
+                operation.finish(self, with: head, data: body)
+            }
+        }
+        if stream.commits { stream.flush(then: then) } else { stream.close(then: then) }
+    }
+
+    private var tooLarge: URLError {
+        let error = URLError(
+            .dataLengthExceedsMaximum, url: body.request?.url,
+            "The body is longer than the limit of \(memoryLimit) bytes in memory.")
+        var userInfo = error.userInfo
+        userInfo[URLResponseSerializationErrorKey.limit] = ResponseLimitExceeded.bodySize
+        return URLError(error.code, describedBy: userInfo)
+    }
+
+    /// The length of the arriving body, as shown to the user.
+    var expectedTotal: Int64? {
+        guard body.setAside != nil else { return body.total }
+        guard let shown = operation?.currentHead, !shown.isEncoded else { return nil }
+        return shown.contentLength
+    }
+}
+
+/// The numbers of a transfer's progress, which any thread may read; -1 for one that is not known.
+private struct TransferCounts: ~Copyable {
+    let bytesReceived: Atomic<Int64>
+    let bytesExpectedToReceive: Atomic<Int64>
+    let bytesSent: Atomic<Int64>
+    let bytesExpectedToSend: Atomic<Int64>
+
+    /// - Parameter progress: that of the attempt before.
+    init(_ progress: TransferProgress?) {
+        bytesReceived = Atomic(progress?.bytesReceived ?? 0)
+        bytesExpectedToReceive = Atomic(progress?.bytesExpectedToReceive ?? -1)
+        bytesSent = Atomic(progress?.bytesSent ?? 0)
+        bytesExpectedToSend = Atomic(progress?.bytesExpectedToSend ?? -1)
+    }
+
+    var progress: TransferProgress {
+        func known(_ number: Int64) -> Int64? { number < 0 ? nil : number }
+        var progress = TransferProgress()
+        progress.bytesReceived = bytesReceived.load(ordering: .relaxed)
+        progress.bytesExpectedToReceive = known(bytesExpectedToReceive.load(ordering: .relaxed))
+        progress.bytesSent = bytesSent.load(ordering: .relaxed)
+        progress.bytesExpectedToSend = known(bytesExpectedToSend.load(ordering: .relaxed))
+        return progress
+    }
+}
