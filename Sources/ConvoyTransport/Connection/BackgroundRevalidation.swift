@@ -29,7 +29,8 @@ final class BackgroundRevalidation: URLConnectionDelegate {
 
     /// Nobody wants a response that is not stored, and its body may have no end.
     private func stopUnlessStoring(_ connection: any Connection) {
-        guard let connection = connection as? URLConnection, connection.cacheWriter?.isStoring != true else { return }
+        guard let connection = connection as? URLConnection, connection.exchange.response.cacheWriter?.isStoring != true
+        else { return }
         connection.cancel()
     }
 

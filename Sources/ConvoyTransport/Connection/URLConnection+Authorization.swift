@@ -24,7 +24,6 @@ extension URLConnection {
     func authorize(_ request: TransferRequest, _ address: HTTPAddress, over route: Route?) -> Authorizations {
         let proxy = route?.proxy
         var result = Authorizations()
-        negotiates = false
         if let proxy {
             let own = request.proxyAuthorization
             // Nobody would answer a proxy that asks.
@@ -64,14 +63,13 @@ extension URLConnection {
             case nil: break
             }
         }
-        if negotiation != Negotiation() {
-            result.negotiation = negotiation
-            negotiates = true
-        }
+        if negotiation != Negotiation() { result.negotiation = negotiation }
         return result
     }
 
-    func easyHandle(_ handle: EasyHandle, didReceiveTunnelLine line: UnsafeRawBufferPointer) { tunnelAnswer.take(line) }
+    func easyHandle(_ handle: EasyHandle, didReceiveTunnelLine line: UnsafeRawBufferPointer) {
+        exchange.response.tunnelAnswer.take(line)
+    }
 
     /// The error of a proxy that does not connect to the server.
     func tunnelFailure(status: Int) -> URLError {
@@ -80,7 +78,7 @@ extension URLConnection {
             "The proxy refused to connect to the server: it answered with the status \(status).")
         guard status == 407 else { return error }
         var userInfo = error.userInfo
-        userInfo[URLError.proxyChallengesKey] = tunnelAnswer.challenges
+        userInfo[URLError.proxyChallengesKey] = exchange.response.tunnelAnswer.challenges
         return URLError(error.code, describedBy: userInfo)
     }
 }

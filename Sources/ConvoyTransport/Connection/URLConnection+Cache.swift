@@ -9,57 +9,57 @@ extension URLConnection {
 
     /// Asks the cache whether the request must be sent.
     func consult(
-        _ cache: any ResponseCache, _ departure: Departure, _ authorization: Authorizations
+        _ cache: any ResponseCache, _ dispatch: Exchange.Dispatch, _ authorization: Authorizations
     ) throws(URLError) {
+        let request = exchange.request
         // The response that libcurl brings back belongs to a connection, and to whoever has the tickets. But what the
         // request has changed is no longer what is stored.
-        guard departure.negotiation == nil || !RequestRules.isSafe(departure.request.method),
-            let view = departure.header.view(for: configuration, salt: { cache.salt }),
-            let partition = identity(of: departure, view, authorization).partition(salt: cache.salt)
-        else { return try send(departure) }
-        (currentRequest, currentAddress) = (departure.request, departure.place)
-        requestHeader = departure.header
-        let exchange = cache.begin(
+        guard dispatch.negotiation == nil || !RequestRules.isSafe(request.method),
+            let view = dispatch.header.view(for: configuration, salt: { cache.salt }),
+            let partition = identity(of: dispatch, view, authorization).partition(salt: cache.salt)
+        else { return try send(dispatch) }
+        exchange.dispatch = dispatch
+        let asked = cache.begin(
             CacheRequest(
-                method: departure.request.method, address: departure.address, fields: view.fields,
-                policy: revalidates ? .reloadRevalidating : departure.request.cachePolicy, partition: partition,
-                hasBody: departure.request.body?.isEmpty == false || departure.request.bodyStream != nil))
-        self.exchange = exchange
+                method: request.method, address: dispatch.address.text, fields: view.fields,
+                policy: revalidates ? .reloadRevalidating : request.cachePolicy, partition: partition,
+                hasBody: request.body?.isEmpty == false || request.bodyStream != nil))
+        exchange.cache = asked
         noteStart()
-        if let answer = exchange.lookUp() { return try proceed(departure, answer) }
-        phase = .consulting(departure)
-        exchange.lookUpInFiles { answer in self.thread.perform { self.didConsult(answer) } }
+        if let answer = asked.lookUp() { return try proceed(dispatch, answer) }
+        phase = .consulting
+        asked.lookUpInFiles { answer in self.thread.perform { self.didConsult(answer) } }
         thread.runLoop?.expectAnswer()
     }
 
     private func identity(
-        of departure: Departure, _ view: CacheView, _ authorization: Authorizations
+        of dispatch: Exchange.Dispatch, _ view: CacheView, _ authorization: Authorizations
     ) -> Identity {
         configuration.identity(
-            at: departure.target, view.secret, credential: authorization.identity,
-            tls: departure.isSecure ? departure.tls : nil)
+            at: dispatch.target, view.secret, credential: authorization.identity,
+            tls: dispatch.isSecure ? dispatch.tls : nil)
     }
 
     private func didConsult(_ answer: CacheAnswer) {
-        guard case .consulting(let departure) = phase else { return }
+        guard case .consulting = phase, let dispatch = exchange.dispatch else { return }
         do throws(URLError) {
-            try proceed(departure, answer)
+            try proceed(dispatch, answer)
         } catch {
             fail(error)
         }
     }
 
-    private func proceed(_ departure: Departure, _ answer: CacheAnswer) throws(URLError) {
+    private func proceed(_ dispatch: Exchange.Dispatch, _ answer: CacheAnswer) throws(URLError) {
         switch answer {
-        case .miss: try send(departure)
+        case .miss: try send(dispatch)
         case .validate(let fields):
-            var departure = departure
-            var source = departure.header.source
+            var dispatch = dispatch
+            var source = dispatch.header.source
             for (name, value) in fields { source.conditions[name] = value }
-            if let multi = thread.multi { departure.header = try multi.header(of: source, url: departure.request.url) }
-            try send(departure)
+            if let multi = thread.multi { dispatch.header = try multi.header(of: source, url: exchange.request.url) }
+            try send(dispatch)
         case .hit(let stored, let revalidates):
-            if revalidates { BackgroundRevalidation.begin(like: self, departure.request) }
+            if revalidates { BackgroundRevalidation.begin(like: self, exchange.request) }
             replay(stored)
         case .unavailable(let reason):
             throw failure(
@@ -80,19 +80,19 @@ extension URLConnection {
     /// Tells the cache of a response.
     func react(to response: ResponseHead) -> Reaction {
         // Most heads say nothing that a cache could use.
-        guard exchange?.needsHead == true || response.concernsCaches else {
-            exchange?.cancel()
+        guard exchange.cache?.needsHead == true || response.concernsCaches else {
+            exchange.cache?.cancel()
             return .deliver
         }
         // What one token is refused, the next one of the same name may be given.
         if configuration.identity != nil, response.statusCode == 401 || response.statusCode == 403 {
-            exchange?.cancel()
+            exchange.cache?.cancel()
             return .deliver
         }
-        switch exchange?.receive(response.forCache) {
+        switch exchange.cache?.receive(response.forCache) {
         case nil, .pass: return .deliver
         case .store(let writer):
-            cacheWriter = writer
+            exchange.response.cacheWriter = writer
             return .deliver
         case .serveStored(let stored): return .replace(stored)
         }
@@ -100,8 +100,8 @@ extension URLConnection {
 
     /// Goes on when the response, which has ended, can be found in the cache.
     func finishStoring(_ then: @escaping @Sendable (URLConnection) -> Void) {
-        guard let writer = cacheWriter else { return then(self) }
-        cacheWriter = nil
+        guard let writer = exchange.response.cacheWriter else { return then(self) }
+        exchange.response.cacheWriter = nil
         phase = .storing
         let answer = LaterAnswer<Void>()
         writer.finish {
@@ -114,11 +114,11 @@ extension URLConnection {
     }
 
     /// Lets go of the cache's part in the current request.
-    func endExchange() {
-        cacheWriter?.abandon()
-        cacheWriter = nil
-        exchange?.cancel()
-        exchange = nil
+    func leaveCache() {
+        exchange.response.cacheWriter?.abandon()
+        exchange.response.cacheWriter = nil
+        exchange.cache?.cancel()
+        exchange.cache = nil
     }
 }
 

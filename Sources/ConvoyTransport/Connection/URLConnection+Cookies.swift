@@ -14,9 +14,9 @@ extension URLConnection {
 
     /// Takes the cookies of a response. False if somebody must be asked first: the response waits meanwhile.
     func takesCookies(of response: ResponseHead) -> Bool {
-        guard let keeper = configuration.cookies?.keeper, currentRequest.handlesCookies,
+        guard let keeper = configuration.cookies?.keeper, exchange.request.handlesCookies,
             // It is the proxy's own.
-            response.statusCode != 407, response.hasField("set-cookie"), let address = currentAddress,
+            response.statusCode != 407, response.hasField("set-cookie"), let address = exchange.address,
             let target = CookieTarget(address)
         else { return true }
         let fields = response.bytes(of: "Set-Cookie", limit: keeper.fieldLimit)
@@ -26,18 +26,18 @@ extension URLConnection {
             return true
         }
         phase = .askingAboutCookies(response)
-        _ = flow.handle(.hold(.cookies))
+        updateFlow(.hold(.cookies))
         BlockingWorkers.shared.perform { [weak self] in
             keeper.takeAsking(fields, from: target, url: url)
             guard let self else { return }
-            thread.perform { self.didAskAboutCookies() }
+            thread.perform { self.didAskAboutCookies(of: response) }
         }
         return false
     }
 
     /// Goes on with the response that has waited.
-    private func didAskAboutCookies() {
-        guard case .askingAboutCookies(let response) = phase else { return }
+    private func didAskAboutCookies(of response: ResponseHead) {
+        guard case .askingAboutCookies(let current) = phase, current === response else { return }
         phase = .loading
         goOn(isAccepted: judge(response), lifting: .cookies)
     }

@@ -6,21 +6,23 @@ import FoundationNetworking
 extension URLConnection: DescriptorWaiter {
     /// Whether the transfer failed for lack of a descriptor, before anything of it was sent.
     func lacksDescriptor(_ handle: EasyHandle) -> Bool {
-        guard let multi = thread.multi, !head.hasBegun, handle.long(CURLINFO_REQUEST_SIZE) == 0 else { return false }
-        return multi.descriptorShortages != earlierShortages || DescriptorQueue.isSystemShort
+        guard let multi = thread.multi, !exchange.head.hasBegun, handle.long(CURLINFO_REQUEST_SIZE) == 0 else {
+            return false
+        }
+        return multi.descriptorShortages != exchange.earlierShortages || DescriptorQueue.isSystemShort
     }
 
     /// Lets the transfer wait until another one has ended.
     func waitForDescriptor() {
         guard let multi = thread.multi else { return }
-        if waitsSince == 0 { waitsSince = multi.runLoop.turnTime }
-        guard multi.descriptorQueue.mayWait(since: waitsSince) else {
+        if exchange.waitsSince == 0 { exchange.waitsSince = multi.runLoop.turnTime }
+        guard multi.descriptorQueue.mayWait(since: exchange.waitsSince) else {
             return fail(failure(.cannotLoadFromNetwork, "The system has no file descriptor left for a connection."))
         }
         phase = .waitingForDescriptor
         forgetTransaction()
-        body?.stop()
-        body = nil
+        exchange.body?.stop()
+        exchange.body = nil
         if let handle { multi.giveBack(handle) }
         handle = nil
         multi.descriptorQueue.append(self)
@@ -28,7 +30,6 @@ extension URLConnection: DescriptorWaiter {
 
     func tryAgainForDescriptor() {
         guard case .waitingForDescriptor = phase else { return }
-        endExchange()
-        load(currentRequest)
+        load(Exchange(again: exchange))
     }
 }

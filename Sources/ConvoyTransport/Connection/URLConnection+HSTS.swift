@@ -24,7 +24,7 @@ extension URLConnection {
     /// Takes what a response says about its host. It counts only where the server was trusted for its certificate, not
     /// because the policy trusts anybody (RFC 6797, section 8.1).
     func noteStrictTransportSecurity(in response: ResponseHead) {
-        guard let store = configuration.routing.hsts, let target = currentAddress?.target, target.isSecure,
+        guard let store = configuration.routing.hsts, let target = exchange.address?.target, target.isSecure,
             let value = response.values(of: "Strict-Transport-Security").first
         else { return }
         let policy = configuration.securityPolicy.policy(forHost: target.host)

@@ -12,7 +12,7 @@ extension URLConnection {
         guard receiveThrottle != nil || RateLimit.shared.isLimiting else { return true }
         let throttle = receiveThrottle ?? makeReceiveThrottle()
         guard throttle.admits(count) else {
-            _ = flow.handle(.hold(.rate))
+            updateFlow(.hold(.rate))
             return false
         }
         throttle.use(count)
@@ -23,7 +23,7 @@ extension URLConnection {
         let throttle = TransferThrottle(limits: configuration.receiveRateLimits + [.shared], thread: thread) {
             [weak self] in
             guard let self else { return }
-            carryOut(flow.handle(.lift(.rate)))
+            carryOut(updateFlow(.lift(.rate)))
         }
         receiveThrottle = throttle
         return throttle
@@ -53,9 +53,9 @@ extension URLConnection {
     /// Notes how many bytes of the request's body were sent; 0 at its end.
     func noteSent(_ count: Int, of length: Int64?) {
         sendThrottle?.use(count)
-        guard let stallMeter else { return }
-        stallMeter.value.add(count)
-        isSendingBody = count > 0 && sentBytes + Int64(count) != length
+        guard let meter = exchange.stallMeter else { return }
+        meter.value.add(count)
+        exchange.isSendingBody = count > 0 && exchange.sentBytes + Int64(count) != length
         noteFlow()
     }
 
@@ -83,12 +83,12 @@ extension URLConnection {
 
     /// Begins to watch for a stall, if there is a limit.
     func startStallMeter(at now: MonotonicTime) {
-        stallMeter = configuration.stallLimit.flatMap { StallMeter($0, at: now) }.map(Reference.init)
+        exchange.stallMeter = configuration.stallLimit.flatMap { StallMeter($0, at: now) }.map(Reference.init)
     }
 
     /// Notes a change of what the transfer waits for.
     func noteFlow() {
-        guard let meter = stallMeter, let runLoop = thread.runLoop else { return }
+        guard let meter = exchange.stallMeter, let runLoop = thread.runLoop else { return }
         meter.value.setCounting(couldMove, at: NetworkRunLoop.now)
         if let check = meter.value.nextCheck { handle?.schedule(at: check, on: runLoop) }
     }
@@ -100,8 +100,8 @@ extension URLConnection {
         case .initial, .waitingForDescriptor, .preparingTLS, .deciding, .consulting, .askingAboutCookies, .storing, .ended:
             return false
         }
-        guard replay == nil, !flow.isHeldBack, flow.isFree else { return false }
-        return head.isWhole || isSendingBody && !flow.isStarved
+        guard exchange.replay == nil, !exchange.flow.isHeldBack, exchange.flow.isFree else { return false }
+        return exchange.head.isWhole || exchange.isSendingBody && !exchange.flow.isStarved
     }
 
     /// The error of a transfer that has stalled.

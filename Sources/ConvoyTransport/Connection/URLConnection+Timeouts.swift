@@ -21,8 +21,8 @@ extension URLConnection {
     func startTimer() {
         guard let runLoop = thread.runLoop else { return }
         let now = runLoop.turnTime
-        times = TransferTimes(
-            lastActivity: now, lastSent: now, idleLimit: Self.nanoseconds(currentRequest.timeoutInterval),
+        exchange.times = TransferTimes(
+            lastActivity: now, lastSent: now, idleLimit: Self.nanoseconds(exchange.request.timeoutInterval),
             headLimit: Self.nanoseconds(configuration.timeoutIntervalForHead ?? 0))
         startStallMeter(at: now)
         if let deadline = nextDeadline { handle?.schedule(at: deadline, on: runLoop) }
@@ -37,23 +37,24 @@ extension URLConnection {
     static var starvationCheckInterval: MonotonicTime { 10_000_000 }
 
     /// Notes that a byte of a body has moved.
-    func noteActivity() { times.lastActivity = thread.runLoop?.turnTime ?? times.lastActivity }
+    func noteActivity() { exchange.times.lastActivity = thread.runLoop?.turnTime ?? exchange.times.lastActivity }
 
     func noteSending() {
         noteActivity()
-        times.lastSent = times.lastActivity
+        exchange.times.lastSent = exchange.times.lastActivity
     }
 
     /// Notes that a line of a head has come. A server that sends a line now and then would never time out, so only the
     /// first and the last line of a head count, unless heads have a separate limit.
     func noteHeadLine(isFirst: Bool) {
-        if isFirst || times.headLimit > 0 { noteActivity() }
+        if isFirst || exchange.times.headLimit > 0 { noteActivity() }
     }
 
     private var nextDeadline: MonotonicTime? {
+        let times = exchange.times
         let idle = times.idleLimit > 0 ? times.lastActivity + times.idleLimit : nil
-        let head = times.headLimit > 0 && !head.isWhole ? times.lastSent + times.headLimit : nil
-        let stall = stallMeter?.value.nextCheck
+        let head = times.headLimit > 0 && !exchange.head.isWhole ? times.lastSent + times.headLimit : nil
+        let stall = exchange.stallMeter?.value.nextCheck
         let rest = times.restDeadline > 0 ? times.restDeadline : nil
         guard idle != nil || head != nil || stall != nil || rest != nil else { return nil }
         return min(idle ?? .max, head ?? .max, stall ?? .max, rest ?? .max)
@@ -64,20 +65,20 @@ extension URLConnection {
         let now = runLoop.turnTime
         if isRestUnneeded, let deadline = nextDeadline, now >= deadline { return giveUpRest(handle) }
         // Time in which this side holds the transfer back does not count against the server.
-        if flow.isHeldBack || flow.isStarved && !mayEndWithoutBody { times.lastActivity = now }
-        if flow.isStarved { times.lastSent = now }
+        if exchange.flow.isHeldBack || exchange.flow.isStarved && !mayEndWithoutBody { exchange.times.lastActivity = now }
+        if exchange.flow.isStarved { exchange.times.lastSent = now }
         switch phase {
-        case .deciding, .askingAboutCookies, .storing: times.lastActivity = now
+        case .deciding, .askingAboutCookies, .storing: exchange.times.lastActivity = now
         default: break
         }
-        if let stallMeter {
-            stallMeter.value.advance(to: now)
-            if stallMeter.value.isStalled, let stallFailure {
+        if let meter = exchange.stallMeter {
+            meter.value.advance(to: now)
+            if meter.value.isStalled, let stallFailure {
                 thread.multi?.stop(handle)
                 return fail(stallFailure)
             }
         }
-        let isWaitingForEnd = flow.isStarved && mayEndWithoutBody
+        let isWaitingForEnd = exchange.flow.isStarved && mayEndWithoutBody
         if isWaitingForEnd, nextDeadline.map({ now < $0 }) ?? true {
             // First the timer: the transfer may end in this.
             handle.schedule(at: min(nextDeadline ?? .max, now + Self.starvationCheckInterval), on: runLoop)
@@ -86,6 +87,7 @@ extension URLConnection {
         guard let deadline = nextDeadline else { return }
         guard now >= deadline else { return handle.schedule(at: deadline, on: runLoop) }
         thread.multi?.stop(handle)
+        let times = exchange.times
         let isIdle = times.idleLimit > 0 && now >= times.lastActivity + times.idleLimit
         let seconds = Double(isIdle ? times.idleLimit : times.headLimit) / 1e9
         fail(

@@ -30,7 +30,6 @@ extension URLConnection {
             }
         }
         guard speaksTLS, !tls.isReady else { return true }
-        currentRequest = request
         phase = .preparingTLS
         tls.prepare(on: BlockingWorkers.shared.perform) { failure in
             self.thread.perform { self.didPrepareTLS(failure) }
@@ -40,14 +39,14 @@ extension URLConnection {
 
     private func didPrepareTLS(_ failure: TLSConfigurationError?) {
         guard case .preparingTLS = phase else { return }
-        guard let failure else { return load(currentRequest) }
+        guard let failure else { return load(Exchange(again: exchange)) }
         fail(self.failure(.secureConnectionFailed, failure.description, underlying: failure))
     }
 
     func easyHandle(
         _ handle: EasyHandle, beginsHandshakeWithProxy isWithProxy: Bool, _ tls: TLSContext
     ) -> TLSHandshake? {
-        TLSHandshake(context: tls, host: currentAddress?.target.host, isWithProxy: isWithProxy)
+        TLSHandshake(context: tls, host: exchange.address?.target.host, isWithProxy: isWithProxy)
     }
 
     /// The error of a handshake that failed; nil if libcurl's own result says all.
@@ -55,7 +54,7 @@ extension URLConnection {
         guard let handshake = handle.handshake else { return nil }
         if let failure = handshake.decision?.failure {
             return URLError(
-                untrusted: failure, presented: handshake.trust?.certificates ?? [], url: currentRequest.url,
+                untrusted: failure, presented: handshake.trust?.certificates ?? [], url: exchange.request.url,
                 isProxy: handshake.isWithProxy)
         }
         guard let alert = handshake.alert else { return nil }

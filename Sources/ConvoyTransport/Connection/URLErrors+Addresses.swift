@@ -25,7 +25,7 @@ extension URLError {
 extension URLConnection {
     /// The error of a transfer for which no address could be tried; nil if one was.
     func addressError(_ addresses: TriedAddresses) -> URLError? {
-        if let refusal = addresses.refusal { return URLError(refused: refusal, url: currentRequest.url) }
+        if let refusal = addresses.refusal { return URLError(refused: refusal, url: exchange.request.url) }
         guard addresses.openedCount == 0, addresses.bindError != 0 else { return nil }
         let reason = String(cString: strerror(addresses.bindError))
         return failure(
