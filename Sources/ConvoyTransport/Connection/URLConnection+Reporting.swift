@@ -1,5 +1,6 @@
 import ConvoySupport
 import Foundation
+import FoundationNetworking
 
 /// The metrics of each request, for the delegate and for the trace.
 extension URLConnection {
@@ -85,4 +86,18 @@ extension URLConnection {
         metrics.countOfResponseBodyBytesAfterDecoding = exchange.response.decoder?.decodedByteCount ?? Int64(replay.position)
         delegate?.connection(self, didCollect: metrics)
     }
+}
+
+/// The trace of a transfer, which all its requests share.
+extension URLConnection {
+    /// What records the next request; nil without a trace.
+    func makeTraceRecorder() -> TraceRecorder? {
+        guard let trace = configuration.trace else { return nil }
+        if traceNumber == 0 { traceNumber = trace.nextTransfer() }
+        return TraceRecorder(trace, transfer: traceNumber, secrets: configuration.secrets)
+    }
+
+    func traceRedirect(_ event: RedirectEvent) { handle?.trace?.note("redirect: \(event)") }
+
+    func traceFailure(_ error: URLError) { handle?.trace?.note("failed: \(error)") }
 }
