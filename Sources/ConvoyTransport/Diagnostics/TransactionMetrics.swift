@@ -131,3 +131,106 @@ extension TransactionMetrics: CustomReflectable {
     /// Nothing, so that `dump` prints no secrets.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
+
+/// When the phases of a request ended, in seconds from its start; nil for what was not reached.
+struct TransactionMoments: Sendable, Hashable {
+    /// libcurl has taken up the request: the look-up of the name begins, or a connection that is there was chosen.
+    var connectionBegan: TimeInterval?
+    var nameFound: TimeInterval?
+    var connected: TimeInterval?
+    var tunnelEstablished: TimeInterval?
+    var secured: TimeInterval?
+    var requestSent: TimeInterval?
+    var firstByte: TimeInterval?
+    var ended: TimeInterval = 0
+
+    /// Whether the way to the server has these phases.
+    var usesTunnel = false
+    var usesTLS = false
+
+    /// How long each phase took, in their order. What came after the last moment belongs to the phase that was under way.
+    var durations: [(phase: TransactionPhase, duration: TimeInterval)] {
+        let sent = firstByte.map { min(requestSent ?? $0, $0) } ?? requestSent
+        let ends: [(TransactionPhase, TimeInterval?, isPossible: Bool)] = [
+            (.blocked, connectionBegan, true), (.nameLookup, nameFound, true), (.connect, connected, true),
+            (.tunnel, tunnelEstablished, usesTunnel), (.tls, secured, usesTLS), (.send, sent, true),
+            (.wait, firstByte, true), (.receive, firstByte == nil ? nil : ended, true),
+        ]
+        let last = ends.lastIndex { $0.1 != nil } ?? -1
+        let current = ends.indices.first { $0 > last && ends[$0].isPossible }
+        var before: TimeInterval = 0
+        return ends.indices.map { index in
+            let end = index == current ? ended : ends[index].1 ?? before
+            defer { before = max(before, end) }
+            return (ends[index].0, max(0, end - before))
+        }
+    }
+}
+
+/// A phase of a request, in the order in which they follow each other. Those of HAR, and the tunnel.
+public enum TransactionPhase: String, Sendable, Hashable, CaseIterable {
+    /// Nothing could begin: the cache was asked, there was no file descriptor, or a connection that others share was
+    /// still being made.
+    case blocked
+    /// The name of the host, or of the proxy, was looked up.
+    case nameLookup
+    /// The connection to the server, or to the proxy, was made.
+    case connect
+    /// The proxy was asked for a tunnel, over TLS if it speaks that.
+    case tunnel
+    /// TLS was agreed on with the server.
+    case tls
+    /// The request was sent.
+    case send
+    /// The server had the request, and had not answered.
+    case wait
+    /// The response came.
+    case receive
+}
+
+/// When the phases of a request ended, in seconds from its start, up to the first byte of the response; nil for those that
+/// there were not.
+package struct TransactionPhases: Sendable {
+    package let nameLookup, connect, tunnel, tls, send, wait: TimeInterval?
+
+    init(_ moments: TransactionMoments, isReusedConnection: Bool) {
+        (nameLookup, connect) = isReusedConnection ? (nil, nil) : (moments.nameFound, moments.connected)
+        (tunnel, tls) = isReusedConnection ? (nil, nil) : (moments.tunnelEstablished, moments.secured)
+        send = moments.requestSent.flatMap { sent in sent <= moments.firstByte ?? sent ? sent : nil }
+        wait = moments.firstByte
+    }
+}
+
+extension TransactionMetrics {
+    /// When the phases up to the first byte of the response ended.
+    package var phases: TransactionPhases { TransactionPhases(moments, isReusedConnection: isReusedConnection) }
+}
+
+/// How a response came out of a cache (RFC 9111, section 4).
+public enum CacheUse: String, Sendable, Hashable, CaseIterable {
+    /// It was fresh.
+    case fresh
+    /// The server has said that it is still good.
+    case validated
+    /// It was stale, but not for longer than the request allows (`max-stale`).
+    case maxStale
+    /// It was stale, and the server is being asked for a new one meanwhile (RFC 5861, section 3).
+    case staleWhileRevalidate
+    /// It was stale, but the server could not be reached or had an error (RFC 5861, section 4).
+    case staleIfError
+    /// The request wanted what is stored, whatever its age (`URLRequest.CachePolicy.returnCacheDataElseLoad`,
+    /// `.returnCacheDataDontLoad`).
+    case ignoringAge
+
+    init(_ use: StoredUse) {
+        self =
+            switch use {
+            case .fresh: .fresh
+            case .validated: .validated
+            case .maxStale: .maxStale
+            case .staleWhileRevalidate: .staleWhileRevalidate
+            case .staleIfError: .staleIfError
+            case .ignoringAge: .ignoringAge
+            }
+    }
+}
