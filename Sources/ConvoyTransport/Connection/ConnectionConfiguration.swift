@@ -79,13 +79,13 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     /// `URLError.cannotDecodeContentData`. False, the default, delivers the bytes as they came, as AFNetworking did.
     public var refusesUnknownEncodings = false
 
-    /// The settings of TLS; see `ConnectionConfiguration+TLS.swift`.
+    /// The settings of TLS.
     package var tls = TLSConfiguration()
 
-    /// To whom connections are made; see `ConnectionConfiguration+Routes.swift`.
+    /// To whom connections are made.
     package var routing = RoutingConfiguration()
 
-    /// How fast and how slow a transfer may be; see `ConnectionConfiguration+Rates.swift`.
+    /// How fast and how slow a transfer may be.
     package var limits = LimitConfiguration()
 
     /// Hears what the connection does; nil, the default, costs nothing.

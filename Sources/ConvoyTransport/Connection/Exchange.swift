@@ -12,7 +12,7 @@ struct Exchange {
     /// The request as it is sent.
     var request: TransferRequest
     /// How the request is sent; nil until that is known.
-    var dispatch: Dispatch?
+    var outgoing: Outgoing?
     var body: (any BodySource)?
     var sentBytes: Int64 = 0
     /// Whether some of the request's body has been sent, and some has not.
@@ -61,22 +61,22 @@ struct Exchange {
     /// That of the same request, which a stored response answers.
     init(_ replay: Replay, insteadOf earlier: Exchange) {
         self.init(again: earlier)
-        (dispatch, cache, self.replay) = (earlier.dispatch, earlier.cache, replay)
+        (outgoing, cache, self.replay) = (earlier.outgoing, earlier.cache, replay)
     }
 
     /// Where the request goes; nil until its URL has been read.
-    var address: HTTPAddress? { dispatch?.address }
+    var address: HTTPAddress? { outgoing?.address }
     /// The header of the request, against which the response is checked.
-    var header: RequestHeader? { dispatch?.header }
+    var header: RequestHeader? { outgoing?.header }
     /// What has come of the head of the response.
     var head: HeadParser { response.head }
     /// Whether the response refuses what the request's `Expect` asks for. libcurl then sends the request again.
     var isExpectationRefused: Bool { head.statusCode == 417 && header?.setsExpect == true }
     /// Whether libcurl authenticates the connection, in several messages.
-    var negotiates: Bool { dispatch?.negotiation != nil }
+    var negotiates: Bool { outgoing?.negotiation != nil }
 
     /// How a request is sent that is ready for it.
-    struct Dispatch {
+    struct Outgoing {
         /// What libcurl is given: a URL that leads to the target and to no other.
         let address: HTTPAddress
         var header: RequestHeader

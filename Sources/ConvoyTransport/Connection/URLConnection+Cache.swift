@@ -9,55 +9,55 @@ extension URLConnection {
 
     /// Asks the cache whether the request must be sent.
     func consult(
-        _ cache: any ResponseCache, _ dispatch: Exchange.Dispatch, _ authorization: Authorizations
+        _ cache: any ResponseCache, _ outgoing: Exchange.Outgoing, _ authorization: Authorizations
     ) throws(URLError) {
         let request = exchange.request
         // The response that libcurl brings back belongs to a connection, and to whoever has the tickets. But what the
         // request has changed is no longer what is stored.
-        guard dispatch.negotiation == nil || !RequestRules.isSafe(request.method),
-            let view = dispatch.header.view(for: configuration, salt: { cache.salt }),
-            let partition = identity(of: dispatch, view, authorization).partition(salt: cache.salt)
-        else { return try send(dispatch) }
-        exchange.dispatch = dispatch
+        guard outgoing.negotiation == nil || !RequestRules.isSafe(request.method),
+            let view = outgoing.header.view(for: configuration, salt: { cache.salt }),
+            let partition = identity(of: outgoing, view, authorization).partition(salt: cache.salt)
+        else { return try send(outgoing) }
+        exchange.outgoing = outgoing
         let asked = cache.begin(
             CacheRequest(
-                method: request.method, address: dispatch.address.text, fields: view.fields,
+                method: request.method, address: outgoing.address.text, fields: view.fields,
                 policy: revalidates ? .reloadRevalidating : request.cachePolicy, partition: partition,
                 hasBody: request.body?.isEmpty == false || request.bodyStream != nil))
         exchange.cache = asked
         noteStart()
-        if let answer = asked.lookUp() { return try proceed(dispatch, answer) }
+        if let answer = asked.lookUp() { return try proceed(outgoing, answer) }
         phase = .consulting
         asked.lookUpInFiles { answer in self.thread.perform { self.didConsult(answer) } }
         thread.runLoop?.expectAnswer()
     }
 
     private func identity(
-        of dispatch: Exchange.Dispatch, _ view: CacheView, _ authorization: Authorizations
+        of outgoing: Exchange.Outgoing, _ view: CacheView, _ authorization: Authorizations
     ) -> Identity {
         configuration.identity(
-            at: dispatch.target, view.secret, credential: authorization.identity,
-            tls: dispatch.isSecure ? dispatch.tls : nil)
+            at: outgoing.target, view.secret, credential: authorization.identity,
+            tls: outgoing.isSecure ? outgoing.tls : nil)
     }
 
     private func didConsult(_ answer: CacheAnswer) {
-        guard case .consulting = phase, let dispatch = exchange.dispatch else { return }
+        guard case .consulting = phase, let outgoing = exchange.outgoing else { return }
         do throws(URLError) {
-            try proceed(dispatch, answer)
+            try proceed(outgoing, answer)
         } catch {
             fail(error)
         }
     }
 
-    private func proceed(_ dispatch: Exchange.Dispatch, _ answer: CacheAnswer) throws(URLError) {
+    private func proceed(_ outgoing: Exchange.Outgoing, _ answer: CacheAnswer) throws(URLError) {
         switch answer {
-        case .miss: try send(dispatch)
+        case .miss: try send(outgoing)
         case .validate(let fields):
-            var dispatch = dispatch
-            var source = dispatch.header.source
+            var outgoing = outgoing
+            var source = outgoing.header.source
             for (name, value) in fields { source.conditions[name] = value }
-            if let multi = thread.multi { dispatch.header = try multi.header(of: source, url: exchange.request.url) }
-            try send(dispatch)
+            if let multi = thread.multi { outgoing.header = try multi.header(of: source, url: exchange.request.url) }
+            try send(outgoing)
         case .hit(let stored, let revalidates):
             if revalidates { BackgroundRevalidation.begin(like: self, exchange.request) }
             replay(stored)

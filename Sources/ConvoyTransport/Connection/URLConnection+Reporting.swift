@@ -7,24 +7,24 @@ extension URLConnection {
     private var isMeasured: Bool { configuration.collectsMetrics || configuration.trace != nil }
 
     /// What notes the times of the next request; nil if nobody wants them.
-    func makeClock(for dispatch: Exchange.Dispatch, _ options: EasyHandle.Options) -> RequestClock? {
+    func makeClock(for outgoing: Exchange.Outgoing, _ options: EasyHandle.Options) -> RequestClock? {
         guard isMeasured else { return nil }
-        let proxy = dispatch.route?.proxy
+        let proxy = outgoing.route?.proxy
         defer { exchange.start = nil }
         return RequestClock(
-            start: exchange.start ?? .now, method: exchange.request.method, address: dispatch.address.text,
-            hasBody: exchange.body.map { $0.length != 0 } ?? false, usesTLS: dispatch.isSecure,
+            start: exchange.start ?? .now, method: exchange.request.method, address: outgoing.address.text,
+            hasBody: exchange.body.map { $0.length != 0 } ?? false, usesTLS: outgoing.isSecure,
             usesTunnel: options.mayTunnel || proxy?.kind == .https || proxy?.kind.isHTTP == false, isProxied: proxy != nil)
     }
 
     /// Tells the delegate of a request; not again when one had to wait for a descriptor.
-    func reportRequest(_ dispatch: Exchange.Dispatch) {
+    func reportRequest(_ outgoing: Exchange.Outgoing) {
         guard !exchange.isReported else { return }
         exchange.isReported = true
         delegate?.connection(
             self,
             willSend: RequestHead(
-                method: exchange.request.method, address: dispatch.address.text, header: dispatch.header,
+                method: exchange.request.method, address: outgoing.address.text, header: outgoing.header,
                 bodyLength: exchange.body.map { $0.length } ?? 0, secrets: configuration.secrets))
     }
 

@@ -170,7 +170,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         let request = exchange.request
         guard let multi = thread.multi else { throw failure(.cannotLoadFromNetwork, "There is no network thread.") }
         let target = address.target
-        let route = try configuration.routing.route(to: target, requested: NetworkServiceType(of: request))
+        let route = try configuration.routing.route(to: target, requested: request.serviceType)
         let proxy = route?.proxy
         let tls = followedRedirects == 0 ? configuration.tls.context : tlsContext(for: target)
         let speaksTLS = target.isSecure || proxy?.kind == .https
@@ -182,51 +182,51 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         let ownRoute = try authorization.tunnelCredential.map { credential throws(URLError) in
             try configuration.routing.route(like: route, for: credential)
         }
-        let dispatch = Exchange.Dispatch(
+        let outgoing = Exchange.Outgoing(
             address: address, header: header, route: ownRoute ?? route, tls: tls, speaksTLS: speaksTLS,
             negotiation: authorization.negotiation)
         if let cache = configuration.cache?.cache, exchange.lostReplays < 2 {
-            return try consult(cache, dispatch, authorization)
+            return try consult(cache, outgoing, authorization)
         }
-        try send(dispatch)
+        try send(outgoing)
     }
 
-    func send(_ dispatch: Exchange.Dispatch) throws(URLError) {
-        exchange.dispatch = dispatch
+    func send(_ outgoing: Exchange.Outgoing) throws(URLError) {
+        exchange.outgoing = outgoing
         guard let multi = thread.multi else { throw failure(.cannotLoadFromNetwork, "There is no network thread.") }
         guard let handle = self.handle ?? multi.takeHandle(), handle.renew() else {
             throw failure(.cannotLoadFromNetwork, "There is no memory for a transfer.")
         }
         self.handle = handle
-        guard handle.decidesTrust || !dispatch.speaksTLS else {
+        guard handle.decidesTrust || !outgoing.speaksTLS else {
             throw failure(
                 .secureConnectionFailed, "This libcurl is not built with OpenSSL, which Convoy's TLS needs.")
         }
         handle.owner = self
-        exchange.body = makeBody(announcedLength: dispatch.header.announcedLength)
+        exchange.body = makeBody(announcedLength: outgoing.header.announcedLength)
 
         var options = EasyHandle.Options()
         options.method = exchange.request.method
         if let body = exchange.body { options.body = .upload(length: body.length) }
         options.usesHTTP2 = configuration.usesHTTP2
-        options.isSecure = dispatch.isSecure
-        if let route = dispatch.route {
+        options.isSecure = outgoing.isSecure
+        if let route = outgoing.route {
             options.route = route
             // libcurl asks for a tunnel also where the proxy must not see the URL's host for the one to connect to.
-            options.mayTunnel = route.proxy?.kind.isHTTP == true && (dispatch.isSecure || route.connectTo != nil)
-            options.isScoped = route.key != nil && route.isScoped(dispatch.target)
+            options.mayTunnel = route.proxy?.kind.isHTTP == true && (outgoing.isSecure || route.connectTo != nil)
+            options.isScoped = route.key != nil && route.isScoped(outgoing.target)
         }
-        options.negotiation = dispatch.negotiation
+        options.negotiation = outgoing.negotiation
         if let seconds = configuration.timeoutIntervalForConnecting, seconds > 0, seconds < 2e6 {
             options.connectTimeout = max(1, Int(seconds * 1000))
         }
         options.receiveBufferSize = prepareLimits()
-        options.tls = dispatch.tls
+        options.tls = outgoing.tls
         // Idle connections hold descriptors that this request lacked before.
         if exchange.waitsSince != 0 { options.idleConnectionAge = 1 }
         let code = handle.prepare(
-            url: dispatch.address.text, options: options, header: dispatch.header, trace: makeTraceRecorder(),
-            clock: makeClock(for: dispatch, options))
+            url: outgoing.address.text, options: options, header: outgoing.header, trace: makeTraceRecorder(),
+            clock: makeClock(for: outgoing, options))
         guard code == CURLE_OK else {
             throw URLError(curl: code, systemError: 0, text: "", url: exchange.request.url)
         }
@@ -238,7 +238,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         }
         phase = .loading
         exchange.earlierShortages = multi.descriptorShortages
-        if configuration.collectsMetrics { reportRequest(dispatch) }
+        if configuration.collectsMetrics { reportRequest(outgoing) }
         startTimer()
         guard multi.start(handle) == CURLM_OK else {
             throw failure(.cannotLoadFromNetwork, "libcurl cannot add another transfer.")

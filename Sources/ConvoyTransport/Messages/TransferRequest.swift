@@ -30,6 +30,14 @@ package enum TransferRequest: Sendable {
         }
     }
 
+    /// What its traffic is for; a prepared request says nothing of it.
+    var serviceType: NetworkServiceType {
+        switch self {
+        case .foundation(let request): NetworkServiceType(request.networkServiceType)
+        case .prepared: .default
+        }
+    }
+
     package var timeoutInterval: TimeInterval {
         switch self {
         case .foundation(let request): request.timeoutInterval
