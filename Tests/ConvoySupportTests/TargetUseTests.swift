@@ -8,7 +8,7 @@ struct TargetUseTests {
         "ConvoySupport/URLs/Target.swift": ["\"http\"", "\"https\".utf8", "\"http\".utf8", "\"https://\".utf8.count"],
         "ConvoySupport/URLs/URLParts.swift": ["\"https\".utf8", "\"http\".utf8"],
         // A proxy has schemes of its own.
-        "ConvoyTransport/Proxies/Proxy+Text.swift": ["CURLUPART_SCHEME", "CURLUPART_HOST"],
+        "ConvoyTransport/Routes/Proxy.swift": ["CURLUPART_SCHEME", "CURLUPART_HOST"],
         // The name of a namespace, which is not fetched.
         "ConvoyDownloads/Mirrors/MetalinkBuilder.swift": ["hasPrefix(\"http"],
     ]

@@ -22,16 +22,18 @@ final class Collector: URLConnectionDelegate {
     }
 
     private let heard = Mutex(Heard())
-    private let ended = DispatchSemaphore(value: 0)
+    let ended = DispatchSemaphore(value: 0)
     /// What to do about a redirect; nil follows.
     private let decision: (@Sendable (Redirect, @escaping @Sendable (URLRequest?) -> Void) -> Void)?
     private let onData: (@Sendable (any Connection) -> Void)?
+    private let onFailure: (@Sendable (any Connection) -> Void)?
 
     init(
-        onData: (@Sendable (any Connection) -> Void)? = nil,
+        onData: (@Sendable (any Connection) -> Void)? = nil, onFailure: (@Sendable (any Connection) -> Void)? = nil,
         decision: (@Sendable (Redirect, @escaping @Sendable (URLRequest?) -> Void) -> Void)? = nil
     ) {
         self.onData = onData
+        self.onFailure = onFailure
         self.decision = decision
     }
 
@@ -65,7 +67,10 @@ final class Collector: URLConnectionDelegate {
     }
 
     func connectionDidFinish(_ connection: any Connection) { end(.finished) }
-    func connection(_ connection: any Connection, didFailWith error: URLError) { end(.failed(error)) }
+    func connection(_ connection: any Connection, didFailWith error: URLError) {
+        onFailure?(connection)
+        end(.failed(error))
+    }
     func connectionDidCancel(_ connection: any Connection) { end(.cancelled) }
 
     private func end(_ how: End) {

@@ -79,13 +79,13 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     /// `URLError.cannotDecodeContentData`. False, the default, delivers the bytes as they came, as AFNetworking did.
     public var refusesUnknownEncodings = false
 
-    /// The settings of TLS; see `ConnectionConfiguration+TLS.swift`.
+    /// The settings of TLS.
     package var tls = TLSConfiguration()
 
-    /// To whom connections are made; see `ConnectionConfiguration+Routes.swift`.
+    /// To whom connections are made.
     package var routing = RoutingConfiguration()
 
-    /// How fast and how slow a transfer may be; see `ConnectionConfiguration+Rates.swift`.
+    /// How fast and how slow a transfer may be.
     package var limits = LimitConfiguration()
 
     /// Hears what the connection does; nil, the default, costs nothing.
@@ -151,5 +151,215 @@ public struct ConnectionConfiguration: Sendable, Hashable {
         self.sensitiveHeaders = sensitiveHeaders
         self.usesHTTP2 = usesHTTP2
         if let certificateAuthorities { securityPolicy.certificateAuthorities = .file(certificateAuthorities) }
+    }
+}
+
+/// To whom connections are made. Each request decides anew, after each redirect too.
+extension ConnectionConfiguration {
+    /// Through which proxy requests travel; that of the environment by default.
+    ///
+    /// A proxy's credential is sent to that proxy only, and a connection that it was used for serves only requests with
+    /// the same. A proxy of the environment that cannot be one fails with `URLError.badURL` or `.unsupportedURL`.
+    public var proxy: ProxySelection {
+        get { routing.settings.proxy }
+        set { routing.settings.proxy = newValue }
+    }
+
+    /// Which addresses may be connected to; nil, the default, for all.
+    ///
+    /// It judges on the network thread, before a socket is opened, and again when a connection that is already there is
+    /// to be used. So nothing is sent to an address that it refuses, after a redirect or for a name that has changed its
+    /// address neither. (The name server is asked for the name.) Of a name with several addresses, those that are refused
+    /// are passed over as if the name did not have them. If none is left, the transfer fails with
+    /// `URLError.dataNotAllowed` and an `AddressRefusal` (`URLError.addressRefusal`), and is not retried.
+    ///
+    /// Behind a proxy it sees only the proxy's address, and the refusal says so. What the proxy connects to is for the
+    /// proxy to judge. A Unix socket has no address and is let through.
+    public var addressGuard: AddressGuard? {
+        get { routing.settings.addressGuard }
+        set { routing.settings.addressGuard = newValue }
+    }
+
+    /// Addresses to connect to for hosts, in place of those that name servers know; empty by default.
+    ///
+    /// A key is a host, or a host and a port such as `api.example.com:443`, which counts first. A value is an address or
+    /// a name, or either with a port: `127.0.0.1`, `[::1]:8443`. `Host` and TLS still name the URL's host, and the
+    /// `addressGuard` judges what is connected to. An HTTP proxy is asked for a tunnel to the address. Connections that are
+    /// made so serve only requests that have the same. A value that cannot be connected to fails with `URLError.badURL`.
+    public var addressOverrides: [String: String] {
+        get { routing.settings.addressOverrides }
+        set { routing.settings.addressOverrides = newValue }
+    }
+
+    /// The interface or the address of this machine from which connections are made, also those to a proxy; nil, the
+    /// default, for the system's choice.
+    ///
+    /// A connection serves only requests with the same setting. Where none can be made from there, transfers fail with
+    /// `URLError.cannotConnectToHost`.
+    public var connectionSource: ConnectionSource? {
+        get { routing.settings.source }
+        set { routing.settings.source = newValue }
+    }
+
+    /// What the traffic is for, so that networks can treat it accordingly; `.default`, unless set.
+    ///
+    /// With `.default`, the request's own `networkServiceType` counts. A connection serves only requests of the same type.
+    /// Where the system refuses a mark, connections are made without it. A Unix socket has no marks.
+    public var networkServiceType: NetworkServiceType {
+        get { routing.settings.serviceType }
+        set { routing.settings.serviceType = newValue }
+    }
+
+    /// How many seconds the answer of a name server is used again, rounded up; 0 for not at all, a negative number for
+    /// ever, and nil, the default, for a minute.
+    ///
+    /// All transfers of a `NetworkThread` share the answers, and the one that asks decides how old they may be. A
+    /// connection that is there is used without asking.
+    public var dnsCacheTime: TimeInterval? {
+        get { routing.settings.nameCacheTime }
+        set { routing.settings.nameCacheTime = newValue }
+    }
+
+    /// Remembers which hosts are to be reached over TLS only (RFC 6797); nil, the default, for no such memory.
+    ///
+    /// A request to such a host is sent over https from the start, and so is one that a redirect leads there: the
+    /// response's URL says so. Port 80 becomes 443, other ports stay. What a response says counts only over TLS, with a
+    /// certificate that was validated and not merely tolerated by `securityPolicy`.
+    public var hsts: HSTSStore? {
+        get { routing.settings.hsts }
+        set { routing.settings.hsts = newValue }
+    }
+
+    /// The path of a Unix socket to which every connection is made, in place of the URL's host; nil, the default, for
+    /// none.
+    ///
+    /// The URL's host and port are still what `Host` and TLS name. With `@` before it, it is an abstract name, as `ss`
+    /// shows them; a connection to such a name serves one request. No proxy is used. A path that is empty or
+    /// longer than 107 bytes fails with `URLError.badURL`.
+    public var unixSocket: String? {
+        get { routing.settings.unixSocket }
+        set { routing.settings.unixSocket = newValue }
+    }
+
+    /// Where to connect for a target, as `curl --connect-to` has it; nil for the target itself.
+    package func fixedAddress(for target: Target) -> String? {
+        guard !addressOverrides.isEmpty else { return nil }
+        return try? AddressOverrides.connectTo(target, in: addressOverrides)
+    }
+}
+
+/// TLS. Two requests use the same connection only if all of these settings are equal.
+extension ConnectionConfiguration {
+    /// Which servers are trusted. It decides inside the handshake, before anything of the request is sent. A server that
+    /// is not trusted fails with the codes that `URLError.serverTrustFailure` names; a host that is pinned and a URL
+    /// without TLS fail with `URLError.appTransportSecurityRequiresSecureConnection`, before anything is connected.
+    public var securityPolicy: SecurityPolicy {
+        get { tls.settings.policy }
+        set { tls.settings.policy = newValue }
+    }
+
+    /// Which proxies are trusted, where TLS is spoken with the proxy itself.
+    public var proxySecurityPolicy: SecurityPolicy {
+        get { tls.settings.proxyPolicy }
+        set { tls.settings.proxyPolicy = newValue }
+    }
+
+    /// What the client presents to servers that ask who it is; nil for nothing. Neither proxies nor, after
+    /// a redirect, servers of another origin see it.
+    public var clientIdentity: ClientIdentity? {
+        get { tls.settings.identity }
+        set { tls.settings.identity = newValue }
+    }
+
+    /// The oldest version of TLS that is spoken, 1.2 by default.
+    public var minimumTLSVersion: TLSVersion {
+        get { tls.settings.minimumVersion }
+        set { tls.settings.minimumVersion = newValue }
+    }
+
+    /// The newest version of TLS that is spoken; nil, the default, for the newest that OpenSSL has.
+    public var maximumTLSVersion: TLSVersion? {
+        get { tls.settings.maximumVersion }
+        set { tls.settings.maximumVersion = newValue }
+    }
+
+    /// The cipher suites that are offered, by OpenSSL's names; empty, the default, for its own choice. Those of TLS 1.3
+    /// begin with "TLS_"; a version of which none is named is not spoken.
+    public var cipherSuites: [String] {
+        get { tls.settings.cipherSuites }
+        set { tls.settings.cipherSuites = newValue }
+    }
+}
+
+/// How fast a transfer may be, and how slow.
+extension ConnectionConfiguration {
+    /// The limits of how many bytes of responses' bodies come in a second; none by default. All of them hold, and
+    /// `RateLimit.shared` besides.
+    ///
+    /// Two configurations are equal only if they have the same objects.
+    public var receiveRateLimits: [RateLimit] {
+        get { limits.limits.receiving }
+        set { limits.limits.receiving = newValue }
+    }
+
+    /// The limits of how many bytes of requests' bodies are sent in a second; none by default. All of them hold, and
+    /// `RateLimit.sharedForSending` besides.
+    public var sendRateLimits: [RateLimit] {
+        get { limits.limits.sending }
+        set { limits.limits.sending = newValue }
+    }
+
+    /// How slow a transfer may be, before it fails with `URLError.timedOut`; nil, the default, for no such limit.
+    public var stallLimit: StallLimit? {
+        get { limits.limits.stall }
+        set { limits.limits.stall = newValue }
+    }
+}
+
+extension ConnectionConfiguration: CustomStringConvertible {
+    /// The settings in a line, without what is secret: of the client's identity only whether there is one.
+    public var description: String {
+        var parts = ["usesHTTP2: \(usesHTTP2)", "maximumRedirects: \(maximumRedirects)"]
+        if allowsRedirectToPlainText { parts.append("allowsRedirectToPlainText") }
+        if !sensitiveHeaders.isEmpty { parts.append("sensitiveHeaders: \(sensitiveHeaders.sorted())") }
+        if !keepsHeadersAcrossOrigins.isEmpty {
+            parts.append("keepsHeadersAcrossOrigins: \(keepsHeadersAcrossOrigins.sorted())")
+        }
+        if sendsBodiesAcrossOrigins { parts.append("sendsBodiesAcrossOrigins") }
+        if let timeoutIntervalForHead { parts.append("timeoutIntervalForHead: \(timeoutIntervalForHead)") }
+        if let maximumExpansion { parts.append("maximumExpansion: \(maximumExpansion)") }
+        if securityPolicy.allowInvalidCertificates { parts.append("allowInvalidCertificates") }
+        if securityPolicy.isPinning { parts.append("pins: \(securityPolicy.effectivePinningMode)") }
+        if networkServiceType != .default { parts.append("networkServiceType: \(networkServiceType)") }
+        if !receiveRateLimits.isEmpty { parts.append("receiveRateLimits: \(Self.rates(receiveRateLimits))") }
+        if !sendRateLimits.isEmpty { parts.append("sendRateLimits: \(Self.rates(sendRateLimits))") }
+        if let stallLimit { parts.append("stallLimit: \(stallLimit.bytesPerSecond) in \(stallLimit.duration) s") }
+        if clientIdentity != nil { parts.append("clientIdentity") }
+        if identity != nil { parts.append("identity") }
+        return "ConnectionConfiguration(\(parts.joined(separator: ", ")))"
+    }
+
+    /// In bytes per second.
+    private static func rates(_ limits: [RateLimit]) -> String {
+        "[" + limits.map { $0.bytesPerSecond.map(String.init) ?? "none" }.joined(separator: ", ") + "]"
+    }
+}
+
+extension ConnectionConfiguration: CustomReflectable {
+    /// Nothing, so that `dump` prints no secrets.
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+/// What a transfer has to know of the redirects that were followed before it, where it begins with the request that they
+/// led to.
+package struct RedirectContinuation: Sendable, Hashable {
+    /// The URL of the first request, which may be of another origin than that of the transfer.
+    package let first: URL
+    /// How many redirects were followed.
+    package let followed: Int
+
+    package init(first: URL, followed: Int) {
+        self.first = first
+        self.followed = followed
     }
 }

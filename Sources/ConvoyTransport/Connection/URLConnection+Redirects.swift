@@ -10,7 +10,7 @@ extension URLConnection {
         guard RedirectRules.isRedirect(response.statusCode) else { return nil }
         var rules = RedirectRules(configuration)
         if configuration.routing.hsts != nil { rules.upgrade = { self.upgraded($0) } }
-        switch rules.evaluate(response, to: currentRequest.urlRequest, followed: followedRedirects) {
+        switch rules.evaluate(response, to: exchange.request.urlRequest, followed: followedRedirects) {
         case .noRedirect: return nil
         case .follow(let redirect): return redirect
         case .refuse(let event, let refusal):
@@ -30,7 +30,7 @@ extension URLConnection {
         }
         if case .given(let request) = decision.awaitLater() { return decided(request, redirect) }
         // The decision comes in a turn of the run loop's own.
-        _ = flow.handle(.hold(.decision))
+        updateFlow(.hold(.decision))
         return true
     }
 
@@ -43,17 +43,19 @@ extension URLConnection {
     /// Goes on with a response that has waited for an answer. Not to be called from one of libcurl's callbacks.
     func goOn(isAccepted: Bool, lifting hold: TransferHolds) {
         if isCancelled { return }
-        if replay != nil {
-            _ = flow.handle(.lift(hold))
+        if exchange.replay != nil {
+            updateFlow(.lift(hold))
             return pump()
         }
         guard isAccepted else {
             // The rest of the response may never come.
-            if isRestUnneeded, pendingFailure == nil, heldResult == nil, let handle { return giveUpRest(handle) }
+            if isRestUnneeded, exchange.response.failure == nil, exchange.heldResult == nil, let handle {
+                return giveUpRest(handle)
+            }
             if let handle { thread.multi?.stop(handle) }
-            return fail(pendingFailure ?? failure(.unknown, "The response was not accepted."))
+            return fail(exchange.response.failure ?? failure(.unknown, "The response was not accepted."))
         }
-        carryOut(flow.handle(.lift(hold)))
+        carryOut(updateFlow(.lift(hold)))
     }
 
     /// Carries out a decision. False if the transfer must be aborted, with the failure that is pending then. The caller goes
@@ -64,45 +66,44 @@ extension URLConnection {
         if let request, let refusal = refusal(of: request, redirect) {
             event.outcome = .refused(refusal)
             phase = .loading
-            pendingFailure = URLError(refusing: event, refusal)
+            exchange.response.failure = URLError(refusing: event, refusal)
         }
         traceRedirect(event)
         delegate?.connection(self, didHandle: event)
-        guard pendingFailure == nil else { return false }
+        guard exchange.response.failure == nil else { return false }
 
         if let request {
             phase = .following(request)
-            return replay != nil || awaitsRest(of: redirect.response)
+            return exchange.replay != nil || awaitsRest(of: redirect.response)
         }
         phase = .loading
         do throws(URLError) {
             try prepareToDecode(redirect.response.codings, of: redirect.response)
         } catch {
-            pendingFailure = error
+            exchange.response.failure = error
         }
         delegate?.connection(self, didReceive: redirect.response)
-        return pendingFailure == nil
+        return exchange.response.failure == nil
     }
 
     /// Why the request cannot be sent; nil if it can. It may be another than the rules proposed.
     private func refusal(of request: URLRequest, _ redirect: Redirect) -> RedirectEvent.Refusal? {
         if redirect.withholdsBody(of: request) { return .bodyForOtherOrigin }
-        if let stream = request.httpBodyStream, stream === currentRequest.bodyStream { return .bodyCannotBeSentAgain }
-        redirectChain.note(currentRequest.urlRequest, redirectedBy: redirect.response)
+        if let stream = request.httpBodyStream, stream === exchange.request.bodyStream { return .bodyCannotBeSentAgain }
+        redirectChain.note(exchange.request.urlRequest, redirectedBy: redirect.response)
         return redirectChain.leadsBack(to: request) ? .loop : nil
     }
 
     /// Where redirects have led: the request that was sent last, and how many there were; nil without any. To be called
     /// only from the delegate's methods.
     package var redirected: (request: URLRequest, followed: Int)? {
-        followedRedirects > 0 ? (currentRequest.urlRequest, followedRedirects) : nil
+        followedRedirects > 0 ? (exchange.request.urlRequest, followedRedirects) : nil
     }
 
     func follow(_ request: URLRequest) {
         finishTransaction()
         followedRedirects += 1
-        endExchange()
-        load(.foundation(request))
+        load(Exchange(.foundation(request), after: exchange.flow))
     }
 }
 
@@ -124,13 +125,17 @@ extension URLConnection {
     /// Whether to read the rest of a response, of which the head has come, for the sake of its connection, or of the
     /// cache. False aborts the transfer: a body that ends with its connection leaves none to use again.
     func awaitsRest(of response: ResponseHead) -> Bool {
-        guard isRestUnneeded, currentRequest.method != "HEAD", response.statusCode != 304, response.contentLength != 0,
-            heldResult == nil
+        guard isRestUnneeded, exchange.request.method != "HEAD", response.statusCode != 304, response.contentLength != 0,
+            exchange.heldResult == nil
         else { return true }
-        if cacheWriter == nil, head.isEndedByConnection || response.contentLength ?? 0 > Self.restLimit { return false }
+        if exchange.response.cacheWriter == nil,
+            exchange.head.isEndedByConnection || response.contentLength ?? 0 > Self.restLimit
+        {
+            return false
+        }
         guard let runLoop = thread.runLoop else { return true }
-        times.restDeadline = runLoop.turnTime + Self.longestRest
-        handle?.schedule(at: times.restDeadline, on: runLoop)
+        exchange.times.restDeadline = runLoop.turnTime + Self.longestRest
+        handle?.schedule(at: exchange.times.restDeadline, on: runLoop)
         return true
     }
 
@@ -142,15 +147,83 @@ extension URLConnection {
 
     /// Goes on after a response whose body nobody needs, be it whole or cut.
     func leaveRest(isWhole: Bool) {
-        times.restDeadline = 0
+        exchange.times.restDeadline = 0
         if isCancelled { return end { $0.connectionDidCancel(self) } }
-        if let failure = pendingFailure { return fail(failure) }
+        if let failure = exchange.response.failure { return fail(failure) }
         switch phase {
         case .replacing(let stored): replay(stored)
         // The cache keeps what is whole only.
         case .following(let request) where isWhole: finishStoring { $0.follow(request) }
         case .following(let request): follow(request)
         default: return
+        }
+    }
+}
+
+/// The requests of a transfer that were redirected, to find a loop before the limit is reached. A value without I/O.
+///
+/// Only GET and HEAD count: another method may have changed what the server answers. A response that sets a cookie, or
+/// asks to wait, may have changed it too, so everything before it is forgotten.
+struct RedirectChain {
+    private struct Step: Hashable {
+        let url: String
+        let method: String
+        let fields: [String: String]
+
+        /// Nil for a request whose repetition may have another answer.
+        init?(_ request: URLRequest) {
+            let method = request.httpMethod ?? "GET"
+            guard method == "GET" || method == "HEAD", let url = request.url?.absoluteString else { return nil }
+            let text = HTTPAddress(url)?.text ?? url
+            // A fragment is not sent.
+            self.url = String(text.prefix { $0 != "#" })
+            self.method = method
+            fields = request.allHTTPHeaderFields ?? [:]
+        }
+    }
+
+    private var steps: Set<Step> = []
+
+    /// Notes that a request was redirected.
+    mutating func note(_ request: URLRequest, redirectedBy response: ResponseHead) {
+        if response.hasField("set-cookie", "retry-after") { return steps.removeAll() }
+        if let step = Step(request) { steps.insert(step) }
+    }
+
+    /// Whether the request was redirected before, and nothing has changed since.
+    func leadsBack(to request: URLRequest) -> Bool { Step(request).map(steps.contains) ?? false }
+}
+
+/// The answer to a question, which may come during the call that asks it, or later.
+final class LaterAnswer<Value: Sendable>: Sendable {
+    enum State: Sendable {
+        case asking
+        case awaited
+        case given(Value)
+    }
+
+    private let state = Locked(State.asking)
+
+    /// Stores the answer. True if the asking call has returned, so that the one who asked must be told.
+    func give(_ value: Value) -> Bool {
+        state.withLock { state in
+            switch state {
+            case .asking:
+                state = .given(value)
+                return false
+            case .awaited:
+                state = .given(value)
+                return true
+            case .given: return false
+            }
+        }
+    }
+
+    /// Returns the answer, or notes that it will come later.
+    func awaitLater() -> State {
+        state.withLock { state in
+            if case .asking = state { state = .awaited }
+            return state
         }
     }
 }

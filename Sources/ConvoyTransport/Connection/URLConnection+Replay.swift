@@ -6,12 +6,13 @@ import FoundationNetworking
 extension URLConnection {
     /// Delivers a stored response in place of an error, if the cache has one that may be used so (RFC 5861, section 4).
     func servesStale(insteadOf error: URLError) -> Bool {
-        guard let exchange, replay == nil, !head.isWhole, !isCancelled, error.isOfNetwork else { return false }
+        guard let cache = exchange.cache, exchange.replay == nil, !exchange.head.isWhole, !isCancelled, error.isOfNetwork
+        else { return false }
         switch phase {
         case .loading, .waitingForDescriptor: break
         default: return false
         }
-        guard let stored = exchange.failed() else { return false }
+        guard let stored = cache.failed() else { return false }
         traceFailure(error)
         replay(stored)
         return true
@@ -21,40 +22,33 @@ extension URLConnection {
     func replay(_ stored: any ServableResponse) {
         finishTransaction()
         handle?.trace?.note("served from the cache: \(stored.use.rawValue)")
-        body?.stop()
-        body = nil
         if let handle { thread.multi?.giveBack(handle) }
         handle = nil
-        forgetResponse()
-        heldResult = nil
-        flow = flow.next
+        replaceExchange(with: Exchange(Replay(stored), insteadOf: exchange))
         phase = .loading
-        let replay = Replay(stored)
-        noteStart(of: replay)
-        self.replay = replay
+        noteStartOfReplay()
         pump()
     }
 
     /// Goes on with the delivery of a stored response, until the delegate holds it back, or a file must be read.
     func pump() {
-        while let replay {
+        while let replay = exchange.replay {
             if isCancelled { return }
             switch phase {
             case .following(let request):
                 finishTransaction()
-                self.replay = nil
                 return follow(request)
             case .loading: break
             default: return
             }
-            if let failure = pendingFailure { return fail(failure) }
-            guard flow.isFree else {
-                _ = flow.handle(.refused)
+            if let failure = exchange.response.failure { return fail(failure) }
+            guard exchange.flow.isFree else {
+                updateFlow(.refused)
                 return
             }
-            if flow.hasKept {
+            if exchange.flow.hasKept {
                 drain()
-            } else if replay.isAtEnd || currentRequest.method == "HEAD" {
+            } else if replay.isAtEnd || exchange.request.method == "HEAD" {
                 if !replay.hasBegun { begin(replay) } else { return finishReplay() }
             } else if !replay.hasBytes {
                 return read(replay)
@@ -62,7 +56,7 @@ extension URLConnection {
                 begin(replay)
             } else {
                 replay.deliver { bytes in
-                    if let decoder {
+                    if let decoder = exchange.response.decoder {
                         deliver(with: decoder) { try $0.decode(bytes, into: $1) }
                     } else {
                         delegate?.connection(self, didReceive: bytes)
@@ -76,7 +70,7 @@ extension URLConnection {
     private func begin(_ replay: Replay) {
         replay.hasBegun = true
         let response = ResponseHead(
-            replay.stored.head, of: currentRequest, length: replay.stored.length, use: CacheUse(replay.stored.use))
+            replay.stored.head, of: exchange.request, length: replay.stored.length, use: CacheUse(replay.stored.use))
         do throws(URLError) {
             if let redirect = try redirect(of: response) {
                 _ = ask(about: redirect)
@@ -85,7 +79,7 @@ extension URLConnection {
             try prepareToDecode(response.codings, of: response)
             delegate?.connection(self, didReceive: response)
         } catch {
-            pendingFailure = error
+            exchange.response.failure = error
         }
     }
 
@@ -93,7 +87,7 @@ extension URLConnection {
         guard !replay.isReading else { return }
         replay.read { result in
             self.thread.perform {
-                guard let current = self.replay, current === replay else { return }
+                guard self.exchange.replay === replay else { return }
                 switch result {
                 case .success(let bytes) where !bytes.isEmpty:
                     replay.take(bytes)
@@ -108,25 +102,24 @@ extension URLConnection {
     /// A stored body cannot be read. The network has it, if nothing has been delivered.
     private func lose(_ replay: Replay, _ error: (any Error)?) {
         // What comes from the network has taken this time, too.
-        if replay.hasBegun { finishTransaction() } else { earlierStart = replay.start }
-        self.replay = nil
+        if replay.hasBegun { finishTransaction() } else { exchange.start = replay.start }
+        exchange.replay = nil
         guard !replay.hasBegun, !isCancelled else {
             return fail(failure(.networkConnectionLost, "The stored body cannot be read.", underlying: error))
         }
-        endExchange()
         // After the second time, without asking the cache.
-        lostReplays += 1
-        guard lostReplays < 2 || currentRequest.cachePolicy != .storedOnly else {
+        exchange.lostReplays += 1
+        guard exchange.lostReplays < 2 || exchange.request.cachePolicy != .storedOnly else {
             return fail(failure(.resourceUnavailable, "The stored body cannot be read.", underlying: error))
         }
-        load(currentRequest)
+        load(Exchange(again: exchange))
     }
 
     private func finishReplay() {
         finishTransaction()
-        replay = nil
+        exchange.replay = nil
         do {
-            try decoder?.finish()
+            try exchange.response.decoder?.finish()
         } catch {
             return fail(decodingFailure(error))
         }
@@ -143,5 +136,63 @@ extension URLError {
             true
         default: false
         }
+    }
+}
+
+/// The delivery of a stored response. Its mutable state belongs to the network thread.
+final class Replay: @unchecked Sendable {
+    /// How many bytes are read or delivered at once.
+    private static let portion = 256 << 10
+
+    let stored: any ServableResponse
+    /// The body, if it is in memory. A part of a body is copied out of it, once.
+    private let memory: [UInt8]?
+    private(set) var position = 0
+    /// What was read and is to be delivered next.
+    private var chunk: [UInt8]?
+    private(set) var isReading = false
+    /// When the cache was asked; nil if nobody wants to know, and once its metrics were told.
+    @exclusivity(unchecked) var start: StartMoment?
+    /// Whether the delegate has been told of the response.
+    var hasBegun = false
+
+    init(_ stored: any ServableResponse) {
+        self.stored = stored
+        memory = stored.bytes
+    }
+
+    var isAtEnd: Bool { position >= stored.length }
+
+    /// The status of the response, once it was delivered.
+    var statusCode: Int? { hasBegun ? stored.head.statusCode : nil }
+
+    /// Whether bytes can be delivered without reading a file.
+    var hasBytes: Bool { chunk != nil || memory != nil }
+
+    /// Passes on the next bytes, which must be there.
+    func deliver(to receiver: (UnsafeRawBufferPointer) -> Void) {
+        if let chunk {
+            self.chunk = nil
+            position += chunk.count
+            chunk.withUnsafeBytes(receiver)
+        } else if let bytes = memory {
+            let start = min(position, bytes.count)
+            let end = min(stored.length, bytes.count, start + Self.portion)
+            position = end > start ? end : stored.length
+            bytes.withUnsafeBytes { receiver(UnsafeRawBufferPointer(rebasing: $0[start..<end])) }
+        }
+    }
+
+    /// Reads the next bytes. `then` is called on a queue of the cache with what to do on the network thread: it returns
+    /// the error if the bytes cannot be had.
+    func read(_ then: @escaping @Sendable (Result<[UInt8], any Error>) -> Void) {
+        isReading = true
+        stored.read(at: position, count: min(Self.portion, stored.length - position), then)
+    }
+
+    /// Takes what was read.
+    func take(_ bytes: [UInt8]) {
+        isReading = false
+        chunk = bytes
     }
 }

@@ -37,8 +37,8 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         /// The rest of a redirect's response is discarded, for a moment; then the next request is made.
         case following(URLRequest)
         /// The cache is asked for a response to the request that is ready to be sent.
-        case consulting(Departure)
-        /// Somebody is asked about the cookies of a response.
+        case consulting
+        /// The user is asked about the cookies of a response.
         case askingAboutCookies(ResponseHead)
         /// The rest of the network's response is discarded, for a moment; then a stored one is delivered in its place.
         case replacing(any ServableResponse)
@@ -48,70 +48,23 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     }
 
     @exclusivity(unchecked) var phase = Phase.initial {
-        didSet { if stallMeter != nil { noteFlow() } }
+        didSet { if exchange.stallMeter != nil { noteFlow() } }
     }
     @exclusivity(unchecked) var delegate: (any URLConnectionDelegate)?
-    /// The current request: the original one, or that of a redirect.
-    @exclusivity(unchecked) var currentRequest: TransferRequest
-    /// Where it goes; nil until its URL has been read.
-    @exclusivity(unchecked) var currentAddress: HTTPAddress?
+    /// The current request, and all that is known of its response.
+    @exclusivity(unchecked) var exchange: Exchange
+    @exclusivity(unchecked) var handle: EasyHandle?
     var followedRedirects: Int
     /// The requests that were redirected.
     @exclusivity(unchecked) var redirectChain = RedirectChain()
-    @exclusivity(unchecked) var handle: EasyHandle?
-    @exclusivity(unchecked) var body: (any BodySource)?
-    @exclusivity(unchecked) var head = HeadParser()
-    /// The header of the current request, against which the response is checked.
-    @exclusivity(unchecked) var requestHeader: RequestHeader?
-    /// A 417 that is delivered only if the request is not sent again without `Expect`.
-    @exclusivity(unchecked) var heldHead: ResponseHead?
-    @exclusivity(unchecked) var dropsExpectation = false
-    @exclusivity(unchecked) var decoder: ContentDecoder?
-    /// The handshake of the connection, where its end is the end of the body.
-    var closure: TLSHandshake?
-    /// The error with which the transfer must fail, found in one of libcurl's callbacks.
-    @exclusivity(unchecked) var pendingFailure: URLError?
-    /// What holds the current response up, and what is kept waiting meanwhile.
-    @exclusivity(unchecked) var flow = TransferState() {
-        didSet { if stallMeter != nil { noteFlow() } }
-    }
-    /// How libcurl has ended the transfer, while that has to wait.
-    @exclusivity(unchecked) var heldResult: CURLcode?
-    /// How many bytes of a redirect's body were discarded.
-    @exclusivity(unchecked) var discarded = 0
-    @exclusivity(unchecked) var sentBytes: Int64 = 0
-    /// Whether some of the request's body has been sent, and some has not.
-    @exclusivity(unchecked) var isSendingBody = false
     /// How often receiving was suspended: a resumption is for the last suspension before it.
     private let suspensionCount = Atomic<UInt32>(0)
     /// Hold the transfer to its rate limits; nil as long as there are none.
     @exclusivity(unchecked) var receiveThrottle: TransferThrottle?
     @exclusivity(unchecked) var sendThrottle: TransferThrottle?
-    /// Nil where a transfer may be as slow as it likes.
-    @exclusivity(unchecked) var stallMeter: Reference<StallMeter>?
     @exclusivity(unchecked) var isCancelled = false
-    /// The thread's count of descriptor shortages when libcurl got the request.
-    @exclusivity(unchecked) var earlierShortages = 0
-    @exclusivity(unchecked) var waitsSince: MonotonicTime = 0
-    @exclusivity(unchecked) var times = TransferTimes()
-    /// The head of the proxy's answer to CONNECT.
-    @exclusivity(unchecked) var tunnelAnswer = TunnelAnswer()
-    /// Whether libcurl authenticates the connection, in several messages.
-    @exclusivity(unchecked) var negotiates = false
-    /// What goes on between the current request and the cache; nil where that was not asked.
-    @exclusivity(unchecked) var exchange: (any ResponseCacheExchange)?
-    /// The stored response that is being delivered.
-    @exclusivity(unchecked) var replay: Replay?
-    /// How often a stored body could not be read, so that the request was begun anew.
-    @exclusivity(unchecked) var lostReplays = 0
     /// Whether a stored response is to be validated, however fresh it is.
     @exclusivity(unchecked) var revalidates = false
-    /// Stores the body of the current response.
-    @exclusivity(unchecked) var cacheWriter: (any ResponseCacheWriter)?
-    /// When the next request began, which has to wait; nil if nobody wants to know.
-    @exclusivity(unchecked) var earlierStart: StartMoment?
-    /// Whether the delegate knows of the current request, and will hear of its end.
-    @exclusivity(unchecked) var isRequestTold = false
     /// The number of the transfer in its trace; 0 until it has one.
     @exclusivity(unchecked) var traceNumber = 0
 
@@ -134,7 +87,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         thread: NetworkThread
     ) {
         firstRequest = request
-        currentRequest = request
+        exchange = Exchange(request)
         followedRedirects = configuration.continuation?.followed ?? 0
         self.configuration = configuration
         self.delegate = delegate
@@ -162,7 +115,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         let count = suspensionCount.load(ordering: .acquiring)
         thread.perform {
             guard self.suspensionCount.load(ordering: .relaxed) == count else { return }
-            self.carryOut(self.flow.handle(.lift(.delegate)))
+            self.carryOut(self.updateFlow(.lift(.delegate)))
         }
     }
 
@@ -171,7 +124,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     /// Holds back the body after the current call. To be called only from the delegate's methods.
     public func suspendReceiving() {
         suspensionCount.add(1, ordering: .releasing)
-        _ = flow.handle(.hold(.delegate))
+        updateFlow(.hold(.delegate))
     }
 
     package func runHandedOver() { begin() }
@@ -181,32 +134,43 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         if isCancelled {
             end { $0.connectionDidCancel(self) }
         } else {
-            load(currentRequest)
+            load()
         }
     }
 
-    /// Hands a request to libcurl.
-    func load(_ request: TransferRequest) {
+    /// Begins an exchange in place of the current one.
+    func load(_ next: Exchange) {
+        replaceExchange(with: next)
+        load()
+    }
+
+    func replaceExchange(with next: Exchange) {
+        exchange.body?.stop()
+        exchange.response.cacheWriter?.abandon()
+        if exchange.cache !== next.cache { exchange.cache?.cancel() }
+        exchange = next
+    }
+
+    /// Hands the current request to libcurl.
+    private func load() {
         do throws(URLError) {
-            try attemptToLoad(request)
+            try attemptToLoad()
         } catch {
             fail(error)
         }
     }
 
-    private func attemptToLoad(_ given: TransferRequest) throws(URLError) {
+    private func attemptToLoad() throws(URLError) {
         // Read once: all that follows decides by its target.
-        var address = try RequestRules.address(of: given, hasCache: configuration.cache != nil)
-        var request = given
+        var address = try RequestRules.address(of: exchange.request, hasCache: configuration.cache != nil)
         if let secured = upgraded(address) {
             address = secured
-            request = try given.with(address: secured)
+            exchange.request = try exchange.request.with(address: secured)
         }
-        guard let multi = thread.multi else {
-            throw URLError(.cannotLoadFromNetwork, url: request.url, "There is no network thread.")
-        }
+        let request = exchange.request
+        guard let multi = thread.multi else { throw failure(.cannotLoadFromNetwork, "There is no network thread.") }
         let target = address.target
-        let route = try configuration.routing.route(to: target, requested: NetworkServiceType(of: request))
+        let route = try configuration.routing.route(to: target, requested: request.serviceType)
         let proxy = route?.proxy
         let tls = followedRedirects == 0 ? configuration.tls.context : tlsContext(for: target)
         let speaksTLS = target.isSecure || proxy?.kind == .https
@@ -218,109 +182,73 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         let ownRoute = try authorization.tunnelCredential.map { credential throws(URLError) in
             try configuration.routing.route(like: route, for: credential)
         }
-        let departure = Departure(
-            request: request, place: address, header: header, route: ownRoute ?? route, tls: tls, speaksTLS: speaksTLS,
+        let outgoing = Exchange.Outgoing(
+            address: address, header: header, route: ownRoute ?? route, tls: tls, speaksTLS: speaksTLS,
             negotiation: authorization.negotiation)
-        if let cache = configuration.cache?.cache, exchange == nil, lostReplays < 2 {
-            return try consult(cache, departure, authorization)
+        if let cache = configuration.cache?.cache, exchange.lostReplays < 2 {
+            return try consult(cache, outgoing, authorization)
         }
-        try send(departure)
+        try send(outgoing)
     }
 
-    /// A request that is ready to be sent.
-    struct Departure {
-        let request: TransferRequest
-        let place: HTTPAddress
-        var header: RequestHeader
-        let route: Route?
-        let tls: TLSContext
-        /// Whether TLS is spoken, with the server or with a proxy.
-        let speaksTLS: Bool
-        let negotiation: Negotiation?
-
-        /// What libcurl is given: a URL that leads to the target and to no other.
-        var address: String { place.text }
-        var target: Target { place.target }
-        var isSecure: Bool { place.target.isSecure }
-    }
-
-    func send(_ departure: Departure) throws(URLError) {
-        let request = departure.request
-        let header = departure.header
-        guard let multi = thread.multi else {
-            throw URLError(.cannotLoadFromNetwork, url: request.url, "There is no network thread.")
-        }
+    func send(_ outgoing: Exchange.Outgoing) throws(URLError) {
+        exchange.outgoing = outgoing
+        guard let multi = thread.multi else { throw failure(.cannotLoadFromNetwork, "There is no network thread.") }
         guard let handle = self.handle ?? multi.takeHandle(), handle.renew() else {
-            throw URLError(.cannotLoadFromNetwork, url: request.url, "There is no memory for a transfer.")
+            throw failure(.cannotLoadFromNetwork, "There is no memory for a transfer.")
         }
         self.handle = handle
-        guard handle.decidesTrust || !departure.speaksTLS else {
-            throw URLError(
-                .secureConnectionFailed, url: request.url,
-                "This libcurl is not built with OpenSSL, which Convoy's TLS needs.")
+        guard handle.decidesTrust || !outgoing.speaksTLS else {
+            throw failure(
+                .secureConnectionFailed, "This libcurl is not built with OpenSSL, which Convoy's TLS needs.")
         }
         handle.owner = self
-        (currentRequest, currentAddress) = (request, departure.place)
-        body?.stop()
-        body = makeBody(for: request, announcedLength: header.announcedLength)
-        requestHeader = header
-        forgetResponse()
-        heldResult = nil
-        flow = flow.next
-        sentBytes = 0
-        isSendingBody = false
+        exchange.body = makeBody(announcedLength: outgoing.header.announcedLength)
 
         var options = EasyHandle.Options()
-        options.method = request.method
-        if let body { options.body = .upload(length: body.length) }
+        options.method = exchange.request.method
+        if let body = exchange.body { options.body = .upload(length: body.length) }
         options.usesHTTP2 = configuration.usesHTTP2
-        options.isSecure = departure.isSecure
-        if let route = departure.route {
+        options.isSecure = outgoing.isSecure
+        if let route = outgoing.route {
             options.route = route
             // libcurl asks for a tunnel also where the proxy must not see the URL's host for the one to connect to.
-            options.mayTunnel = route.proxy?.kind.isHTTP == true && (departure.isSecure || route.connectTo != nil)
-            options.isScoped = route.key != nil && route.isScoped(departure.target)
+            options.mayTunnel = route.proxy?.kind.isHTTP == true && (outgoing.isSecure || route.connectTo != nil)
+            options.isScoped = route.key != nil && route.isScoped(outgoing.target)
         }
-        options.negotiation = departure.negotiation
+        options.negotiation = outgoing.negotiation
         if let seconds = configuration.timeoutIntervalForConnecting, seconds > 0, seconds < 2e6 {
             options.connectTimeout = max(1, Int(seconds * 1000))
         }
         options.receiveBufferSize = prepareLimits()
-        options.tls = departure.tls
+        options.tls = outgoing.tls
         // Idle connections hold descriptors that this request lacked before.
-        if waitsSince != 0 { options.idleConnectionAge = 1 }
+        if exchange.waitsSince != 0 { options.idleConnectionAge = 1 }
         let code = handle.prepare(
-            url: departure.address, options: options, header: header, trace: makeTraceRecorder(),
-            clock: makeClock(for: departure, options))
-        guard code == CURLE_OK else { throw URLError(curl: code, systemError: 0, text: "", url: request.url) }
-        // An exchange knows when it answered, which mostly was just now.
-        if waitsSince != 0 { exchange?.willSend() } else if case .consulting = phase { exchange?.willSend() }
+            url: outgoing.address.text, options: options, header: outgoing.header, trace: makeTraceRecorder(),
+            clock: makeClock(for: outgoing, options))
+        guard code == CURLE_OK else {
+            throw URLError(curl: code, systemError: 0, text: "", url: exchange.request.url)
+        }
+        // The cache knows when it answered, which mostly was just now.
+        if exchange.waitsSince != 0 {
+            exchange.cache?.willSend()
+        } else if case .consulting = phase {
+            exchange.cache?.willSend()
+        }
         phase = .loading
-        earlierShortages = multi.descriptorShortages
-        if configuration.collectsMetrics { tellOfRequest(departure) }
+        exchange.earlierShortages = multi.descriptorShortages
+        if configuration.collectsMetrics { reportRequest(outgoing) }
         startTimer()
         guard multi.start(handle) == CURLM_OK else {
-            throw URLError(.cannotLoadFromNetwork, url: request.url, "libcurl cannot add another transfer.")
+            throw failure(.cannotLoadFromNetwork, "libcurl cannot add another transfer.")
         }
     }
 
-    /// Prepares for the response to another request, or to the same one when it is sent again.
-    func forgetResponse() {
-        head.reset()
-        tunnelAnswer = TunnelAnswer()
-        heldHead = nil
-        dropsExpectation = false
-        decoder = nil
-        closure = nil
-        discarded = 0
-        cacheWriter?.abandon()
-        cacheWriter = nil
-    }
-
-    private func makeBody(for request: TransferRequest, announcedLength: Int64?) -> (any BodySource)? {
+    private func makeBody(announcedLength: Int64?) -> (any BodySource)? {
+        let request = exchange.request
         if let stream = request.bodyStream {
-            let body = StreamBody(
-                stream: stream, length: announcedLength, url: request.url, thread: thread)
+            let body = StreamBody(stream: stream, length: announcedLength, url: request.url, thread: thread)
             body.whenReady = { [weak self] in self?.feed() }
             return body
         }
@@ -339,7 +267,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
             end { $0.connectionDidCancel(self) }
         case .preparingTLS, .consulting: end { $0.connectionDidCancel(self) }
         case .loading, .deciding, .following, .askingAboutCookies, .replacing, .storing:
-            let closing = configuration.closesWhenStopped && head.isWhole
+            let closing = configuration.closesWhenStopped && exchange.head.isWhole
             if let handle { thread.multi?.stop(handle, closing: closing) }
             end { $0.connectionDidCancel(self) }
         }
@@ -350,13 +278,13 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         if case .ended = phase { return }
         finishTransaction()
         phase = .ended
-        _ = flow.handle(.stop)
-        body?.stop()
-        body = nil
-        decoder = nil
-        replay = nil
+        updateFlow(.stop)
+        exchange.body?.stop()
+        exchange.body = nil
+        exchange.response.decoder = nil
+        exchange.replay = nil
         leaveLimits()
-        endExchange()
+        leaveCache()
         if let handle { thread.multi?.giveBack(handle) }
         handle = nil
         let told = delegate
@@ -374,7 +302,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
 
     /// An error about the current request.
     func failure(_ code: URLError.Code, _ description: String, underlying: (any Error)? = nil) -> URLError {
-        URLError(code, url: currentRequest.url, description, underlying: underlying)
+        URLError(code, url: exchange.request.url, description, underlying: underlying)
     }
 }
 

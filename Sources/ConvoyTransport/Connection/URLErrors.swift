@@ -1,4 +1,5 @@
 import CCurl
+import ConvoySecurity
 import ConvoySupport
 import Foundation
 import FoundationNetworking
@@ -99,5 +100,89 @@ extension URL {
     fileprivate var withoutAnyUserInfo: URL? {
         let address = absoluteString, shown = URLUserInfo.removedFromAnySpelling(address)
         return shown.utf8.count == address.utf8.count ? self : URL(string: shown)
+    }
+}
+
+extension URLError {
+    /// A key in the `userInfo` of an error about a server that is not trusted: a `ServerTrustFailure`.
+    public static let serverTrustFailureKey = "ConvoyServerTrustFailure"
+
+    /// A key in the `userInfo` of an error about a server that is not trusted: `[Certificate]`, as the server sent them.
+    public static let serverCertificatesKey = "ConvoyServerCertificates"
+
+    /// Why the server is not trusted; nil for other errors.
+    ///
+    /// The code is `.serverCertificateHasBadDate` for an expired certificate, `.serverCertificateNotYetValid`,
+    /// `.serverCertificateHasUnknownRoot`, and else `.serverCertificateUntrusted`.
+    public var serverTrustFailure: ServerTrustFailure? { userInfo[Self.serverTrustFailureKey] as? ServerTrustFailure }
+
+    /// The certificates that a server sent that is not trusted, its own first; nil for other errors.
+    public var serverCertificates: [Certificate]? { userInfo[Self.serverCertificatesKey] as? [Certificate] }
+
+    /// Why a server's own proof that it knows the password of Digest authentication is not one; nil for other errors.
+    public var responseAuthenticationFailure: ResponseAuthenticationFailure? {
+        userInfo[NSUnderlyingErrorKey] as? ResponseAuthenticationFailure
+    }
+
+    init(untrusted failure: ServerTrustFailure, presented: [Certificate], url: URL?, isProxy: Bool) {
+        let code: Code =
+            switch failure.reason {
+            case .expired: .serverCertificateHasBadDate
+            case .notYetValid: .serverCertificateNotYetValid
+            case .unknownRoot: .serverCertificateHasUnknownRoot
+            case .unusablePolicy: .secureConnectionFailed
+            default: .serverCertificateUntrusted
+            }
+        let description = isProxy ? "The proxy is not trusted. \(failure.description)" : failure.description
+        var userInfo: [String: Any] = [
+            NSLocalizedDescriptionKey: description, NSLocalizedFailureReasonErrorKey: description,
+            NSUnderlyingErrorKey: failure, Self.serverTrustFailureKey: failure, Self.serverCertificatesKey: presented,
+        ]
+        if let url { userInfo[NSURLErrorFailingURLErrorKey] = url.withoutUserInfo }
+        self.init(code, describedBy: userInfo)
+    }
+}
+
+extension URLError {
+    /// A key in the `userInfo` of an error about an address that may not be connected to: an `AddressRefusal`.
+    public static let addressRefusalKey = "ConvoyAddressRefusal"
+
+    /// Which address the configuration's `addressGuard` refused; nil for other errors.
+    ///
+    /// The code is `.dataNotAllowed`. Nothing was sent, and no retry policy tries again.
+    public var addressRefusal: AddressRefusal? { userInfo[Self.addressRefusalKey] as? AddressRefusal }
+
+    /// It is not marked as one after which nothing was sent: such a request would be sent again without any policy.
+    init(refused refusal: AddressRefusal, url: URL?) {
+        var userInfo: [String: Any] = [
+            NSLocalizedDescriptionKey: refusal.description, NSLocalizedFailureReasonErrorKey: refusal.description,
+            NSUnderlyingErrorKey: refusal, Self.addressRefusalKey: refusal,
+        ]
+        if let url { userInfo[NSURLErrorFailingURLErrorKey] = url }
+        self.init(.dataNotAllowed, describedBy: userInfo)
+    }
+}
+
+extension URLConnection {
+    /// The error of a transfer for which no address could be tried; nil if one was.
+    func addressError(_ addresses: TriedAddresses) -> URLError? {
+        if let refusal = addresses.refusal { return URLError(refused: refusal, url: exchange.request.url) }
+        guard addresses.openedCount == 0, addresses.bindError != 0 else { return nil }
+        let reason = String(cString: strerror(addresses.bindError))
+        return failure(
+            .cannotConnectToHost, "No connection can be made from the interface or the address that was chosen: \(reason).",
+            underlying: NSError(domain: NSPOSIXErrorDomain, code: Int(addresses.bindError)))
+    }
+}
+
+extension URLConnection {
+    /// The error of a SOCKS proxy's answer; nil if libcurl's own result says all.
+    func proxyError(_ handle: EasyHandle) -> URLError? {
+        switch UInt32(truncatingIfNeeded: handle.long(CURLINFO_PROXY_ERROR)) {
+        case CURLPX_USER_REJECTED.rawValue, CURLPX_NO_AUTH.rawValue, CURLPX_IDENTD.rawValue, CURLPX_IDENTD_DIFFER.rawValue:
+            failure(.userAuthenticationRequired, "The proxy does not serve this user: \(handle.failureText)")
+        case CURLPX_RESOLVE_HOST.rawValue: failure(.cannotFindHost, handle.failureText)
+        default: nil
+        }
     }
 }

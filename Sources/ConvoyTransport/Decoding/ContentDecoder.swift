@@ -134,3 +134,145 @@ final class ContentDecoder {
         return bytes.count - wire.rest.count
     }
 }
+
+/// The decoder of one coding of a body, with a buffer of input from the layer around it.
+final class DecodingLayer {
+    /// The size of the buffer between two layers.
+    private static let bufferSize = 16 << 10
+
+    let coding: ContentCoding
+    private(set) var producedCount: Int64 = 0
+
+    private let decoder: any StreamDecoder
+    private let limit: ExpansionLimit
+    /// The layer that provides the input; nil for the wire.
+    private let outer: DecodingLayer?
+    private let buffer: UnsafeMutableRawBufferPointer
+    private var unused = 0..<0
+    /// Whether the last step filled its output, so that there may be more output without more input.
+    private var mayHoldOutput = false
+
+    init(_ coding: ContentCoding, inside outer: DecodingLayer?, limit: ExpansionLimit) throws(DecodingFailure) {
+        self.coding = coding
+        self.outer = outer
+        self.limit = limit
+        decoder = try coding.makeDecoder()
+        buffer = .allocate(byteCount: outer == nil ? 0 : Self.bufferSize, alignment: 16)
+    }
+
+    deinit { buffer.deallocate() }
+
+    /// The outermost coding, of this layer and those around it, whose data is not complete.
+    var incompleteCoding: ContentCoding? {
+        outer?.incompleteCoding ?? (decoder.isComplete ? nil : coding)
+    }
+
+    /// Whether there may be more output without more input from the wire.
+    var mayHaveMore: Bool {
+        mayHoldOutput || !unused.isEmpty || outer?.mayHaveMore ?? false
+    }
+
+    /// Fills a block with decoded bytes, as far as the bytes from the wire allow.
+    ///
+    /// Each layer pulls its input from the one around it, so that none is ahead of the next by more than a buffer.
+    func fill(
+        _ block: UnsafeMutableRawBufferPointer, from wire: inout WireInput
+    ) throws(DecodingFailure) -> Int {
+        var filled = 0
+        while filled < block.count {
+            let input = outer == nil ? wire.rest : UnsafeRawBufferPointer(rebasing: buffer[unused])
+            if input.isEmpty, !mayHoldOutput {
+                guard let outer else { break }
+                unused = 0..<(try outer.fill(buffer, from: &wire))
+                if unused.isEmpty { break }
+                continue
+            }
+            let room = UnsafeMutableRawBufferPointer(rebasing: block[filled...])
+            let step = try decoder.step(input, into: room)
+            guard step.consumed > 0 || step.produced > 0 || input.isEmpty else {
+                throw DecodingFailure(coding: coding, reason: .corrupt("its decoder makes no progress"))
+            }
+            if outer == nil { wire.use(step.consumed) } else { unused.removeFirst(step.consumed) }
+            mayHoldOutput = step.produced == room.count
+            producedCount += Int64(step.produced)
+            filled += step.produced
+            if limit.isExceeded(encoded: wire.usedCount, decoded: producedCount) {
+                throw DecodingFailure(
+                    coding: coding, reason: .expandsTooMuch(encoded: wire.usedCount, decoded: producedCount))
+            }
+        }
+        return filled
+    }
+}
+
+/// Decodes one coding, step by step.
+protocol StreamDecoder: AnyObject {
+    /// Whether the body may end after what has been consumed.
+    var isComplete: Bool { get }
+
+    /// Decodes as much as fits.
+    ///
+    /// It stops at the latest when the output is full or the input is used up. If the output was filled, there may be
+    /// more of it without more input. Given input and room for output, it consumes or produces at least one byte, or
+    /// throws.
+    ///
+    /// - Parameters:
+    ///   - input: the next bytes; empty to get output for which an earlier step had no room.
+    ///   - output: not empty.
+    func step(
+        _ input: UnsafeRawBufferPointer, into output: UnsafeMutableRawBufferPointer
+    ) throws(DecodingFailure) -> DecodingStep
+}
+
+/// The bytes that one step of a decoder has consumed and produced.
+struct DecodingStep {
+    var consumed = 0
+    var produced = 0
+
+    static func + (one: DecodingStep, other: DecodingStep) -> DecodingStep {
+        DecodingStep(consumed: one.consumed + other.consumed, produced: one.produced + other.produced)
+    }
+}
+
+extension ContentCoding {
+    /// A new decoder for this coding.
+    func makeDecoder() throws(DecodingFailure) -> any StreamDecoder {
+        switch self {
+        case .gzip: try GzipDecoder()
+        case .deflate: DeflateDecoder()
+        case .brotli: try BrotliDecoder()
+        case .zstd: try ZstdDecoder()
+        case .unknown: throw DecodingFailure(coding: self, reason: .unknownCoding)
+        }
+    }
+}
+
+/// Limits how much larger than its encoded form a body may become.
+struct ExpansionLimit {
+    /// A body of up to this many bytes is never too large: repetitive text of that size may compress a thousandfold.
+    static let allowance: Int64 = 4 << 20
+
+    /// The largest ratio; nil for no limit. NaN, 0 or a negative number allows nothing beyond the allowance.
+    let factor: Double?
+
+    func isExceeded(encoded: Int64, decoded: Int64) -> Bool {
+        guard decoded > Self.allowance, let factor else { return false }
+        return !(Double(decoded) <= factor * Double(max(1, encoded)))
+    }
+}
+
+/// The bytes from the wire that are given to a chain of layers, and how many it has used in all.
+struct WireInput {
+    var rest: UnsafeRawBufferPointer
+    private(set) var usedCount: Int64
+
+    init(_ bytes: UnsafeRawBufferPointer, usedCount: Int64) {
+        rest = bytes
+        self.usedCount = usedCount
+    }
+
+    mutating func use(_ count: Int) {
+        rest = UnsafeRawBufferPointer(rebasing: rest[count...])
+        usedCount += Int64(count)
+    }
+}

@@ -171,3 +171,161 @@ extension RateLimit: Hashable {
     /// Hashes the identity.
     public func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
 }
+
+/// The place of one transfer at one rate limit: what it has been granted, and where it stands in line.
+final class RateWaiter: @unchecked Sendable {
+    let limit: RateLimit
+    private let thread: NetworkThread
+    private let proceed: @Sendable () -> Void
+
+    // Guarded by the limit's lock.
+
+    /// The number of the place in the line; nil for none.
+    @exclusivity(unchecked) var place: Int?
+    /// How many bytes are needed to go on.
+    @exclusivity(unchecked) var needed = 0.0
+    /// How many bytes may pass without asking.
+    @exclusivity(unchecked) var granted = 0.0
+    /// The rate under which they were granted, by its number; they are void under another one.
+    @exclusivity(unchecked) var rateNumber: UInt64 = 0
+
+    /// Belongs to the network thread.
+    @exclusivity(unchecked) private var timer: RunLoopTimer?
+
+    /// - Parameters:
+    ///   - thread: the thread of the transfer, on which everything here is called, except for what the lock guards.
+    ///   - proceed: called on the thread when there is enough to go on.
+    init(at limit: RateLimit, thread: NetworkThread, proceed: @escaping @Sendable () -> Void) {
+        self.limit = limit
+        self.thread = thread
+        self.proceed = proceed
+    }
+
+    /// Lets the transfer go on. Any thread.
+    func wake() { thread.perform { self.proceed() } }
+
+    /// Lets the limit serve its line at a time. Any thread.
+    func serveLimit(at deadline: MonotonicTime) {
+        if thread.runLoop?.isCurrent == true { return setTimer(to: deadline) }
+        thread.perform { self.setTimer(to: deadline) }
+    }
+
+    private func setTimer(to deadline: MonotonicTime) {
+        let timer = timer ?? RunLoopTimer { [limit] in limit.serve() }
+        self.timer = timer
+        thread.runLoop?.schedule(timer, at: deadline)
+    }
+
+    func cancelTimer() {
+        if let timer { thread.runLoop?.cancel(timer) }
+    }
+}
+
+/// Those who wait at a rate limit, in the order in which they came. Every call takes constant time on average.
+struct WaitingLine {
+    /// From `start` on; nil for one who has left.
+    private var places: [RateWaiter?] = []
+    private var start = 0
+    /// The number of the first element of `places`.
+    private var offset = 0
+    private(set) var count = 0
+
+    var isEmpty: Bool { count == 0 }
+
+    var first: RateWaiter? { start < places.count ? places[start] : nil }
+
+    /// Adds one who is in no line.
+    mutating func append(_ waiter: RateWaiter) {
+        waiter.place = offset + places.count
+        places.append(waiter)
+        count += 1
+    }
+
+    /// Removes one from any place. Does nothing if it is not in the line.
+    mutating func remove(_ waiter: RateWaiter) {
+        guard let place = waiter.place else { return }
+        waiter.place = nil
+        places[place - offset] = nil
+        count -= 1
+        while start < places.count, places[start] == nil { start += 1 }
+        if places.count > 32, count < places.count / 2 { closeGaps() }
+    }
+
+    private mutating func closeGaps() {
+        offset += places.count
+        places = places.filter { $0 != nil }
+        start = 0
+        for (index, waiter) in places.enumerated() { waiter?.place = offset + index }
+    }
+}
+
+/// How many bytes may pass now, where so many may pass in a second: a token bucket, as a value that is told the time.
+///
+/// Bytes come in blocks that cannot be divided, so a block may take more than there is. The bucket is then in debt, and
+/// nothing passes until that is paid. So the average is exact, however large the blocks are.
+struct TokenBucket {
+    /// Bytes per second; nil for no limit, and 0 if nothing may pass.
+    private(set) var rate: Int64?
+    /// Bytes; a debt if negative.
+    private(set) var balance = 0.0
+    private var filledAt: MonotonicTime
+
+    /// - Parameter rate: a negative one counts as 0.
+    init(rate: Int64?, at now: MonotonicTime) {
+        self.rate = rate.map { max(0, $0) }
+        filledAt = now
+        balance = burst
+    }
+
+    /// What is saved up at most: an eighth of a second, so that a thread that is late does not lower the average.
+    var burst: Double { rate.map { $0 > 0 ? max(1, Double($0) / 8) : 0 } ?? 0 }
+
+    /// What one transfer of several gets at a time: a hundredth of a second, which bounds how often threads wake.
+    var turn: Double { rate.map { max(1, Double($0) / 100) } ?? 0 }
+
+    /// Changes the rate. What was saved up at a higher rate is forfeited; a debt stays, and is paid at the new rate.
+    mutating func setRate(_ newRate: Int64?, at now: MonotonicTime) {
+        fill(at: now)
+        let wasLimited = rate != nil
+        rate = newRate.map { max(0, $0) }
+        balance = wasLimited ? min(balance, burst) : burst
+    }
+
+    /// Whether a block may pass.
+    mutating func isOpen(at now: MonotonicTime) -> Bool {
+        fill(at: now)
+        return rate == nil || balance > 0
+    }
+
+    /// Whether enough for a turn has been saved up.
+    mutating func hasTurn(at now: MonotonicTime) -> Bool {
+        guard let rate else { return true }
+        fill(at: now)
+        return rate > 0 && balance >= turn
+    }
+
+    /// When there will be enough for a turn, if nothing is taken until then; nil for never.
+    mutating func timeOfTurn(at now: MonotonicTime) -> MonotonicTime? {
+        guard let rate else { return now }
+        guard rate > 0 else { return nil }
+        fill(at: now)
+        // A microsecond later: rounding must not make it a little too early.
+        return Nanoseconds.deadline(max(0, turn - balance) / Double(rate) + 1e-6, after: now)
+    }
+
+    /// Takes bytes, whether there are as many or not.
+    mutating func take(_ count: Double) {
+        if rate != nil { balance -= count }
+    }
+
+    /// Puts bytes back that were taken and not used.
+    mutating func giveBack(_ count: Double) {
+        if rate != nil { balance = min(burst, balance + count) }
+    }
+
+    private mutating func fill(at now: MonotonicTime) {
+        guard now > filledAt else { return }
+        if let rate { balance = min(burst, balance + Double(now - filledAt) * Double(rate) / 1e9) }
+        filledAt = now
+    }
+}

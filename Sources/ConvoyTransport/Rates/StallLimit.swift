@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// How slow a transfer may be: one that moves fewer bytes a second on average over some time ends with
@@ -27,5 +28,65 @@ public struct StallLimit: Sendable, Hashable {
     public init(bytesPerSecond: Int64, duration: TimeInterval) {
         self.bytesPerSecond = bytesPerSecond
         self.duration = duration
+    }
+}
+
+/// Measures whether a transfer is slower than its ``StallLimit``: a value that is told the time.
+///
+/// The time of the limit is divided into ten parts. At the end of each, the bytes of the last ten are compared with the
+/// limit, so a transfer that stalls is found within eleven parts.
+struct StallMeter {
+    private static let partCount = 10
+
+    private var parts = InlineArray<10, Int64>(repeating: 0)
+    private var current = 0
+    private var completed = 0
+    private let partLength: UInt64
+    private let needed: Double
+    /// How much of the current part is over, as of `time`.
+    private var elapsed: UInt64 = 0
+    private var time: MonotonicTime
+    private(set) var isCounting = false
+    private(set) var isStalled = false
+
+    /// Nil if the limit is none.
+    init?(_ limit: StallLimit, at now: MonotonicTime) {
+        guard limit.bytesPerSecond > 0, limit.duration > 0, limit.duration < 1e9 else { return nil }
+        // At least a millisecond, which is what the timers can tell apart.
+        partLength = max(1_000_000, Nanoseconds.clamping(seconds: limit.duration / Double(Self.partCount)))
+        needed = Double(limit.bytesPerSecond) * Double(partLength) * Double(Self.partCount) / 1e9
+        time = now
+    }
+
+    /// When the current part ends; nil while time does not count.
+    var nextCheck: MonotonicTime? { isCounting ? time &+ (partLength - elapsed) : nil }
+
+    /// Says whether time counts from now on.
+    mutating func setCounting(_ counts: Bool, at now: MonotonicTime) {
+        advance(to: now)
+        isCounting = counts
+    }
+
+    /// Counts bytes that have moved.
+    mutating func add(_ count: Int) {
+        let (sum, overflow) = parts[current].addingReportingOverflow(Int64(count))
+        parts[current] = overflow ? .max : sum
+    }
+
+    /// Lets time pass. No more than one part at a time: if nobody looked for longer, the program or the machine was
+    /// asleep, for which the server is not to blame.
+    mutating func advance(to now: MonotonicTime) {
+        guard now > time else { return }
+        defer { time = now }
+        guard isCounting else { return }
+        elapsed += min(now - time, partLength)
+        guard elapsed >= partLength else { return }
+        elapsed -= partLength
+        completed = min(completed + 1, Self.partCount)
+        if completed == Self.partCount {
+            isStalled = parts.indices.reduce(0.0) { $0 + Double(parts[$1]) } < needed
+        }
+        current = (current + 1) % Self.partCount
+        parts[current] = 0
     }
 }

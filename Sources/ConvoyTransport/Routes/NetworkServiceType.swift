@@ -34,15 +34,6 @@ public enum NetworkServiceType: Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// What a request says of itself; one that is prepared says nothing.
-    init(of request: TransferRequest) {
-        guard case .foundation(let request) = request else {
-            self = .default
-            return
-        }
-        self.init(request.networkServiceType)
-    }
-
     /// The six bits of RFC 2474.
     var dscp: Int32 {
         switch self {

@@ -1,3 +1,4 @@
+import CEpoll
 import ConvoySupport
 import Foundation
 import Synchronization
@@ -204,5 +205,101 @@ package final class NetworkRunLoop: @unchecked Sendable {
         // Rounded up: a timer may fire a little late, but the loop must not spin until it is due.
         let (rounded, isEndless) = (deadline - now).addingReportingOverflow(999_999)
         return isEndless ? -1 : Int32(clamping: rounded / 1_000_000)
+    }
+}
+
+/// A task for another thread, which needs no closure.
+package protocol HandoverTask: AnyObject, Sendable {
+    func runHandedOver()
+}
+
+/// A block or a task that one thread leaves for another.
+enum HandedOver: Sendable {
+    case block(@Sendable () -> Void)
+    case task(any HandoverTask)
+
+    func run() {
+        switch self {
+        case .block(let block): block()
+        case .task(let task): task.runHandedOver()
+        }
+    }
+}
+
+/// How long a run loop polls its inbox before it sleeps, after it has handed something to another thread.
+///
+/// A handler that gets a response often sends the next request at once. Polling for it for a moment takes less time
+/// than being woken, which costs a system call on each side. The usual delay is learned; if it is too long, the loop
+/// does not poll. All times in nanoseconds.
+struct Lingering {
+    /// The longest time to poll, as it uses a processor.
+    static let limit: MonotonicTime = 100_000
+
+    /// A moving average of the recent delays.
+    private(set) var expected: MonotonicTime = 30_000
+    private var began: MonotonicTime = 0
+    /// Until when to poll; 0 for not at all.
+    private var end: MonotonicTime = 0
+
+    /// Begins to poll: something has been handed over, and there is nothing else to do.
+    mutating func begin(at now: MonotonicTime) {
+        began = now
+        end = expected > Self.limit ? 0 : now + min(Self.limit, expected + expected / 2)
+    }
+
+    /// Whether to poll again instead of sleeping.
+    mutating func goesOn(at now: @autoclosure () -> MonotonicTime) -> Bool {
+        guard end != 0 else { return false }
+        if now() < end { return true }
+        end = 0
+        return false
+    }
+
+    /// Notes that something has come from another thread.
+    mutating func noteArrival(at time: @autoclosure () -> MonotonicTime) {
+        guard began != 0 else { return }
+        let now = time()
+        // What comes after a long time was not an answer, so its delay is capped.
+        let took = min(now > began ? now - began : 0, 4 * Self.limit)
+        expected = (7 * expected + took) / 8
+        began = 0
+        end = 0
+    }
+}
+
+/// A descriptor that one thread waits on and others make readable: an eventfd on Linux, a pipe on other systems.
+final class WakeUp: Sendable {
+    let readEnd: Int32
+    private let writeEnd: Int32
+
+    init() throws {
+        #if os(Linux)
+        readEnd = eventfd(0, Int32(EFD_NONBLOCK | EFD_CLOEXEC))
+        writeEnd = readEnd
+        guard readEnd >= 0 else { throw RunLoopError(call: "eventfd", number: errno) }
+        #else
+        var ends: [Int32] = [-1, -1]
+        guard pipe(&ends) == 0 else { throw RunLoopError(call: "pipe", number: errno) }
+        for end in ends { _ = fcntl(end, F_SETFL, fcntl(end, F_GETFL) | O_NONBLOCK) }
+        (readEnd, writeEnd) = (ends[0], ends[1])
+        #endif
+    }
+
+    deinit {
+        close(readEnd)
+        if writeEnd != readEnd { close(writeEnd) }
+    }
+
+    /// Wakes the waiting thread. Any thread.
+    func signal() {
+        var one: UInt64 = 1
+        // A full counter or pipe means that a wake-up is already pending.
+        _ = write(writeEnd, &one, MemoryLayout<UInt64>.size)
+    }
+
+    /// Clears the signals. The waiting thread only.
+    func drain() {
+        var count: UInt64 = 0
+        _ = read(readEnd, &count, MemoryLayout<UInt64>.size)
     }
 }

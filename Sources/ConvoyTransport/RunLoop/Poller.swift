@@ -1,3 +1,4 @@
+import CEpoll
 import Foundation
 
 /// The events for which a file descriptor is watched, or that have occurred.
@@ -61,6 +62,141 @@ package enum PollerKind: Sendable, CaseIterable {
             #else
             return PollPoller()
             #endif
+        }
+    }
+}
+
+#if os(Linux)
+
+/// A poller on Linux's `epoll(7)`, level-triggered as libcurl requires.
+final class EpollPoller: Poller {
+    /// What a descriptor is watched for.
+    private struct Watch {
+        var events: FileEvents = []
+        /// Distinguishes the descriptor from earlier ones with the same number.
+        var generation: UInt32 = 0
+    }
+
+    private let epoll: Int32
+    private let ready: UnsafeMutableBufferPointer<epoll_event>
+    /// Indexed by descriptor.
+    @exclusivity(unchecked) private var watched: [Watch] = []
+
+    init() throws {
+        epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
+        guard epoll >= 0 else { throw RunLoopError(call: "epoll_create1", number: errno) }
+        ready = .allocate(capacity: 256)
+    }
+
+    deinit {
+        close(epoll)
+        ready.deallocate()
+    }
+
+    func watch(_ descriptor: Int32, for events: FileEvents) throws {
+        let index = Int(descriptor)
+        if index >= watched.count {
+            watched.append(contentsOf: repeatElement(Watch(), count: index + 1 - watched.count))
+        }
+        let isNew = watched[index].events.isEmpty
+        watched[index].events = events
+        guard !events.isEmpty else {
+            // Fails harmlessly if the descriptor is already closed.
+            _ = control(EPOLL_CTL_DEL, descriptor)
+            return
+        }
+        if isNew { watched[index].generation &+= 1 }
+        var failure = control(isNew ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, descriptor)
+        if failure == ENOENT {
+            // The descriptor was closed and its number reused: epoll has forgotten it, but `watched` has not.
+            watched[index].generation &+= 1
+            failure = control(EPOLL_CTL_ADD, descriptor)
+        } else if failure == EEXIST {
+            failure = control(EPOLL_CTL_MOD, descriptor)
+        }
+        guard failure != 0 else { return }
+        watched[index].events = []
+        _ = control(EPOLL_CTL_DEL, descriptor)
+        throw RunLoopError(call: "epoll_ctl", number: failure)
+    }
+
+    /// Registers what is watched. Returns 0, or the number of the error.
+    private func control(_ operation: Int32, _ descriptor: Int32) -> Int32 {
+        let watch = watched[Int(descriptor)]
+        var event = epoll_event()
+        event.data.u64 = UInt64(watch.generation) << 32 | UInt64(UInt32(bitPattern: descriptor))
+        event.events =
+            (watch.events.contains(.readable) ? EPOLLIN.rawValue | EPOLLRDHUP.rawValue : 0)
+            | (watch.events.contains(.writable) ? EPOLLOUT.rawValue : 0)
+        return epoll_ctl(epoll, operation, descriptor, &event) == 0 ? 0 : errno
+    }
+
+    func wait(milliseconds: Int32, _ report: (Int32, FileEvents) -> Void) {
+        let count = epoll_wait(epoll, ready.baseAddress, Int32(ready.count), milliseconds)
+        guard count > 0 else { return }
+        for index in 0..<Int(count) {
+            let event = ready[index]
+            let descriptor = Int32(truncatingIfNeeded: event.data.u64)
+            // An earlier report may have changed what is watched under this number.
+            let watch = watched[Int(descriptor)]
+            guard watch.generation == UInt32(truncatingIfNeeded: event.data.u64 >> 32) else { continue }
+            let bits = event.events
+            var events: FileEvents = []
+            if bits & (EPOLLIN.rawValue | EPOLLRDHUP.rawValue) != 0 { events.insert(.readable) }
+            if bits & EPOLLOUT.rawValue != 0 { events.insert(.writable) }
+            if bits & (EPOLLERR.rawValue | EPOLLHUP.rawValue) != 0 { events.insert(.failed) }
+            events.formIntersection(watch.events.reported)
+            if !events.isEmpty { report(descriptor, events) }
+        }
+    }
+}
+#endif
+
+/// A poller on `poll(2)`, for systems without epoll. Its cost grows with the number of watched descriptors.
+final class PollPoller: Poller {
+    private struct Watch {
+        var position: Int
+        var events: FileEvents
+        /// In which call of `wait` the watch was last changed. That call may report events from before the change.
+        var call: Int
+    }
+
+    private var entries: [pollfd] = []
+    private var watched: [Int32: Watch] = [:]
+    private var calls = 0
+
+    func watch(_ descriptor: Int32, for events: FileEvents) throws {
+        if events.isEmpty {
+            guard let position = watched.removeValue(forKey: descriptor)?.position else { return }
+            let last = entries.removeLast()
+            if position < entries.count {
+                entries[position] = last
+                watched[last.fd]?.position = position
+            }
+            return
+        }
+        let bits =
+            (events.contains(.readable) ? Int16(POLLIN) : 0) | (events.contains(.writable) ? Int16(POLLOUT) : 0)
+        let position = watched[descriptor]?.position ?? entries.count
+        let entry = pollfd(fd: descriptor, events: bits, revents: 0)
+        if position < entries.count { entries[position] = entry } else { entries.append(entry) }
+        watched[descriptor] = Watch(position: position, events: events, call: calls)
+    }
+
+    func wait(milliseconds: Int32, _ report: (Int32, FileEvents) -> Void) {
+        calls += 1
+        guard poll(&entries, nfds_t(entries.count), milliseconds) > 0 else { return }
+        // A report may change `entries`, so the ready ones are copied first.
+        let ready = entries.filter { $0.revents != 0 }
+        for entry in ready {
+            // The number may have been reused since. If the new descriptor is ready, the next call will report it.
+            guard let watch = watched[entry.fd], watch.call < calls else { continue }
+            let bits = entry.revents
+            var events: FileEvents = []
+            if bits & Int16(POLLIN) != 0 { events.insert(.readable) }
+            if bits & Int16(POLLOUT) != 0 { events.insert(.writable) }
+            if bits & Int16(POLLERR | POLLHUP | POLLNVAL) != 0 { events.insert(.failed) }
+            report(entry.fd, events.intersection(watch.events.reported))
         }
     }
 }

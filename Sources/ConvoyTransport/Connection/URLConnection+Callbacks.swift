@@ -1,0 +1,394 @@
+import CCurl
+import ConvoySupport
+import Foundation
+import FoundationNetworking
+import Synchronization
+
+/// Handles libcurl's callbacks. All on the network thread.
+extension URLConnection: EasyHandleOwner {
+    // MARK: The head
+
+    func easyHandle(_ handle: EasyHandle, didReceiveHeaderLine line: UnsafeRawBufferPointer) -> Bool {
+        let isFirst = !exchange.head.hasBegun
+        if isFirst { handle.clock?.noteFirstLine() }
+        switch exchange.response.head.take(line) {
+        case .more, .interim:
+            noteHeadLine(isFirst: isFirst)
+            return !isCancelled
+        case .trailer: return !isCancelled
+        case .refused(let reason):
+            exchange.response.failure = failure(.badServerResponse, reason)
+            return false
+        case .whole:
+            noteActivity()
+            defer { if exchange.stallMeter != nil { noteFlow() } }
+            return receiveHead()
+        }
+    }
+
+    /// The head that has come, which is whole.
+    var receivedHead: ResponseHead {
+        let head = exchange.head
+        return ResponseHead(
+            place: ResponseHead.Place(exchange.request), statusCode: head.statusCode, contentLength: head.contentLength,
+            isEncoded: !ContentCoding.codings(in: head.contentEncodings).isEmpty, bytes: head.bytes)
+    }
+
+    private func receiveHead() -> Bool {
+        let response = receivedHead
+        // libcurl stops sending after such a head, or when the whole response has come and the connection is to be
+        // closed. But it does not notice the end of the response while it waits for bytes of the request's body.
+        if exchange.flow.isStarved, mayEndWithoutBody {
+            thread.perform { self.goOnWithoutBody() }
+            // Once more after whatever holds the response up.
+            if let handle, let runLoop = thread.runLoop {
+                handle.schedule(at: runLoop.turnTime + Self.starvationCheckInterval, on: runLoop)
+            }
+        }
+        if response.statusCode == 206, exchange.header?.asksForRange != true {
+            exchange.response.failure = failure(
+                .badServerResponse, "The server sent a part of the resource (206), but no range was requested.")
+            return false
+        }
+        // RFC 9112, section 6.3: this may be an attempt at response splitting.
+        if exchange.head.deniesItsChunks, exchange.request.method != "HEAD" {
+            exchange.response.failure = failure(.badServerResponse, "The response announces both an empty body and chunks.")
+            return false
+        }
+        if exchange.head.isEndedByConnection, exchange.request.method != "HEAD" {
+            exchange.response.closure = handle?.handshakeOfConnection
+        }
+        if configuration.routing.hsts != nil { noteStrictTransportSecurity(in: response) }
+        if configuration.cookies != nil, !takesCookies(of: response) { return true }
+        return judge(response)
+    }
+
+    /// Decides what becomes of a response: false if the transfer must be aborted, with the failure that is pending then.
+    func judge(_ response: ResponseHead) -> Bool {
+        if exchange.cache != nil {
+            switch react(to: response) {
+            case .deliver: break
+            case .replace(let stored):
+                phase = .replacing(stored)
+                return awaitsRest(of: response) && !isCancelled
+            }
+        }
+        do throws(URLError) {
+            if let redirect = try redirect(of: response) { return ask(about: redirect) }
+            try prepareToDecode(ContentCoding.codings(in: exchange.head.contentEncodings), of: response)
+        } catch {
+            exchange.response.failure = error
+            return false
+        }
+        if exchange.negotiates || exchange.isExpectationRefused {
+            // libcurl may be about to send the request again.
+            exchange.response.heldHead = response
+            return !isCancelled
+        }
+        delegate?.connection(self, didReceive: response)
+        return !isCancelled
+    }
+
+    /// Makes a decoder for an encoded body. There is none for a part of a body, which cannot be decoded, nor if the
+    /// user set `Accept-Encoding`, and so wants the encoded bytes.
+    func prepareToDecode(_ codings: [ContentCoding], of response: ResponseHead) throws(URLError) {
+        guard !codings.isEmpty, response.statusCode != 206,
+            exchange.header?.setsAcceptEncoding != true || configuration.decodesUnaskedEncodings,
+            exchange.request.method != "HEAD", response.statusCode != 304
+        else { return }
+        if let unknown = codings.first(where: { !$0.isKnown }) {
+            guard configuration.refusesUnknownEncodings else { return }
+            throw failure(.cannotDecodeContentData, "The body has an unsupported content encoding: \(unknown).")
+        }
+        do {
+            exchange.response.decoder = try ContentDecoder(codings, maximumExpansion: configuration.maximumExpansion)
+        } catch {
+            throw decodingFailure(error)
+        }
+    }
+
+    private func tellHeldHead() {
+        guard let response = exchange.response.heldHead else { return }
+        exchange.response.heldHead = nil
+        delegate?.connection(self, didReceive: response)
+    }
+
+    // MARK: Bodies
+
+    func easyHandle(_ handle: EasyHandle, didReceive bytes: UnsafeRawBufferPointer) -> EasyHandle.Reception {
+        guard !isCancelled, exchange.response.failure == nil else { return .abort }
+        switch phase {
+        case .deciding, .askingAboutCookies: return refuse()
+        case .following, .replacing:
+            // Reading a short rest is cheaper than making a new connection.
+            exchange.response.cacheWriter?.write(bytes)
+            receiveThrottle?.charge(bytes.count)
+            exchange.stallMeter?.value.add(bytes.count)
+            exchange.response.discarded += bytes.count
+            return exchange.response.discarded > Self.restLimit ? .abort : .taken
+        case .loading:
+            tellHeldHead()
+            guard exchange.flow.isFree, !exchange.flow.hasKept, mayReceive(bytes.count) else { return refuse() }
+            noteActivity()
+            exchange.stallMeter?.value.add(bytes.count)
+            exchange.response.cacheWriter?.write(bytes)
+            guard let decoder = exchange.response.decoder else {
+                delegate?.connection(self, didReceive: bytes)
+                return .taken
+            }
+            deliver(with: decoder) { try $0.decode(bytes, into: $1) }
+            return exchange.response.failure == nil ? .taken : .abort
+        case .initial, .waitingForDescriptor, .preparingTLS, .consulting, .storing, .ended: return .abort
+        }
+    }
+
+    /// Leaves bytes with libcurl, until whatever holds the transfer up is over.
+    private func refuse() -> EasyHandle.Reception {
+        updateFlow(.refused)
+        return .notNow
+    }
+
+    func easyHandle(_ handle: EasyHandle, fill buffer: UnsafeMutableRawBufferPointer) -> EasyHandle.Supply {
+        guard let body = exchange.body, !isCancelled else { return .abort }
+        guard let allowance = sendingAllowance(atMost: buffer.count) else { return starve(handle) }
+        switch body.fill(UnsafeMutableRawBufferPointer(rebasing: buffer[..<allowance])) {
+        case .failed(let error):
+            exchange.response.failure = error
+            return .abort
+        case .notNow: return starve(handle)
+        case .bytes(let count):
+            noteSending()
+            noteSent(count, of: body.length)
+            if count == 0, let clock = handle.clock, clock.bodySent == nil { clock.bodySent = NetworkRunLoop.now }
+            if count > 0 {
+                exchange.sentBytes += Int64(count)
+                if let clock = handle.clock, exchange.sentBytes == body.length { clock.bodySent = NetworkRunLoop.now }
+                delegate?.connection(
+                    self, didSendBodyData: count, total: exchange.sentBytes, totalExpected: body.length)
+            }
+            return .bytes(count)
+        }
+    }
+
+    /// Waits until there is something to send.
+    private func starve(_ handle: EasyHandle) -> EasyHandle.Supply {
+        updateFlow(.starved)
+        if mayEndWithoutBody, let runLoop = thread.runLoop {
+            handle.schedule(at: runLoop.turnTime + Self.starvationCheckInterval, on: runLoop)
+        }
+        return .notNow
+    }
+
+    func easyHandleMustRewind(_ handle: EasyHandle) -> Bool {
+        guard let body = exchange.body, body.rewind() else { return false }
+        exchange.sentBytes = 0
+        exchange.isSendingBody = false
+        return true
+    }
+
+    /// Whether the delegate has not received the head that has come.
+    private var isHeadHeld: Bool {
+        if case .askingAboutCookies = phase { true } else { exchange.response.heldHead != nil }
+    }
+
+    /// Prepares for the response to the same request when libcurl sends it again.
+    private func forgetResponse() {
+        exchange.response.cacheWriter?.abandon()
+        exchange.response = Exchange.Response()
+        guard case .askingAboutCookies = phase else { return }
+        // It goes on without the answer, which only concerns the cookies.
+        phase = .loading
+        updateFlow(.lift(.cookies))
+    }
+
+    func easyHandleMaySendAgain(_ handle: EasyHandle) -> Bool {
+        if exchange.head.isWhole {
+            if exchange.negotiates {
+                forgetResponse()
+                return true
+            }
+            // After a 417 libcurl sends the same request again, with the user's `Expect` header as before.
+            exchange.response.dropsExpectation = exchange.isExpectationRefused && isHeadHeld
+            return false
+        }
+        guard RequestRules.isIdempotent(exchange.request.method) else {
+            var error = failure(
+                .networkConnectionLost,
+                "The connection was lost before the response, and a request that is not idempotent is not sent again.")
+            if handle.long(CURLINFO_REQUEST_SIZE) == 0 {
+                error = URLError(error.code, describedBy: error.userInfo.merging([URLError.nothingWasSentKey: true]) { $1 })
+            }
+            exchange.response.failure = error
+            return false
+        }
+        forgetResponse()
+        return true
+    }
+
+    /// Sends the request again without its expectation (RFC 9110, section 10.1.1).
+    private func loadWithoutExpectation() {
+        guard exchange.request.bodyStream == nil || exchange.sentBytes == 0 else {
+            return fail(
+                failure(.requestBodyStreamExhausted, "The body must be sent again, but its stream cannot be read twice."))
+        }
+        var request = exchange.request.urlRequest
+        request.setValue(nil, forHTTPHeaderField: "Expect")
+        finishTransaction()
+        load(Exchange(.foundation(request), after: exchange.flow))
+    }
+
+    // MARK: The end
+
+    func easyHandle(_ handle: EasyHandle, didFinishWith code: CURLcode) {
+        switch phase {
+        case .initial, .waitingForDescriptor, .preparingTLS, .consulting, .storing, .ended: return
+        case .loading where code != CURLE_OK || exchange.response.failure != nil || isCancelled: end(with: code, handle)
+        case .loading, .deciding, .askingAboutCookies, .following, .replacing:
+            exchange.heldResult = code
+            carryOut(updateFlow(.end))
+        }
+    }
+
+    /// Ends the transfer, or goes on with what follows it, now that nothing is held back.
+    func end(with code: CURLcode, _ handle: EasyHandle) {
+        switch phase {
+        case .following, .replacing: leaveRest(isWhole: code == CURLE_OK && exchange.response.closure?.hasEnded != false)
+        default: finish(code, handle)
+        }
+    }
+
+    func finish(_ code: CURLcode, _ handle: EasyHandle) {
+        if isCancelled { return end { $0.connectionDidCancel(self) } }
+        if let failure = exchange.response.failure { return fail(failure) }
+        if exchange.response.dropsExpectation { return loadWithoutExpectation() }
+        guard code == CURLE_OK else { return finish(failingWith: code, handle) }
+        guard exchange.head.isWhole else {
+            return fail(
+                failure(.networkConnectionLost, "The connection was closed before the head of the response was complete."))
+        }
+        // RFC 9112, section 9.8.
+        if let closure = exchange.response.closure, !closure.hasEnded {
+            return fail(
+                failure(
+                    .networkConnectionLost,
+                    "The end of the connection should end the body, but TLS was not ended: it may have been cut off."))
+        }
+        tellHeldHead()
+        if let decoder = exchange.response.decoder {
+            do {
+                try decoder.finish()
+            } catch {
+                return fail(decodingFailure(error))
+            }
+        }
+        finishStoring { $0.end { $0.connectionDidFinish(self) } }
+    }
+
+    private func finish(failingWith code: CURLcode, _ handle: EasyHandle) {
+        if lacksDescriptor(handle) { return waitForDescriptor() }
+        fail(error(for: code, handle))
+    }
+
+    /// The error for a result of libcurl.
+    private func error(for code: CURLcode, _ handle: EasyHandle) -> URLError {
+        if let error = addressError(handle.addresses) { return error }
+        if !exchange.head.hasBegun, let error = handshakeError(handle) { return error }
+        let proxyStatus = handle.long(CURLINFO_HTTP_CONNECTCODE)
+        if proxyStatus >= 300 {
+            return tunnelFailure(status: proxyStatus)
+        }
+        if code == CURLE_PROXY, let error = proxyError(handle) { return error }
+        if exchange.head.hasBegun, !exchange.head.isWhole,
+            code == CURLE_OUT_OF_MEMORY || code.rawValue == Self.curlTooLarge
+        {
+            return failure(.badServerResponse, "A field of the response's header is larger than libcurl allows (100 KB).")
+        }
+        let error = URLError(
+            curl: code, systemError: handle.long(CURLINFO_OS_ERRNO), text: handle.failureText, url: exchange.request.url)
+        // If libcurl has no specific error, and the response has begun, the response is at fault.
+        return error.code == .unknown && exchange.head.hasBegun
+            ? URLError(.badServerResponse, describedBy: error.userInfo) : error
+    }
+
+    /// `CURLE_TOO_LARGE`, introduced in libcurl 8.6.
+    private static let curlTooLarge: UInt32 = 100
+}
+
+/// Back-pressure: holding data back from the delegate, and resuming.
+extension URLConnection {
+    /// Notes what holds the response up, or no longer does. What is returned is for ``carryOut(_:)``.
+    @discardableResult
+    func updateFlow(_ event: TransferState.Event) -> TransferState.Action {
+        defer { if exchange.stallMeter != nil { noteFlow() } }
+        return exchange.flow.handle(event)
+    }
+
+    /// Does what a change of the flow requires. Not to be called from one of libcurl's callbacks.
+    func carryOut(_ action: TransferState.Action) {
+        switch action {
+        case .nothing, .stopped: return
+        case .drain: if exchange.replay != nil { pump() } else { drain() }
+        case .end:
+            if let handle, let result = exchange.heldResult.take() { end(with: result, handle) }
+        case .run(let receiving, let sending):
+            if exchange.replay != nil { return pump() }
+            guard let handle, isWithLibcurl else { return }
+            noteActivity()
+            thread.multi?.setPaused(handle, receiving: !receiving, sending: !sending)
+        }
+    }
+
+    /// Whether libcurl has the current request.
+    private var isWithLibcurl: Bool {
+        switch phase {
+        case .loading, .deciding, .following, .askingAboutCookies, .replacing: true
+        case .initial, .waitingForDescriptor, .preparingTLS, .consulting, .storing, .ended: false
+        }
+    }
+
+    /// There may be bytes of the request's body to send again.
+    func feed() { carryOut(updateFlow(.fed)) }
+
+    /// Whether the head of a response has come with which the server may have refused the rest of the request.
+    var mayEndWithoutBody: Bool { exchange.head.isWhole && exchange.head.statusCode >= 300 }
+
+    /// Lets libcurl go on as if bytes of the request's body were there. It then ends a transfer whose response is whole,
+    /// which it does not notice while it is paused, or asks for the bytes again.
+    func goOnWithoutBody() {
+        if exchange.flow.isFree, !exchange.flow.isHeldBack { feed() }
+    }
+
+    /// Decodes bytes, and passes the result to the delegate until it suspends receiving.
+    func deliver(
+        with decoder: ContentDecoder,
+        _ decode: (ContentDecoder, (UnsafeRawBufferPointer) -> Bool) throws -> Void
+    ) {
+        do {
+            try decode(decoder) { block in
+                delegate?.connection(self, didReceive: block)
+                return exchange.flow.isFree && !isCancelled
+            }
+            if decoder.hasPending { updateFlow(.kept) }
+        } catch {
+            exchange.response.failure = decodingFailure(error)
+        }
+    }
+
+    /// Passes on what the decoder has kept.
+    func drain() {
+        guard let decoder = exchange.response.decoder else { return carryOut(updateFlow(.drained)) }
+        if decoder.hasPending { deliver(with: decoder) { try $0.resume(into: $1) } }
+        if let failure = exchange.response.failure {
+            if let handle { thread.multi?.stop(handle) }
+            return fail(failure)
+        }
+        if !decoder.hasPending { carryOut(updateFlow(.drained)) }
+    }
+
+    func decodingFailure(_ error: any Error) -> URLError {
+        if let error = error as? DecodingFailure, case .expandsTooMuch = error.reason {
+            return failure(.dataLengthExceedsMaximum, "\(error)", underlying: error)
+        }
+        return failure(.cannotDecodeContentData, "\(error)", underlying: error)
+    }
+}

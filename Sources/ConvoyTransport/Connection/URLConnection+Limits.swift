@@ -1,0 +1,252 @@
+import CCurl
+import ConvoySupport
+import Foundation
+import FoundationNetworking
+
+/// Holding a transfer to its rate limits, and noticing that it has stalled. All on the network thread.
+extension URLConnection {
+    // MARK: Receiving
+
+    /// Whether bytes of the response may be delivered. If not, the limit holds the transfer up until they may.
+    ///
+    /// Without any limit this costs a look at two places in memory.
+    func mayReceive(_ count: Int) -> Bool {
+        guard receiveThrottle != nil || RateLimit.shared.isLimiting else { return true }
+        let throttle = receiveThrottle ?? makeReceiveThrottle()
+        guard throttle.admits(count) else {
+            updateFlow(.hold(.rate))
+            return false
+        }
+        throttle.use(count)
+        return true
+    }
+
+    private func makeReceiveThrottle() -> TransferThrottle {
+        let throttle = TransferThrottle(limits: configuration.receiveRateLimits + [.shared], thread: thread) {
+            [weak self] in
+            guard let self else { return }
+            carryOut(updateFlow(.lift(.rate)))
+        }
+        receiveThrottle = throttle
+        return throttle
+    }
+
+    // MARK: Sending
+
+    /// How many bytes of the request's body may be sent now, of at most so many; nil if none may. Then the transfer is
+    /// resumed when some may.
+    func sendingAllowance(atMost most: Int) -> Int? {
+        guard sendThrottle != nil || RateLimit.sharedForSending.isLimiting else { return most }
+        let throttle = sendThrottle ?? makeSendThrottle()
+        let count = TransferThrottle.blockSize(
+            under: configuration.sendRateLimits + [.sharedForSending], atMost: most)
+        return throttle.admits(count) ? count : nil
+    }
+
+    private func makeSendThrottle() -> TransferThrottle {
+        let throttle = TransferThrottle(limits: configuration.sendRateLimits + [.sharedForSending], thread: thread) {
+            [weak self] in
+            self?.feed()
+        }
+        sendThrottle = throttle
+        return throttle
+    }
+
+    /// Notes how many bytes of the request's body were sent; 0 at its end.
+    func noteSent(_ count: Int, of length: Int64?) {
+        sendThrottle?.use(count)
+        guard let meter = exchange.stallMeter else { return }
+        meter.value.add(count)
+        exchange.isSendingBody = count > 0 && exchange.sentBytes + Int64(count) != length
+        noteFlow()
+    }
+
+    // MARK: Both
+
+    /// Prepares for a request, and returns how many bytes are to be received at a time.
+    func prepareLimits() -> Int {
+        let isLimited = !configuration.limits.isEmpty
+        if isLimited, receiveThrottle == nil, !configuration.receiveRateLimits.isEmpty { _ = makeReceiveThrottle() }
+        if isLimited, sendThrottle == nil, !configuration.sendRateLimits.isEmpty { _ = makeSendThrottle() }
+        guard isLimited || RateLimit.shared.isLimiting else { return configuration.receiveBufferSize }
+        return TransferThrottle.blockSize(
+            under: configuration.receiveRateLimits + [.shared], atMost: configuration.receiveBufferSize)
+    }
+
+    /// Gives up what the limits have granted, and the places in their lines.
+    func leaveLimits() {
+        receiveThrottle?.leave()
+        receiveThrottle = nil
+        sendThrottle?.leave()
+        sendThrottle = nil
+    }
+
+    // MARK: Stalls
+
+    /// Begins to watch for a stall, if there is a limit.
+    func startStallMeter(at now: MonotonicTime) {
+        exchange.stallMeter = configuration.stallLimit.flatMap { StallMeter($0, at: now) }.map(Reference.init)
+    }
+
+    /// Notes a change of what the transfer waits for.
+    func noteFlow() {
+        guard let meter = exchange.stallMeter, let runLoop = thread.runLoop else { return }
+        meter.value.setCounting(couldMove, at: NetworkRunLoop.now)
+        if let check = meter.value.nextCheck { handle?.schedule(at: check, on: runLoop) }
+    }
+
+    /// Whether a body could move if the other side did its part.
+    private var couldMove: Bool {
+        switch phase {
+        case .loading, .following, .replacing: break
+        case .initial, .waitingForDescriptor, .preparingTLS, .deciding, .consulting, .askingAboutCookies, .storing, .ended:
+            return false
+        }
+        guard exchange.replay == nil, !exchange.flow.isHeldBack, exchange.flow.isFree else { return false }
+        return exchange.head.isWhole || exchange.isSendingBody && !exchange.flow.isStarved
+    }
+
+    /// The error of a transfer that has stalled.
+    var stallFailure: URLError? {
+        guard let limit = configuration.stallLimit else { return nil }
+        return failure(
+            .timedOut,
+            "Fewer than \(limit.bytesPerSecond) bytes a second were transferred, on average over \(limit.duration) "
+                + "seconds.")
+    }
+
+    /// A value that few transfers have, so that the others need no room for it.
+    final class Reference<Value> {
+        @exclusivity(unchecked) var value: Value
+        init(_ value: Value) { self.value = value }
+    }
+}
+
+/// When bytes last moved, and how long none may move. In nanoseconds of the run loop's clock.
+struct TransferTimes {
+    var lastActivity: MonotonicTime = 0
+    /// When the request began, or the last byte of its body was sent.
+    var lastSent: MonotonicTime = 0
+    /// 0 for no limit.
+    var idleLimit: MonotonicTime = 0
+    /// 0 for no separate limit.
+    var headLimit: MonotonicTime = 0
+    /// When the rest of a response is given up that is not needed; 0 without one.
+    var restDeadline: MonotonicTime = 0
+}
+
+/// The timeouts of a transfer: one timer, which is not moved on each byte. When it fires, it checks when the last byte
+/// moved, and is set again.
+extension URLConnection {
+    func startTimer() {
+        guard let runLoop = thread.runLoop else { return }
+        let now = runLoop.turnTime
+        exchange.times = TransferTimes(
+            lastActivity: now, lastSent: now, idleLimit: Self.nanoseconds(exchange.request.timeoutInterval),
+            headLimit: Self.nanoseconds(configuration.timeoutIntervalForHead ?? 0))
+        startStallMeter(at: now)
+        if let deadline = nextDeadline { handle?.schedule(at: deadline, on: runLoop) }
+    }
+
+    /// 0, which means no limit, for values that are not a useful limit.
+    private static func nanoseconds(_ seconds: TimeInterval) -> MonotonicTime {
+        seconds > 0 && seconds < 1e9 ? max(1, UInt64(seconds * 1e9)) : 0
+    }
+
+    /// How often a transfer is looked at that waits for bytes of its request's body, while its response may be whole.
+    static var starvationCheckInterval: MonotonicTime { 10_000_000 }
+
+    /// Notes that a byte of a body has moved.
+    func noteActivity() { exchange.times.lastActivity = thread.runLoop?.turnTime ?? exchange.times.lastActivity }
+
+    func noteSending() {
+        noteActivity()
+        exchange.times.lastSent = exchange.times.lastActivity
+    }
+
+    /// Notes that a line of a head has come. A server that sends a line now and then would never time out, so only the
+    /// first and the last line of a head count, unless heads have a separate limit.
+    func noteHeadLine(isFirst: Bool) {
+        if isFirst || exchange.times.headLimit > 0 { noteActivity() }
+    }
+
+    private var nextDeadline: MonotonicTime? {
+        let times = exchange.times
+        let idle = times.idleLimit > 0 ? times.lastActivity + times.idleLimit : nil
+        let head = times.headLimit > 0 && !exchange.head.isWhole ? times.lastSent + times.headLimit : nil
+        let stall = exchange.stallMeter?.value.nextCheck
+        let rest = times.restDeadline > 0 ? times.restDeadline : nil
+        guard idle != nil || head != nil || stall != nil || rest != nil else { return nil }
+        return min(idle ?? .max, head ?? .max, stall ?? .max, rest ?? .max)
+    }
+
+    func easyHandleTimerDidFire(_ handle: EasyHandle) {
+        guard let runLoop = thread.runLoop else { return }
+        let now = runLoop.turnTime
+        if isRestUnneeded, let deadline = nextDeadline, now >= deadline { return giveUpRest(handle) }
+        // Time in which this side holds the transfer back does not count against the server.
+        if exchange.flow.isHeldBack || exchange.flow.isStarved && !mayEndWithoutBody { exchange.times.lastActivity = now }
+        if exchange.flow.isStarved { exchange.times.lastSent = now }
+        switch phase {
+        case .deciding, .askingAboutCookies, .storing: exchange.times.lastActivity = now
+        default: break
+        }
+        if let meter = exchange.stallMeter {
+            meter.value.advance(to: now)
+            if meter.value.isStalled, let stallFailure {
+                thread.multi?.stop(handle)
+                return fail(stallFailure)
+            }
+        }
+        let isWaitingForEnd = exchange.flow.isStarved && mayEndWithoutBody
+        if isWaitingForEnd, nextDeadline.map({ now < $0 }) ?? true {
+            // First the timer: the transfer may end in this.
+            handle.schedule(at: min(nextDeadline ?? .max, now + Self.starvationCheckInterval), on: runLoop)
+            return goOnWithoutBody()
+        }
+        guard let deadline = nextDeadline else { return }
+        guard now >= deadline else { return handle.schedule(at: deadline, on: runLoop) }
+        thread.multi?.stop(handle)
+        let times = exchange.times
+        let isIdle = times.idleLimit > 0 && now >= times.lastActivity + times.idleLimit
+        let seconds = Double(isIdle ? times.idleLimit : times.headLimit) / 1e9
+        fail(
+            failure(
+                .timedOut,
+                isIdle
+                    ? "No data was transferred for \(seconds) seconds."
+                    : "The head of the response was incomplete after \(seconds) seconds."))
+    }
+}
+
+/// Waiting for a file descriptor.
+extension URLConnection: DescriptorWaiter {
+    /// Whether the transfer failed for lack of a descriptor, before anything of it was sent.
+    func lacksDescriptor(_ handle: EasyHandle) -> Bool {
+        guard let multi = thread.multi, !exchange.head.hasBegun, handle.long(CURLINFO_REQUEST_SIZE) == 0 else {
+            return false
+        }
+        return multi.descriptorShortages != exchange.earlierShortages || DescriptorQueue.isSystemShort
+    }
+
+    /// Lets the transfer wait until another one has ended.
+    func waitForDescriptor() {
+        guard let multi = thread.multi else { return }
+        if exchange.waitsSince == 0 { exchange.waitsSince = multi.runLoop.turnTime }
+        guard multi.descriptorQueue.mayWait(since: exchange.waitsSince) else {
+            return fail(failure(.cannotLoadFromNetwork, "The system has no file descriptor left for a connection."))
+        }
+        phase = .waitingForDescriptor
+        forgetTransaction()
+        exchange.body?.stop()
+        exchange.body = nil
+        if let handle { multi.giveBack(handle) }
+        handle = nil
+        multi.descriptorQueue.append(self)
+    }
+
+    func tryAgainForDescriptor() {
+        guard case .waitingForDescriptor = phase else { return }
+        load(Exchange(again: exchange))
+    }
+}

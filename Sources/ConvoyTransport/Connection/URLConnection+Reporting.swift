@@ -1,0 +1,103 @@
+import ConvoySupport
+import Foundation
+import FoundationNetworking
+
+/// The metrics of each request, for the delegate and for the trace.
+extension URLConnection {
+    private var isMeasured: Bool { configuration.collectsMetrics || configuration.trace != nil }
+
+    /// What notes the times of the next request; nil if nobody wants them.
+    func makeClock(for outgoing: Exchange.Outgoing, _ options: EasyHandle.Options) -> RequestClock? {
+        guard isMeasured else { return nil }
+        let proxy = outgoing.route?.proxy
+        defer { exchange.start = nil }
+        return RequestClock(
+            start: exchange.start ?? .now, method: exchange.request.method, address: outgoing.address.text,
+            hasBody: exchange.body.map { $0.length != 0 } ?? false, usesTLS: outgoing.isSecure,
+            usesTunnel: options.mayTunnel || proxy?.kind == .https || proxy?.kind.isHTTP == false, isProxied: proxy != nil)
+    }
+
+    /// Tells the delegate of a request; not again when one had to wait for a descriptor.
+    func reportRequest(_ outgoing: Exchange.Outgoing) {
+        guard !exchange.isReported else { return }
+        exchange.isReported = true
+        delegate?.connection(
+            self,
+            willSend: RequestHead(
+                method: exchange.request.method, address: outgoing.address.text, header: outgoing.header,
+                bodyLength: exchange.body.map { $0.length } ?? 0, secrets: configuration.secrets))
+    }
+
+    /// When the phases of the current request ended that have ended; nil where that is not noted, and for a response out of
+    /// a cache. To be called only from the delegate's methods.
+    package var phasesSoFar: TransactionPhases? {
+        guard exchange.replay == nil, let handle, let clock = handle.clock else { return nil }
+        return handle.phases(clock)
+    }
+
+    /// The head of the response to the current request, be it delivered or not; nil without one, and for one out of a
+    /// cache. To be called only from the delegate's methods.
+    package var latestHead: ResponseHead? {
+        exchange.head.isWhole && exchange.replay == nil ? receivedHead : nil
+    }
+
+    /// Notes when the request began that is ready to be sent, and may have to wait.
+    func noteStart() {
+        if isMeasured, exchange.start == nil { exchange.start = .now }
+    }
+
+    /// The request cannot be sent now. Its time goes on.
+    func forgetTransaction() {
+        exchange.start = handle?.clock?.start
+        handle?.clock = nil
+    }
+
+    /// Tells the metrics of the current request, which has ended, if they are wanted and were not told yet.
+    func finishTransaction() {
+        if let replay = exchange.replay, let start = replay.start { return finish(replay, start) }
+        guard let handle, let clock = handle.clock else { return }
+        handle.clock = nil
+        var metrics = handle.metrics(clock, secrets: configuration.secrets)
+        if exchange.head.isWhole { metrics.statusCode = exchange.head.statusCode }
+        // libcurl counts the framing of chunks.
+        metrics.countOfRequestBodyBytesSent = min(metrics.countOfRequestBodyBytesSent, exchange.sentBytes)
+        metrics.countOfResponseBodyBytesAfterDecoding =
+            exchange.response.decoder?.decodedByteCount
+            ?? max(0, metrics.countOfResponseBodyBytesReceived - Int64(exchange.response.discarded))
+        handle.trace?.end(metrics)
+        exchange.isReported = false
+        if configuration.collectsMetrics { delegate?.connection(self, didCollect: metrics) }
+    }
+
+    /// Notes when a stored response began to be delivered: with the question to the cache.
+    func noteStartOfReplay() {
+        defer { exchange.start = nil }
+        if configuration.collectsMetrics { exchange.replay?.start = exchange.start ?? .now }
+    }
+
+    private func finish(_ replay: Replay, _ start: StartMoment) {
+        replay.start = nil
+        var metrics = TransactionMetrics(
+            method: exchange.request.method, address: exchange.address?.text ?? "", secrets: configuration.secrets,
+            startDate: start.date)
+        metrics.moments.ended = start.seconds(until: MonotonicClock.now)
+        metrics.statusCode = replay.statusCode
+        metrics.cacheUse = CacheUse(replay.stored.use)
+        metrics.countOfResponseBodyBytesAfterDecoding = exchange.response.decoder?.decodedByteCount ?? Int64(replay.position)
+        delegate?.connection(self, didCollect: metrics)
+    }
+}
+
+/// The trace of a transfer, which all its requests share.
+extension URLConnection {
+    /// What records the next request; nil without a trace.
+    func makeTraceRecorder() -> TraceRecorder? {
+        guard let trace = configuration.trace else { return nil }
+        if traceNumber == 0 { traceNumber = trace.nextTransfer() }
+        return TraceRecorder(trace, transfer: traceNumber, secrets: configuration.secrets)
+    }
+
+    func traceRedirect(_ event: RedirectEvent) { handle?.trace?.note("redirect: \(event)") }
+
+    func traceFailure(_ error: URLError) { handle?.trace?.note("failed: \(error)") }
+}

@@ -1,0 +1,221 @@
+import ConvoySupport
+import Foundation
+
+/// Collects the lines of a response's head from libcurl, and checks what libcurl does not check.
+///
+/// A value without I/O. It holds one head at a time: that of an interim response (1xx) is replaced by the next. After a
+/// complete final head, all lines that follow are trailers, whatever they look like.
+struct HeadParser {
+    enum Step: Equatable {
+        /// More lines of the head follow.
+        case more
+        /// An interim response has ended; another head follows.
+        case interim
+        /// The head is complete.
+        case whole
+        /// A line after the head: a trailer, which is ignored.
+        case trailer
+        /// The head is invalid, with a reason for the user.
+        case refused(String)
+    }
+
+    /// The limit, as in OkHttp, for all heads of one response together. Only a broken or malicious server sends more.
+    static let sizeLimit = 256 << 10
+    /// How many interim responses may come before the final one.
+    static let interimLimit = 32
+    /// For all trailers together, in bytes.
+    static let trailerLimit = 64 << 10
+
+    private(set) var bytes: [UInt8] = []
+    private(set) var statusCode = 0
+    /// The announced length of the body; nil if the body is sent in chunks (RFC 9112, section 6.3).
+    var contentLength: Int64? { isChunked ? nil : announcedLength }
+    /// Whether the head announces both an empty body and chunks. libcurl 8.14 believes the length once it has to wait for
+    /// the chunks, and takes what comes later for the response to the next request.
+    var deniesItsChunks: Bool { isChunked && announcedLength == 0 && statusCode != 204 && statusCode != 304 }
+    /// Whether only the end of the connection tells where the body ends (RFC 9112, section 6.3).
+    var isEndedByConnection: Bool {
+        announcedLength == nil && !isChunked && statusCode != 204 && statusCode != 304
+            && bytes.starts(with: "HTTP/1".utf8)
+    }
+    /// The values of the `Content-Encoding` fields, one for each line.
+    private(set) var contentEncodings: [String] = []
+    /// Whether a final head is complete.
+    private(set) var isWhole = false
+    /// Whether any line of a head has come, even of an interim one.
+    private(set) var hasBegun = false
+    private var announcedLength: Int64?
+    private var isChunked = false
+    private var isInterim = false
+    private var isAfterStatusLine = false
+    private var earlierBytes = 0
+    private var interimCount = 0
+    private var trailerBytes = 0
+
+    /// Prepares for the response to another request.
+    mutating func reset() {
+        forgetHead()
+        hasBegun = false
+        isInterim = false
+        isAfterStatusLine = false
+        earlierBytes = 0
+        interimCount = 0
+        trailerBytes = 0
+    }
+
+    private mutating func forgetHead() {
+        // The old array belongs to its response.
+        bytes = []
+        statusCode = 0
+        announcedLength = nil
+        contentEncodings = []
+        isChunked = false
+        isWhole = false
+    }
+
+    mutating func take(_ line: UnsafeRawBufferPointer) -> Step {
+        guard !isWhole else { return takeTrailer(line) }
+        if bytes.isEmpty || isInterim, line.starts(with: "HTTP/".utf8) {
+            if isInterim {
+                interimCount += 1
+                guard interimCount <= Self.interimLimit else {
+                    return .refused("More than \(Self.interimLimit) interim responses came before the final one.")
+                }
+                earlierBytes += bytes.count
+            }
+            hasBegun = true
+            forgetHead()
+            bytes.reserveCapacity(512)
+            guard let code = Self.statusCode(of: line) else { return .refused("The status line is malformed.") }
+            guard code != 101 else { return .refused("The server switched to a protocol that was not requested.") }
+            statusCode = code
+            isInterim = code < 200
+        }
+        guard earlierBytes + bytes.count + line.count <= Self.sizeLimit else {
+            return .refused("The response's header is larger than \(Self.sizeLimit) bytes.")
+        }
+        // RFC 9112, section 2.2. It would continue the status line.
+        if isAfterStatusLine, line.first == UInt8(ascii: " ") || line.first == UInt8(ascii: "\t") {
+            return .refused("The response's header begins with a folded line.")
+        }
+        isAfterStatusLine = !isAfterStatusLine && bytes.isEmpty
+        bytes.append(contentsOf: line)
+        if line.count <= 2, line.allSatisfy(ASCII.isWhitespace) {
+            if isInterim { return .interim }
+            isWhole = true
+            return .whole
+        }
+        return isInterim ? .more : noteFraming(in: line)
+    }
+
+    private mutating func takeTrailer(_ line: UnsafeRawBufferPointer) -> Step {
+        trailerBytes += line.count
+        return trailerBytes <= Self.trailerLimit
+            ? .trailer : .refused("The response's trailers are larger than \(Self.trailerLimit) bytes.")
+    }
+
+    /// Notes the fields that say where the body ends and how it is encoded.
+    private mutating func noteFraming(in line: UnsafeRawBufferPointer) -> Step {
+        // Works on bytes for speed: this runs for each line of each response.
+        switch ASCII.lowercased(line[0]) {
+        case UInt8(ascii: "c"):
+            guard line.count > Self.lengthName.count, line[7] == UInt8(ascii: "-") else { return .more }
+            if Self.hasName(line, Self.lengthName) { return noteLength(line[Self.lengthName.count...]) }
+            if Self.hasName(line, Self.encodingName) {
+                contentEncodings.append(ASCII.text(ASCII.trimmed(Array(line)[Self.encodingName.count...])))
+            }
+            return .more
+        case UInt8(ascii: "t"):
+            guard Self.hasName(line, Self.transferName) else { return .more }
+            return noteTransferCoding(ASCII.trimmed(Array(line)[Self.transferName.count...]))
+        default: return .more
+        }
+    }
+
+    /// Notes a `Content-Length`. Two different lengths are a sign of request smuggling (RFC 9112, section 6.3), and an
+    /// error.
+    private mutating func noteLength(_ values: Slice<UnsafeRawBufferPointer>) -> Step {
+        var rest = values
+        while true {
+            let end = rest.firstIndex(of: UInt8(ascii: ",")) ?? rest.endIndex
+            guard let length = Self.number(rest[..<end]) else {
+                return .refused("The Content-Length is not a number, or too large for one.")
+            }
+            if let earlier = announcedLength, earlier != length {
+                return .refused("The response announces two different lengths, \(earlier) and \(length).")
+            }
+            announcedLength = length
+            guard end < rest.endIndex else { return .more }
+            rest = rest[(end + 1)...]
+        }
+    }
+
+    /// Notes a `Transfer-Encoding`. Chunks are the only coding that a server may use unasked (RFC 9112, section 7.4).
+    /// libcurl would decode others without a limit, and without noticing that one ends early.
+    private mutating func noteTransferCoding(_ value: ArraySlice<UInt8>) -> Step {
+        if ASCII.equalIgnoringCase(value, "identity".utf8) { return .more }
+        guard ASCII.equalIgnoringCase(value, "chunked".utf8), !isChunked else {
+            return .refused("The server uses an unsupported transfer coding: \(ASCII.text(value).prefix(100)).")
+        }
+        isChunked = true
+        return .more
+    }
+
+    private static let lengthName = Array("content-length:".utf8)
+    private static let encodingName = Array("content-encoding:".utf8)
+    private static let transferName = Array("transfer-encoding:".utf8)
+
+    private static func hasName(_ line: UnsafeRawBufferPointer, _ name: [UInt8]) -> Bool {
+        guard line.count >= name.count else { return false }
+        for index in 0..<name.count where ASCII.lowercased(line[index]) != name[index] { return false }
+        return true
+    }
+
+    private static func number(_ text: Slice<UnsafeRawBufferPointer>) -> Int64? {
+        var value: Int64 = 0
+        var hasBegun = false
+        var hasEnded = false
+        for byte in text {
+            if ASCII.isWhitespace(byte) {
+                hasEnded = hasBegun
+                continue
+            }
+            guard !hasEnded, byte >= UInt8(ascii: "0"), byte <= UInt8(ascii: "9") else { return nil }
+            let (tens, isTooLarge) = value.multipliedReportingOverflow(by: 10)
+            let (sum, overflow) = tens.addingReportingOverflow(Int64(byte - UInt8(ascii: "0")))
+            guard !isTooLarge, !overflow else { return nil }
+            value = sum
+            hasBegun = true
+        }
+        return hasBegun ? value : nil
+    }
+
+    private static func statusCode(of line: UnsafeRawBufferPointer) -> Int? {
+        guard let space = line.firstIndex(of: UInt8(ascii: " ")), space + 4 <= line.count else { return nil }
+        var code = 0
+        for byte in line[(space + 1)..<(space + 4)] {
+            guard byte >= UInt8(ascii: "0"), byte <= UInt8(ascii: "9") else { return nil }
+            code = code * 10 + Int(byte - UInt8(ascii: "0"))
+        }
+        return code >= 100 ? code : nil
+    }
+}
+
+/// What matters of the head of a proxy's answer to CONNECT: what it asks for.
+struct TunnelAnswer {
+    /// The values of `Proxy-Authenticate`.
+    private(set) var challenges: [String] = []
+    private var length = 0
+
+    private static let mostBytes = 16 << 10
+
+    mutating func take(_ line: UnsafeRawBufferPointer) {
+        // A negotiation has several answers; the last one counts.
+        if line.starts(with: "HTTP/".utf8) { self = TunnelAnswer() }
+        length += line.count
+        guard length <= Self.mostBytes, let colon = line.firstIndex(of: UInt8(ascii: ":")),
+            ASCII.equalIgnoringCase(line[..<colon], "proxy-authenticate".utf8)
+        else { return }
+        challenges.append(ASCII.text(ASCII.trimmed(Array(line[(colon + 1)...])[...])))
+    }
+}

@@ -1,0 +1,307 @@
+import CCurl
+import ConvoySupport
+import Foundation
+import FoundationNetworking
+
+/// The checked header of a request, in the form that libcurl takes, and its fields that matter here.
+///
+/// It is immutable, and requests with the same fields share one: checking and formatting the fields of each request
+/// takes longer than everything else before it is sent.
+package final class RequestHeader: @unchecked Sendable {
+    /// What a header is made from.
+    struct Source: Equatable {
+        var fields: [String: String]
+        var hasBody = false
+        var isStreamed = false
+        /// Whether caches must not answer with a stored response.
+        var forbidsReuse = false
+        /// Whether caches must ask the server before they answer.
+        var demandsValidation = false
+        /// Whether the standard `User-Agent` is sent, unless the fields have one.
+        var addsUserAgent = false
+        /// Sent as `Authorization`, in place of what the fields have.
+        var authorization: String?
+        /// The same as `Proxy-Authorization`, to the proxy.
+        var proxyAuthorization: String?
+        /// The value of a `Cookie` field, unless the fields have one.
+        var cookie: [UInt8]?
+        /// Sent in place of what the fields have: the conditions under which a stored response may be served.
+        var conditions: [String: [UInt8]] = [:]
+
+        /// Whether they make the same bytes: what is sent for one user must not be taken for what another sends.
+        static func == (one: Source, other: Source) -> Bool {
+            func areExact(_ one: [String: String], _ other: [String: String]) -> Bool {
+                one.count == other.count && one.allSatisfy { name, value in other[name]?.isExactly(value) == true }
+            }
+            return one.hasBody == other.hasBody && one.isStreamed == other.isStreamed
+                && one.forbidsReuse == other.forbidsReuse && one.demandsValidation == other.demandsValidation
+                && one.addsUserAgent == other.addsUserAgent && one.cookie == other.cookie
+                && one.authorization.map(ExactString.init) == other.authorization.map(ExactString.init)
+                && one.proxyAuthorization.map(ExactString.init) == other.proxyAuthorization.map(ExactString.init)
+                && one.conditions == other.conditions && areExact(one.fields, other.fields)
+        }
+    }
+
+    let source: Source
+    /// `Name: value`, `Name;` for an empty value, or `Name:` to remove a field that libcurl would add.
+    private(set) var lines: UnsafeMutablePointer<curl_slist>?
+    /// Lines that are sent only to a proxy, never to an origin (RFC 9110, section 11.7.2).
+    private(set) var proxyLines: UnsafeMutablePointer<curl_slist>?
+    /// The length that the user announced for a streamed body.
+    private(set) var announcedLength: Int64?
+    private(set) var asksForRange = false
+    /// Whether there is an `Authorization`.
+    private(set) var setsAuthorization = false
+    /// Whether the user set `Host`, and so may get what is another host's.
+    private(set) var setsHost = false
+    /// The `Proxy-Authorization` that the user has set.
+    private(set) var ownProxyAuthorization: String?
+    /// Whether the user set `Accept-Encoding`, and so wants the body undecoded.
+    private(set) var setsAcceptEncoding = false
+    /// Whether the user set `Expect`, so that the server can refuse the body before it is sent.
+    private(set) var setsExpect = false
+    /// Whether a `Cache-Control` was added for caches on the way. One of this process knows what it is to do.
+    private(set) var addsCacheControl = false
+    /// Whether the user set `Cookie`, so that no others are sent.
+    private var setsCookie = false
+    /// Whether cookies of a store are sent.
+    var sendsStoredCookies: Bool { source.cookie != nil && !setsCookie }
+    /// What was made for the last cache that saw the header.
+    let cacheView = Locked<CacheView?>(nil)
+
+    /// The header of a request without a body, to which caches may answer with a stored response.
+    ///
+    /// - Throws: `URLError.badURL` for a name or a value that HTTP does not allow.
+    package convenience init(fields: [String: String]) throws(URLError) {
+        try self.init(Source(fields: fields), url: nil)
+    }
+
+    /// The last one that was made of this with a token.
+    private let withToken = Locked<RequestHeader?>(nil)
+
+    /// The same header with an `Authorization` that many requests share.
+    func withToken(_ value: String) throws(URLError) -> RequestHeader {
+        if let made = withToken.withLock({ $0 }), made.source.authorization == value { return made }
+        var source = source
+        source.authorization = value
+        let made = try RequestHeader(source, url: nil)
+        withToken.withLock { $0 = made }
+        return made
+    }
+
+    /// - Parameter url: the request's, for errors.
+    init(_ source: Source, url: URL?) throws(URLError) {
+        self.source = source
+        var setsCacheControl = false
+        var setsUserAgent = false
+        let fields =
+            source.conditions.isEmpty
+            ? source.fields
+            : source.fields.filter { field in
+                !source.conditions.keys.contains { ASCII.equalIgnoringCase($0.utf8, field.key.utf8) }
+            }
+        for (name, value) in fields {
+            guard HTTPSyntax.isToken(name) else {
+                throw URLError(
+                    .badURL, url: url, "The header name \(name.debugDescription) is not a token (RFC 9110, 5.6.2).")
+            }
+            guard HTTPSyntax.isFieldValue(value) else {
+                throw URLError(.badURL, url: url, "The value of the header \(name) contains a control character.")
+            }
+            switch KnownField(name) {
+            case .contentLength:
+                // libcurl sets it, except for a stream, whose length only the user knows.
+                guard source.isStreamed else { continue }
+                guard let length = Int64(value.trimmingCharacters(in: .whitespaces)), length >= 0 else {
+                    throw URLError(.badURL, url: url, "The Content-Length \(value.debugDescription) is not a length.")
+                }
+                announcedLength = length
+                continue
+            case .transferEncoding: continue
+            case .proxyAuthorization:
+                ownProxyAuthorization = value
+                if source.proxyAuthorization == nil { try Self.append(Self.line(name, value), to: &proxyLines) }
+                continue
+            case .authorization:
+                setsAuthorization = true
+                if source.authorization != nil { continue }
+            case .range: asksForRange = true
+            case .acceptEncoding: setsAcceptEncoding = true
+            case .expect: setsExpect = true
+            case .cacheControl: setsCacheControl = true
+            case .userAgent: setsUserAgent = true
+            case .cookie: setsCookie = true
+            case .host: setsHost = true
+            case .echo where EchoedValue.isEscaped(value):
+                try Self.append(Array("\(name): ".utf8) + EchoedValue.bytes(of: value), to: &lines)
+                continue
+            case .echo, nil: break
+            }
+            try Self.append(Self.line(name, value), to: &lines)
+        }
+        for (name, value) in source.conditions {
+            if case .cacheControl = KnownField(name) { setsCacheControl = true }
+            try Self.append(Array("\(name): ".utf8) + value, to: &lines)
+        }
+        if let value = source.authorization {
+            setsAuthorization = true
+            try Self.append("Authorization: \(value)", to: &lines)
+        }
+        if let value = source.proxyAuthorization {
+            try Self.append("Proxy-Authorization: \(value)", to: &proxyLines)
+        }
+        if let cookie = source.cookie, !setsCookie { try Self.append(Array("Cookie: ".utf8) + cookie, to: &lines) }
+        // libcurl would wait a second for a 100 that many servers never send.
+        if source.hasBody, !setsExpect { try Self.append("Expect:", to: &lines) }
+        if !setsAcceptEncoding {
+            // The byte positions of a range refer to the body as sent, so it must not be encoded.
+            try Self.append(asksForRange ? "Accept-Encoding: identity" : Self.acceptedEncodings, to: &lines)
+        }
+        if source.addsUserAgent, !setsUserAgent { try Self.append("User-Agent: \(UserAgent.standard)", to: &lines) }
+        if source.forbidsReuse, !setsCacheControl {
+            try Self.append("Cache-Control: no-cache", to: &lines)
+            try Self.append("Pragma: no-cache", to: &lines)
+        } else if source.demandsValidation, !setsCacheControl {
+            addsCacheControl = true
+            try Self.append("Cache-Control: max-age=0", to: &lines)
+        }
+    }
+
+    /// The fields that are sent, those too that were added here, but for what is the proxy's. Made anew each time.
+    package func makeSentFields() -> [(name: String, value: String)] {
+        var fields: [(name: String, value: String)] = []
+        var next = lines
+        while let line = next?.pointee {
+            next = line.next
+            let bytes = UnsafeRawBufferPointer(start: line.data, count: strlen(line.data))
+            // `Name;` has an empty value, and `Name:` is not sent.
+            guard let end = bytes.firstIndex(where: { $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: ";") }),
+                bytes[end] == UInt8(ascii: ";") || end + 1 < bytes.count
+            else { continue }
+            let value = bytes[end] == UInt8(ascii: ";") ? [] : ASCII.trimmed(Array(bytes[(end + 1)...]))
+            fields.append((ASCII.text(Array(bytes[..<end])[...]), ASCII.text(value)))
+        }
+        return fields
+    }
+
+    deinit {
+        curl_slist_free_all(lines)
+        curl_slist_free_all(proxyLines)
+    }
+
+    private static func append(_ line: String, to list: inout UnsafeMutablePointer<curl_slist>?) throws(URLError) {
+        guard let longer = curl_slist_append(list, line) else {
+            throw URLError(.cannotLoadFromNetwork, url: nil, "There is no memory for the request's header.")
+        }
+        list = longer
+    }
+
+    private static func append(
+        _ line: [UInt8], to list: inout UnsafeMutablePointer<curl_slist>?
+    ) throws(URLError) {
+        let longer = (line + [0]).withUnsafeBufferPointer { bytes in
+            bytes.withMemoryRebound(to: CChar.self) { curl_slist_append(list, $0.baseAddress) }
+        }
+        guard let longer else {
+            throw URLError(.cannotLoadFromNetwork, url: nil, "There is no memory for the request's header.")
+        }
+        list = longer
+    }
+
+    private static func line(_ name: String, _ value: String) -> String {
+        value.utf8.allSatisfy(ASCII.isWhitespace) ? "\(name);" : "\(name): \(value)"
+    }
+
+    private static let acceptedEncodings = "Accept-Encoding: gzip, deflate, br, zstd"
+
+    /// The fields that matter here. Most names can be told apart by length alone.
+    private enum KnownField {
+        case contentLength, transferEncoding, proxyAuthorization, range, acceptEncoding, expect, cacheControl
+        case userAgent, authorization, cookie, host
+        /// One with what the server has said, whose bytes may be escaped. See `EchoedValue`.
+        case echo
+
+        init?(_ name: String) {
+            func isName(_ other: String) -> Bool { ASCII.equalIgnoringCase(name.utf8, other.utf8) }
+            switch name.utf8.count {
+            case 14 where isName("content-length"): self = .contentLength
+            case 13 where isName("authorization"): self = .authorization
+            case 17 where isName("transfer-encoding"): self = .transferEncoding
+            case 19 where isName("proxy-authorization"): self = .proxyAuthorization
+            case 5 where isName("range"): self = .range
+            case 15 where isName("accept-encoding"): self = .acceptEncoding
+            case 6 where isName("expect"): self = .expect
+            case 6 where isName("cookie"): self = .cookie
+            case 4 where isName("host"): self = .host
+            case 10 where isName("user-agent"): self = .userAgent
+            case 6 where isName("pragma"), 13 where isName("cache-control"): self = .cacheControl
+            case 8 where isName("if-range") || isName("if-match"), 13 where isName("if-none-match"),
+                13 where isName("last-event-id"), 17 where isName("if-modified-since"),
+                19 where isName("if-unmodified-since"):
+                self = .echo
+            default: return nil
+            }
+        }
+    }
+}
+
+/// The head of a request as it is sent: the method, the URL, and the header fields with those that were added on the way,
+/// but for what is meant for a proxy. The counterpart of ``ResponseHead``.
+///
+/// It has secrets, as the request has them; its description has none.
+public struct RequestHead: Sendable {
+    /// The method, such as `GET`.
+    public let method: String
+    /// The length of the body in bytes: 0 for none, nil if nobody knows it before it is sent.
+    public let bodyLength: Int64?
+    /// The URL as text.
+    package let address: String
+    private let header: RequestHeader
+    /// What of it is secret.
+    package let secrets: SecretClassifier
+
+    init(method: String, address: String, header: RequestHeader, bodyLength: Int64?, secrets: SecretClassifier) {
+        (self.method, self.address, self.header, self.bodyLength) = (method, address, header, bodyLength)
+        self.secrets = secrets
+    }
+
+    /// The URL; nil if Foundation cannot read it.
+    public var url: URL? { URL(string: address) }
+
+    /// The header fields, with `Host` and the length of a body that is known. HTTP/2 sends some of them by other names
+    /// (RFC 9113, section 8.3.1).
+    public var fields: [(name: String, value: String)] {
+        var fields = header.makeSentFields()
+        if !fields.contains(where: { ASCII.equalIgnoringCase($0.name.utf8, "host".utf8) }),
+            let host = Target(address)?.authority
+        {
+            fields.insert(("Host", host), at: 0)
+        }
+        // What libcurl adds.
+        if !fields.contains(where: { ASCII.equalIgnoringCase($0.name.utf8, "accept".utf8) }) {
+            fields.append(("Accept", "*/*"))
+        }
+        if let bodyLength, bodyLength > 0 || ["POST", "PUT", "PATCH"].contains(method) {
+            fields.append(("Content-Length", "\(bodyLength)"))
+        } else if bodyLength == nil {
+            fields.append(("Transfer-Encoding", "chunked"))
+        }
+        return fields
+    }
+
+    /// The value of a header field; nil if it is not sent. Names are case-insensitive.
+    public subscript(name: String) -> String? {
+        fields.first { ASCII.equalIgnoringCase($0.name.utf8, name.utf8) }?.value
+    }
+
+}
+
+extension RequestHead: CustomStringConvertible {
+    /// The method and the URL, without secrets.
+    public var description: String { "\(method) \(Redaction.url(address, secrets))" }
+}
+
+extension RequestHead: CustomReflectable {
+    /// Nothing, so that `dump` prints no secrets.
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}

@@ -1,0 +1,267 @@
+import CCurl
+import ConvoySupport
+import Foundation
+import FoundationNetworking
+
+/// A request for a transfer: Foundation's type, or a prepared request.
+package enum TransferRequest: Sendable {
+    case foundation(URLRequest)
+    case prepared(PreparedRequest)
+
+    package var url: URL? {
+        switch self {
+        case .foundation(let request): request.url
+        case .prepared(let request): request.url
+        }
+    }
+
+    /// Where it goes; nil where that is not an http or https URL.
+    package var target: Target? {
+        switch self {
+        case .foundation(let request): request.url.flatMap { Target($0) }
+        case .prepared(let request): request.address.target
+        }
+    }
+
+    package var method: String {
+        switch self {
+        case .foundation(let request): request.httpMethod ?? "GET"
+        case .prepared(let request): request.method
+        }
+    }
+
+    /// What its traffic is for; a prepared request says nothing of it.
+    var serviceType: NetworkServiceType {
+        switch self {
+        case .foundation(let request): NetworkServiceType(request.networkServiceType)
+        case .prepared: .default
+        }
+    }
+
+    package var timeoutInterval: TimeInterval {
+        switch self {
+        case .foundation(let request): request.timeoutInterval
+        case .prepared(let request): request.timeoutInterval
+        }
+    }
+
+    /// The same request with another limit for the time without a byte, in seconds.
+    package func with(timeoutInterval: TimeInterval) -> TransferRequest {
+        switch self {
+        case .foundation(var request):
+            request.timeoutInterval = timeoutInterval
+            return .foundation(request)
+        case .prepared(let request):
+            return .prepared(request.with(timeoutInterval: timeoutInterval))
+        }
+    }
+
+    /// The same request for another URL.
+    func with(address: HTTPAddress) throws(URLError) -> TransferRequest {
+        switch self {
+        case .foundation(var request):
+            guard let url = URL(string: address.text) else { throw URLError(.badURL, url: request.url, "It is not a URL.") }
+            request.url = url
+            return .foundation(request)
+        case .prepared(let request):
+            return .prepared(request.with(address: address))
+        }
+    }
+
+    /// The same request with an `Authorization`, in place of its own.
+    package func with(authorization value: String) throws(URLError) -> TransferRequest {
+        switch self {
+        case .foundation(var request):
+            request.setValue(value, forHTTPHeaderField: "Authorization")
+            return .foundation(request)
+        case .prepared(let request):
+            return .prepared(request.with(header: try request.header.withToken(value)))
+        }
+    }
+
+    /// Whether it says of itself who the client is.
+    var hasAuthorization: Bool {
+        switch self {
+        case .foundation(let request): request.value(forHTTPHeaderField: "Authorization") != nil
+        case .prepared(let request): request.header.setsAuthorization
+        }
+    }
+
+    /// What the user has set for the proxy.
+    var proxyAuthorization: String? {
+        switch self {
+        case .foundation(let request): request.value(forHTTPHeaderField: "Proxy-Authorization")
+        case .prepared(let request): request.header.ownProxyAuthorization
+        }
+    }
+
+    package var bodyStream: InputStream? {
+        guard case .foundation(let request) = self else { return nil }
+        return request.httpBodyStream
+    }
+
+    package var body: Data? {
+        guard case .foundation(let request) = self else { return nil }
+        return request.httpBody
+    }
+
+    /// The request as Foundation's type. Making it from a prepared request takes some microseconds.
+    package var urlRequest: URLRequest {
+        switch self {
+        case .foundation(let request): request
+        case .prepared(let request): request.urlRequest
+        }
+    }
+}
+
+/// A request without a body that needs no further check, as most requests are.
+///
+/// Foundation's `URLRequest` is made from it only on demand: making, copying and reading one takes as long as all that
+/// the engine does for a small request. An object, because it is passed on a dozen times.
+package final class PreparedRequest: Sendable {
+    /// The URL, which was read when the manager was made.
+    package let address: HTTPAddress
+    /// A token (RFC 9110, section 5.6.2).
+    package let method: String
+    /// A header of a request without a body.
+    package let header: RequestHeader
+    /// Seconds without a byte; 0 or less for no limit.
+    package let timeoutInterval: TimeInterval
+
+    package init(address: HTTPAddress, method: String, header: RequestHeader, timeoutInterval: TimeInterval) {
+        self.address = address
+        self.method = method
+        self.header = header
+        self.timeoutInterval = timeoutInterval
+    }
+
+    /// The same request but for what is given.
+    func with(
+        address: HTTPAddress? = nil, header: RequestHeader? = nil, timeoutInterval: TimeInterval? = nil
+    ) -> PreparedRequest {
+        PreparedRequest(
+            address: address ?? self.address, method: method, header: header ?? self.header,
+            timeoutInterval: timeoutInterval ?? self.timeoutInterval)
+    }
+
+    package var url: URL? { URL(string: address.text) }
+
+    package var urlRequest: URLRequest {
+        var request = URLRequest(url: url ?? URL(fileURLWithPath: "/"), timeoutInterval: timeoutInterval)
+        if method != "GET" { request.httpMethod = method }
+        request.allHTTPHeaderFields = header.source.fields
+        if let value = header.source.authorization { request.setValue(value, forHTTPHeaderField: "Authorization") }
+        return request
+    }
+}
+
+/// The checks on a request before any byte of it is sent. Without I/O.
+package enum RequestRules {
+    /// Checks a request except for its header, and reads its URL.
+    ///
+    /// - Parameter hasCache: whether a cache will be asked.
+    /// - Throws: `URLError.badURL` for a URL or a method that HTTP does not allow, `.unsupportedURL` for another
+    ///   scheme, and `.resourceUnavailable` if only a cache may answer.
+    static func address(of request: TransferRequest, hasCache: Bool) throws(URLError) -> HTTPAddress {
+        switch request {
+        case .prepared(let request): return request.address
+        case .foundation(let request):
+            guard let url = request.url else { throw URLError(.badURL, url: nil, "The request has no URL.") }
+            let address = try address(of: url)
+            try check(request, url, hasCache: hasCache)
+            return address
+        }
+    }
+
+    private static func check(_ request: URLRequest, _ url: URL, hasCache: Bool) throws(URLError) {
+        let method = request.httpMethod ?? "GET"
+        guard method == "GET" || HTTPSyntax.isToken(method) else {
+            throw URLError(.badURL, url: url, "The method \(method.debugDescription) is not a token (RFC 9110, 5.6.2).")
+        }
+        if request.cachePolicy == .returnCacheDataDontLoad, !hasCache {
+            throw URLError(.resourceUnavailable, url: url, "There is no cached response, and loading is forbidden.")
+        }
+    }
+
+    private static func address(of url: URL) throws(URLError) -> HTTPAddress {
+        let address: HTTPAddress
+        do throws(HTTPAddress.Problem) {
+            address = try HTTPAddress.reading(url.absoluteString)
+        } catch {
+            switch error {
+            case .noScheme: throw URLError(.badURL, url: url, "The URL has no scheme.")
+            case .otherScheme(let scheme):
+                throw URLError(.unsupportedURL, url: url, "The scheme \(scheme) is neither http nor https.")
+            case .noHost: throw URLError(.badURL, url: url, "The URL has no host, or an invalid host or port.")
+            }
+        }
+        guard !address.hasUserInfo else {
+            // RFC 9110, section 4.2.4. libcurl would send them, and whoever logs the URL would log them.
+            throw URLError(
+                .badURL, url: url,
+                "The URL contains a user name or a password. Set the operation's credential, or an Authorization header, "
+                    + "instead.")
+        }
+        return address
+    }
+
+    /// Whether a request with this method can be sent twice with the same effect as once (RFC 9110, section 9.2.2).
+    static func isIdempotent(_ method: String) -> Bool {
+        ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE"].contains(method)
+    }
+
+    /// Whether a request with this method only reads (RFC 9110, section 9.2.1).
+    package static func isSafe(_ method: String) -> Bool {
+        switch method {
+        case "GET", "HEAD", "OPTIONS", "TRACE": true
+        default: false
+        }
+    }
+}
+
+extension URLRequest.CachePolicy {
+    /// Whether no cache, local or on the way, may answer with a stored response.
+    package var forbidsReuse: Bool {
+        switch self {
+        case .reloadIgnoringLocalCacheData, .reloadIgnoringLocalAndRemoteCacheData: true
+        default: false
+        }
+    }
+
+    /// Whether caches must ask the server before they answer.
+    package var demandsValidation: Bool { self == .reloadRevalidatingCacheData }
+}
+
+/// The forms in which a request names its URL (RFC 9112, section 3.2), as libcurl sends them: it resolves dots, and
+/// encodes what it must.
+package enum RequestTarget {
+    /// The path and the query; nil for a URL that libcurl refuses.
+    package static func originForm(of address: HTTPAddress) -> String? {
+        withParts(of: address) { parts in
+            (part(CURLUPART_PATH, of: parts) ?? "/") + (part(CURLUPART_QUERY, of: parts).map { "?\($0)" } ?? "")
+        }
+    }
+
+    /// The whole URL, as a proxy is asked for it.
+    static func absoluteForm(of address: HTTPAddress) -> String {
+        let text = withParts(of: address) { parts in
+            guard curl_url_set(parts, CURLUPART_FRAGMENT, nil, 0) == CURLUE_OK else { return String?.none }
+            return part(CURLUPART_URL, of: parts, CURLU_NO_DEFAULT_PORT)
+        }
+        return (text ?? nil) ?? address.text
+    }
+
+    private static func withParts<Result>(of address: HTTPAddress, _ body: (OpaquePointer) -> Result) -> Result? {
+        guard let parts = curl_url() else { return nil }
+        defer { curl_url_cleanup(parts) }
+        guard curl_url_set(parts, CURLUPART_URL, address.text, 0) == CURLUE_OK else { return nil }
+        return body(parts)
+    }
+
+    private static func part(_ part: CURLUPart, of parts: OpaquePointer, _ flags: Int32 = 0) -> String? {
+        var text: UnsafeMutablePointer<CChar>?
+        guard curl_url_get(parts, part, &text, UInt32(flags)) == CURLUE_OK, let text else { return nil }
+        defer { curl_free(text) }
+        return String(cString: text)
+    }
+}

@@ -1,0 +1,156 @@
+import CCurl
+import ConvoySupport
+import Foundation
+
+/// Which proxy a request travels through.
+public enum ProxySelection: Sendable, Hashable {
+    /// The one that the environment names for the URL's scheme and host, read anew for each request: `http_proxy`,
+    /// `https_proxy`, `HTTPS_PROXY`, `all_proxy`, `ALL_PROXY`, and for the exceptions `no_proxy` or `NO_PROXY`, as in
+    /// curl.
+    case environment
+    /// None, whatever the environment names.
+    case none
+    /// This one, whatever the environment names.
+    ///
+    /// The exceptions are the patterns of hosts that are reached without it, as curl's `no_proxy` has them: a name
+    /// stands for itself and all names below it, an address or a network such as `10.0.0.0/8` for itself, and `*` alone
+    /// for every host.
+    case proxy(Proxy, except: [String] = [])
+
+    /// The proxy on the way to a target; nil for none.
+    ///
+    /// - Throws: `URLError.badURL` or `.unsupportedURL` for a proxy in the environment that is none.
+    package func proxy(for target: Target) throws(URLError) -> Proxy? {
+        try proxy(isSecure: target.isSecure, host: target.host)
+    }
+
+    /// - Parameter host: as it is sent; nil for any, which no exception names.
+    func proxy(isSecure: Bool, host: String?) throws(URLError) -> Proxy? {
+        switch self {
+        case .none: nil
+        case .environment: try EnvironmentProxies.proxy(isSecure: isSecure, host: host)
+        case .proxy(let proxy, let exceptions):
+            if !exceptions.isEmpty, let host,
+                ProxyExceptions(exceptions.joined(separator: ",")).contains(host)
+            {
+                nil
+            } else {
+                proxy
+            }
+        }
+    }
+}
+
+/// The proxies that the environment names, by libcurl's rules.
+///
+/// `http_proxy` counts in lower case only: a web server hands its client's `Proxy` field to programs as `HTTP_PROXY`. For
+/// https there are `https_proxy` and `HTTPS_PROXY`; after these `all_proxy` and `ALL_PROXY`. `no_proxy`, or else
+/// `NO_PROXY`, names the exceptions. A variable that is empty is none.
+enum EnvironmentProxies {
+    /// The proxy for a host; nil for none.
+    ///
+    /// Called for each request, so it is quick for a program without any of the variables.
+    ///
+    /// - Parameter host: as it is sent; nil for any, which no exception names.
+    /// - Throws: what `Proxy.init(_:)` throws about a variable.
+    static func proxy(isSecure: Bool, host: String?) throws(URLError) -> Proxy? {
+        guard convoy_environment_names_proxy() != 0 else { return nil }
+        let own = isSecure ? value("https_proxy") ?? value("HTTPS_PROXY") : value("http_proxy")
+        guard let text = own ?? value("all_proxy") ?? value("ALL_PROXY") else { return nil }
+        if let exceptions = value("no_proxy") ?? value("NO_PROXY"), let host,
+            ProxyExceptions(String(cString: exceptions)).contains(host)
+        {
+            return nil
+        }
+        return try proxy(in: String(cString: text))
+    }
+
+    /// The last text that was read, as it hardly ever changes.
+    private static let last = Locked<(text: String, proxy: Proxy)?>(nil)
+
+    private static func proxy(in text: String) throws(URLError) -> Proxy {
+        if let known = last.withLock({ $0?.text == text ? $0?.proxy : nil }) { return known }
+        let proxy: Proxy
+        do throws(URLError) {
+            proxy = try Proxy(text)
+        } catch {
+            throw URLError(
+                error.code, url: nil, "The proxy in the environment cannot be used. \(error.localizedDescription)")
+        }
+        last.withLock { $0 = (text, proxy) }
+        return proxy
+    }
+
+    private static func value(_ name: StaticString) -> UnsafeMutablePointer<CChar>? {
+        name.utf8Start.withMemoryRebound(to: CChar.self, capacity: name.utf8CodeUnitCount + 1) { name in
+            guard let value = getenv(name), value.pointee != 0 else { return nil }
+            return value
+        }
+    }
+}
+
+/// The hosts that are reached without a proxy: the patterns of `no_proxy`, as libcurl matches them.
+///
+/// Patterns are divided by commas or blanks. `*` alone stands for every host. A name stands for itself and for all names
+/// that end in a dot and it; a dot before or after it does not matter, nor do capitals. An address stands for itself, and
+/// with `/8` and the like for its network; 0 bits stand for the whole address. IPv6 may be in brackets. (libcurl 7.88
+/// compares IPv6 addresses only as text, and its networks not at all; here they count.)
+struct ProxyExceptions {
+    private let text: String
+
+    init(_ text: String) { self.text = text }
+
+    /// - Parameter host: of a URL, with or without brackets.
+    func contains(_ host: String) -> Bool {
+        guard !text.isEmpty, !host.isEmpty else { return false }
+        if text == "*" { return true }
+        let name = Self.name(of: host)
+        let address = Self.address(in: name)
+        return text.split { $0 == "," || $0 == " " || $0 == "\t" }.contains { pattern in
+            if let address { return Self.matches(pattern, address) }
+            return Self.matches(pattern, name: name)
+        }
+    }
+
+    /// Without brackets, the zone of an address, and a dot at the end.
+    private static func name(of host: String) -> String {
+        var name = Substring(host)
+        if name.first == "[", name.last == "]" { name = name.dropFirst().dropLast() }
+        if name.contains(":"), let zone = name.firstIndex(of: "%") { name = name[..<zone] }
+        if name.last == "." { name = name.dropLast() }
+        return name.lowercased()
+    }
+
+    private static func matches(_ pattern: Substring, name: String) -> Bool {
+        var pattern = Substring(pattern.lowercased())
+        if pattern.last == "." { pattern = pattern.dropLast() }
+        if pattern.first == "." { pattern = pattern.dropFirst() }
+        return !pattern.isEmpty && (name == pattern || name.hasSuffix(".\(pattern)"))
+    }
+
+    private static func matches(_ pattern: Substring, _ address: [UInt8]) -> Bool {
+        let parts = pattern.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
+        var network = parts[0]
+        if network.first == "[", network.last == "]" { network = network.dropFirst().dropLast() }
+        guard let network = Self.address(in: String(network)), network.count == address.count else { return false }
+        // What is not a number counts as none, as in C.
+        var bits = parts.count == 2 ? Int(parts[1].prefix { ("0"..."9").contains($0) }) ?? 0 : 0
+        if bits == 0 { bits = address.count * 8 }
+        guard bits <= address.count * 8 else { return false }
+        for (index, pair) in zip(address, network).enumerated() {
+            let left = bits - index * 8
+            if left <= 0 { break }
+            let mask: UInt8 = left >= 8 ? 0xFF : ~(0xFF >> UInt8(left))
+            if (pair.0 ^ pair.1) & mask != 0 { return false }
+        }
+        return true
+    }
+
+    /// The four or sixteen bytes of an address.
+    private static func address(in text: String) -> [UInt8]? {
+        guard !text.utf8.contains(0) else { return nil }
+        var bytes = [UInt8](repeating: 0, count: 16)
+        if inet_pton(AF_INET, text, &bytes) == 1 { return Array(bytes[..<4]) }
+        return inet_pton(AF_INET6, text, &bytes) == 1 ? bytes : nil
+    }
+}
