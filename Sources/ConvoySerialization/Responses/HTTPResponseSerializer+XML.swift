@@ -27,6 +27,9 @@ extension HTTPResponseSerializer {
             throw NSError.limit(
                 .declarations, "The document type contains declarations, with which it could expand without limit.",
                 response)
+        } catch .tooManyNames {
+            throw NSError.limit(
+                .names, "The document has too many attributes in one tag, or too many namespaces or names.", response)
         } catch .malformed(let error) {
             throw error
         }

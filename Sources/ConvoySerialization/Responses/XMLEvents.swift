@@ -39,6 +39,44 @@ package enum XMLEvents {
         return parser.pointee.wellFormed != 0
     }
 
+    /// Whether a tag has more attributes than this. libxml2 reports them only after it has compared each with all the
+    /// others of its tag, which can take hours.
+    ///
+    /// A tag contains no `<`, so that each one starts a count, also in a comment: what opens one can stand in a literal,
+    /// where it opens nothing.
+    package static func hasTag(in data: Data, withMoreAttributesThan maximum: Int) -> Bool {
+        data.withUnsafeBytes { bytes -> Bool in
+            guard let base = bytes.baseAddress else { return false }
+            var index = 0
+            while let start = memchr(base + index, Int32(UInt8(ascii: "<")), bytes.count - index) {
+                index = UnsafeRawPointer(start) - base + 1
+                var (count, quote, last) = (0, UInt8(0), UInt8(ascii: "<"))
+                tag: while index < bytes.count {
+                    let byte = bytes[index]
+                    switch byte {
+                    case UInt8(ascii: "<"): break tag
+                    case UInt8(ascii: "!") where last == UInt8(ascii: "<"): break tag
+                    case UInt8(ascii: "?") where last == UInt8(ascii: "<"): break tag
+                    case quote where quote != 0: quote = 0
+                    case UInt8(ascii: ">") where quote == 0: break tag
+                    case UInt8(ascii: "\""), UInt8(ascii: "'"):
+                        guard quote == 0, last == UInt8(ascii: "=") else { break }
+                        quote = byte
+                        count += 1
+                        if count > maximum { return true }
+                    case 0x20, 0x09, 0x0A, 0x0D:
+                        index += 1
+                        continue tag
+                    default: break
+                    }
+                    last = byte
+                    index += 1
+                }
+            }
+            return false
+        }
+    }
+
     /// Once, as libxml2's own initialization is not safe on several threads at a time.
     private static let initialized: Void = xmlInitParser()
 }

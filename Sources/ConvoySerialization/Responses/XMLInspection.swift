@@ -13,12 +13,21 @@ struct XMLInspection {
     enum Finding: Error {
         case tooDeep
         case declarations
+        case tooManyNames
         case malformed(NSError)
     }
 
+    /// Bounds on what libxml2 does in time that grows with the square of a number: it compares the attributes of a tag
+    /// with each other, looks each prefix up among the namespaces that apply, and has few slots for all the names.
+    private static let maximumAttributeCount = 1_024
+    private static let maximumNamespaceCount = 256
+    private static let maximumNameCount = 100_000
+
     private let maximumDepth: Int
     private var parser: xmlParserCtxtPtr?
-    private var depth = 0
+    private var depth: Int { namespaceCounts.count - 1 }
+    /// For the document and each open element, how many namespaces apply in it.
+    private var namespaceCounts = [0]
     private var hasRoot = false
     private var finding: Finding?
     private var bareInstructions: [Int] = []
@@ -27,6 +36,7 @@ struct XMLInspection {
     ///
     /// - Parameter data: UTF-8 without zero bytes that declares no other encoding.
     static func document(of data: Data, maximumDepth: Int) throws(Finding) -> Data {
+        guard !XMLEvents.hasTag(in: data, withMoreAttributesThan: maximumAttributeCount) else { throw .tooManyNames }
         var inspection = XMLInspection(maximumDepth: maximumDepth)
         inspection.read(data)
         if let finding = inspection.finding { throw finding }
@@ -50,6 +60,19 @@ struct XMLInspection {
         }
     }
 
+    private mutating func begin(namespaceCount: Int) {
+        hasRoot = true
+        namespaceCounts.append((namespaceCounts.last ?? 0) + namespaceCount)
+        if depth > maximumDepth { stop(.tooDeep) }
+        if namespaceCounts.last ?? 0 > Self.maximumNamespaceCount { stop(.tooManyNames) }
+        checkNames()
+    }
+
+    private mutating func checkNames() {
+        guard let names = parser?.pointee.dict, xmlDictSize(names) > Self.maximumNameCount else { return }
+        stop(.tooManyNames)
+    }
+
     private mutating func stop(_ finding: Finding) {
         if self.finding == nil { self.finding = finding }
         xmlStopParser(parser)
@@ -65,14 +88,10 @@ struct XMLInspection {
     private static var handler: xmlSAXHandler {
         var handler = xmlSAXHandler()
         handler.initialized = UInt32(XML_SAX2_MAGIC)
-        handler.startElementNs = { context, _, _, _, _, _, _, _, _ in
-            XMLInspection.at(context) {
-                $0.hasRoot = true
-                $0.depth += 1
-                if $0.depth > $0.maximumDepth { $0.stop(.tooDeep) }
-            }
+        handler.startElementNs = { context, _, _, _, namespaceCount, _, _, _, _ in
+            XMLInspection.at(context) { $0.begin(namespaceCount: Int(namespaceCount)) }
         }
-        handler.endElementNs = { context, _, _, _ in XMLInspection.at(context) { $0.depth -= 1 } }
+        handler.endElementNs = { context, _, _, _ in XMLInspection.at(context) { _ = $0.namespaceCounts.popLast() } }
         // Declarations in a document type: entities can expand 100 KB to 100 MB, and Foundation's parser crashes when
         // it reports attribute lists and notations to its delegate.
         handler.entityDecl = { context, _, _, _, _, _ in XMLInspection.at(context) { $0.stop(.declarations) } }
@@ -85,8 +104,10 @@ struct XMLInspection {
         }
         // Foundation's parser crashes on a processing instruction that consists only of a name.
         handler.processingInstruction = { context, _, content in
-            guard content == nil else { return }
-            XMLInspection.at(context) { $0.bareInstructions.append(xmlByteConsumed($0.parser) - 2) }
+            XMLInspection.at(context) {
+                $0.checkNames()
+                if content == nil { $0.bareInstructions.append(xmlByteConsumed($0.parser) - 2) }
+            }
         }
         handler.serror = { context, error in
             guard let error = error?.pointee else { return }

@@ -248,6 +248,49 @@ import Testing
         #expect(limit(failure { try parser.responseObject(for: nil, data: nested(100_000)) }) == .nestingDepth)
     }
 
+    /// libxml2 compares every attribute of an element with every other.
+    @Test func `a tag with too many attributes is an error before it is parsed`() throws {
+        func element(_ count: Int, head: String = "") -> Data {
+            bytes(head + "<a" + (0..<count).map { " b\($0) = '>'" }.joined() + "/>")
+        }
+        #expect(try tree(element(1_024))?.rootElement()?.attributes?.count == 1_024)
+        for head in ["", "<?x <!--?>", "<!--<![CDATA[-->", "<!DOCTYPE a SYSTEM '<!--'>", "<!DOCTYPE a SYSTEM \"<a b='\">"] {
+            for serializer in [parser, document] as [any URLResponseSerialization] {
+                let error = failure { try serializer.responseObject(for: nil, data: element(1_025, head: head)) }
+                #expect(limit(error) == .names, "\(head)")
+            }
+        }
+    }
+
+    @Test func `what looks like attributes in a text, a comment or a value is not counted`() throws {
+        let many = String(repeating: "b='c' ", count: 2_000)
+        let body = "<!--\(many)--><a b=\"\(many)\">\(many)<![CDATA[\(many)]]><b/>\(many)</a>"
+        #expect(try tree(bytes(body))?.rootElement()?.stringValue == many + many + many)
+    }
+
+    /// libxml2 looks each prefix up among all the namespaces that apply.
+    @Test func `namespaces within namespaces have a limit`() throws {
+        func nested(_ depth: Int) -> Data {
+            let declarations = (0..<8).map { " xmlns:n\($0)='u'" }.joined()
+            return bytes(String(repeating: "<a\(declarations)>", count: depth) + String(repeating: "</a>", count: depth))
+        }
+        #expect(try tree(nested(32))?.rootElement() != nil)
+        #expect(limit(failure { try tree(nested(33)) }) == .names)
+        let siblings = String(repeating: "<b xmlns:p='u' xmlns:q='v'/>", count: 300)
+        #expect(try tree(bytes("<a>\(siblings)</a>"))?.rootElement()?.childCount == 300)
+    }
+
+    @Test func `different names have a limit, in elements as in instructions`() throws {
+        func names(_ count: Int, _ begin: String, _ end: String) -> Data {
+            bytes("<a>" + (0..<count).map { "\(begin)n\($0)\(end)" }.joined() + "</a>")
+        }
+        #expect(try tree(names(99_000, "<", "/>"))?.rootElement()?.childCount == 99_000)
+        for (begin, end) in [("<", "/>"), ("<b ", "='c'/>"), ("<?", " ?>")] {
+            let body = names(100_001, begin, end) + Data("</no>".utf8)
+            #expect(limit(failure { try parser.responseObject(for: nil, data: body) }) == .names, "\(begin)")
+        }
+    }
+
     @Test func `the response's charset applies where the document declares none`() throws {
         let latin = bytes("<a>") + Data([0xE9]) + bytes("</a>")
         #expect(try tree(latin, type: "text/xml; charset=iso-8859-1")?.rootElement()?.stringValue == "é")
