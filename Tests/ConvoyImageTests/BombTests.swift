@@ -122,6 +122,23 @@ import Testing
         #expect(failure(bomb + [0xFF, 0xD9])?.localizedFailureReason?.contains("scans") == true)
     }
 
+    @Test func `The scans and the pixels of a JPEG are bounded together`() throws {
+        let body = try Samples.saved("jpeg")
+        let scan = try #require(body.range(of: Data([0xFF, 0xDA])))
+        func scanned(_ count: Int, size: [UInt8]) throws -> Data {
+            let sized = try replaced(in: body, after: [0xFF, 0xC0, 0, 17, 8], with: size)
+            var result = sized.prefix(sized.count - 2)
+            for _ in 1..<count { result += sized[scan.lowerBound..<(sized.count - 2)] }
+            return result + [0xFF, 0xD9]
+        }
+        // 8,000 x 8,000, the largest by default, as the usual progressive image, and 4,000 x 4,000 with as much work.
+        for (count, size) in [(10, [0x1F, 0x40, 0x1F, 0x40]), (40, [0x0F, 0xA0, 0x0F, 0xA0])] as [(Int, [UInt8])] {
+            let most = try scanned(count, size: size)
+            _ = try most.withUnsafeBytes { try ImageLayout(ImageBytes($0), limits: .standard) }
+            #expect(failure(try scanned(count + 1, size: size))?.localizedFailureReason?.contains("scans") == true)
+        }
+    }
+
     @Test func `Images leave no memory behind`() throws {
         let bodies = try Samples.all().values + [Samples.saved("png", width: 200, height: 200, alpha: true)]
         let damaged = bodies.map { $0.prefix($0.count * 2 / 3) }

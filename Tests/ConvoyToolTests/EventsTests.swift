@@ -25,7 +25,7 @@ import Testing
         serve("data: one\n\ndata: two\ndata: lines\n\nevent: price\ndata: 3\n\n")
         let result = try await events(bench.url("/live"))
         #expect(result.status == 0, "\(result.errors)")
-        #expect(result.output == "one\ntwo\nlines\nprice: 3\n")
+        #expect(result.output == "one\ntwo\nlines\n\nprice: 3\n")
         #expect(result.errors == "convoy: the server has ended the stream; connecting again in 0.010 s\n")
     }
 

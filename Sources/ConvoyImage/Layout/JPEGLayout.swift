@@ -34,7 +34,9 @@ extension ImageLayout {
                 if marker == 0xDA {
                     scans += 1
                     // A scan of a few bytes costs a pass over the whole image.
-                    guard size != nil, scans <= maximumScans else { throw .malformed("too many scans") }
+                    guard let size, scans <= maximumScans,
+                        scans <= limits.maximumPassedPixelCount / (size.width * size.height)
+                    else { throw .malformed("too many scans") }
                     offset = try afterScan(body, at: offset)
                 }
             }

@@ -17,11 +17,17 @@ struct ConnectionEnd {
         case fail(any Error)
         /// The error is nil where the server has ended its response; `retryAfter` is what it has asked for, in seconds.
         case reconnect((any Error)?, retryAfter: TimeInterval?)
+        /// The user has asked for another connection.
+        case restart
     }
 
     /// Whether a response has come that is one of events.
     var wasOpen = false
     var hadEvents = false
+    /// What was too long for the parser, where the source goes on after that.
+    var excess: EventStreamError?
+    /// Whether the user has ended it, for another one.
+    var isRestart = false
     /// Why no further connection would help.
     var fatal: (any Error)?
 
@@ -32,7 +38,7 @@ struct ConnectionEnd {
         if let fatal { return .fail(fatal) }
         guard let connection else { return .fail(URLError(.unknown)) }
         let error = connection.error
-        if wasOpen { return .reconnect(error, retryAfter: nil) }
+        if wasOpen { return .reconnect(excess ?? error, retryAfter: nil) }
         if let head = connection.responseHead, head.statusCode != 200 {
             if head.statusCode == 204 { return .succeed }
             let failure = error as? HTTPError ?? head.refusal(error)
@@ -83,7 +89,8 @@ extension URLRequest {
             request.setValue("text/event-stream", forHTTPHeaderField: "Accept")
         }
         if request.value(forHTTPHeaderField: "Cache-Control") == nil {
-            request.setValue("no-store", forHTTPHeaderField: "Cache-Control")
+            // As browsers do. No cache of the library stores it either.
+            request.setValue("no-cache", forHTTPHeaderField: "Cache-Control")
         }
         request.setValue(nil, forHTTPHeaderField: "Last-Event-ID")
         // One that no field can carry is not sent.

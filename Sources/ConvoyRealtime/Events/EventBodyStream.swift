@@ -35,6 +35,7 @@ final class EventBodyStream: OutputStream, PacedOutputStream, RewindableOutputSt
         // As many as there were in the last piece, perhaps.
         events.reserveCapacity(expectedCount)
         defer { expectedCount = events.count }
+        parser.keepsComments = feed?.delivery.wantsComments.load(ordering: .relaxed) ?? false
         do throws(EventStreamError) {
             try parser.parse(UnsafeRawBufferPointer(start: buffer, count: length), into: &events)
         } catch {

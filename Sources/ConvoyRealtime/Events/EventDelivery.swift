@@ -16,6 +16,15 @@ final class EventDelivery: Sendable {
         case opened
         case interrupted(EventSourceInterruption)
         case events([ServerSentEvent], cost: Int)
+        case comment(String)
+
+        var cost: Int {
+            switch self {
+            case .opened, .interrupted: 0
+            case .events(_, let cost): cost
+            case .comment(let text): text.utf8.count + EventDelivery.costOfEvent
+            }
+        }
     }
 
     struct State {
@@ -56,6 +65,8 @@ final class EventDelivery: Sendable {
     let state = Locked(State())
     /// Changes with the handlers, and whenever what is handed over must be looked at anew.
     let version = Atomic<UInt32>(0)
+    /// Whether there is a handler for comments.
+    let wantsComments = Atomic(false)
     private let queue = Locked<DispatchQueue?>(nil)
 
     // MARK: What has come
@@ -68,6 +79,10 @@ final class EventDelivery: Sendable {
             switch item {
             case .opened: if state.handlers.open != nil { state.items.append(item) }
             case .interrupted: if state.handlers.reconnect != nil { state.items.append(item) }
+            case .comment:
+                guard state.handlers.comment != nil else { break }
+                state.items.append(item)
+                state.cost += item.cost
             case .events(let events, let cost):
                 state.lastEvent = events.last ?? state.lastEvent
                 if state.handlers.wantsEvents {
@@ -120,7 +135,7 @@ final class EventDelivery: Sendable {
                 break
             }
             // What was called may hold a lot, which is over with it.
-            let cost = if case .events(_, let cost) = items[index] { cost } else { 0 }
+            let cost = items[index].cost
             items[index] = .opened
             if cost > 0 { state.withLock { $0.didCall(cost) }?() }
         }
@@ -151,6 +166,7 @@ final class EventDelivery: Sendable {
         switch item {
         case .opened: handlers.open?(source)
         case .interrupted(let interruption): handlers.reconnect?(source, interruption)
+        case .comment(let text): handlers.comment?(source, text)
         case .events(let events, _):
             while position < events.count {
                 guard isToGoOn() else { return false }

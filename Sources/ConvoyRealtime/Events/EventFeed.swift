@@ -202,15 +202,27 @@ final class EventFeed: @unchecked Sendable {
             if !events.isEmpty { state.end.hadEvents = true }
             return self.source
         }
-        guard let source, !events.isEmpty else { return }
-        delivery.add(.events(events, cost: events.reduce(0) { $0 + $1.cost }), of: source)
+        guard let source else { return }
+        var position = 0
+        for comment in parser.comments {
+            deliver(events[position..<comment.position], of: source)
+            delivery.add(.comment(comment.text), of: source)
+            position = comment.position
+        }
+        deliver(events[position...], of: source)
+    }
+
+    private func deliver(_ events: ArraySlice<ServerSentEvent>, of source: EventSource) {
+        guard !events.isEmpty else { return }
+        delivery.add(.events(Array(events), cost: events.reduce(0) { $0 + $1.cost }), of: source)
     }
 
     /// The stream cannot be read any further. On the network thread.
     func fail(_ error: EventStreamError, of number: Int) {
+        let reconnects = settings.withLock { $0.reconnectsAfterExcess }
         let connection = state.withLock { state -> HTTPRequestOperation? in
             guard state.number == number else { return nil }
-            state.end.fatal = error
+            if reconnects { state.end.excess = error } else { state.end.fatal = error }
             return state.connection
         }
         connection?.cancel()
@@ -220,6 +232,15 @@ final class EventFeed: @unchecked Sendable {
     var lastEventID: String {
         state.withLock { $0.lastEventID } ?? settings.withLock { $0.firstEventID }
             ?? source?.request.value(forHTTPHeaderField: "Last-Event-ID") ?? ""
+    }
+
+    /// Ends the connection, or the wait for the next, and connects again at once.
+    func restart() {
+        let (number, connection) = state.withLock { state -> (Int, HTTPRequestOperation?) in
+            if state.connection != nil { state.end.isRestart = true }
+            return (state.number, state.connection)
+        }
+        if let connection { connection.cancel() } else { connectAgain(after: number) }
     }
 
     // MARK: The end of a connection
@@ -237,6 +258,7 @@ final class EventFeed: @unchecked Sendable {
                 state.phase = .idle
                 return (.stop, state.work.take())
             }
+            if state.end.isRestart, state.end.fatal == nil { return (.restart, nil) }
             let outcome = state.end.outcome(of: connection, reconnectsAfterServerErrors: reconnects)
             if case .reconnect = outcome {
                 state.failures = state.end.hadEvents ? 0 : state.failures + 1
@@ -251,6 +273,9 @@ final class EventFeed: @unchecked Sendable {
         case .stop:
             states.change(to: .connecting)
             work?.didStop()
+        case .restart:
+            states.change(to: .connecting)
+            connect()
         case .reconnect(let error, let delay): wait(after: number, error, delay)
         case .close: work?.succeed(with: nil)
         case .succeed, .fail: end(outcome, of: connection)

@@ -9,6 +9,7 @@ struct EventHandlers: Sendable {
 
     var open: (@Sendable (EventSource) -> Void)?
     var event: (@Sendable (EventSource, ServerSentEvent) -> Void)?
+    var comment: (@Sendable (EventSource, String) -> Void)?
     var reconnect: (@Sendable (EventSource, EventSourceInterruption) -> Void)?
     /// By the type of the events, in the order in which they were added.
     var listeners: [String: [Listener]] = [:]

@@ -14,6 +14,16 @@ extension EventSource {
         set { feed.delivery.change { $0.handlers.event = newValue } }
     }
 
+    /// Called with each comment: a line that begins with a colon, such as servers send to keep a connection open. The text is
+    /// what follows the colon and one space. On `completionQueue`, or the main queue, in order with the events.
+    public final var commentHandler: (@Sendable (_ source: EventSource, _ text: String) -> Void)? {
+        get { feed.delivery.state.withLock { $0.handlers.comment } }
+        set {
+            feed.delivery.wantsComments.store(newValue != nil, ordering: .relaxed)
+            feed.delivery.change { $0.handlers.comment = newValue }
+        }
+    }
+
     /// Called when a connection has ended, or could not be made, and another follows. On `completionQueue`, or the main queue.
     /// The end of the source has the handlers of all operations.
     public final var reconnectHandler: (@Sendable (_ source: EventSource, _ interruption: EventSourceInterruption) -> Void)?

@@ -23,7 +23,8 @@ import FoundationNetworking
 /// **The end of a connection** is followed by another after ``retryInterval``, and after ever longer delays, up to
 /// ``maximumRetryInterval``, while connections bring no events. While there is no network nothing is tried; when it comes
 /// back, at once. The source ends for good with an answer that is not 200, or of another type (204 is the server's way to end
-/// it with success), where another try could not help, and with a line or an event that is too long. `retryPolicy` has
+/// it with success), where another try could not help, and, unless ``reconnectsAfterExcess``, with a line or an event
+/// that is too long. `retryPolicy` has
 /// nothing to do with this.
 ///
 /// **As an operation** it executes from its start until it is closed. Those that depend on it wait for that; ``opening`` is for
@@ -105,7 +106,8 @@ open class EventSource: HTTPRequestOperation, @unchecked Sendable {
     }
 
     /// After how many seconds without a byte a connection counts as lost; nil, the default, for never. A server that sends
-    /// comments now and then, as most do, makes it useful. (The head of a response has the request's `timeoutInterval`.)
+    /// comments now and then, as most do, makes it useful;
+    /// ``commentHandler`` hears them. (The head of a response has the request's `timeoutInterval`.)
     public final var readTimeout: TimeInterval? {
         get { feed.settings.withLock { $0.readTimeout } }
         set { feed.settings.withLock { $0.readTimeout = newValue } }
@@ -118,8 +120,9 @@ open class EventSource: HTTPRequestOperation, @unchecked Sendable {
         set { feed.settings.withLock { $0.reconnectsAfterServerErrors = newValue } }
     }
 
-    /// How many bytes a line may have; 1 MiB by default. A longer one ends the source with ``EventStreamError``.
-    public final var maximumLineLength: Int {
+    /// How many bytes a line may have; nil, the default, for as many as an event. A longer one ends the source with
+    /// ``EventStreamError``.
+    public final var maximumLineLength: Int? {
         get { feed.settings.withLock { $0.maximumLineLength } }
         set { feed.settings.withLock { $0.maximumLineLength = newValue } }
     }
@@ -130,6 +133,13 @@ open class EventSource: HTTPRequestOperation, @unchecked Sendable {
         set { feed.settings.withLock { $0.maximumEventLength = newValue } }
     }
 
+    /// Whether a line or an event that is too long ends only the connection, and another follows as after any other end. False
+    /// by default. The event is lost, unless the server sends it again, as it does where it counts from the last event ID.
+    public final var reconnectsAfterExcess: Bool {
+        get { feed.settings.withLock { $0.reconnectsAfterExcess } }
+        set { feed.settings.withLock { $0.reconnectsAfterExcess = newValue } }
+    }
+
     /// Where it learns of the network. For tests.
     package final var network: NetworkSense {
         get { feed.settings.withLock { $0.network } }
@@ -137,6 +147,10 @@ open class EventSource: HTTPRequestOperation, @unchecked Sendable {
     }
 
     // MARK: Controls
+
+    /// Ends the connection, or the wait for the next one, and connects again at once. Events that have come are handed over as
+    /// usual; ``reconnectHandler`` is not called. A source that has not begun, is paused or has ended is left as it is.
+    public final func restart() { feed.restart() }
 
     /// Ends the source, which then has succeeded. What has come and was not handed over is dropped. One that has not begun is
     /// cancelled.

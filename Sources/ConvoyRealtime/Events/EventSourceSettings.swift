@@ -7,7 +7,8 @@ struct EventSourceSettings: Sendable {
     var maximumRetryInterval: TimeInterval = 60
     var readTimeout: TimeInterval?
     var reconnectsAfterServerErrors = false
-    var maximumLineLength = 1 << 20
+    var reconnectsAfterExcess = false
+    var maximumLineLength: Int?
     var maximumEventLength = 8 << 20
     var firstEventID: String?
     /// Where the source learns of the network; tests replace it.

@@ -13,8 +13,8 @@ import Foundation
 /// Lines end with LF, CR or CR LF; a byte order mark at the start is skipped, and bytes that are no UTF-8 become U+FFFD. An
 /// event that has no blank line after it when the stream ends is none. A value: a copy goes on from the same place.
 public struct EventStreamParser: Sendable {
-    /// How many bytes a line may have, without its end. 1 MiB by default.
-    public let maximumLineLength: Int
+    /// How many bytes a line may have, without its end. Nil, the default, for as many as the data of an event.
+    public let maximumLineLength: Int?
     /// How many bytes the data of one event may have, with a line feed for each line. 8 MiB by default.
     public let maximumEventLength: Int
 
@@ -36,17 +36,26 @@ public struct EventStreamParser: Sendable {
     private var skipsLineFeed = false
     private var isAtStart = true
     private var failure: EventStreamError?
+    /// ``maximumLineLength``, or what a line needs for the longest event.
+    private let lineLimit: Int
+
+    /// Whether comments are kept.
+    var keepsComments = false
+    /// The comments of the latest piece, and how many of the events came before each.
+    private(set) var comments: [(text: String, position: Int)] = []
 
     /// A parser at the start of a stream.
     ///
     /// - Parameters:
     ///   - lastEventID: of an earlier stream that this one goes on with.
-    ///   - maximumLineLength: in bytes, at least 1.
+    ///   - maximumLineLength: in bytes, at least 1; nil for as long as an event.
     ///   - maximumEventLength: in bytes, at least 1.
-    public init(lastEventID: String = "", maximumLineLength: Int = 1 << 20, maximumEventLength: Int = 8 << 20) {
+    public init(lastEventID: String = "", maximumLineLength: Int? = nil, maximumEventLength: Int = 8 << 20) {
         (self.lastEventID, identifier) = (lastEventID, lastEventID)
-        self.maximumLineLength = max(1, maximumLineLength)
+        self.maximumLineLength = maximumLineLength.map { max(1, $0) }
         self.maximumEventLength = max(1, maximumEventLength)
+        // The name of a field, and a byte order mark, come on top; no sum overflows.
+        lineLimit = min(self.maximumLineLength ?? self.maximumEventLength, .max - 64) + (maximumLineLength == nil ? 16 : 0)
     }
 
     /// The events that end in the next piece of the stream, in order.
@@ -74,6 +83,7 @@ public struct EventStreamParser: Sendable {
         _ piece: UnsafeRawBufferPointer, into events: inout [ServerSentEvent]
     ) throws(EventStreamError) {
         if let failure { throw failure }
+        if !comments.isEmpty { comments = [] }
         do throws(EventStreamError) {
             try read(piece, &events)
         } catch {
@@ -139,9 +149,7 @@ public struct EventStreamParser: Sendable {
     private mutating func keep(_ part: UnsafeRawBufferPointer) throws(EventStreamError) {
         // A byte order mark at the start is not a part of the line.
         let mark = isAtStart ? 3 : 0
-        guard part.count <= maximumLineLength + mark - min(partialLine.count, maximumLineLength + mark) else {
-            throw .lineTooLong(limit: maximumLineLength)
-        }
+        guard part.count <= lineLimit + mark - min(partialLine.count, lineLimit + mark) else { throw lineTooLong }
         partialLine.append(contentsOf: part)
     }
 
@@ -182,7 +190,7 @@ public struct EventStreamParser: Sendable {
             if line.starts(with: [0xEF, 0xBB, 0xBF]) { line = UnsafeRawBufferPointer(rebasing: line[3...]) }
         }
         guard !line.isEmpty else { return dispatch(&borrowed, &events) }
-        guard line.count <= maximumLineLength else { throw .lineTooLong(limit: maximumLineLength) }
+        guard line.count <= lineLimit else { throw lineTooLong }
         switch line[0] {
         case .d:
             guard let value = Self.value(of: "data", in: line) else { return }
@@ -207,6 +215,9 @@ public struct EventStreamParser: Sendable {
                 identifier = String(decoding: value, as: UTF8.self)
             }
         case .r: if let value = Self.value(of: "retry", in: line) { setRetryInterval(value) }
+        case .colon where keepsComments:
+            guard let value = Self.value(of: "", in: line) else { return }
+            comments.append((String(decoding: value, as: UTF8.self), events.count))
         default: break
         }
     }
@@ -221,6 +232,10 @@ public struct EventStreamParser: Sendable {
         guard line[length] == .colon else { return nil }
         let start = line.count > length + 1 && line[length + 1] == .space ? length + 2 : length + 1
         return UnsafeRawBufferPointer(start: base + start, count: line.count - start)
+    }
+
+    private var lineTooLong: EventStreamError {
+        maximumLineLength.map { .lineTooLong(limit: $0) } ?? .eventTooLong(limit: maximumEventLength)
     }
 
     private mutating func setRetryInterval(_ digits: UnsafeRawBufferPointer) {

@@ -95,7 +95,6 @@ extension HTTPManager {
         let rules = responseSerializer.http
         // A value in an event may be as long as one in a response.
         source.maximumEventLength = max(source.maximumEventLength, rules.limits.maximumBodySize)
-        source.maximumLineLength = source.maximumEventLength
         let core = SubscriptionCore(
             of: source,
             makeFetch: { [self] in

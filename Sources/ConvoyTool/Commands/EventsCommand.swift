@@ -92,10 +92,11 @@ final class EventPrinter: Sendable {
 
 /// Events as text.
 enum EventText {
-    /// The data, in as many lines as it has; after the type, unless that is the usual one or the only one that is printed.
+    /// The data, in as many lines as it has, with an empty one behind several; after the type, unless that is the usual one or
+    /// the only one that is printed.
     static func line(_ event: ServerSentEvent, withType: Bool) -> String {
         let lines = event.data.split(separator: "\n", omittingEmptySubsequences: false).map { Printable.line(String($0)) }
-        let data = lines.joined(separator: "\n")
+        let data = lines.joined(separator: "\n") + (lines.count > 1 ? "\n" : "")
         return withType && event.type != "message" ? "\(Printable.line(event.type)): \(data)" : data
     }
 

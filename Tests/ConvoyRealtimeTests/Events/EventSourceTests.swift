@@ -26,7 +26,7 @@ import Testing
         #expect(source.lastEvent?.data == "c")
         #expect(server.requests.map { $0.headers["Last-Event-ID"] } == [nil, "2", "3"])
         #expect(server.requests.allSatisfy { $0.headers["Accept"] == "text/event-stream" })
-        #expect(server.requests.allSatisfy { $0.headers["Cache-Control"] == "no-store" })
+        #expect(server.requests.allSatisfy { $0.headers["Cache-Control"] == "no-cache" })
         #expect(source.error == nil)
     }
 

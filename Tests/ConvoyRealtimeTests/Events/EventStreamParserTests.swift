@@ -105,6 +105,22 @@ import Testing
         #expect(throws: EventStreamError.self) { try parser.parse(Data("data:12345\n".utf8)) }
     }
 
+    @Test func `a line may be as long as an event, and no limit is too great`() throws {
+        let data = String(repeating: "x", count: 99)
+        for head in ["data:", "data: ", "\u{FEFF}data: ", "event: a\nid: 1\ndata: "] {
+            var parser = EventStreamParser(maximumEventLength: 100)
+            #expect(try parser.parse(Data("\(head)\(data)\n\n".utf8)).map(\.data) == [data], "\(head)")
+        }
+        var parser = EventStreamParser(maximumEventLength: 100)
+        let error = #expect(throws: EventStreamError.self) { try parser.parse(Data("other: \(data)\(data)".utf8)) }
+        #expect(error == .eventTooLong(limit: 100))
+        for limit in [nil, Int.max] {
+            var endless = EventStreamParser(maximumLineLength: limit, maximumEventLength: .max)
+            #expect(try endless.parse(Data("dat".utf8)).isEmpty)
+            #expect(try endless.parse(Data("a: x\n\n".utf8)).map(\.data) == ["x"])
+        }
+    }
+
     @Test func `an event without an end is refused at its limit, and those before it stay`() throws {
         var parser = EventStreamParser(maximumEventLength: 50)
         var found: [ServerSentEvent] = []
