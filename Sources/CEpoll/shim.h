@@ -7,6 +7,7 @@
 #include <linux/rtnetlink.h>
 #include <malloc.h>
 #include <signal.h>
+#include <string.h>
 #include <spawn.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -62,6 +63,23 @@ static inline unsigned long cepoll_file_system_type(int fd) {
 /* Reserves space for a file, without changing its length. */
 static inline int cepoll_allocate(int fd, long long length) {
     return fallocate(fd, 1 /* FALLOC_FL_KEEP_SIZE */, 0, (off_t)length);
+}
+
+/* When an open file was made, in nanoseconds since 1970; 0 if unknown. struct statx is declared under _GNU_SOURCE only. */
+static inline long long cepoll_birth_time(int fd) {
+#ifdef SYS_statx
+    unsigned char facts[256];
+    unsigned mask;
+    long long seconds;
+    unsigned nanoseconds;
+    if (syscall(SYS_statx, fd, "", 0x1000 /* AT_EMPTY_PATH */, 0x800u /* STATX_BTIME */, facts) != 0) return 0;
+    memcpy(&mask, facts, sizeof mask);
+    memcpy(&seconds, facts + 80, sizeof seconds);
+    memcpy(&nanoseconds, facts + 88, sizeof nanoseconds);
+    return mask & 0x800u ? seconds * 1000000000ll + nanoseconds : 0;
+#else
+    return 0;
+#endif
 }
 
 /* Sets an extended attribute of an open file. */

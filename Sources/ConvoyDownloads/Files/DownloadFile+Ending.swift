@@ -4,7 +4,8 @@ import Foundation
 
 /// The end: the file gets its name, or the files are closed or removed.
 extension DownloadFile {
-    /// Gives the file its final name, and removes the journal. If nothing was written, the file is empty.
+    /// Gives the file its final name, and removes the journal. If nothing was written, the file is empty. Its bytes are on
+    /// the disk before it has the name: there may be an old file, which a power cut must not turn into half of a new one.
     ///
     /// - Parameters:
     ///   - replaces: whether a file with that name is replaced; otherwise that is an error.
@@ -15,21 +16,29 @@ extension DownloadFile {
     ) throws(FileWritingError) {
         guard descriptor >= 0 else { throw FileWritingError(.cannotWrite, path, EBADF) }
         if !state.withLock({ $0.isPrepared }) { try prepare() }
+        endJournal()
+        let path = path
         guard try size() == total else { throw FileWritingError(.partialIsShared, path, EBUSY) }
-        if synchronizes, !secures(descriptor, calls.synchronize) { throw failure(.cannotWrite, path) }
+        if !secures(descriptor, synchronizes ? calls.synchronize : calls.synchronizeData), synchronizes {
+            throw failure(.cannotWrite, path)
+        }
         if let code = state.withLock({ $0.lossCode }) { throw FileWritingError(.cannotWrite, path, code) }
         guard FileIdentity(directory) != nil else { throw FileWritingError(.cannotWrite, directory, ENOENT) }
+        let identity = state.withLock { $0.identity }
         guard identity != nil, identity == FileIdentity(path) else { throw FileWritingError(.partialIsShared, path, EBUSY) }
         if !isOnLocalFileSystem { try closeEarly() }
         try FileRenaming(calls: calls).rename(path, to: name, replaces: replaces)
-        identity = nil
-        defer { closeDescriptor() }
+        state.withLock { ($0.identity, $0.claimed) = (nil, 0) }
+        defer {
+            closeDescriptor()
+            closeKept(removing: true)
+        }
         if synchronizes { try synchronizeDirectory() }
         closeJournal(removing: true)
     }
 
     /// Closes the file under another descriptor. Some file systems report a lack of space only then.
-    func closeEarly() throws(FileWritingError) {
+    private func closeEarly() throws(FileWritingError) {
         // The duplicate keeps the lock, so that no other download can take over the partial file before the rename, and
         // what is left of this one after a failure.
         let held = calls.duplicate(descriptor)
@@ -42,40 +51,54 @@ extension DownloadFile {
         guard calls.close(closing) == 0 || errno == EINTR else { throw failure(.cannotWrite, path) }
     }
 
-    /// Ends the use of the files. What was written stays for a later download, if its journal can say what it is;
-    /// otherwise it is removed.
+    /// Ends the use of the files. What the journal claims stays for a later download; all else is removed.
     package func close() {
         guard descriptor >= 0 else { return closeJournal(removing: false) }
-        journalLock.withLock { _ in if state.withLock({ $0.unclaimed > 0 }) { try? writeEntry() } }
-        let (hasJournal, isOld) = state.withLock { ($0.journal >= 0, $0.hasOldContents) }
-        let isUseful = hasJournal && (isOld || state.withLock { !$0.written.isEmpty && $0.representation != nil })
+        endJournal()
+        let (isKept, identity, isUseful) = state.withLock { state in
+            defer { state.identity = nil }
+            return (state.kept >= 0, state.identity, state.journal >= 0 && state.claimed > 0)
+        }
         // Before the lock is released.
-        if !isUseful, let identity, identity == FileIdentity(path) { _ = calls.unlink(path) }
-        identity = nil
+        if isKept || !isUseful, let identity, identity == FileIdentity(path) { _ = calls.unlink(path) }
         closeJournal(removing: !isUseful)
         closeDescriptor()
+        closeKept(removing: !isUseful)
     }
 
-    /// Ends the use of the files, and removes them.
+    /// Ends the use of the files, and removes what is written. What that was to replace stays.
     package func discard() {
-        state.withLock { ($0.written, $0.representation, $0.hasOldContents) = (ByteRanges(), nil, false) }
+        state.withLock { if $0.kept < 0 { $0.claimed = 0 } }
         close()
     }
 
-    func closeJournal(removing: Bool) {
-        // A synchronization may be about to write an entry, and to make a journal for it.
-        journalLock.withLock { _ in
-            let journal = state.withLock { state in
-                defer { (state.journal, state.hasEnded) = (-1, true) }
-                return state.journal
-            }
-            guard journal >= 0 else { return }
-            // By now its name may be that of another download's journal.
-            if removing, let own = FileIdentity(journal), own == FileIdentity(journalPath) {
-                _ = calls.unlink(journalPath)
-            }
-            _ = calls.close(journal)
+    /// From now on no entry is written, and no file gets the name of the partial file. One that is being written may be
+    /// waited for.
+    private func endJournal() { journalLock.withLock { _ in state.withLock { $0.isEnding = true } } }
+
+    private func closeJournal(removing: Bool) {
+        let journal = state.withLock { state in
+            defer { (state.journal, state.isEnding) = (-1, true) }
+            return state.journal
         }
+        guard journal >= 0 else { return }
+        // By now its name may be that of another download's journal.
+        if removing, let own = FileIdentity(journal), own == FileIdentity(paths.journal) {
+            _ = calls.unlink(paths.journal)
+        }
+        _ = calls.close(journal)
+    }
+
+    /// Closes the partial file that something else was to replace.
+    private func closeKept(removing: Bool) {
+        let (kept, identity) = state.withLock { state in
+            defer { (state.kept, state.keptIdentity) = (-1, nil) }
+            return (state.kept, state.keptIdentity)
+        }
+        guard kept >= 0 else { return }
+        if removing, let identity, identity == FileIdentity(paths.partial) { _ = calls.unlink(paths.partial) }
+        _ = calls.unlock(kept)
+        _ = calls.close(kept)
     }
 
     func closeDescriptor() {
@@ -87,10 +110,6 @@ extension DownloadFile {
         // A synchronization that is under way has a duplicate, which would keep the lock until it is over.
         _ = calls.unlock(closing)
         _ = calls.close(closing)
-    }
-
-    func failure(_ reason: FileWritingError.Reason, _ path: String) -> FileWritingError {
-        FileWritingError(reason, path, errno)
     }
 
     /// Says when the file was last modified, in seconds since 1970. Where that cannot be set, it is when it was written.
@@ -106,11 +125,13 @@ extension DownloadFile {
         _ = cepoll_set_attribute(descriptor, name, bytes, bytes.count)
     }
 
-    /// How many bytes there is room for, with those that the partial file has; nil if the system does not tell.
+    /// How many bytes there is room for, with those that the partial file has and does not keep; nil if the system does not
+    /// tell.
     package var availableSpace: Int64? {
-        let descriptor = descriptor
+        let (descriptor, isKept) = state.withLock { ($0.descriptor, !$0.isPrepared && $0.claimed > 0 && $0.kept < 0) }
         var information = stat()
         guard let free = FileSystem.freeSpace(descriptor), fstat(descriptor, &information) == 0 else { return nil }
+        if isKept { return free }
         return free.addingReportingOverflow(Int64(information.st_blocks) * 512).partialValue
     }
 }

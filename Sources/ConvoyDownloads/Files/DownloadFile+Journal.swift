@@ -4,73 +4,116 @@ import Foundation
 
 /// The journal: what it says of the bytes, and when.
 extension DownloadFile {
-    /// In bytes: a small share of the file, so that little is fetched twice.
-    static func bytesBetweenEntries(of total: Int64) -> Int64 { min(max(total / 64, 64 << 10), 1 << 20) }
-    /// In nanoseconds: no more often, however fast bytes come.
-    static let shortestPause: UInt64 = 5_000_000
-    /// In nanoseconds: no less often, however slowly they come.
-    static let longestPause: UInt64 = 100_000_000
-    /// In nanoseconds.
-    static let pauseOfSynchronization: UInt64 = 5_000_000_000
+    /// In nanoseconds. What a killed process loses is what came since the last synchronization: at first a sixteenth of the
+    /// time that was spent, and later a few seconds.
+    static let shortestPause: UInt64 = 50_000_000
+    static let longestPause: UInt64 = 3_000_000_000
+    static let shareOfPause: UInt64 = 16
+    /// How much longer than a synchronization the pause after it is at least, so that a slow disk is not kept busy.
+    static let pauseFactor: UInt64 = 4
 
-    func claimIfDue() {
+    func synchronizeIfDue() {
         let now = clock()
-        let (isDue, synchronizes) = state.withLock { state -> (Bool, Bool) in
-            guard hasLock, let total = state.representation?.total else { return (false, false) }
-            let pause = now &- state.lastEntry
-            let isDue =
-                state.unclaimed >= Self.bytesBetweenEntries(of: total)
-                ? pause >= Self.shortestPause : pause >= Self.longestPause
-            let synchronizes = !state.isSynchronizing && now &- state.lastSynchronization >= Self.pauseOfSynchronization
-            if isDue { (state.lastEntry, state.unclaimed) = (now, 0) }
-            if synchronizes { state.isSynchronizing = true }
-            return (isDue, synchronizes)
+        let isDue = state.withLock { state -> Bool in
+            guard hasLock, state.representation != nil, !state.isSynchronizing, now >= state.nextSynchronization else {
+                return false
+            }
+            state.isSynchronizing = true
+            return true
         }
-        // Without an entry less can be resumed, and nothing is wrong: its failure is no reason to fail.
-        if isDue { try? claim() }
-        if synchronizes { BlockingWorkers.shared.perform { self.synchronize() } }
+        guard isDue else { return }
+        BlockingWorkers.shared.perform { [self] in
+            synchronize()
+            let end = clock()
+            state.withLock { state in
+                let spent = (end &- state.opened) / Self.shareOfPause
+                let pause = max(Self.shortestPause, min(Self.longestPause, spent), (end &- now) &* Self.pauseFactor)
+                (state.isSynchronizing, state.nextSynchronization) = (false, end &+ pause)
+            }
+        }
     }
 
-    /// Writes an entry that claims all bytes written so far. Does nothing where there is no journal.
-    package func claim() throws(FileWritingError) {
-        try journalLock.withLock { _ throws(FileWritingError) in try writeEntry() }
+    /// Makes what was written so far safe from power cuts, and claims it. If the disk fails, the bytes are not claimed, and
+    /// the file is never committed: the system may have dropped them. Blocks.
+    package func synchronize() {
+        synchronizationLock.withLock { _ in
+            // A descriptor of its own: the download may end meanwhile.
+            let (held, written, generation) = state.withLock { state -> (Int32, ByteRanges, Int) in
+                guard hasLock, state.descriptor >= 0, !state.isEnding, state.representation != nil,
+                    state.written != state.safe, state.kept < 0 || state.written.count > state.claimed
+                else { return (-1, ByteRanges(), 0) }
+                return (calls.duplicate(state.descriptor), state.written, state.generation)
+            }
+            guard held >= 0 else { return }
+            defer { _ = calls.close(held) }
+            guard secures(held, calls.synchronizeData), state.withLock({ $0.lossCode }) == nil else { return }
+            let journal = journalLock.withLock { _ -> Int32 in
+                let isCurrent = state.withLock { state in
+                    guard generation == state.generation, !state.isEnding else { return false }
+                    state.safe = written
+                    return true
+                }
+                // Without an entry less can be resumed, and nothing is wrong: its failure is no reason to fail.
+                guard isCurrent, (try? writeEntry()) != nil else { return -1 }
+                return state.withLock { $0.journal < 0 ? -1 : calls.duplicate($0.journal) }
+            }
+            guard journal >= 0 else { return }
+            defer { _ = calls.close(journal) }
+            guard calls.synchronizeData(journal) == 0 else { return }
+            let isRenamed = journalLock.withLock { _ in takeName(generation) }
+            guard isRenamed || !state.withLock({ $0.isDirectorySynchronized }),
+                (try? synchronizeDirectory()) != nil
+            else { return }
+            state.withLock { $0.isDirectorySynchronized = true }
+        }
     }
 
-    func makeJournal() throws(FileWritingError) {
+    /// What was to replace the partial file has become the partial file, as it has more bytes, and the journal claims
+    /// them. With the lock of the journal. Returns whether there was such a file.
+    private func takeName(_ generation: Int) -> Bool {
+        let isDue = state.withLock { $0.kept >= 0 && !$0.isEnding && generation == $0.generation }
+        guard isDue, calls.rename(paths.replacement, paths.partial) == 0 else { return false }
+        let old = state.withLock { state in
+            defer { (state.kept, state.keptIdentity, state.claimed) = (-1, nil, state.safe.count) }
+            return state.kept
+        }
+        _ = calls.unlock(old)
+        _ = calls.close(old)
+        return true
+    }
+
+    private func makeJournal() throws(FileWritingError) {
         let lacks = state.withLock {
-            $0.descriptor >= 0 && $0.journal < 0 && $0.representation != nil && !$0.hasEnded
+            $0.descriptor >= 0 && $0.journal < 0 && $0.representation != nil && !$0.isEnding
         }
         guard hasLock, lacks else { return }
         // What it says is nobody else's business.
         let journal: Int32
         do throws(PrivateFile.Failure) {
-            journal = try PrivateFile.create(journalPath, O_RDWR, calls: calls)
+            journal = try PrivateFile.create(paths.journal, O_RDWR, calls: calls)
         } catch {
-            guard case .system(let cause) = error else { throw FileWritingError(.cannotCreate, journalPath, EPERM) }
-            throw FileWritingError(.cannotCreate, journalPath, cause.code)
+            guard case .system(let cause) = error else { throw FileWritingError(.cannotCreate, paths.journal, EPERM) }
+            throw FileWritingError(.cannotCreate, paths.journal, cause.code)
         }
         state.withLock { $0.journal = journal }
     }
 
-    /// With the lock of the journal held.
-    ///
-    /// - Parameter isSafe: whether the entry is about to be synchronized.
-    func writeEntry(isSafe: Bool = false) throws(FileWritingError) {
+    /// Writes an entry that claims the bytes that are safe. With the lock of the journal.
+    func writeEntry() throws(FileWritingError) {
         guard hasLock else { return }
-        if state.withLock({ !$0.written.isEmpty }) { try makeJournal() }
-        let (journal, turn, entry) = state.withLock { state -> (Int32, UInt64, JournalEntry?) in
-            guard state.journal >= 0, state.isPrepared, let representation = state.representation else {
-                return (-1, 0, nil)
-            }
+        try makeJournal()
+        let (journal, entry) = state.withLock { state -> (Int32, JournalEntry?) in
+            guard state.journal >= 0, state.isPrepared, let representation = state.representation,
+                let mark = calls.mark(state.descriptor)
+            else { return (-1, nil) }
             state.entryNumber &+= 1
-            if isSafe { state.safeEntries += 1 } else { state.entries += 1 }
-            let entry = JournalEntry(
-                number: state.entryNumber, representation: representation, boot: boot,
-                written: state.lossCode == nil ? state.written : state.safe, safe: state.safe)
-            return (state.journal, isSafe ? state.safeEntries : state.entries, entry)
+            return (
+                state.journal,
+                JournalEntry(number: state.entryNumber, mark: mark, representation: representation, bytes: state.safe)
+            )
         }
         guard let entry, let text = entry.text, text.count <= JournalLayout.placeSize else { return }
-        let offset = JournalLayout.offset(turn: turn, isSafe: isSafe)
+        let offset = JournalLayout.offset(of: entry.number)
         var written = 0
         while written < text.count {
             let count = text.withUnsafeBytes { bytes in
@@ -78,42 +121,13 @@ extension DownloadFile {
                     journal, UnsafeRawBufferPointer(rebasing: bytes[written...]), offset + Int64(written))
             }
             if count < 0, errno == EINTR { continue }
-            guard count > 0 else { throw failure(.cannotWrite, journalPath) }
+            guard count > 0 else { throw failure(.cannotWrite, paths.journal) }
             written += count
         }
+        state.withLock { if $0.kept < 0 { $0.claimed = entry.bytes.count } }
     }
 
-    /// Makes what was written so far safe from power cuts, and claims it. If the disk fails, the bytes are not claimed any
-    /// more, and the file is never committed: the system may have dropped them.
-    package func synchronize() {
-        // A descriptor of its own: the download may end meanwhile.
-        let (held, written, generation) = state.withLock { state in
-            (state.descriptor < 0 ? -1 : calls.duplicate(state.descriptor), state.written, state.generation)
-        }
-        defer {
-            let now = clock()
-            state.withLock { ($0.isSynchronizing, $0.lastSynchronization) = (false, now) }
-        }
-        guard held >= 0 else { return }
-        defer { _ = calls.close(held) }
-        guard secures(held, calls.synchronizeData), state.withLock({ $0.lossCode }) == nil else { return }
-        // Waiting for the disk, nobody is kept from writing other entries.
-        let (journal, isDirectorySynchronized) = journalLock.withLock { _ -> (Int32, Bool) in
-            let isCurrent = state.withLock { state in
-                if generation == state.generation { state.safe = written }
-                return generation == state.generation
-            }
-            guard isCurrent, (try? writeEntry(isSafe: true)) != nil else { return (-1, true) }
-            return state.withLock { ($0.journal < 0 ? -1 : calls.duplicate($0.journal), $0.isDirectorySynchronized) }
-        }
-        guard journal >= 0 else { return }
-        defer { _ = calls.close(journal) }
-        guard calls.synchronizeData(journal) == 0, !isDirectorySynchronized else { return }
-        guard (try? synchronizeDirectory()) != nil else { return }
-        state.withLock { $0.isDirectorySynchronized = true }
-    }
-
-    /// Whether what was written is on the disk now. If not, only what was secured before is claimed from now on.
+    /// Whether what was written is on the disk now.
     func secures(_ descriptor: Int32, _ synchronize: (_ descriptor: Int32) -> Int32) -> Bool {
         var result: Int32
         repeat { result = synchronize(descriptor) } while result != 0 && errno == EINTR
@@ -122,7 +136,6 @@ extension DownloadFile {
         // These mean that there is nothing to wait for.
         guard ![EINVAL, ENOSYS, ENOTSUP, EROFS].contains(code) else { return false }
         state.withLock { $0.lossCode = code }
-        try? claim()
         errno = code
         return false
     }

@@ -13,19 +13,29 @@ extension DownloadFile {
         let entry: JournalEntry?
         do throws(FileWritingError) {
             entry = try openJournal(beside: isNew)
+            if hasLock { try removeReplacement() }
         } catch {
             // What is there stays: another time its journal may be readable.
-            if !isNew { identity = nil }
+            if !isNew { state.withLock { $0.identity = nil } }
             throw error
         }
         let now = clock()
-        state.withLock { ($0.lastEntry, $0.lastSynchronization, $0.isEmpty) = (now, now, isNew) }
+        state.withLock { ($0.opened, $0.nextSynchronization) = (now, now &+ Self.shortestPause) }
         guard let entry else { return nil }
         let length = try size()
-        var written = entry.reliable(in: boot)
-        written.remove(length..<Int64.max)
-        guard !written.isEmpty else { return nil }
-        return (entry.representation, written)
+        var bytes = entry.bytes
+        bytes.remove(length..<Int64.max)
+        state.withLock { ($0.safe, $0.claimed) = (bytes, bytes.count) }
+        guard !bytes.isEmpty else { return nil }
+        return (entry.representation, bytes)
+    }
+
+    /// Removes what a process that was killed has left of a replacement. Nothing uses it: its name belongs to the holder of
+    /// the lock.
+    func removeReplacement() throws(FileWritingError) {
+        guard calls.unlink(paths.replacement) == 0 || errno == ENOENT else {
+            throw failure(.cannotCreate, paths.replacement)
+        }
     }
 
     /// Returns whether the file was created.
@@ -34,6 +44,7 @@ extension DownloadFile {
         let flags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC
         for _ in 0..<16 {
             var isNew = true
+            let path = paths.partial
             var descriptor = opened(path, flags | O_CREAT | O_EXCL)
             if descriptor < 0, errno == EEXIST {
                 isNew = false
@@ -53,7 +64,7 @@ extension DownloadFile {
             if !hasLock, errno == EWOULDBLOCK { throw FileWritingError(.partialIsShared, path, EBUSY) }
             if found.isPlain, isNew || found.isOwn, found == FileIdentity(path) {
                 if hasLock || isNew {
-                    identity = found
+                    state.withLock { $0.identity = found }
                     return isNew
                 }
                 // There are no locks, so it may still be in use: it is left to its user, but its name is taken away.
@@ -62,7 +73,7 @@ extension DownloadFile {
             // Another process has renamed or removed it meanwhile.
             closeDescriptor()
         }
-        throw FileWritingError(.partialIsShared, path, EBUSY)
+        throw FileWritingError(.partialIsShared, paths.partial, EBUSY)
     }
 
     func opened(_ path: String, _ flags: Int32) -> Int32 {
@@ -71,20 +82,21 @@ extension DownloadFile {
         return opened
     }
 
-    /// Opens the journal, if there is one. One that does not belong to the partial file, or that another user could have
-    /// written, is removed.
+    /// Opens the journal, if there is one. One that does not belong to this very partial file, or that another user could
+    /// have written, is removed.
     func openJournal(beside isNew: Bool) throws(FileWritingError) -> JournalEntry? {
-        let journal = opened(journalPath, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+        let journal = opened(paths.journal, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
         guard journal >= 0 else {
             if errno == ENOENT { return nil }
-            if errno != ELOOP { throw failure(.cannotCreate, journalPath) }
+            if errno != ELOOP { throw failure(.cannotCreate, paths.journal) }
             try removeJournal()
             return nil
         }
         let entry: JournalEntry?
         do throws(FileWritingError) {
             let isOfPartial = !isNew && hasLock && FileIdentity(journal).map { $0.flaw == nil } == true
-            entry = isOfPartial ? JournalLayout.latest(in: try contents(of: journal)) : nil
+            let mark = isOfPartial ? calls.mark(descriptor) : nil
+            entry = if let mark { JournalLayout.latest(in: try contents(of: journal), of: mark) } else { nil }
         } catch {
             _ = calls.close(journal)
             throw error
@@ -94,10 +106,7 @@ extension DownloadFile {
             try removeJournal()
             return nil
         }
-        state.withLock { state in
-            (state.journal, state.entryNumber, state.hasOldContents) = (journal, entry.number, true)
-            state.safe = entry.safe
-        }
+        state.withLock { ($0.journal, $0.entryNumber) = (journal, entry.number) }
         return entry
     }
 
@@ -109,7 +118,7 @@ extension DownloadFile {
                 calls.readAt(journal, UnsafeMutableRawBufferPointer(rebasing: bytes[filled...]), Int64(filled))
             }
             if count < 0, errno == EINTR { continue }
-            guard count >= 0 else { throw failure(.cannotWrite, journalPath) }
+            guard count >= 0 else { throw failure(.cannotWrite, paths.journal) }
             if count == 0 { break }
             filled += count
         }
@@ -118,7 +127,7 @@ extension DownloadFile {
 
     /// Removes a journal for good, so that it cannot come back beside another partial file.
     func removeJournal() throws(FileWritingError) {
-        guard calls.unlink(journalPath) == 0 || errno == ENOENT else { throw failure(.cannotCreate, journalPath) }
+        guard calls.unlink(paths.journal) == 0 || errno == ENOENT else { throw failure(.cannotCreate, paths.journal) }
         try synchronizeDirectory()
     }
 

@@ -7,52 +7,47 @@ import Foundation
 /// At every moment, also after a `kill -9` or a power cut, there is the old file, the new file, or a partial file whose
 /// journal claims no more than what is in it. This is how:
 ///
-/// - The partial file is locked from when it is opened until it has its final name. The journal is used by whoever holds
-///   that lock.
-/// - An entry of the journal is written after the bytes that it claims. It claims two sets of bytes: those that were
-///   written, which are there until the system is started anew, and those that were synchronized before the entry was
-///   written.
-/// - Before bytes of another representation are written over old ones, the journal is emptied, and that is synchronized.
-///   The same before a new partial file is written beside a journal that was left over.
+/// - The partial file is locked from when it is opened until it has its final name. The journal is used by the process that
+///   holds that lock.
+/// - An entry of the journal claims the bytes that were on the disk before it was written, and no others. It names the
+///   file that has them, so that it says nothing of another one that lies under the same name.
+/// - Bytes that the journal claims are never overwritten by those of another representation: these go into a file of their
+///   own, which takes the place of the partial file when it has more bytes, or of the final one when it is whole.
 ///
 /// Writing, reading and the journal are safe from several threads at once; the other calls are made one at a time, on a
 /// thread that may block.
 package final class DownloadFile: @unchecked Sendable {
-    package let path: String
-    package let journalPath: String
+    package let paths: PartialPaths
     let directory: String
     let calls: FileCalls
     let clock: @Sendable () -> UInt64
-    let boot: String
 
     // Set by `open()`, before any other use, and by those who end the use, after any.
-    var identity: FileIdentity?
     /// Whether the file system has locks. Without them the partial file has no journal: another might use both.
     var hasLock = false
     var isOnLocalFileSystem = false
 
     struct Condition {
+        /// The file that is written, and its identity while it is ours to rename or remove.
         var descriptor: Int32 = -1
-        /// Whether the partial file was created here, and nothing has been written to it.
-        var isEmpty = false
-        /// Whether the partial file has been prepared for what is written.
+        var identity: FileIdentity?
+        /// The partial file while what is written is to replace it; -1 if that is the partial file itself.
+        var kept: Int32 = -1
+        var keptIdentity: FileIdentity?
+        /// Whether the file that is written has been prepared for it.
         var isPrepared = false
-        /// Whether old contents must be given up before the first byte is written, which may take a while.
-        var hasOldContents = false
         var journal: Int32 = -1
-        /// Whether the journal was closed for good.
-        var hasEnded = false
+        /// Whether no entry may be written any more.
+        var isEnding = false
         var entryNumber: UInt64 = 0
-        /// How many entries of each kind were written.
-        var entries: UInt64 = 0
-        var safeEntries: UInt64 = 0
+        /// How many bytes of the partial file the journal claims.
+        var claimed: Int64 = 0
         var representation: Representation?
         var written = ByteRanges()
+        /// Those that a power cut would leave as they are.
         var safe = ByteRanges()
-        /// Bytes that no entry claims yet.
-        var unclaimed: Int64 = 0
-        var lastEntry: UInt64 = 0
-        var lastSynchronization: UInt64 = 0
+        var opened: UInt64 = 0
+        var nextSynchronization: UInt64 = 0
         var isSynchronizing = false
         /// How often it has been said what the bytes are bytes of.
         var generation = 0
@@ -64,24 +59,29 @@ package final class DownloadFile: @unchecked Sendable {
 
     let state = Locked(Condition())
     var descriptor: Int32 { state.withLock { $0.descriptor } }
-    /// Held while the partial file is prepared, or an entry is written.
+    /// Held while the file is prepared, an entry is written, or a file gets another name.
     let journalLock = Locked(())
+    /// Held by one synchronization at a time, so that an entry is on the disk before the one before it is overwritten.
+    let synchronizationLock = Locked(())
 
     package init(
-        path: String, journalPath: String, calls: FileCalls = FileCalls(), boot: String = SystemBoot.identifier,
+        _ paths: PartialPaths, calls: FileCalls = FileCalls(),
         clock: @escaping @Sendable () -> UInt64 = { MonotonicClock.now }
     ) {
-        (self.path, self.journalPath, self.calls, self.boot, self.clock) = (path, journalPath, calls, boot, clock)
-        directory = PathText.directory(of: path)
+        (self.paths, self.calls, self.clock) = (paths, calls, clock)
+        directory = PathText.directory(of: paths.partial)
     }
 
     deinit { close() }
+
+    /// The path of the file that is written.
+    package var path: String { state.withLock { $0.kept < 0 } ? paths.partial : paths.replacement }
 
     // MARK: Writing
 
     /// Whether the next write does not wait for another machine, or for a disk to synchronize.
     package var writesAtOnce: Bool {
-        isOnLocalFileSystem && state.withLock { $0.isPrepared || !$0.hasOldContents }
+        isOnLocalFileSystem && state.withLock { $0.isPrepared || $0.claimed == 0 }
     }
 
     /// What the next bytes are bytes of. Until the first is written, nothing changes in the file.
@@ -91,24 +91,25 @@ package final class DownloadFile: @unchecked Sendable {
     ///   - kept: the bytes of it that are in the file; none to start over.
     package func begin(_ representation: Representation?, keeping kept: ByteRanges = ByteRanges()) {
         state.withLock { state in
-            if kept.isEmpty, !state.written.isEmpty { state.hasOldContents = true }
             state.isPrepared = !kept.isEmpty
-            if !kept.isEmpty { state.hasOldContents = false } else { state.lossCode = nil }
+            if kept.isEmpty { state.lossCode = nil }
             (state.representation, state.written) = (representation, kept)
             state.safe = state.safe.intersection(kept)
-            state.unclaimed = 0
             state.generation += 1
         }
     }
+
+    /// From now on the bytes count only for those who know a checksum: not all of them are of one source.
+    package func countsOnlyIfVerified() { state.withLock { $0.representation?.isCombined = true } }
 
     /// The bytes that have been written.
     package var written: ByteRanges { state.withLock { $0.written } }
 
     /// Writes bytes to their place, and claims them in the journal from time to time.
     package func write(_ bytes: UnsafeRawBufferPointer, at offset: Int64) throws(FileWritingError) {
-        let (descriptor, isPrepared) = state.withLock { ($0.descriptor, $0.isPrepared) }
+        if !state.withLock({ $0.isPrepared }) { try prepare() }
+        let descriptor = descriptor
         guard descriptor >= 0 else { throw FileWritingError(.cannotWrite, path, EBADF) }
-        if !isPrepared { try prepare() }
         var rest = bytes
         var position = offset
         while !rest.isEmpty {
@@ -118,43 +119,63 @@ package final class DownloadFile: @unchecked Sendable {
                 throw count < 0 ? failure(.cannotWrite, path) : FileWritingError(.cannotWrite, path, EIO)
             }
             rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(count))
-            note(position..<position + Int64(count))
+            let range = position..<position + Int64(count)
+            state.withLock { $0.written.insert(range) }
             position += Int64(count)
         }
-        claimIfDue()
+        synchronizeIfDue()
     }
 
-    func note(_ range: Range<Int64>) {
-        state.withLock { state in
-            state.written.insert(range)
-            state.isEmpty = false
-            state.unclaimed += range.upperBound - range.lowerBound
+    /// Makes room for another representation than the one before, and reserves space.
+    func prepare() throws(FileWritingError) {
+        try journalLock.withLock { _ throws(FileWritingError) in
+            let (isPrepared, isEnding, total) = state.withLock {
+                ($0.isPrepared, $0.isEnding, $0.representation?.total)
+            }
+            guard !isPrepared else { return }
+            guard !isEnding else { throw FileWritingError(.cannotWrite, paths.partial, EBADF) }
+            if state.withLock({ $0.claimed > 0 && $0.kept < 0 }) {
+                try beginReplacement()
+            } else if try size() > 0, calls.truncate(descriptor, 0) != 0 {
+                throw failure(.cannotWrite, path)
+            }
+            if let total { try reserve(total) }
+            let isKept = state.withLock { state in
+                state.isPrepared = true
+                return state.kept >= 0
+            }
+            if let total, total >= Self.leastReservation, !isKept {
+                // Both places, before a disk can be full. Without a journal nothing is wrong, only not resumed.
+                for _ in 0..<2 { try? writeEntry() }
+            }
         }
     }
 
-    /// Gives up what is in the file, and reserves space.
-    func prepare() throws(FileWritingError) {
+    /// What follows goes into a file of its own, and what the journal claims stays. With the lock of the journal.
+    private func beginReplacement() throws(FileWritingError) {
+        try removeReplacement()
+        let descriptor = opened(paths.replacement, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC)
+        guard descriptor >= 0 else { throw failure(.cannotCreate, paths.replacement) }
+        // It may get the name of the partial file.
+        _ = calls.lock(descriptor)
+        let identity = FileIdentity(descriptor)
+        state.withLock { state in
+            (state.kept, state.keptIdentity) = (state.descriptor, state.identity)
+            (state.descriptor, state.identity, state.safe) = (descriptor, identity, ByteRanges())
+        }
+    }
+
+    /// The contents are proven wrong: neither this download nor a later one relies on them.
+    package func giveUpContents() throws(FileWritingError) {
         try journalLock.withLock { _ throws(FileWritingError) in
-            let (isPrepared, hasOldContents, journal, total) = state.withLock {
-                ($0.isPrepared, $0.hasOldContents, $0.journal, $0.representation?.total)
+            let (journal, isKept) = state.withLock { ($0.journal, $0.kept >= 0) }
+            guard !isKept else { return }
+            if journal >= 0, calls.truncate(journal, 0) != 0 || calls.synchronizeData(journal) != 0 {
+                throw failure(.cannotWrite, paths.journal)
             }
-            guard !isPrepared else { return }
-            if journal >= 0 {
-                guard calls.truncate(journal, 0) == 0, calls.synchronizeData(journal) == 0 else {
-                    throw failure(.cannotWrite, journalPath)
-                }
-            }
-            let isEmpty = state.withLock { $0.isEmpty }
-            let length = isEmpty ? 0 : try size()
-            if hasOldContents || length > 0 {
-                guard calls.truncate(descriptor, 0) == 0 else { throw failure(.cannotWrite, path) }
-            }
-            if let total { try reserve(total) }
-            state.withLock { ($0.isPrepared, $0.hasOldContents) = (true, false) }
-            if let total, total >= Self.leastReservation {
-                // Both places, before a disk can be full. Without a journal nothing is wrong, only not resumed.
-                try? makeJournal()
-                for _ in 0..<2 { try? writeEntry() }
+            state.withLock { state in
+                (state.claimed, state.safe, state.isPrepared) = (0, ByteRanges(), false)
+                state.generation += 1
             }
         }
     }
@@ -162,7 +183,7 @@ package final class DownloadFile: @unchecked Sendable {
     /// How much is reserved at least: a smaller file is written in no time.
     static let leastReservation: Int64 = 1 << 20
 
-    func reserve(_ length: Int64) throws(FileWritingError) {
+    private func reserve(_ length: Int64) throws(FileWritingError) {
         guard length >= Self.leastReservation, FileSystem.reserves(descriptor) else { return }
         while calls.allocate(descriptor, length) != 0 {
             if errno == EINTR { continue }
@@ -181,5 +202,9 @@ package final class DownloadFile: @unchecked Sendable {
             if count >= 0 { return count }
             if errno != EINTR { throw FileWritingError(.cannotRead, path, errno) }
         }
+    }
+
+    func failure(_ reason: FileWritingError.Reason, _ path: String) -> FileWritingError {
+        FileWritingError(reason, path, errno)
     }
 }

@@ -3,51 +3,42 @@ import ConvoySecurity
 import ConvoySupport
 import Foundation
 
-/// What a journal says of a partial file: what its bytes belong to, and which of them are there.
+/// What a journal says of a partial file: what its bytes belong to, and which of them are on the disk.
 ///
 /// As text, one line of header and one of JSON:
 ///
-///     convoy-journal 1 42 183 9f86d081884c7d65
-///     {"url":"https://…","place":"…","etag":"…","modified":"…","length":1048576,"boot":"…","written":[0,524288],"safe":[0,262144]}
+///     convoy-journal 2 42 183 9f86d081884c7d65
+///     {"url":"https://…","place":"…","etag":"…","modified":"…","type":"…","length":1048576,"file":"…","bytes":[0,524288]}
 ///
 /// The header has the version, a number that grows with each entry, the length of the JSON text in bytes, and the
-/// beginning of its SHA-256 digest, by which a torn entry is recognized.
+/// beginning of its SHA-256 digest, by which a torn entry is recognized. Journals of other versions claim nothing.
 package struct JournalEntry: Sendable, Equatable {
     package var number: UInt64
+    /// Which file has the bytes; see `FileIdentity`. One that merely lies under its name is another.
+    package var mark: String
     package var representation: Representation
-    /// When the system was started: what was written then and never synchronized is in the file as long as that is the
-    /// same.
-    package var boot: String
-    /// The bytes that have been written.
-    package var written: ByteRanges
-    /// Those that a power cut would leave as they are.
-    package var safe: ByteRanges
+    /// The bytes that a power cut would leave as they are.
+    package var bytes: ByteRanges
 
-    package init(
-        number: UInt64, representation: Representation, boot: String, written: ByteRanges, safe: ByteRanges
-    ) {
-        (self.number, self.representation, self.boot) = (number, representation, boot)
-        (self.written, self.safe) = (written, safe)
-    }
-
-    /// The bytes that can be relied on.
-    package func reliable(in boot: String) -> ByteRanges {
-        !boot.isEmpty && boot.utf8.elementsEqual(self.boot.utf8) ? written : safe
+    package init(number: UInt64, mark: String, representation: Representation, bytes: ByteRanges) {
+        (self.number, self.mark, self.representation, self.bytes) = (number, mark, representation, bytes)
     }
 
     // MARK: Text
 
-    private static let magic = "convoy-journal 1"
+    private static let magic = "convoy-journal 2"
 
     private struct Content: Codable {
         var url: String
         var place: String
         var etag: String?
         var modified: String?
+        var type: String?
         var length: Int64
-        var boot: String
-        var written: [Int64]
-        var safe: [Int64]
+        var file: String
+        /// Whether they count only with a checksum.
+        var combined: Bool?
+        var bytes: [Int64]
     }
 
     /// The entry as text; nil if it cannot be written.
@@ -55,7 +46,8 @@ package struct JournalEntry: Sendable, Equatable {
         let content = Content(
             url: representation.shownURL, place: representation.place.digest,
             etag: representation.validators.entityTag, modified: representation.validators.lastModified,
-            length: representation.total, boot: boot, written: Self.numbers(written), safe: Self.numbers(safe))
+            type: representation.type, length: representation.total, file: mark,
+            combined: representation.isCombined ? true : nil, bytes: Self.numbers(bytes))
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         guard let json = try? encoder.encode(content), let digest = Self.digest(of: json) else { return nil }
@@ -74,18 +66,17 @@ package struct JournalEntry: Sendable, Equatable {
         let json = Data(text[(end + 1)..<(end + 1 + length)])
         guard let digest = Self.digest(of: json), digest.utf8.elementsEqual(parts[2].utf8),
             let content = try? JSONDecoder().decode(Content.self, from: json), content.length >= 0,
-            let written = Self.ranges(content.written, upTo: content.length),
-            let safe = Self.ranges(content.safe, upTo: content.length)
+            let bytes = Self.ranges(content.bytes, upTo: content.length)
         else { return nil }
         let validators = KnownRepresentation.Validators(entityTag: content.etag, lastModified: content.modified)
         // What cannot be sent identifies nothing, and the bytes are not known to be those of any representation.
         let isUsable = !validators.isEmpty && (content.etag == nil) == (validators.entityTag == nil)
+        var representation = Representation(
+            place: ResourcePlace(digest: content.place), shownURL: content.url, validators: validators,
+            type: content.type, total: content.length)
+        representation.isCombined = content.combined ?? false
         self.init(
-            number: number,
-            representation: Representation(
-                place: ResourcePlace(digest: content.place), shownURL: content.url, validators: validators,
-                total: content.length),
-            boot: content.boot, written: isUsable ? written : ByteRanges(), safe: isUsable ? safe : ByteRanges())
+            number: number, mark: content.file, representation: representation, bytes: isUsable ? bytes : ByteRanges())
     }
 
     private static func digest(of json: Data) -> String? {
@@ -109,38 +100,22 @@ package struct JournalEntry: Sendable, Equatable {
     }
 }
 
-/// The places for entries in a journal's file. Two are written by turns with what was written to the partial file, so that
-/// the last entry but one is whole while the last one is written; and two others, by turns, with what was synchronized, so
-/// that a power cut that tears both of the first leaves one that is on the disk.
+/// The places for entries in a journal's file: two, by turns, so that the entry before the last one is whole while the last
+/// one is written.
 package enum JournalLayout {
     /// Bytes for each place.
     package static let placeSize = 32 << 10
-    package static let placeCount = 4
+    package static let placeCount = 2
 
     /// Where an entry is written.
-    ///
-    /// - Parameter turn: counts the entries of its kind.
-    package static func offset(turn: UInt64, isSafe: Bool) -> Int64 {
-        Int64(turn % 2 + (isSafe ? 2 : 0)) * Int64(placeSize)
-    }
+    package static func offset(of number: UInt64) -> Int64 { Int64(number % UInt64(placeCount)) * Int64(placeSize) }
 
-    /// The latest whole entry in the bytes of a journal's file.
-    package static func latest(in bytes: [UInt8]) -> JournalEntry? {
+    /// The latest whole entry for a file in the bytes of a journal's file. After a replacement has become the partial file,
+    /// or has failed to, there is an entry for another one, too.
+    package static func latest(in bytes: [UInt8], of mark: String) -> JournalEntry? {
         (0..<placeCount).map { $0 * placeSize }.filter { $0 < bytes.count }
             .compactMap { JournalEntry(text: bytes[$0..<min($0 + placeSize, bytes.count)]) }
+            .filter { $0.mark.utf8.elementsEqual(mark.utf8) }
             .max { $0.number < $1.number }
     }
-}
-
-/// When the system was started, as a name that no two starts share; empty where the system does not tell.
-package enum SystemBoot {
-    package static let identifier: String = {
-        let descriptor = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { return "" }
-        defer { close(descriptor) }
-        var bytes = [UInt8](repeating: 0, count: 64)
-        let count = read(descriptor, &bytes, bytes.count)
-        return String(decoding: bytes.prefix(max(0, count)), as: UTF8.self)
-            .trimmingCharacters(in: .whitespacesAndNewlines)
-    }()
 }

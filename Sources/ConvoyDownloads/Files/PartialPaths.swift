@@ -7,9 +7,14 @@ import Foundation
 package struct PartialPaths: Sendable, Equatable {
     package let partial: String
     package let journal: String
+    /// That of what is to replace a partial file, which is kept meanwhile.
+    package let replacement: String
 
     package static let partialSuffix = ".convoypart"
     package static let journalSuffix = ".convoyjournal"
+    package static let replacementSuffix = ".convoynew"
+    /// No name out of text from outside ends in one of these; see `FileName`.
+    static let suffixes = [partialSuffix, journalSuffix, replacementSuffix]
 
     /// Those of a file.
     package init(destination path: String) {
@@ -25,6 +30,7 @@ package struct PartialPaths: Sendable, Equatable {
     private init(directory: String, name: String) {
         let stem = PathText.join(directory, Self.shortened(name))
         (partial, journal) = (stem + Self.partialSuffix, stem + Self.journalSuffix)
+        replacement = stem + Self.replacementSuffix
     }
 
     /// A name to which the suffixes can be added. Most file systems allow 255 bytes.

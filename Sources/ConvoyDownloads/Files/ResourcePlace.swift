@@ -42,20 +42,40 @@ package struct ResourcePlace: Sendable, Equatable {
         let whole = (HTTPAddress(url.absoluteString)?.text ?? url.absoluteString).utf8.prefix { $0 != UInt8(ascii: "#") }
         guard let mark = whole.firstIndex(of: UInt8(ascii: "?")) else { return String(decoding: whole, as: UTF8.self) }
         let items = whole[whole.index(after: mark)...].split(separator: UInt8(ascii: "&"), omittingEmptySubsequences: false)
-        let kept = items.filter { !isOfSignature($0.prefix { $0 != UInt8(ascii: "=") }) }
+        let names = items.map {
+            String(decoding: $0.prefix { $0 != UInt8(ascii: "=") }.map(ASCII.lowercased), as: UTF8.self)
+        }
+        let signatures = signatures.filter { $0.required.isSubset(of: names) }
+        let kept = zip(items, names).filter { _, name in !signatures.contains { $0.covers(name) } }
         return String(decoding: whole[...mark], as: UTF8.self)
-            + kept.map { String(decoding: $0, as: UTF8.self) }.joined(separator: "&")
+            + kept.map { String(decoding: $0.0, as: UTF8.self) }.joined(separator: "&")
     }
 
-    private static func isOfSignature(_ name: some Sequence<UInt8>) -> Bool {
-        let name = name.map(ASCII.lowercased)
-        return prefixes.contains { name.starts(with: $0.utf8) } || names.contains { name.elementsEqual($0.utf8) }
+    /// A way to sign a URL. Its names are those of ordinary queries, too: only where all of those are there that it cannot
+    /// do without, they say nothing of the resource.
+    private struct Signature {
+        let required: Set<String>
+        var names: Set<String> = []
+        var prefix: String?
+
+        func covers(_ name: String) -> Bool {
+            required.contains(name) || names.contains(name) || prefix.map { name.hasPrefix($0) } ?? false
+        }
     }
 
-    private static let prefixes = ["x-amz-", "x-goog-"]
-    /// Of CloudFront, of S3 (version 2), of Azure, and of GitHub's releases.
-    private static let names = [
-        "awsaccesskeyid", "expires", "jwt", "key-pair-id", "policy", "se", "sig", "signature", "ske", "skoid", "sks", "skt",
-        "sktid", "skv", "sp", "spr", "sr", "st", "sv",
+    private static let signatures = [
+        // S3 and its relatives, version 4 and 2.
+        Signature(required: ["x-amz-signature"], prefix: "x-amz-"),
+        Signature(required: ["awsaccesskeyid", "expires", "signature"], names: ["x-amz-security-token"]),
+        // Google's store, in the same versions.
+        Signature(required: ["x-goog-signature"], prefix: "x-goog-"),
+        Signature(required: ["googleaccessid", "expires", "signature"]),
+        // CloudFront, with a policy of its own or with the time alone.
+        Signature(required: ["signature", "key-pair-id", "policy"]),
+        Signature(required: ["signature", "key-pair-id", "expires"]),
+        // Azure, and GitHub's releases, which are kept there.
+        Signature(
+            required: ["sig", "sv"],
+            names: ["jwt", "se", "ske", "skoid", "sks", "skt", "sktid", "skv", "sp", "spr", "sr", "st"]),
     ]
 }

@@ -14,6 +14,7 @@ public enum FileName {
     /// - Whitespace and dots at both ends are removed. A name that began with a dot, a hyphen or a tilde begins with `_`,
     ///   as does one that begins with a character that combines with the one before it, and a device name of Windows,
     ///   such as `NUL.txt`.
+    /// - The last dot becomes `_` where the suffix is that of the files beside an unfinished download.
     /// - A name that is too long is cut between characters, before its extension.
     ///
     /// Making a safe name safe again changes nothing. Normalization is left alone.
@@ -35,6 +36,7 @@ public enum FileName {
         var name = scalars[start.endIndex...]
         while let last = name.last, isTrimmed(last) { name.removeLast() }
         guard let first = name.first else { return "_" }
+        if let dot = reservedDot(in: name) { name[dot] = "_" }
         var clean = String.UnicodeScalarView()
         if first == "-" || first == "~" {
             name.removeFirst()
@@ -65,6 +67,19 @@ public enum FileName {
     package static func isFloating(_ scalar: Unicode.Scalar) -> Bool {
         let properties = scalar.properties
         return properties.isGraphemeExtend || properties.isDefaultIgnorableCodePoint
+    }
+
+    // MARK: Reserved names
+
+    /// The last dot of a name that has the suffix of a file beside a download: what a server sends must never lie where a
+    /// later download looks for what it has left. nil for any other name.
+    ///
+    /// Some file systems take letters of both cases for one, and leave out characters that are invisible.
+    package static func reservedDot(in name: ArraySlice<Unicode.Scalar>) -> Int? {
+        guard let dot = name.lastIndex(of: ".") else { return nil }
+        let suffix = String(String.UnicodeScalarView(name[dot...].filter { !$0.properties.isDefaultIgnorableCodePoint }))
+        let isReserved = PartialPaths.suffixes.contains { $0.utf8.elementsEqual(suffix.utf8.map(ASCII.lowercased)) }
+        return isReserved ? dot : nil
     }
 
     // MARK: Devices

@@ -47,6 +47,11 @@ extension Download {
 
     /// The bytes are wrong: nothing of them is kept. Other sources are tried, one at a time.
     private func distrust(_ expected: Checksum, _ actual: Checksum) {
+        do {
+            try state.withLock({ $0.file })?.giveUpContents()
+        } catch {
+            return fail(error)
+        }
         let next = state.withLock { state -> DownloadPlan.Next in
             state.distrusts += 1
             guard state.distrusts <= state.plan.sources.count + 1 else { return .failed }
@@ -81,7 +86,7 @@ extension Download {
     func checkPieces(touching range: Range<Int64>) {
         guard let pieces = settings.pieces else { return }
         let whole = state.withLock { state -> [Int] in
-            guard let total = state.plan.total, pieces.fit(total) else { return [] }
+            guard let total = state.plan.total else { return [] }
             let first = Int(range.lowerBound / pieces.length), last = Int((range.upperBound - 1) / pieces.length)
             let whole = (first...max(first, last)).filter { index in
                 guard let piece = pieces.range(of: index, total: total) else { return false }
@@ -121,7 +126,12 @@ extension Download {
     /// Whether all pieces are right; if not, those that are wrong are fetched again. Also those are looked at that were right
     /// already: where two parts have had the same bytes for a while, what came later has overwritten them.
     private func verifyAllPieces(_ total: Int64) -> Bool {
-        guard let pieces = settings.pieces, pieces.fit(total) else { return true }
+        guard let pieces = settings.pieces else { return true }
+        guard pieces.lengths.contains(total) else {
+            discardFile()
+            fail(DownloadError.piecesMismatch)
+            return false
+        }
         var areAllRight = true
         for index in pieces.checksums.indices {
             if state.withLock({ $0.isStopping }) { break }

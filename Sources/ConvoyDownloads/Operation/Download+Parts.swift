@@ -129,17 +129,18 @@ extension Download {
             state.file?.begin(state.plan.representation)
             (state.contributions, state.verifiedPieces) = ([:], ByteRanges())
             state.expected = settings.checksums
-            let fits = settings.pieces.map { pieces in state.plan.total.map { pieces.fit($0) } ?? false } ?? false
-            state.plan.isVerified = fits || !state.expected.isEmpty
+            state.plan.isVerified = settings.pieces != nil || !state.expected.isEmpty
         case .useless: state.ends[id] = .useless
         case .changed: state.ends[id] = .changed
         case .disagrees:
             state.ends[id] = .disagrees
-            if let expected = settings.expectedLength {
-                state.failures[id] = DownloadState.Failure(
-                    error: DownloadError.unexpectedLength(expected: expected, actual: head.contentLength), head: head,
-                    isFinal: true)
+            if head.statusCode != 206, let lengths = settings.lengths,
+                head.contentLength.map({ !lengths.contains($0) }) ?? true,
+                let error = settings.error(ofLength: head.contentLength)
+            {
+                state.failures[id] = DownloadState.Failure(error: error, head: head, isFinal: true)
             }
+        case .goesOn where state.plan.representation?.isCombined == true: state.file?.countsOnlyIfVerified()
         case .goesOn, .unrelated: break
         }
         return verdict
@@ -286,11 +287,10 @@ extension Download {
                     isOfStatus: isOfStatus)
             }
             // Of a body whose length nobody has told, it is known at its end.
-            if end == .complete, let expected = settings.expectedLength, state.plan.total == nil,
-                let length = state.plan.parts[id]?.position, length != expected
+            if end == .complete, state.plan.total == nil, let length = state.plan.parts[id]?.position,
+                settings.lengths?.contains(length) == false, let error = settings.error(ofLength: length)
             {
-                state.failures[id] = DownloadState.Failure(
-                    error: DownloadError.unexpectedLength(expected: expected, actual: length), head: head, isFinal: true)
+                state.failures[id] = DownloadState.Failure(error: error, head: head, isFinal: true)
             }
             let now = MonotonicClock.now
             let goesOn = !state.isStopping && !state.isRestarting && state.fatal == nil && state.outcome == nil

@@ -30,7 +30,7 @@ final class Download: @unchecked Sendable {
         serializer = operation.responseSerializer.http
         var plan = DownloadPlan(
             sources: request.url.map { [$0] } ?? [], maximumParts: settings.segments, minimumPart: settings.minimumSegment,
-            isVerified: !settings.checksums.isEmpty || settings.pieces != nil, expectedLength: settings.expectedLength,
+            isVerified: !settings.checksums.isEmpty || settings.pieces != nil, lengths: settings.lengths,
             secrets: operation.connectionConfiguration.secrets)
         plan.add(settings.mirrors)
         state = Locked(DownloadState(plan: plan))
@@ -80,7 +80,7 @@ final class Download: @unchecked Sendable {
             return (state.work.take(), state.file)
         }
         guard let work else { return false }
-        try? file?.claim()
+        file?.synchronize()
         work.didStop()
         return true
     }
@@ -91,7 +91,7 @@ final class Download: @unchecked Sendable {
             state.stage = .idle
             return (state.work.take(), state.file)
         }
-        try? file?.claim()
+        file?.synchronize()
         if failure.isFinal {
             work?.fail(finally: failure.error)
         } else if failure.isOfStatus, let head = failure.head {
@@ -178,14 +178,15 @@ final class Download: @unchecked Sendable {
 
     /// Opens the partial file, or makes it. Blocks.
     func open(_ paths: PartialPaths) throws {
-        let file = DownloadFile(
-            path: paths.partial, journalPath: paths.journal, calls: settings.calls, boot: settings.boot,
-            clock: settings.clock)
+        let file = DownloadFile(paths, calls: settings.calls, clock: settings.clock)
         do throws(FileWritingError) {
             let found = try file.open()
             state.withLock { state in
                 (state.file, state.isOpen) = (file, true)
-                if let found { state.plan.resume(found.representation, found.written) }
+                let isVerified = !settings.checksums.isEmpty || settings.pieces != nil
+                if let found, isVerified || !found.representation.isCombined {
+                    state.plan.resume(found.representation, found.written)
+                }
                 if !state.plan.done.isEmpty { state.condition = nil }
             }
             digest.withLock { $0 = FileDigest(file: file) }

@@ -180,7 +180,7 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
         let paths = PartialPaths(destination: destination.path)
         guard FileManager.default.fileExists(atPath: paths.partial) || FileManager.default.fileExists(atPath: paths.journal)
         else { return }
-        let file = DownloadFile(path: paths.partial, journalPath: paths.journal)
+        let file = DownloadFile(paths)
         do throws(FileWritingError) {
             _ = try file.open()
         } catch {
@@ -204,13 +204,7 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
         set { settings.withLock { $0.calls = newValue } }
     }
 
-    /// When the system was started, as its journals say.
-    package final var systemBoot: String {
-        get { settings.withLock { $0.boot } }
-        set { settings.withLock { $0.boot = newValue } }
-    }
-
-    /// The clock by which the journal is written, and the bytes are synchronized: nanoseconds.
+    /// The clock by which the bytes are synchronized: nanoseconds.
     package final var fileClock: @Sendable () -> UInt64 {
         get { settings.withLock { $0.clock } }
         set { settings.withLock { $0.clock = newValue } }

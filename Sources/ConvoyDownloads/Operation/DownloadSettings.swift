@@ -25,9 +25,15 @@ struct DownloadSettings: Sendable {
     var synchronizes = false
     var keepsModificationDate = true
     var relocation: DownloadOperation.Relocation?
-    /// The system calls, when the system was started, and the clock of the journal; tests replace them.
+    /// The lengths that the file may have.
+    var lengths: ClosedRange<Int64>? { expectedLength.map { $0...$0 } ?? pieces?.lengths }
+    /// The error where it has another one.
+    func error(ofLength length: Int64?) -> DownloadError? {
+        if let expectedLength { return .unexpectedLength(expected: expectedLength, actual: length) }
+        return pieces == nil ? nil : .piecesMismatch
+    }
+    /// The system calls, and the clock of the journal; tests replace them.
     var calls = FileCalls()
-    var boot = SystemBoot.identifier
     var clock: @Sendable () -> UInt64 = { MonotonicClock.now }
 }
 
@@ -51,9 +57,10 @@ public struct PieceChecksums: Sendable, Hashable {
         return start..<(total - start < length ? total : start + length)
     }
 
-    /// Whether they are those of a file of this length.
-    func fit(_ total: Int64) -> Bool {
-        let count = total / length + (total % length == 0 ? 0 : 1)
-        return count == Int64(checksums.count)
+    /// The lengths, in bytes, of the files that they can be those of.
+    var lengths: ClosedRange<Int64> {
+        let (before, isTooLong) = length.multipliedReportingOverflow(by: Int64(checksums.count) - 1)
+        guard !isTooLong, before < .max else { return .max ... .max }
+        return before + 1...(before.addingReportingOverflow(length).overflow ? .max : before + length)
     }
 }

@@ -243,7 +243,7 @@ extension QueueCore {
             ? PartialPaths(directory: download.place.path, url: url)
             : PartialPaths(destination: (file ?? download.place).standardizedFileURL.path)
         guard access(paths.partial, F_OK) == 0 || access(paths.journal, F_OK) == 0 else { return }
-        let file = DownloadFile(path: paths.partial, journalPath: paths.journal)
+        let file = DownloadFile(paths)
         guard (try? file.open()) != nil else { return }
         file.discard()
     }

@@ -7,7 +7,7 @@ import Foundation
 ///
 /// It is JSON, of a few hundred bytes:
 ///
-///     {"digest":"…","file":"…","journal":"convoy-journal 1 …","url":"https://…","version":1}
+///     {"digest":"…","file":"…","journal":"convoy-journal 2 …","url":"https://…","version":1}
 ///
 /// `file` is the name of the partial file in the directory of a session's downloads, and never a path. `journal` is what the
 /// ``DownloadOperation``'s own journal says: what the bytes are bytes of, and which of them are there. `url` is that of the
@@ -60,7 +60,7 @@ public struct ResumeData: Sendable, Hashable {
 
     /// - Returns: nil where that is nothing to go on from.
     package init?(url: URL, name: String, entry: JournalEntry) {
-        guard let text = entry.text, !entry.written.isEmpty, ResourcePlace(url) == entry.representation.place,
+        guard let text = entry.text, !entry.bytes.isEmpty, ResourcePlace(url) == entry.representation.place,
             let data = try? Content(version: Self.currentVersion, url: url.absoluteString, file: name, journal: text)
         else { return nil }
         guard let made = try? Self(data), made.data.count <= Self.maximumSize else { return nil }
@@ -79,7 +79,7 @@ public struct ResumeData: Sendable, Hashable {
         }
         guard ResourcePlace(url) == entry.representation.place else { throw .otherURL }
         (self.url, name, journal) = (url, content.file, content.journal)
-        (byteCount, expectedByteCount) = (entry.written.count, entry.representation.total)
+        (byteCount, expectedByteCount) = (entry.bytes.count, entry.representation.total)
     }
 
     private static func isHexadecimal(_ byte: UInt8) -> Bool {

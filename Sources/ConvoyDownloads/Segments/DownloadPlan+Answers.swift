@@ -57,6 +57,13 @@ extension DownloadPlan {
         _ head: ResponseHead, _ part: DownloadPart, _ id: Int, _ last: Int64, _ whole: Int64
     ) -> Verdict {
         guard let end = part.end else { return .changed }
+        // By its place and validators it is what is there, or else a checksum has to tell.
+        let strict = KnownRepresentation(validators: representation?.validators, length: total)
+        let isSamePlace = representation?.place == ResourcePlace(head.url)
+        if case .part = strict.evaluate(head, from: part.position, upTo: end, isSamePlace: isSamePlace) {
+        } else {
+            representation?.isCombined = true
+        }
         if sources[part.source].place == nil {
             // Only a checksum can tell whether its bytes are those of the others.
             guard isVerified else { return .changed }
@@ -112,7 +119,7 @@ extension DownloadPlan {
         // be added to what it has sent.
         let isSame = told == nil && !isVerified && known.hasTag(of: head, isSamePlace: isSamePlace)
         let length = isSame ? known.length : told
-        if let expectedLength, let length, expectedLength != length { return .disagrees }
+        if let lengths, let length, !lengths.contains(length) { return .disagrees }
         let validators = head.isEncoded ? nil : KnownRepresentation.Validators(of: head)
         replaced = Replaced(
             done: done, total: total, representation: representation, source: sources[part.source], index: part.source)
@@ -121,7 +128,8 @@ extension DownloadPlan {
         representation = nil
         if let validators, let told, told > 0 {
             representation = Representation(
-                url: head.url, validators: validators, total: told, secrets: secrets)
+                url: head.url, validators: validators, type: Representation.type(head["Content-Type"]),
+                total: told, secrets: secrets)
         }
         sources[part.source].place = ResourcePlace(head.url)
         sources[part.source].validators = validators
@@ -193,7 +201,7 @@ extension DownloadPlan {
         switch end {
         case .complete:
             if part.isReceiving, total == nil, part.end == nil {
-                if let expectedLength, expectedLength != part.position {
+                if lengths?.contains(part.position) == false {
                     sources[part.source].isBad = true
                 } else {
                     (hasEnded, total) = (true, part.position)

@@ -24,8 +24,8 @@ package struct DownloadPlan: Sendable {
     package let minimumPart: Int64
     /// Whether a checksum of the whole is known, so that sources may be combined.
     package var isVerified: Bool
-    /// The length that the file must have, if the user has said so.
-    package let expectedLength: Int64?
+    /// The lengths that the file may have, if the user has said so.
+    let lengths: ClosedRange<Int64>?
     /// What of the URLs is secret.
     let secrets: SecretClassifier
     var nextID = 0
@@ -53,13 +53,13 @@ package struct DownloadPlan: Sendable {
 
     package init(
         sources: [URL], maximumParts: Int = 1, minimumPart: Int64 = 1 << 20, isVerified: Bool = false,
-        expectedLength: Int64? = nil, secrets: SecretClassifier = .standard
+        lengths: ClosedRange<Int64>? = nil, secrets: SecretClassifier = .standard
     ) {
         self.sources = sources.map { DownloadSource(url: $0) }
         self.maximumParts = max(1, maximumParts)
         self.minimumPart = max(1, minimumPart)
         self.isVerified = isVerified
-        self.expectedLength = expectedLength
+        self.lengths = lengths
         self.secrets = secrets
         allowedParts = self.maximumParts
     }
@@ -74,7 +74,7 @@ package struct DownloadPlan: Sendable {
 
     /// What an earlier download has left. At least one byte is fetched again, so that the server is asked.
     package mutating func resume(_ representation: Representation, _ written: ByteRanges) {
-        guard expectedLength == nil || expectedLength == representation.total else { return }
+        guard lengths?.contains(representation.total) ?? true else { return }
         guard let source = sources.indices.first else { return }
         self.representation = representation
         total = representation.total

@@ -46,6 +46,8 @@ package struct FileCalls: Sendable {
     /// Sets the permissions of an open file, whatever the process's umask is.
     package var setMode: @Sendable (_ descriptor: Int32, _ mode: mode_t) -> Int32 = { fchmod($0, $1) }
     package var unlink: @Sendable (_ path: String) -> Int32 = { Glibc.unlink($0) }
+    /// What tells an open file from others on its disk; see `FileIdentity`.
+    package var mark: @Sendable (_ descriptor: Int32) -> String? = { FileIdentity.mark(of: $0) }
 
     /// The real system calls.
     package init() {}

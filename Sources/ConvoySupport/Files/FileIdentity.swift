@@ -1,3 +1,4 @@
+import CEpoll
 import Foundation
 
 /// The identity of a file, independent of its name.
@@ -33,6 +34,16 @@ package struct FileIdentity: Equatable {
     }
 
     package static func == (one: Self, other: Self) -> Bool {
-        one.device == other.device && one.number == other.number && one.isPlain == other.isPlain
+        one.device == other.device && one.number == other.number
+    }
+
+    /// What tells an open file from every other one on its disk, also after the disk was attached again, and that no one
+    /// who only writes files can know beforehand: its number, and when it was made; or else its device, where the file
+    /// system does not tell the time. nil if the system does not tell.
+    package static func mark(of descriptor: Int32) -> String? {
+        var information = stat()
+        guard fstat(descriptor, &information) == 0 else { return nil }
+        let time = cepoll_birth_time(descriptor)
+        return "\(information.st_ino) \(time != 0 ? "made \(time)" : "on \(information.st_dev)")"
     }
 }

@@ -1,17 +1,49 @@
 import Foundation
 
-/// Gives a complete file its final name.
+/// Gives a complete file its final name, and is the only one that does: a regular file may be replaced, whose permissions
+/// the new one takes over, and nothing else. A link is followed by those who ask for its target first.
 package struct FileRenaming {
     let calls: FileCalls
 
     package init(calls: FileCalls) { self.calls = calls }
 
+    /// Where a path leads that may be a link, or a chain of links: the file that is to be replaced, or that is not there.
+    ///
+    /// - Throws: `exists` for a device, a pipe or a socket, which a file must not take the place of.
+    package static func target(of path: String) throws(FileWritingError) -> String {
+        do throws(PrivateFile.Failure) {
+            return try PrivateFile.target(of: path)
+        } catch {
+            switch error {
+            case .unsafe(.notRegularFile):
+                var facts = stat()
+                let isDirectory = stat(path, &facts) == 0 && facts.st_mode & S_IFMT == S_IFDIR
+                throw FileWritingError(isDirectory ? .cannotCreate : .exists, path, isDirectory ? EISDIR : EEXIST)
+            case .unsafe: throw FileWritingError(.cannotCreate, path, EACCES)
+            case .system(let cause): throw FileWritingError(.cannotCreate, path, cause.code)
+            }
+        }
+    }
+
     /// Renames a file atomically.
     ///
-    /// - Parameter replaces: whether another file with the new name is replaced; otherwise the error's reason is
-    ///   `exists`.
-    package func rename(_ path: String, to newPath: String, replaces: Bool) throws(FileWritingError) {
+    /// - Parameters:
+    ///   - replaces: whether another file with the new name is replaced; otherwise the error's reason is `exists`, as
+    ///     always where the new name is that of a link, a device or a pipe.
+    ///   - keepsMode: whether the file takes over the permissions of the one that it replaces.
+    package func rename(
+        _ path: String, to newPath: String, replaces: Bool, keepsMode: Bool = true
+    ) throws(FileWritingError) {
         if replaces {
+            var facts = stat()
+            if lstat(newPath, &facts) == 0 {
+                guard facts.st_mode & S_IFMT == S_IFREG else {
+                    let isDirectory = facts.st_mode & S_IFMT == S_IFDIR
+                    throw FileWritingError(isDirectory ? .cannotCreate : .exists, newPath, isDirectory ? EISDIR : EEXIST)
+                }
+                // Where that is not possible, the file is no less whole.
+                if keepsMode { _ = chmod(path, facts.st_mode & 0o777) }
+            }
             guard calls.rename(path, newPath) == 0 else { throw failure(newPath) }
             return
         }

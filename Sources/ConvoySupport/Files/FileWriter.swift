@@ -11,7 +11,9 @@ package final class FileWriter {
     /// The path of the file.
     package let path: String
     /// The path of the partial file; nil for a file that is written in place.
-    package let partialPath: String?
+    package private(set) var partialPath: String?
+    /// Where a path leads that is a link.
+    private var target: String
     private let replaces: Bool
     private let mode: mode_t
     /// Whether the partial file must be a new one, with its mode whatever the umask is, and is on the disk before it is
@@ -30,6 +32,7 @@ package final class FileWriter {
     /// A writer for a file in place, not open yet.
     package init(inPlace path: String, calls: FileCalls = FileCalls()) {
         (self.path, partialPath, replaces, mode, self.calls) = (path, nil, true, 0o666, calls)
+        target = path
         isPrivate = false
     }
 
@@ -43,6 +46,7 @@ package final class FileWriter {
         let digits = [UInt64.random(in: .min ... .max), .random(in: .min ... .max)].map { String($0, radix: 36) }
         partialPath = PathText.join(PathText.directory(of: path), ".\(digits.joined()).convoy")
         (self.path, self.replaces, mode, isPrivate, self.calls) = (path, replaces, PrivateFile.mode, true, calls)
+        target = path
     }
 
     /// A writer for a file that first has another name in the same directory, not open yet.
@@ -50,6 +54,7 @@ package final class FileWriter {
     /// - Parameter replaces: whether it may replace another file, and a partial file that nobody writes any more.
     package init(path: String, partialPath: String, replaces: Bool, calls: FileCalls = FileCalls()) {
         (self.path, self.partialPath, self.replaces, mode, self.calls) = (path, partialPath, replaces, 0o666, calls)
+        target = path
         isPrivate = false
     }
 
@@ -64,16 +69,26 @@ package final class FileWriter {
     package func open(keepsContents: Bool = false) throws(FileWritingError) {
         guard !isOpen else { return }
         guard !isOver else { throw FileWritingError(.cannotWrite, path, EBADF) }
-        guard let partialPath else {
+        guard partialPath != nil else {
             descriptor = try opened(path, keepsContents ? 0 : O_TRUNC)
             return
         }
+        if replaces { try followLink() }
+        guard let partialPath else { return }
         do throws(FileWritingError) {
             try openPartial(partialPath)
         } catch {
             discard()
             throw error
         }
+    }
+
+    /// Lets the partial file be beside the file that a link leads to, which may be on another disk than the link.
+    private func followLink() throws(FileWritingError) {
+        target = try FileRenaming.target(of: path)
+        let directory = PathText.directory(of: target)
+        guard let partialPath, PathText.directory(of: path) != directory else { return }
+        self.partialPath = PathText.join(directory, PathText.name(of: partialPath))
     }
 
     private func openPartial(_ path: String) throws(FileWritingError) {
@@ -181,19 +196,20 @@ package final class FileWriter {
         try open()
         guard let partialPath else { return try close() }
         guard partial != nil, partial == FileIdentity(partialPath) else { throw shared(partialPath) }
-        if isPrivate { try synchronize(descriptor, partialPath) }
+        // A power cut must not leave the new name with other bytes, where there was an old file.
+        try synchronize(descriptor, partialPath)
         // The duplicate keeps the lock, so that no other writer can take over the partial file before the rename.
         // Nobody else knows the name of a private one.
         let held = isPrivate ? -1 : calls.duplicate(descriptor)
         defer { if held >= 0 { _ = calls.close(held) } }
         try checkedClose(partialPath)
-        try FileRenaming(calls: calls).rename(partialPath, to: path, replaces: replaces)
+        try FileRenaming(calls: calls).rename(partialPath, to: target, replaces: replaces, keepsMode: !isPrivate)
         partial = nil
         if isPrivate { synchronizeDirectory() }
     }
 
     private func synchronize(_ descriptor: Int32, _ path: String) throws(FileWritingError) {
-        while calls.synchronize(descriptor) != 0 {
+        while (isPrivate ? calls.synchronize : calls.synchronizeData)(descriptor) != 0 {
             // Some file systems have nothing to wait for.
             if [EINVAL, ENOSYS, ENOTSUP, EROFS].contains(errno) { return }
             if errno != EINTR { throw failure(.cannotWrite, path) }
@@ -202,7 +218,7 @@ package final class FileWriter {
 
     /// Without it a power cut may bring the old file back, which is no reason to report the new one as not written.
     private func synchronizeDirectory() {
-        let folder = calls.open(PathText.directory(of: path), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0)
+        let folder = calls.open(PathText.directory(of: target), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0)
         guard folder >= 0 else { return }
         defer { _ = calls.close(folder) }
         _ = calls.synchronize(folder)

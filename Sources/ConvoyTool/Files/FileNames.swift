@@ -36,6 +36,7 @@ enum FileNames {
     private static func cleaned(_ name: ArraySlice<Unicode.Scalar>) -> String {
         var name = name.drop { $0.properties.isWhitespace }
         while name.last?.properties.isWhitespace == true { name.removeLast() }
+        if let dot = FileName.reservedDot(in: name) { name[dot] = "_" }
         guard let first = name.first else { return "_" }
         // A dot would hide the file, or name a directory; a hyphen or a tilde is special in a shell.
         if ".-~".unicodeScalars.contains(first) {

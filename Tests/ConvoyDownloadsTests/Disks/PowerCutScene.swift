@@ -28,7 +28,7 @@ final class PowerCutScene: Sendable {
 
     /// What a download that is less careful would not wait for.
     enum Omission: String, CaseIterable, Sendable {
-        case beforeRenaming, behindRenaming, ofClaimedBytes, ofEmptiedJournal
+        case beforeRenaming, behindRenaming, ofClaimedBytes
 
         func applied(to recording: Recording) -> Recording {
             let calls = recording.calls
@@ -36,7 +36,6 @@ final class PowerCutScene: Sendable {
             var files: [String: Int] = recording.before.names
             for case .create(let path, let file) in calls { files[path] = file }
             let partial = files["file" + PartialPaths.partialSuffix] ?? -1
-            let journal = files["file" + PartialPaths.journalSuffix] ?? -1
             var left: [DiskCall] = []
             for (index, call) in calls.enumerated() {
                 let isForgotten =
@@ -44,9 +43,6 @@ final class PowerCutScene: Sendable {
                     case .beforeRenaming: index < renaming && index > renaming - 3 && call == .synchronize(file: partial)
                     case .behindRenaming: index > renaming && call == .synchronizeDirectory
                     case .ofClaimedBytes: index < renaming - 3 && call == .synchronize(file: partial)
-                    case .ofEmptiedJournal:
-                        call == .synchronize(file: journal) && index > 0
-                            && calls[index - 1] == .truncate(file: journal, length: 0)
                     }
                 if !isForgotten { left.append(call) }
             }
@@ -87,7 +83,7 @@ final class PowerCutScene: Sendable {
         }
     }
 
-    func makeOperation(_ url: URL, in folder: URL, boot: String, _ calls: FileCalls) -> DownloadOperation {
+    func makeOperation(_ url: URL, in folder: URL, _ calls: FileCalls) -> DownloadOperation {
         let operation = DownloadOperation(
             request: URLRequest(url: url), destination: folder.appendingPathComponent("file"))
         operation.completionQueue = .global()
@@ -96,7 +92,6 @@ final class PowerCutScene: Sendable {
         operation.keepsModificationDate = false
         operation.segmentCount = kind == .segments ? 4 : 1
         operation.minimumSegmentLength = 10_000
-        operation.systemBoot = boot
         operation.fileCalls = calls
         // An entry after each write, and a synchronization after every few.
         let clock = JumpingClock(step: kind == .large ? 300_000_000 : 1_700_000_000)
@@ -105,10 +100,10 @@ final class PowerCutScene: Sendable {
     }
 
     /// Runs a download to its end. Returns what it does to its directory.
-    func record(in folder: URL, boot: String) async throws -> Recording {
-        try await record(in: folder) { recorder in
+    func record(in folder: URL, like contents: DiskContents = DiskContents()) async throws -> Recording {
+        try await record(in: folder, like: contents) { recorder in
             serveRight()
-            let operation = makeOperation(server.url("/file"), in: folder, boot: boot, recorder.calls)
+            let operation = makeOperation(server.url("/file"), in: folder, recorder.calls)
             try await finish(operation)
         }
     }
@@ -117,14 +112,14 @@ final class PowerCutScene: Sendable {
     func recordAll(in folder: URL) async throws -> Recording {
         if let old { try Data(old).write(to: folder.appendingPathComponent("file")) }
         switch kind {
-        case .plain, .replaced, .segments, .large: return try await record(in: folder, boot: "first")
+        case .plain, .replaced, .segments, .large: return try await record(in: folder)
         case .paused:
             return try await record(in: folder) { recorder in
                 let gate = TestServer.Gate()
                 server.serve(Data(right), at: "/file", etag: "\"1\"") { [count = right.count] request, response in
                     request.headers["Range"] == nil ? response.heldBody(by: gate, afterBytes: count / 2) : response
                 }
-                let operation = makeOperation(server.url("/file"), in: folder, boot: "first", recorder.calls)
+                let operation = makeOperation(server.url("/file"), in: folder, recorder.calls)
                 let queue = RequestOperationQueue()
                 queue.addOperation(operation)
                 for await progress in operation.transferProgressUpdates where progress.bytesReceived >= right.count / 2 {
@@ -142,17 +137,19 @@ final class PowerCutScene: Sendable {
                     response.effects.pace = .drip(bytes: 4096, interval: 0.0005)
                     return response
                 }
-                let broken = makeOperation(server.url("/file"), in: folder, boot: "first", recorder.calls)
+                let broken = makeOperation(server.url("/file"), in: folder, recorder.calls)
                 await #expect(throws: URLError.self) { try await self.finish(broken) }
                 serveRight()
-                let operation = makeOperation(server.url("/file"), in: folder, boot: "first", recorder.calls)
+                let operation = makeOperation(server.url("/file"), in: folder, recorder.calls)
                 try await finish(operation)
             }
         }
     }
 
-    private func record(in folder: URL, _ body: (DiskRecorder) async throws -> Void) async throws -> Recording {
-        let recorder = try DiskRecorder(folder)
+    private func record(
+        in folder: URL, like contents: DiskContents = DiskContents(), _ body: (DiskRecorder) async throws -> Void
+    ) async throws -> Recording {
+        let recorder = try DiskRecorder(folder, like: contents)
         try await body(recorder)
         let calls = recorder.recorded
         // What the model says is what the system has.

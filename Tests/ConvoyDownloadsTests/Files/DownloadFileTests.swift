@@ -18,9 +18,7 @@ import Testing
     }
     private static let both = ["file.convoyjournal", "file.convoypart"]
 
-    private func file(_ calls: FileCalls = FileCalls(), boot: String = "first") -> DownloadFile {
-        DownloadFile(path: paths.partial, journalPath: paths.journal, calls: calls, boot: boot)
-    }
+    private func file(_ calls: FileCalls = FileCalls()) -> DownloadFile { DownloadFile(paths, calls: calls) }
 
     private func representation() throws -> Representation {
         Representation(
@@ -28,20 +26,21 @@ import Testing
             total: 2000)
     }
 
-    private func write(_ file: DownloadFile) throws { try bytes.withUnsafeBytes { try file.write($0, at: 0) } }
+    private func write(_ file: DownloadFile, at offset: Int64 = 0) throws {
+        try bytes.withUnsafeBytes { try file.write($0, at: offset) }
+    }
 
-    /// A file with a thousand bytes, and an entry for them.
+    /// A file with a thousand bytes.
     private func begun(_ calls: FileCalls = FileCalls()) throws -> DownloadFile {
         let file = file(calls)
         #expect(try file.open() == nil)
         file.begin(try representation())
         try write(file)
-        try file.claim()
         return file
     }
 
-    private func found(boot: String = "first") throws -> [Range<Int64>] {
-        let file = file(boot: boot)
+    private func found() throws -> [Range<Int64>] {
+        let file = file()
         defer { file.close() }
         return try file.open()?.written.ranges ?? []
     }
@@ -50,18 +49,69 @@ import Testing
         ProcessMeters.descriptorTargets.filter { $0.contains(directory.url.path) }
     }
 
-    @Test func whatIsClaimedIsFoundByTheNext() throws {
-        try begun().close()
-        #expect(names == Self.both)
-        #expect(try found() == [0..<1000])
-        #expect(try found(boot: "second") == [])
+    /// A file with a thousand bytes, which its journal claims.
+    private func claimed(_ calls: FileCalls = FileCalls()) throws -> DownloadFile {
+        let file = try begun(calls)
+        file.synchronize()
+        return file
     }
 
-    @Test func whatWasSynchronizedIsFoundAfterAPowerCut() throws {
-        let first = try begun()
-        first.synchronize()
-        first.close()
-        #expect(try found(boot: "second") == [0..<1000])
+    @Test func whatWasSynchronizedIsFoundByTheNext() throws {
+        let file = try claimed()
+        try write(file, at: 1000)
+        file.close()
+        #expect(names == Self.both)
+        #expect(try found() == [0..<1000])
+    }
+
+    @Test func whatWasOnlyWrittenIsNotReliedOn() throws {
+        try begun().close()
+        #expect(names == [])
+    }
+
+    // MARK: Replacing
+
+    private func other(_ file: DownloadFile, bytes count: Int) throws {
+        let representation = Representation(
+            url: try #require(URL(string: "http://host/file")), validators: .init(entityTag: "\"2\"", lastModified: nil),
+            total: 3000)
+        file.begin(representation)
+        try [UInt8](repeating: 8, count: count).withUnsafeBytes { try file.write($0, at: 0) }
+    }
+
+    @Test func whatIsClaimedStaysUntilWhatReplacesItHasMore() throws {
+        let file = try claimed()
+        try other(file, bytes: 1000)
+        file.synchronize()
+        #expect(names == ["file.convoyjournal", "file.convoynew", "file.convoypart"])
+        file.close()
+        #expect(names == Self.both)
+        #expect(try found() == [0..<1000])
+        let next = self.file()
+        #expect(try next.open()?.representation.validators.entityTag == "\"1\"")
+        try other(next, bytes: 1001)
+        next.synchronize()
+        #expect(names == Self.both)
+        next.close()
+        #expect(try found() == [0..<1001])
+        let last = self.file()
+        #expect(try last.open()?.representation.validators.entityTag == "\"2\"")
+    }
+
+    @Test func whatIsClaimedGoesWhenWhatReplacesItIsWhole() throws {
+        let file = try claimed()
+        try other(file, bytes: 10)
+        try file.commit(as: directory.file("file").path, replaces: false, synchronizes: false, total: 10)
+        #expect(names == ["file"])
+        #expect(try Data(contentsOf: directory.file("file")) == Data(repeating: 8, count: 10))
+        #expect(descriptors() == [])
+    }
+
+    @Test func aReplacementOfAProcessThatWasKilledIsRemoved() throws {
+        try claimed().close()
+        try Data("left".utf8).write(to: directory.file("file.convoynew"))
+        #expect(try found() == [0..<1000])
+        #expect(names == Self.both)
     }
 
     @Test func aDirectoryThatIsGoneAtTheEndIsWhatIsWrong() throws {
@@ -69,7 +119,7 @@ import Testing
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
         let path = folder.appendingPathComponent("file").path
         let paths = PartialPaths(destination: path)
-        let file = DownloadFile(path: paths.partial, journalPath: paths.journal)
+        let file = DownloadFile(paths)
         defer { file.close() }
         #expect(try file.open() == nil)
         file.begin(nil)
@@ -87,7 +137,7 @@ import Testing
 
     @Test(arguments: [EIO, EMFILE, EACCES])
     func aJournalThatCannotBeOpenedIsNoReasonToGiveUpThePartialFile(code: Int32) throws {
-        try begun().close()
+        try claimed().close()
         var calls = FileCalls()
         let real = calls
         calls.open = { path, flags, mode in
@@ -103,7 +153,7 @@ import Testing
     }
 
     @Test func aJournalThatCannotBeReadIsNoReasonToGiveUpThePartialFile() throws {
-        try begun().close()
+        try claimed().close()
         var calls = FileCalls()
         calls.readAt = { _, _, _ in
             errno = EIO
@@ -118,7 +168,7 @@ import Testing
     }
 
     @Test func aPartialFileThatIsRemovedWhileItIsOpenedIsMadeAgain() throws {
-        try begun().close()
+        try claimed().close()
         var calls = FileCalls()
         let (real, path) = (calls, paths.partial)
         let isFirst = Locked(true)
@@ -132,7 +182,7 @@ import Testing
         #expect(try second.open() == nil)
         second.begin(try representation())
         try write(second)
-        try second.claim()
+        second.synchronize()
         second.close()
         #expect(try found() == [0..<1000])
     }
@@ -155,7 +205,6 @@ import Testing
             try file.commit(as: directory.file("file").path, replaces: false, synchronizes: true, total: 1000)
         }
         file.close()
-        #expect(try found(boot: "second") == [])
         #expect(try found() == [])
     }
 
@@ -178,12 +227,17 @@ import Testing
         let (began, goesOn) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         var calls = FileCalls()
         let real = calls
+        let waits = Locked(false)
         calls.synchronizeData = { descriptor in
-            began.signal()
-            goesOn.wait()
+            if waits.withLock({ $0 }) {
+                began.signal()
+                goesOn.wait()
+            }
             return real.synchronizeData(descriptor)
         }
-        let first = try begun(calls)
+        let first = try claimed(calls)
+        try write(first, at: 1000)
+        waits.withLock { $0 = true }
         let ended = DispatchSemaphore(value: 0)
         Thread.detachNewThread {
             first.synchronize()
@@ -207,12 +261,12 @@ import Testing
         calls.renameWithoutReplacing = { from, to in
             let result = real.renameWithoutReplacing(from, to)
             // The name is free, and another download takes it at once.
-            let other = DownloadFile(path: paths.partial, journalPath: paths.journal, boot: "first")
+            let other = DownloadFile(paths)
             #expect(throws: Never.self) {
                 _ = try other.open()
                 other.begin(representation)
                 try bytes.withUnsafeBytes { try other.write($0, at: 0) }
-                try other.claim()
+                other.synchronize()
             }
             next.withLock { $0 = other }
             errno = 0
@@ -230,8 +284,7 @@ import Testing
         let journal = Locked<Int32>(-1)
         let isClosed = Locked(false)
         let isSynchronizing = Locked(false)
-        let (writes, renamed) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
-        let closed = DispatchSemaphore(value: 0)
+        let (writes, closed) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         var calls = FileCalls()
         let real = calls
         calls.open = { opened, flags, mode in
@@ -246,16 +299,10 @@ import Testing
         calls.writeAt = { descriptor, bytes, offset in
             if isSynchronizing.withLock({ $0 }), journal.withLock({ $0 }) == descriptor {
                 writes.signal()
-                renamed.wait()
                 // Long enough for one that does not wait.
                 if closed.wait(timeout: .now() + 0.2) == .success { isClosed.withLock { $0 = true } }
             }
             return real.writeAt(descriptor, bytes, offset)
-        }
-        calls.renameWithoutReplacing = { from, to in
-            let result = real.renameWithoutReplacing(from, to)
-            renamed.signal()
-            return result
         }
         calls.close = { descriptor in
             if journal.withLock({ $0 }) == descriptor { closed.signal() }

@@ -58,34 +58,39 @@ import Testing
         }
     }
 
-    /// A journal of an earlier version, in which a tag is as it came.
-    private func journal(tag: String, of url: URL, length: Int) throws -> [UInt8] {
+    /// A journal in which a tag is as it came.
+    private func journal(tag: String, of url: URL, length: Int, mark: String) throws -> [UInt8] {
         let (validators, ranges) = (
             KnownRepresentation.Validators(entityTag: "\"x\"", lastModified: nil), ByteRanges([0..<Int64(length)])
         )
         let entry = JournalEntry(
-            number: 1, representation: Representation(url: url, validators: validators, total: 200_000), boot: "",
-            written: ranges, safe: ranges)
+            number: 1, mark: mark, representation: Representation(url: url, validators: validators, total: 200_000),
+            bytes: ranges)
         let text = String(decoding: try #require(entry.text), as: UTF8.self)
         let escaped = String(decoding: try JSONEncoder().encode(tag), as: UTF8.self)
         let json = try #require(text.split(separator: "\n").last).replacingOccurrences(of: "\"\\\"x\\\"\"", with: escaped)
         let digest = MessageDigest()
         digest.update(Data(json.utf8))
         let check = try #require(digest.value()).hexadecimalString.prefix(16)
-        return Array("convoy-journal 1 1 \(json.utf8.count) \(check)\n\(json)\n".utf8)
+        return Array("convoy-journal 2 1 \(json.utf8.count) \(check)\n\(json)\n".utf8)
     }
 
-    @Test func `a journal of an earlier version with a tag that cannot be sent claims nothing`() async throws {
+    @Test func `a journal with a tag that cannot be sent claims nothing`() async throws {
         let url = server.url("old")
         for (tag, isUsable) in [("\"a\"", true), ("\"a\u{1}\"", false), ("\"a\rb\"", false), ("\"\u{7F}\"", false)] {
-            let text = try journal(tag: tag, of: url, length: 50_000)
+            let text = try journal(tag: tag, of: url, length: 50_000, mark: "")
             let entry = try #require(JournalEntry(text: text[...]), "\(tag.debugDescription)")
-            #expect(entry.reliable(in: "").isEmpty == !isUsable, "\(tag.debugDescription)")
+            #expect(entry.bytes.isEmpty == !isUsable, "\(tag.debugDescription)")
         }
         server.tag = Array("\"a\u{1}\"".utf8)
         let paths = PartialPaths(destination: directory.file("old").path)
         try ValidatorServer.body.prefix(50_000).write(to: URL(fileURLWithPath: paths.partial))
-        try Data(try journal(tag: "\"a\u{1}\"", of: url, length: 50_000)).write(to: URL(fileURLWithPath: paths.journal))
+        let descriptor = Foundation.open(paths.partial, O_RDONLY | O_CLOEXEC)
+        let mark = try #require(FileIdentity.mark(of: descriptor))
+        close(descriptor)
+        let text = try journal(tag: "\"a\u{1}\"", of: url, length: 50_000, mark: mark)
+        try Data(text).write(to: URL(fileURLWithPath: paths.journal))
+        try #require(chmod(paths.journal, 0o600) == 0)
         let operation = await download("old")
         #expect(operation.error == nil, "\(operation)")
         #expect(try Data(contentsOf: directory.file("old")) == ValidatorServer.body)

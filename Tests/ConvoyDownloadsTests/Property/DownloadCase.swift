@@ -39,8 +39,6 @@ struct DownloadCase: Sendable, CustomStringConvertible {
     let replaces: Bool
     /// For each of the operations that follow each other at one destination, byte counts and what is done then.
     let operations: [[(offset: Int64, event: Event)]]
-    /// Whether each operation after the first comes after the system was started anew.
-    let restarts: Bool
 
     init(seed: UInt64, number: Int, behaviours: [ServerBehaviour]) {
         var random = SplitMix64(seed: seed &+ UInt64(truncatingIfNeeded: number) &* 0xA24B_AED4_963E_E407)
@@ -67,7 +65,7 @@ struct DownloadCase: Sendable, CustomStringConvertible {
         knowsChecksum = Int.random(in: 0..<3, using: &random) == 0
         knowsPieces = knowsChecksum && Bool.random(using: &random)
         replaces = Int.random(in: 0..<3, using: &random) == 0
-        restarts = Bool.random(using: &random)
+        _ = Bool.random(using: &random)
         let size = size
         var operations: [[(offset: Int64, event: Event)]] = []
         for _ in 0..<Self.pick([1, 2, 2, 3], &random) {
@@ -108,6 +106,6 @@ struct DownloadCase: Sendable, CustomStringConvertible {
         return "case \(number): \(behaviour), mirrors [\(mirrors)], \(size) bytes by \(slice) each \(delay) s, "
             + "\(segments) segments of at least \(minimumSegment)\(retries ? ", retries" : "")"
             + "\(knowsChecksum ? ", checksum" : "")\(knowsPieces ? ", pieces" : "")\(replaces ? ", replaces" : "")"
-            + "\(restarts ? ", restarts" : ""), \(operations) (CONVOY_SEED=\(seed) CONVOY_DOWNLOAD=\(number))"
+            + ", \(operations) (CONVOY_SEED=\(seed) CONVOY_DOWNLOAD=\(number))"
     }
 }

@@ -99,7 +99,6 @@ final class DownloadCaseRun {
         operation.minimumSegmentLength = test.minimumSegment
         operation.mirrors = resources.dropFirst().map { server.url($0.path) }
         operation.existingFilePolicy = test.replaces ? .replace : .fail
-        if test.restarts { operation.systemBoot = "start \(index)" }
         if test.knowsChecksum { operation.checksum = Self.checksum(right) }
         if test.knowsPieces {
             let length = 4096

@@ -61,7 +61,8 @@ struct PlanRun {
     private mutating func makePlan() -> DownloadPlan {
         DownloadPlan(
             sources: urls, maximumParts: Int.random(in: 1...5, using: &random),
-            minimumPart: Int64.random(in: 1...5, using: &random), isVerified: knowsChecksum, expectedLength: expectedLength)
+            minimumPart: Int64.random(in: 1...5, using: &random), isVerified: knowsChecksum,
+            lengths: expectedLength.map { $0...$0 })
     }
 
     // MARK: Tries

@@ -22,12 +22,20 @@ struct DiskContents: Sendable {
     init() {}
 
     /// What is in a directory.
-    init(of folder: URL) throws {
+    ///
+    /// - Parameter other: what the directory was made of, whose files keep their numbers.
+    init(of folder: URL, like other: DiskContents = DiskContents()) throws {
+        var next = other.nextFile
         for name in try FileManager.default.contentsOfDirectory(atPath: folder.path) {
-            names[name] = files.count
-            files[files.count] = Array(try Data(contentsOf: folder.appendingPathComponent(name)))
+            let file = other.names[name] ?? next
+            next = max(next, file + 1)
+            names[name] = file
+            files[file] = Array(try Data(contentsOf: folder.appendingPathComponent(name)))
         }
     }
+
+    /// A number that no file has.
+    var nextFile: Int { (files.keys.max() ?? -1) + 1 }
 
     /// Makes a directory of it.
     func write(to folder: URL) throws {
@@ -44,6 +52,7 @@ struct DiskContents: Sendable {
     func hash(into hasher: inout Hasher) {
         for name in names.keys.sorted() {
             hasher.combine(name)
+            hasher.combine(names[name])
             contents(name)?.withUnsafeBytes { hasher.combine(bytes: $0) }
         }
     }
@@ -93,6 +102,22 @@ extension FileCalls {
         calls.synchronizeData = { _ in 0 }
         return calls
     }
+
+    /// The same for a directory that was made of contents, in which a file is known by its number.
+    static func withoutWaiting(_ contents: DiskContents) -> FileCalls {
+        var calls = withoutWaiting
+        let real = calls
+        let files = Locked<[Int32: Int]>([:])
+        calls.open = { path, flags, mode in
+            files.withLock { files in
+                let descriptor = real.open(path, flags, mode)
+                if descriptor >= 0 { files[descriptor] = contents.names[(path as NSString).lastPathComponent] ?? -1 }
+                return descriptor
+            }
+        }
+        calls.mark = { descriptor in files.withLock { "\($0[descriptor] ?? -1)" } }
+        return calls
+    }
 }
 
 extension [UInt8] {
@@ -122,9 +147,9 @@ final class DiskRecorder: Sendable {
     /// What was there before, and is on the disk.
     let before: DiskContents
 
-    init(_ folder: URL) throws {
-        before = try DiskContents(of: folder)
-        state = Locked(State(names: before.names, nextFile: before.files.count))
+    init(_ folder: URL, like contents: DiskContents) throws {
+        before = try DiskContents(of: folder, like: contents)
+        state = Locked(State(names: before.names, nextFile: max(before.nextFile, contents.nextFile)))
     }
 
     var recorded: [DiskCall] { state.withLock { $0.calls } }
@@ -183,6 +208,7 @@ final class DiskRecorder: Sendable {
                 return result
             }
         }
+        calls.mark = { [self] descriptor in state.withLock { "\($0.files[descriptor] ?? -1)" } }
         recordSynchronization(of: &calls, real)
         recordNames(of: &calls, real)
         return calls
