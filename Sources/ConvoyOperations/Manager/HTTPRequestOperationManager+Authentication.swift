@@ -106,9 +106,9 @@ extension HTTPRequestOperationManager {
     /// An operation with the manager's settings and its handlers. Within a refresh it has no token: it would wait for
     /// itself.
     static func operation(
-        _ request: TransferRequest, _ common: CommonSettings, _ handlers: InheritedHandlers
+        _ request: TransferRequest, _ common: CommonSettings, _ handlers: InheritedHandlers, host: HostKey? = nil
     ) -> HTTPRequestOperation {
-        let operation = HTTPRequestOperation(request, settings: common)
+        let operation = HTTPRequestOperation(request, settings: common, host: host)
         handlers.give(to: operation)
         if common.values.authenticator != nil, Authenticator.isRefreshing { operation.authenticator = nil }
         return operation

@@ -24,7 +24,7 @@ extension HTTPRequestOperationManager {
     package final func takeSettings(of manager: HTTPRequestOperationManager) {
         let values = manager.settings.withLock { settings in
             (
-                settings.requestSerializer, settings.preparedHeader, settings.common, settings.threads,
+                settings.requestSerializer, settings.template, settings.common, settings.threads,
                 settings.operationQueue, settings.handlers, settings.authorizationOrigins
             )
         }
@@ -32,7 +32,7 @@ extension HTTPRequestOperationManager {
         let queue = Self.emptyQueue(like: values.4)
         let old = settings.withLock { settings in
             defer {
-                (settings.requestSerializer, settings.preparedHeader, settings.common) = (values.0, values.1, values.2)
+                (settings.requestSerializer, settings.template, settings.common) = (values.0, values.1, values.2)
                 (settings.threads, settings.operationQueue) = (values.3, queue)
                 (settings.decoder, settings.encoder) = (decoder, encoder)
                 (settings.handlers, settings.authorizationOrigins) = (values.5, values.6)

@@ -7,22 +7,15 @@ import FoundationNetworking
 /// How operations are made of the calls of the verbs.
 extension HTTPRequestOperationManager {
     func makeOperation(_ call: ManagerCall) throws -> HTTPRequestOperation {
-        if call.isPlainGet, let operation = makePreparedOperation(call.url, { $0.settingsOfNextOperation() }) {
-            call.apply(to: operation)
-            return operation
-        }
-        return try makeOperation(call, body: body(of: call))
+        try makeOperation(call, body: body(of: call))
     }
 
     /// An operation whose value a task awaits, and decodes itself where it can. Not enqueued.
     func makeOperation<Value: Decodable & Sendable>(
         _ call: ManagerCall, awaiting type: Value.Type
     ) throws -> HTTPRequestOperation {
-        if call.isPlainGet, let operation = makePreparedOperation(call.url, { $0.settingsOfNextOperation(awaiting: type) }) {
-            call.apply(to: operation)
-            return operation
-        }
-        let operation = try makeOperation(call, body: body(of: call))
+        if isPlain { return try makeOperation(call, body: body(of: call)) { $0.settingsOfNextOperation(awaiting: type) } }
+        let operation = try makeOperation(call)
         setAwaited(type, of: operation)
         return operation
     }
@@ -43,8 +36,36 @@ extension HTTPRequestOperationManager {
         operation.change { $0.await(type, decoder: decoder) }
     }
 
-    /// - Parameter body: what is sent in place of the parameters, which become the query.
-    func makeOperation(_ call: ManagerCall, body: RequestBody?) throws -> HTTPRequestOperation {
+    /// - Parameters:
+    ///   - body: what is sent in place of the parameters, which become the query.
+    ///   - choose: chooses the settings. Not asked where a subclass makes the operations.
+    func makeOperation(
+        _ call: ManagerCall, body: RequestBody?,
+        with choose: (inout ManagerSettings) -> CommonSettings = { $0.settingsOfNextOperation() }
+    ) throws -> HTTPRequestOperation {
+        let operation: HTTPRequestOperation
+        if isPlain {
+            let (template, common, handlers) = settings.withLock { ($0.template, choose(&$0), $0.handlers) }
+            if let template, let reference = PlainReference(call.url, under: base),
+                let prepared = template.request(call, to: reference, body: body, under: common.values)
+            {
+                let host = reference.leadsToBase ? baseHost : HostKey.named(reference.target.place)
+                operation = Self.operation(.prepared(prepared), common, handlers, host: host)
+            } else {
+                operation = Self.operation(.foundation(try request(of: call, body: body)), common, handlers)
+            }
+        } else {
+            operation = makeOperation(request: try request(of: call, body: body))
+        }
+        call.apply(to: operation)
+        return operation
+    }
+
+    /// Whether the manager makes its operations itself.
+    private var isPlain: Bool { type(of: self) == HTTPRequestOperationManager.self }
+
+    /// The request of a call, of any form.
+    func request(of call: ManagerCall, body: RequestBody?) throws -> URLRequest {
         let url = try url(for: call.url)
         let parameters = call.parameters == nil ? nil : try Parameter.converting(call.parameters)
         let request =
@@ -55,9 +76,7 @@ extension HTTPRequestOperationManager {
                 try requestSerializer.request(
                     method: call.method, url: url, parameters: parameters, headers: call.headers)
             }
-        let operation = makeOperation(request: withoutSecretsOfOthers(request, call.headers))
-        call.apply(to: operation)
-        return operation
+        return withoutSecretsOfOthers(request, call.headers)
     }
 
     func makeMultipartOperation(
@@ -81,25 +100,6 @@ extension HTTPRequestOperationManager {
             return .data(try body.httpBody(), contentType: type(of: body).mediaType)
         }
         return .data(try encoder.encode(body), contentType: "application/json")
-    }
-
-    /// An operation for a GET of a plain path, of which nothing need be checked; nil for others, and where a subclass
-    /// makes the operations.
-    private func makePreparedOperation(
-        _ path: String, _ choose: (inout ManagerSettings) -> CommonSettings
-    ) -> HTTPRequestOperation? {
-        guard let basePrefix, Self.isPlainPath(path), type(of: self) == HTTPRequestOperationManager.self else { return nil }
-        let (header, common, handlers) = settings.withLock { settings in
-            (
-                settings.preparedHeader, settings.preparedHeader == nil ? nil : choose(&settings),
-                settings.handlers
-            )
-        }
-        guard let header, let common else { return nil }
-        let request = PreparedRequest(
-            address: HTTPAddress(target: basePrefix.target, text: basePrefix.text + path), method: "GET",
-            header: header.header, timeoutInterval: header.timeoutInterval)
-        return Self.operation(.prepared(request), common, handlers)
     }
 
     /// A GET whose body goes into a file.

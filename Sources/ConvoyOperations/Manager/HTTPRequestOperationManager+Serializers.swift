@@ -59,12 +59,12 @@ extension HTTPRequestOperationManager {
     /// - Parameter changes: how often serializers have been set when this one was read; nil to set it all the same.
     @discardableResult
     private func setRequestSerializer(_ serializer: any HTTPRequestSerialization, after changes: Int?) -> Bool {
-        let header = PreparedHeader(serializer)
+        let template = RequestTemplate(serializer)
         let (isSet, old) = settings.withLock { settings -> (Bool, any HTTPRequestSerialization) in
             let old = settings.requestSerializer
             guard changes == nil || changes == settings.serializerChanges else { return (false, old) }
             settings.serializerChanges &+= 1
-            (settings.requestSerializer, settings.preparedHeader) = (serializer, header)
+            (settings.requestSerializer, settings.template) = (serializer, template)
             return (true, old)
         }
         // It may be the last to refer to a user's objects: not under the lock.

@@ -34,8 +34,9 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     /// The URL against which relative URLs are resolved. A slash is added to its path if there is none at the end, so
     /// that `users` under `http://host/v1` is `http://host/v1/users`.
     public let baseURL: URL?
-    /// `baseURL` where a plain path need only be put behind its text.
-    let basePrefix: HTTPAddress?
+    /// `baseURL` where most references need only be appended to its text.
+    let base: PlainBase?
+    let baseHost: HostKey?
 
     /// A manager with a queue of its own.
     ///
@@ -47,13 +48,13 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         baseURL: URL? = nil, completionQueue: DispatchQueue? = nil, configuration: ConnectionConfiguration = .init()
     ) {
         self.baseURL = baseURL.map(Self.directory)
-        basePrefix = self.baseURL.flatMap(Self.prefix)
+        base = self.baseURL.flatMap(PlainBase.init)
+        baseHost = self.baseURL.flatMap { HostKey.of($0) }
         let queue = RequestOperationQueue.withDefaultLimits(named: "Convoy.Operations")
         var common = CommonSettings.Values()
         common.serializer = SerializerFacts(JSONResponseSerializer())
         common.addsUserAgent = false
         common.authorizedTargets = Self.authorizedTargets(self.baseURL, [])
-        common.baseHost = self.baseURL.flatMap { HostKey.of($0) }
         common.cookies = CookieKeeperReference(CookieStore())
         common.credentialStore = CredentialStore()
         common.completionQueue = completionQueue
@@ -170,7 +171,9 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     /// - Throws: `URLError.badURL` for a string that is not a URL, has no host or an ambiguous one, or is relative
     ///   without a base.
     public final func url(for string: String) throws(URLError) -> URL {
-        if let prefix = basePrefix, Self.isPlainPath(string), let url = URL(string: prefix.text + string) { return url }
+        if let plain = PlainReference(string, under: base)?.address(appending: ""), let url = URL(string: plain.text) {
+            return url
+        }
         guard let url = URLReference.url(string, relativeTo: baseURL) else {
             let reason = baseURL == nil ? "is not a URL, or a relative one without a base URL." : "is not a URL."
             let shown = Redaction.url(string, connectionConfiguration.secrets).debugDescription
@@ -199,31 +202,6 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         (operation as? URLConnectionOperation)?.enterCompletionGroup()
         currentQueue.addUnlessTaken(operation)
         return operation
-    }
-
-    /// The text to which a plain relative path can be appended: the base URL if it ends in a slash; nil for other
-    /// bases.
-    private static func prefix(_ base: URL) -> HTTPAddress? {
-        // Only one that is sent as it is: what is not, is read anew for each request, and refused with user information.
-        guard base.query == nil, base.fragment == nil, let address = HTTPAddress(base.absoluteString),
-            address.text == base.absoluteString
-        else { return nil }
-        if base.path.isEmpty { return HTTPAddress(target: address.target, text: address.text + "/") }
-        return address.text.utf8.last == UInt8(ascii: "/") ? address : nil
-    }
-
-    /// Whether a reference is a path of plain characters, which resolving would only append: the common case, at a
-    /// fifth of the cost.
-    static func isPlainPath(_ string: String) -> Bool {
-        guard string.utf8.first != UInt8(ascii: "/") else { return false }
-        return string.utf8.allSatisfy { byte in
-            switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: "/"):
-                true
-            default: false
-            }
-        }
     }
 
     private static func directory(_ url: URL) -> URL {

@@ -18,9 +18,6 @@ struct ManagerCall {
         (self.body, self.headers, self.timeout) = (body, headers, timeout)
     }
 
-    /// Whether nothing need be made of anything but the URL.
-    var isPlainGet: Bool { parameters == nil && body == nil && headers.isEmpty && method == .get }
-
     func apply(to operation: HTTPRequestOperation) {
         guard let timeout else { return }
         operation.change { values in

@@ -9,8 +9,8 @@ struct ManagerSettings {
     var requestSerializer: any HTTPRequestSerialization = HTTPRequestSerializer()
     /// As the user has set them; ``CommonSettings/Values/authorizedTargets`` has what they lead to.
     var authorizationOrigins: Set<URL> = []
-    /// The header of a GET without parameters, if the serializer is one that adds nothing else to it.
-    var preparedHeader: PreparedHeader? = PreparedHeader(HTTPRequestSerializer())
+    /// What most requests are made of, if the serializer is one that allows it.
+    var template: RequestTemplate? = RequestTemplate(HTTPRequestSerializer())
     /// What the operations have in common; the transport is that of the thread whose turn it is.
     var common: CommonSettings.Values
     /// The same as objects that operations share, one for each thread; empty after a change.

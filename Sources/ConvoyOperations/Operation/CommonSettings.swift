@@ -50,8 +50,6 @@ final class CommonSettings: @unchecked Sendable {
         var cookies: CookieKeeperReference?
         /// The cache of responses; nil for none.
         var cache: ResponseCacheReference?
-        /// The host of prepared requests: that of the manager's base URL.
-        var baseHost: HostKey?
         var serializer = SerializerFacts(HTTPResponseSerializer())
 
         /// Whether the requests are measured, for the metrics or for monitors.

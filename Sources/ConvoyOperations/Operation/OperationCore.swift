@@ -15,6 +15,8 @@ struct OperationCore {
     // MARK: Settings
 
     var request: TransferRequest
+    /// The host of a prepared request.
+    var preparedHost: HostKey?
     var common: CommonSettings
     var outputStream: OutputStreamBox?
     /// The error to fail with at the start, if the request could not be made.
@@ -124,8 +126,8 @@ struct OperationCore {
 
     /// Whether what a manager was given for its base URL may go where the request goes.
     private var isForOwnOrigin: Bool {
-        guard let targets = common.values.authorizedTargets, case .foundation(let request) = request else { return true }
-        return request.url.flatMap { Target($0) }.map(targets.contains) ?? false
+        guard let targets = common.values.authorizedTargets else { return true }
+        return request.target.map(targets.contains) ?? false
     }
 
     /// What sends a token with the request.

@@ -45,10 +45,13 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     /// An operation of a manager. (Not a designated initializer: subclasses with an initializer of their own would then
     /// no longer inherit the others.)
-    convenience init(_ request: TransferRequest, settings: CommonSettings) {
+    ///
+    /// - Parameter host: that of a prepared request.
+    convenience init(_ request: TransferRequest, settings: CommonSettings, host: HostKey?) {
         self.init(request: Self.placeholder)
         core.withLock { core in
             core.request = request
+            core.preparedHost = host
             core.common = settings
         }
         beginToTell(settings.values)
@@ -116,7 +119,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         let (request, base) = core.withLock { core -> (URLRequest?, HostKey?) in
             if let continuation = core.authentication?.continuation { return (continuation.request, nil) }
             return switch core.request {
-            case .prepared: (nil, core.common.values.baseHost)
+            case .prepared: (nil, core.preparedHost)
             case .foundation(let request): (request, nil)
             }
         }

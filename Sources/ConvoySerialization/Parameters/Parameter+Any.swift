@@ -17,6 +17,10 @@ extension Parameter {
 
     private static func convert(_ value: Any?, at path: [String]) throws -> Parameter? {
         guard let value else { return nil }
+        // Before all that is asked of other values, which is slow.
+        if type(of: value) == [String: Any?].self, let values = value as? [String: Any?] {
+            return try convert(values, at: path)
+        }
         // An optional in an `Any`, of whatever depth.
         if let optional = value as? any OptionalValue { return try convert(optional.wrapped, at: path) }
         guard path.count <= maximumDepth else {
@@ -25,10 +29,7 @@ extension Parameter {
         if type(of: value) is NSNumber.Type, let value = value as? NSNumber { return number(value) }
         if let scalar = scalar(value) { return scalar }
         switch value {
-        case let values as [String: Any?]:
-            var converted: [String: Parameter] = [:]
-            for (key, value) in values { converted[key] = try convert(value, at: path + [key]) }
-            return .dictionary(converted)
+        case let values as [String: Any?]: return try convert(values, at: path)
         case let values as [Any?]:
             return .array(
                 try values.enumerated().map { try convert($0.element, at: path + [String($0.offset)]) ?? .null })
@@ -44,6 +45,31 @@ extension Parameter {
                 .invalidParameters, "\(place) of type \(type(of: value)), which cannot be sent.",
                 subject: path.joined(separator: "."))
         }
+    }
+
+    private static func convert(_ values: [String: Any?], at path: [String]) throws -> Parameter {
+        guard path.count <= maximumDepth else {
+            throw NSError.request(.parametersTooDeep, "The parameters nest deeper than \(maximumDepth) levels.")
+        }
+        var converted = [String: Parameter](minimumCapacity: values.count)
+        for (key, value) in values {
+            if path.count < maximumDepth, let value, let leaf = common(value) {
+                converted[key] = leaf
+            } else {
+                converted[key] = try convert(value, at: path + [key])
+            }
+        }
+        return .dictionary(converted)
+    }
+
+    /// The value if it is of one of the types that nearly all leaves have: found without a search for conformances.
+    private static func common(_ value: Any) -> Parameter? {
+        let type = type(of: value)
+        if type == String.self { return (value as? String).map { .string($0) } }
+        if type == Int.self { return (value as? Int).map { .integer(Int64($0)) } }
+        if type == Bool.self { return (value as? Bool).map { .bool($0) } }
+        if type == Double.self { return (value as? Double).map { .double($0) } }
+        return nil
     }
 
     /// The value if it is a leaf.

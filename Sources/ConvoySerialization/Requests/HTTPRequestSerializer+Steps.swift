@@ -35,20 +35,43 @@ extension HTTPRequestSerializer {
         return request
     }
 
-    /// The headers of a GET without parameters, if nothing but headers and the timeout is set, and all of them can be
-    /// sent.
-    package var fieldsOfPlainRequest: [String: String]? {
+    /// The headers of all requests, if nothing but headers and the timeout is added to them, and all of them can be sent.
+    package var fieldsOfPlainRequests: [String: String]? {
         guard allowsCellularAccess == nil, cachePolicy == nil, httpShouldHandleCookies == nil, networkServiceType == nil,
-            httpMethodsEncodingParametersInURI.contains(.get), (try? headers.check()) != nil
+            (try? headers.check()) != nil
         else { return nil }
         return headers.fields
     }
 
-    func encodesParametersInURI(_ request: URLRequest) -> Bool {
-        let method = request.httpMethod ?? "GET"
-        if httpMethodsEncodingParametersInURI.contains(HTTPMethod(method)) { return true }
-        let upper = method.uppercased()
-        return httpMethodsEncodingParametersInURI.contains { $0.rawValue.uppercased() == upper }
+    /// What parameters and a body become where no `URLRequest` is made of them. Nil where the serializer's user has asked
+    /// for what needs one.
+    ///
+    /// - Parameters:
+    ///   - method: a common one.
+    ///   - body: sent in place of the parameters, which are the query then.
+    ///   - json: what writes the parameters' body, if that is no form.
+    package func plainParts(
+        _ method: HTTPMethod, _ parameters: Parameter?, body: RequestBody?, json: JSONRequestSerializer?
+    ) throws -> (query: String, body: (data: Data, contentType: String)?)? {
+        if parameters != nil, queryStringSerialization != nil { return nil }
+        func query() throws -> String { try parameters.map(queryStringStyle.queryString) ?? "" }
+        if body == nil, encodesParametersInURI(method) { return (try query(), nil) }
+        guard !compressesBody else { return nil }
+        switch body {
+        case .data(let data, let contentType): return (try query(), (data, contentType))
+        case .file, .stream, .ownStream: return nil
+        case nil: break
+        }
+        if let json { return ("", try parameters.map { (try json.body(of: $0), JSONRequestSerializer.contentType) }) }
+        guard stringEncoding == .utf8 else { return nil }
+        return ("", (Data(try query().utf8), Self.formContentType))
+    }
+
+    static let formContentType = "application/x-www-form-urlencoded"
+
+    func encodesParametersInURI(_ method: HTTPMethod) -> Bool {
+        if httpMethodsEncodingParametersInURI.contains(method) { return true }
+        return httpMethodsEncodingParametersInURI.contains { HTTPSyntax.isSameField($0.rawValue, method.rawValue) }
     }
 
     /// The query string, or nil if there are no parameters.
@@ -72,7 +95,7 @@ extension HTTPRequestSerializer {
         _ request: URLRequest, with parameters: Parameter?, contentType: String, makingBody make: (Parameter) throws -> Data
     ) throws -> URLRequest {
         var request = try requestWithHeaders(request)
-        if encodesParametersInURI(request) {
+        if encodesParametersInURI(HTTPMethod(request.httpMethod ?? "GET")) {
             try appendQuery(of: parameters, to: &request)
         } else if let parameters {
             try setBody(try make(parameters), contentType: contentType, of: &request)

@@ -102,7 +102,7 @@ public struct HTTPRequestSerializer: HTTPRequestSerialization {
     /// - Throws: an error in ``URLRequestSerializationErrorDomain``, or the error of ``queryStringSerialization``.
     public func request(bySerializing request: URLRequest, with parameters: Parameter?) throws -> URLRequest {
         var request = try requestWithHeaders(request)
-        if encodesParametersInURI(request) {
+        if encodesParametersInURI(HTTPMethod(request.httpMethod ?? "GET")) {
             try appendQuery(of: parameters, to: &request)
             return request
         }
@@ -110,7 +110,7 @@ public struct HTTPRequestSerializer: HTTPRequestSerialization {
         guard let body = query.data(using: stringEncoding) else {
             throw NSError.request(.invalidText, "The form cannot be expressed in the serializer's string encoding.")
         }
-        try setBody(body, contentType: "application/x-www-form-urlencoded", of: &request)
+        try setBody(body, contentType: Self.formContentType, of: &request)
         return request
     }
 }

@@ -28,9 +28,13 @@ public struct JSONRequestSerializer: HTTPRequestSerialization {
     ///   JSON."): a number that is not finite, a date that cannot be written, a root that is a scalar, nesting beyond
     ///   ``Parameter/maximumDepth``.
     public func request(bySerializing request: URLRequest, with parameters: Parameter?) throws -> URLRequest {
-        try http.request(request, with: parameters, contentType: "application/json") { parameters in
-            try JSONWriter.data(from: parameters, options: writingOptions, dates: dates)
-        }
+        try http.request(request, with: parameters, contentType: Self.contentType, makingBody: body)
+    }
+
+    static let contentType = "application/json"
+
+    func body(of parameters: Parameter) throws -> Data {
+        try JSONWriter.data(from: parameters, options: writingOptions, dates: dates)
     }
 }
 

@@ -69,11 +69,11 @@ package final class RequestHeader: @unchecked Sendable {
     /// What was made for the last cache that saw the header.
     let cacheView = Locked<CacheView?>(nil)
 
-    /// The header of a request without a body, to which caches may answer with a stored response.
+    /// The header of a request without a stream, to which caches may answer with a stored response.
     ///
     /// - Throws: `URLError.badURL` for a name or a value that HTTP does not allow.
-    package convenience init(fields: [String: String]) throws(URLError) {
-        try self.init(Source(fields: fields), url: nil)
+    package convenience init(fields: [String: String], hasBody: Bool = false) throws(URLError) {
+        try self.init(Source(fields: fields, hasBody: hasBody), url: nil)
     }
 
     /// The last one that was made of this with a token.

@@ -101,8 +101,10 @@ package enum TransferRequest: Sendable {
     }
 
     package var body: Data? {
-        guard case .foundation(let request) = self else { return nil }
-        return request.httpBody
+        switch self {
+        case .foundation(let request): request.httpBody
+        case .prepared(let request): request.body
+        }
     }
 
     /// The request as Foundation's type. Making it from a prepared request takes some microseconds.
@@ -114,24 +116,28 @@ package enum TransferRequest: Sendable {
     }
 }
 
-/// A request without a body that needs no further check, as most requests are.
+/// A request that needs no further check, as most requests are.
 ///
 /// Foundation's `URLRequest` is made from it only on demand: making, copying and reading one takes as long as all that
 /// the engine does for a small request. An object, because it is passed on a dozen times.
 package final class PreparedRequest: Sendable {
-    /// The URL, which was read when the manager was made.
+    /// The URL, which was read where it entered.
     package let address: HTTPAddress
-    /// A token (RFC 9110, section 5.6.2).
+    /// One that Foundation keeps as it is: a token (RFC 9110, section 5.6.2) in upper case.
     package let method: String
-    /// A header of a request without a body.
+    /// The header of a request with this body.
     package let header: RequestHeader
+    package let body: Data?
     /// Seconds without a byte; 0 or less for no limit.
     package let timeoutInterval: TimeInterval
 
-    package init(address: HTTPAddress, method: String, header: RequestHeader, timeoutInterval: TimeInterval) {
+    package init(
+        address: HTTPAddress, method: String, header: RequestHeader, body: Data?, timeoutInterval: TimeInterval
+    ) {
         self.address = address
         self.method = method
         self.header = header
+        self.body = body
         self.timeoutInterval = timeoutInterval
     }
 
@@ -140,7 +146,7 @@ package final class PreparedRequest: Sendable {
         address: HTTPAddress? = nil, header: RequestHeader? = nil, timeoutInterval: TimeInterval? = nil
     ) -> PreparedRequest {
         PreparedRequest(
-            address: address ?? self.address, method: method, header: header ?? self.header,
+            address: address ?? self.address, method: method, header: header ?? self.header, body: body,
             timeoutInterval: timeoutInterval ?? self.timeoutInterval)
     }
 
@@ -151,6 +157,7 @@ package final class PreparedRequest: Sendable {
         if method != "GET" { request.httpMethod = method }
         request.allHTTPHeaderFields = header.source.fields
         if let value = header.source.authorization { request.setValue(value, forHTTPHeaderField: "Authorization") }
+        request.httpBody = body
         return request
     }
 }

@@ -1,0 +1,135 @@
+import ConvoySerialization
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+
+/// What a request serializer adds alike to every request, made once. Most requests are made of it without a `URL` or a
+/// `URLRequest`, which would take longer than sending them.
+final class RequestTemplate: Sendable {
+    private let http: HTTPRequestSerializer
+    private let json: JSONRequestSerializer?
+    /// The fields of every request.
+    private let fields: [String: String]
+    /// The header of those that have no others.
+    private let header: RequestHeader
+    private let timeoutInterval: TimeInterval
+    /// The header that was made last of other fields: most calls repeat those of the one before.
+    private let lastHeader = Locked<MadeHeader?>(nil)
+
+    private struct MadeHeader {
+        let headers: [String: String?]
+        let contentType: String?
+        let hasBody: Bool
+        let header: RequestHeader
+
+        func suits(_ headers: [String: String?], _ contentType: String?, _ hasBody: Bool) -> Bool {
+            guard self.hasBody == hasBody, self.contentType == contentType, self.headers.count == headers.count else {
+                return false
+            }
+            // Equal texts may differ in their bytes.
+            return headers.allSatisfy { name, value in
+                guard let index = self.headers.index(forKey: name) else { return false }
+                let (ownName, ownValue) = self.headers[index]
+                guard ownName.isExactly(name) else { return false }
+                return switch (ownValue, value) {
+                case (nil, nil): true
+                case (let own?, let other?): own.isExactly(other)
+                default: false
+                }
+            }
+        }
+    }
+
+    /// Nil for serializers of other types, and for those that set more than fields and the timeout, or fields that cannot
+    /// be sent: they are asked for each request.
+    init?(_ serializer: any URLRequestSerialization) {
+        switch serializer {
+        case let serializer as HTTPRequestSerializer: (http, json) = (serializer, nil)
+        case let serializer as JSONRequestSerializer: (http, json) = (serializer.http, serializer)
+        default: return nil
+        }
+        guard let fields = http.fieldsOfPlainRequests, let header = try? RequestHeader(fields: fields) else { return nil }
+        (self.fields, self.header) = (fields, header)
+        timeoutInterval = http.timeoutInterval ?? Self.defaultTimeoutInterval
+    }
+
+    /// Foundation's default.
+    private static let defaultTimeoutInterval = URLRequest(url: URL(fileURLWithPath: "/")).timeoutInterval
+
+    private static let methods: Set<HTTPMethod> = [.get, .head, .post, .put, .patch, .delete]
+
+    /// The request of a call, as the serializer makes it; nil for one that the serializer must make, or refuse.
+    ///
+    /// - Parameters:
+    ///   - reference: the URL of the call.
+    ///   - body: sent in place of the parameters, which are the query then.
+    ///   - values: say where secrets may go.
+    func request(
+        _ call: ManagerCall, to reference: PlainReference, body: RequestBody?, under values: CommonSettings.Values
+    ) -> PreparedRequest? {
+        guard call.method == .get || Self.methods.contains(call.method) else { return nil }
+        var (query, data, contentType) = ("", Data?.none, String?.none)
+        // A GET without parameters, as most calls are, has no parts.
+        if call.method != .get || call.parameters != nil || body != nil {
+            // What is wrong with them, the serializer says.
+            guard let parts = try? parts(of: call, body) else { return nil }
+            (query, data, contentType) = (parts.query, parts.body?.data, parts.body?.contentType)
+        }
+        guard mayGo(to: reference, with: contentType, under: values),
+            let address = reference.address(appending: query),
+            let header = header(adding: call.headers, contentType, hasBody: data?.isEmpty == false)
+        else { return nil }
+        return PreparedRequest(
+            address: address, method: call.method.rawValue, header: header, body: data, timeoutInterval: timeoutInterval)
+    }
+
+    private func parts(
+        of call: ManagerCall, _ body: RequestBody?
+    ) throws -> (query: String, body: (data: Data, contentType: String)?)? {
+        let parameters = call.parameters == nil ? nil : try Parameter.converting(call.parameters)
+        return try http.plainParts(call.method, parameters, body: body, json: json)
+    }
+
+    /// Whether all fields that are not the call's own may go where it leads.
+    private func mayGo(
+        to reference: PlainReference, with contentType: String?, under values: CommonSettings.Values
+    ) -> Bool {
+        guard !reference.leadsToBase, let targets = values.authorizedTargets, !targets.contains(reference.target) else {
+            return true
+        }
+        let secrets = values.configuration.secrets
+        if contentType != nil, secrets.contains("Content-Type") { return false }
+        return !fields.keys.contains(where: secrets.contains)
+    }
+
+    /// The header of a request with fields of its own, of which nil removes those of all requests.
+    private func header(adding headers: [String: String?], _ contentType: String?, hasBody: Bool) -> RequestHeader? {
+        if headers.isEmpty, contentType == nil { return header }
+        if let last = lastHeader.withLock({ $0 }), last.suits(headers, contentType, hasBody) { return last.header }
+        guard let made = makeHeader(adding: headers, contentType, hasBody: hasBody) else { return nil }
+        lastHeader.withLock {
+            $0 = MadeHeader(headers: headers, contentType: contentType, hasBody: hasBody, header: made)
+        }
+        return made
+    }
+
+    /// - Returns: nil for a field that cannot be sent, and for a name in two spellings.
+    private func makeHeader(adding headers: [String: String?], _ contentType: String?, hasBody: Bool) -> RequestHeader? {
+        func isNamed(_ name: String) -> Bool { headers.keys.contains { HTTPSyntax.isSameField($0, name) } }
+        var merged = fields
+        for name in fields.keys where isNamed(name) { merged[name] = nil }
+        for (name, value) in headers {
+            guard HTTPSyntax.isToken(name),
+                headers.count == 1 || headers.keys.count(where: { HTTPSyntax.isSameField($0, name) }) == 1
+            else { return nil }
+            merged[name] = value
+        }
+        if let contentType, !isNamed("Content-Type"),
+            !fields.keys.contains(where: { HTTPSyntax.isSameField($0, "Content-Type") })
+        {
+            merged["Content-Type"] = contentType
+        }
+        return try? RequestHeader(fields: merged, hasBody: hasBody)
+    }
+}

@@ -1,0 +1,177 @@
+import Foundation
+
+/// A base URL to which most relative references need only be appended.
+package struct PlainBase: Sendable {
+    /// The directory of the base URL: its text ends in a slash.
+    package let address: HTTPAddress
+    /// Where the authority ends in the text.
+    fileprivate let originEnd: Int
+
+    /// - Returns: nil for a URL that is not sent as it is written, and for one with a query, a fragment, dot segments or a
+    ///   name behind its last slash: these are resolved anew for each reference.
+    package init?(_ base: URL) {
+        guard base.query == nil, base.fragment == nil, var address = HTTPAddress(base.absoluteString),
+            address.text == base.absoluteString
+        else { return nil }
+        let path = address.afterAuthority.utf8.count
+        originEnd = address.text.utf8.count - path
+        if path == 0 { address = HTTPAddress(target: address.target, text: address.text + "/") }
+        guard address.text.utf8.last == UInt8(ascii: "/"), PlainReference.isPlainPath(address.afterAuthority) else {
+            return nil
+        }
+        self.address = address
+    }
+}
+
+/// A reference that needs no resolving and no encoding, as most do: where it leads is found in one pass over its text, and
+/// the text is sent as it is. `URLReference` reads the others, and gives the same result for these.
+package struct PlainReference {
+    private enum Form {
+        case absolute
+        /// An absolute path under the base's authority.
+        case path
+        /// A relative path, to append to the base.
+        case relative
+    }
+
+    private let text: String
+    private let base: PlainBase?
+    private let form: Form
+    private let hasQuery: Bool
+    /// Whether it is an authority alone.
+    private let lacksPath: Bool
+    package let target: Target
+    /// Whether it leads to the target of the base.
+    package let leadsToBase: Bool
+
+    /// - Returns: nil for what has to be parsed: a reference that is relative without a base, that begins with `//`, `?` or
+    ///   another scheme, that has a fragment, dot segments or characters to encode, or whose authority is not written as
+    ///   that of a target.
+    package init?(_ reference: String, under base: PlainBase?) {
+        var text = reference
+        let found = text.withUTF8 { bytes -> (form: Form, start: Int, isOfBase: Bool, scan: Scan)? in
+            if let base, base.isOrigin(of: bytes) {
+                return Scan(bytes, from: base.originEnd).map { (.absolute, base.originEnd, true, $0) }
+            }
+            if let authority = PlainAuthority(bytes) {
+                return Scan(bytes, from: authority.end).map { (.absolute, authority.end, false, $0) }
+            }
+            guard base != nil else { return nil }
+            if bytes.first == UInt8(ascii: "/") {
+                guard bytes.count < 2 || bytes[1] != UInt8(ascii: "/") else { return nil }
+                return Scan(bytes, from: 0).map { (.path, 0, true, $0) }
+            }
+            // What has a colon in its first segment has a scheme.
+            guard bytes.first != UInt8(ascii: "?"),
+                bytes.first(where: { $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "?") })
+                    != UInt8(ascii: ":")
+            else { return nil }
+            return Scan(bytes, from: 0).map { (.relative, 0, true, $0) }
+        }
+        guard let found else { return nil }
+        if found.isOfBase, let base {
+            (target, leadsToBase) = (base.address.target, true)
+        } else {
+            guard let target = Target(text) else { return nil }
+            (self.target, leadsToBase) = (target, target == base?.address.target)
+        }
+        (self.text, self.base, form, hasQuery) = (text, base, found.form, found.scan.hasQuery)
+        lacksPath = found.form == .absolute && found.start == text.utf8.count
+    }
+
+    /// The address of the URL, with a query appended to its own; nil where a slash would have to be put before it.
+    ///
+    /// - Parameter query: one that is encoded; empty for none.
+    package func address(appending query: String) -> HTTPAddress? {
+        if query.isEmpty, form == .absolute { return HTTPAddress(target: target, text: text) }
+        guard query.isEmpty || !lacksPath else { return nil }
+        var prefix = form == .absolute ? "" : base?.address.text ?? ""
+        let prefixLength = form == .path ? base?.originEnd ?? 0 : prefix.utf8.count
+        var (reference, query) = (text, query)
+        let joint = jointBefore(query)
+        let capacity = prefixLength + reference.utf8.count + 1 + query.utf8.count
+        let whole = String(unsafeUninitializedCapacity: capacity) { buffer in
+            var end = prefix.withUTF8 { Self.append($0[..<prefixLength], to: buffer, at: 0) }
+            end = reference.withUTF8 { Self.append($0[...], to: buffer, at: end) }
+            if let joint {
+                buffer[end] = joint
+                end += 1
+            }
+            return query.withUTF8 { Self.append($0[...], to: buffer, at: end) }
+        }
+        return HTTPAddress(target: target, text: whole)
+    }
+
+    private func jointBefore(_ query: String) -> UInt8? {
+        if query.isEmpty { return nil }
+        guard hasQuery else { return UInt8(ascii: "?") }
+        let last = text.utf8.last
+        return last == UInt8(ascii: "?") || last == UInt8(ascii: "&") ? nil : UInt8(ascii: "&")
+    }
+
+    private static func append(
+        _ bytes: Slice<UnsafeBufferPointer<UInt8>>, to buffer: UnsafeMutableBufferPointer<UInt8>, at start: Int
+    ) -> Int {
+        buffer[start...].update(fromContentsOf: bytes)
+    }
+
+    fileprivate static func isPlainPath(_ path: Substring) -> Bool {
+        var path = path
+        return path.withUTF8 { Scan($0, from: 0)?.hasQuery == false }
+    }
+
+    /// What a path and a query of plain characters are found to have.
+    private struct Scan {
+        let hasQuery: Bool
+
+        /// - Returns: nil if a byte has to be encoded, if a segment is one that resolving removes, and for a fragment.
+        init?(_ bytes: UnsafeBufferPointer<UInt8>, from start: Int) {
+            var index = start
+            let allowed = ByteSet.path
+            var segment = start
+            while index < bytes.count, bytes[index] != UInt8(ascii: "?") {
+                if bytes[index] == UInt8(ascii: "/") {
+                    if Self.isDots(bytes, segment..<index) { return nil }
+                    segment = index + 1
+                }
+                guard let next = Self.next(bytes, index, allowed) else { return nil }
+                index = next
+            }
+            if Self.isDots(bytes, segment..<index) { return nil }
+            hasQuery = index < bytes.count
+            let allowedInQuery = ByteSet.query
+            while index < bytes.count {
+                guard let next = Self.next(bytes, index, allowedInQuery) else { return nil }
+                index = next
+            }
+        }
+
+        /// The index after a character; nil if it is not allowed.
+        private static func next(_ bytes: UnsafeBufferPointer<UInt8>, _ index: Int, _ allowed: ByteSet) -> Int? {
+            if allowed.contains(bytes[index]) { return index + 1 }
+            guard bytes[index] == UInt8(ascii: "%"), bytes.count - index > 2,
+                ASCII.hexadecimalValue(bytes[index + 1]) != nil, ASCII.hexadecimalValue(bytes[index + 2]) != nil
+            else { return nil }
+            return index + 3
+        }
+
+        private static func isDots(_ bytes: UnsafeBufferPointer<UInt8>, _ segment: Range<Int>) -> Bool {
+            guard segment.count == 1 || segment.count == 2 else { return false }
+            return bytes[segment.lowerBound] == UInt8(ascii: ".") && bytes[segment.upperBound - 1] == UInt8(ascii: ".")
+        }
+    }
+}
+
+extension PlainBase {
+    /// Whether a reference begins with the base's scheme and authority, and goes on with a path or ends there.
+    fileprivate func isOrigin(of reference: UnsafeBufferPointer<UInt8>) -> Bool {
+        guard reference.count >= originEnd, reference.count == originEnd || reference[originEnd] == UInt8(ascii: "/") else {
+            return false
+        }
+        var text = address.text
+        return text.withUTF8 { base in
+            guard let one = base.baseAddress, let other = reference.baseAddress else { return false }
+            return memcmp(one, other, originEnd) == 0
+        }
+    }
+}
