@@ -25,7 +25,7 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
         var isEndPosted = false
         var delivered = 0
         var members: [URLConnectionOperation]
-        /// Whether somebody has asked for the bytes of the members, and those bytes, once they are let go of.
+        /// Whether the bytes of the members were asked for, and those bytes, once the members are let go of.
         var countsBytes = false
         var sum: TransferProgress?
         var progress: ProgressHandler?
@@ -40,7 +40,7 @@ public final class BatchOperation: ScheduledOperation, @unchecked Sendable {
     private let queue: DispatchQueue
 
     /// A batch of operations. Neither it nor they are enqueued: either all of them are, or the batch is awaited, which
-    /// starts what nobody has enqueued.
+    /// starts what is in no queue.
     ///
     /// Failed and cancelled members count as finished. An operation that is given twice is in the batch once. An
     /// operation may be in several batches, and its handlers may be set before or after.

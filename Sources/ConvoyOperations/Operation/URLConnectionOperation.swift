@@ -114,19 +114,19 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
             || core.withLock { $0.worker }?.takesSlot ?? true
     }
     /// With the port, unless it is the scheme's own: two services on one machine are two hosts.
-    package override var hostKey: HostKey? {
-        guard takesSlot else { return nil }
-        let (request, base) = core.withLock { core -> (URLRequest?, HostKey?) in
-            if let continuation = core.authentication?.continuation { return (continuation.request, nil) }
+    package override var hostAndGate: (host: HostKey?, waitsAtGate: Bool) {
+        guard takesSlot else { return (nil, false) }
+        let (request, base, hasPolicy) = core.withLock { core -> (URLRequest?, HostKey?, Bool) in
+            let hasPolicy = core.common.values.retryPolicy != nil
+            if let continuation = core.authentication?.continuation { return (continuation.request, nil, hasPolicy) }
             return switch core.request {
-            case .prepared: (nil, core.preparedHost)
-            case .foundation(let request): (request, nil)
+            case .prepared: (nil, core.preparedHost, hasPolicy)
+            case .foundation(let request): (request, nil, hasPolicy)
             }
         }
-        return request.map { hostKey(of: $0.url) } ?? base
+        let host = request.map { hostKey(of: $0.url) } ?? base
+        return (host, host != nil && hasPolicy)
     }
-
-    package override var waitsAtClosedGate: Bool { retryPolicy != nil }
     package override func willWaitAtGate(until deadline: UInt64) {
         beginResourceTimeout()
         // One that was redirected waits in the midst of its work.

@@ -1,13 +1,13 @@
 import Foundation
 
-/// Operations that are awaited and that nobody has enqueued: they run in a queue of the library's own.
+/// Operations that are awaited and are in no queue: they run in a queue of the library's own.
 package enum AwaitedOperations {
-    /// With the limits of a manager's queue: whoever awaits a thousand operations means the same.
+    /// With the limits of a manager's queue, as a thousand operations that are awaited need the same.
     private static let queue = RequestOperationQueue.withDefaultLimits(named: "Convoy.Awaited")
 
     /// Starts an operation, and all that it waits for, as soon as that can be; but for what is in a queue or was started.
     ///
-    /// Of what it waits for, only operations of Convoy's are started: of others nobody can tell whether they are in a
+    /// Of what it waits for, only operations of Convoy's are started: of others it cannot be known whether they are in a
     /// queue.
     package static func start(_ operation: ScheduledOperation) {
         guard operation.hasConnections else { return adopt(operation) }

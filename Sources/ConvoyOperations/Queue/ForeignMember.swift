@@ -21,10 +21,10 @@ protocol ForeignScheduler: AnyObject, Sendable {
 ///
 /// Foundation must start it, as only Foundation can set the private state that `Operation.start()` requires. When it
 /// gets a slot and is ready, it is added to the backing Foundation queue. If it is not ready, it waits in a
-/// ``ForeignLobby``.
+/// ``ForeignReadinessQueue``.
 final class ForeignMember: @unchecked Sendable {
     private struct Hooks {
-        var lobby: ForeignLobby?
+        var readiness: ForeignReadinessQueue?
         var watcher: DependencyWatcher?
         var hasFinished = false
     }
@@ -32,7 +32,7 @@ final class ForeignMember: @unchecked Sendable {
     let operation: Operation
     private let queue: any FoundationBackedQueue
     private let scheduler: any ForeignScheduler
-    /// Whether it was ready when it was added, and so needed no lobby.
+    /// Whether it was ready when it was added, and so needed no queue for its readiness.
     private let wasReady: Bool
     private let hooks = Locked(Hooks())
 
@@ -61,13 +61,13 @@ final class ForeignMember: @unchecked Sendable {
     }
 
     /// Lets an operation that is not ready wait, without a slot, until it is ready.
-    func waitInLobby() {
-        makeLobby()?.enter(operation)
+    func waitForReadiness() {
+        makeReadinessQueue()?.enter(operation)
     }
 
-    private func makeLobby() -> ForeignLobby? {
-        let lobby = ForeignLobby(for: self, in: queue)
-        return keep({ $0.lobby = lobby }) ? lobby : nil
+    private func makeReadinessQueue() -> ForeignReadinessQueue? {
+        let readiness = ForeignReadinessQueue(for: self, in: queue)
+        return keep({ $0.readiness = readiness }) ? readiness : nil
     }
 
     /// Starts the operation, which has got a slot.
@@ -75,23 +75,23 @@ final class ForeignMember: @unchecked Sendable {
         // What it answers is a user's code.
         if runsUserCode, NetworkThread.isCurrent { return BlockingWorkers.shared.perform { self.begin() } }
         if operation.isFinished { return finish() }
-        if let lobby = hooks.withLock({ $0.lobby }) { return lobby.open() }
+        if let readiness = hooks.withLock({ $0.readiness }) { return readiness.open() }
         if operation.isReady { return queue.startInFoundation(operation) }
-        // In this order: once the slot is given back, the lobby must exist, and it must not report readiness earlier.
-        let lobby = makeLobby()
+        // In this order: once the slot is given back, the readiness queue must exist, and it must not report readiness earlier.
+        let readiness = makeReadinessQueue()
         scheduler.giveBack(by: self)
-        lobby?.enter(operation)
+        readiness?.enter(operation)
     }
 
-    /// Tells the queue that the operation is ready. Foundation starts it as soon as the lobby is opened.
+    /// Tells the queue that the operation is ready. Foundation starts it as soon as the readiness queue is opened.
     func becomeReady() {
         scheduler.foreignDidBecomeReady(self)
     }
 
     /// Tells the queue again that the operation is ready, after the queue took it out of its lanes or it was cancelled.
     func repeatReadiness() {
-        // If it is still entering a lobby, the lobby will report it.
-        let isKnownReady = hooks.withLock { $0.lobby?.hasAnnounced ?? wasReady }
+        // If it is still entering a readiness queue, the readiness queue will report it.
+        let isKnownReady = hooks.withLock { $0.readiness?.hasAnnounced ?? wasReady }
         if isKnownReady { becomeReady() }
     }
 
@@ -105,7 +105,7 @@ final class ForeignMember: @unchecked Sendable {
         }
         guard let released else { return }
         scheduler.foreignDidFinish(self)
-        released.lobby?.close()
+        released.readiness?.close()
         trimDependencies()
     }
 
@@ -139,8 +139,8 @@ final class ForeignMember: @unchecked Sendable {
 /// them at each event, so each operation gets a queue of its own. Its underlying dispatch queue is not active yet:
 /// Foundation submits the ready operation to it, and there the operation stays until ``open()``.
 ///
-/// In the operation's code `OperationQueue.current` is the lobby, which forwards what is added to it.
-final class ForeignLobby: OperationQueue, @unchecked Sendable {
+/// In the operation's code `OperationQueue.current` is the readiness queue, which forwards what is added to it.
+final class ForeignReadinessQueue: OperationQueue, @unchecked Sendable {
     private let owner: OperationQueue
     private let gate: DispatchQueue
     private let probe: ReadinessProbe
@@ -148,7 +148,7 @@ final class ForeignLobby: OperationQueue, @unchecked Sendable {
     init(for member: ForeignMember, in owner: OperationQueue) {
         self.owner = owner
         gate = DispatchQueue(
-            label: "Convoy.ForeignLobby", attributes: .initiallyInactive,
+            label: "Convoy.ForeignReadinessQueue", attributes: .initiallyInactive,
             target: owner.underlyingQueue ?? DispatchQueue.global(qos: owner.qualityOfService.dispatchClass))
         probe = ReadinessProbe(member)
         super.init()
@@ -178,7 +178,7 @@ final class ForeignLobby: OperationQueue, @unchecked Sendable {
         probe.operation?.didChangeValue(forKey: "isReady")
     }
 
-    /// Lets the probe finish, and with it the lobby.
+    /// Lets the probe finish, and with it the readiness queue.
     func close() {
         gate.activate()
         probe.didChangeValue(forKey: "isReady")
@@ -205,7 +205,7 @@ final class ForeignLobby: OperationQueue, @unchecked Sendable {
     }
     override var progress: Progress { owner.progress }
 
-    /// The second operation of a lobby, which observes the first.
+    /// The second operation of a readiness queue, which observes the first.
     ///
     /// Whenever something happens in a Foundation queue, the queue evaluates `isReady` of the operations that were not
     /// ready before. The probe is not ready until the first operation has finished, so its `isReady` is evaluated after

@@ -111,7 +111,7 @@ struct HostTable {
         guard index > 0 else { return }
         hosts[Int(index)].members -= 1
         if hosts[Int(index)].members == 0 {
-            // Nobody is left to find out whether it is back.
+            // No operation is left to find out whether it is back.
             hosts[Int(index)].refusedSince = 0
             if hosts[Int(index)].isHalfOpen { return openGate(of: index) }
         }
@@ -238,9 +238,9 @@ package final class HostKey: Sendable {
             return key
         }
 
-        /// Removes the keys that nobody else holds, as a program may contact any number of hosts.
+        /// Removes the keys that are held nowhere else, as a program may contact any number of hosts.
         ///
-        /// Runs whenever the count has doubled, so that it is cheap per new key. A key that nobody else holds can only
+        /// Runs whenever the count has doubled, so that it is cheap per new key. A key that is held nowhere else can only
         /// be obtained here, under the lock, so none can come into use during the sweep.
         private mutating func sweep() {
             var unused: [String] = []

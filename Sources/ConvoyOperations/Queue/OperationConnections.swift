@@ -15,7 +15,7 @@ final class OperationConnections: @unchecked Sendable {
         var reason: (any Error)?
         /// The operation, while a scheduler holds it: until its end is posted.
         var held: Unmanaged<ScheduledOperation>?
-        /// The operation, if a Foundation queue may hold it, because somebody has asked whether it is ready.
+        /// The operation, if a Foundation queue may hold it, because `isReady` was evaluated.
         weak var observed: ScheduledOperation?
         /// Whether the end is being posted, or the operation has been released.
         var isOver = false
@@ -41,13 +41,13 @@ final class OperationConnections: @unchecked Sendable {
 
     // MARK: The operation
 
-    /// Notes that a scheduler holds the operation from now on until its end. It is told when the operation becomes
+    /// Notes that a scheduler holds the operation from now on until its end, and wants to know when it becomes
     /// ready.
     func beHeld(_ operation: ScheduledOperation) {
         lists.withLock { if !$0.isOver { $0.held = .passUnretained(operation) } }
     }
 
-    /// Notes that somebody has asked whether the operation is ready, and must be told when it becomes so.
+    /// Notes that `isReady` was evaluated, so that it must be posted when the operation becomes ready.
     func beObserved(_ operation: ScheduledOperation) {
         guard !isObserved.load(ordering: .acquiring) else { return }
         lists.withLock { if !$0.isOver { $0.observed = operation } }
@@ -80,7 +80,7 @@ final class OperationConnections: @unchecked Sendable {
         return isLast
     }
 
-    /// Marks a dependency as finished. Returns the operation if that was the last one and somebody has to be told.
+    /// Marks a dependency as finished. Returns the operation if that was the last one and a queue has to know.
     func finish(_ dependency: Operation, near position: Int) -> ScheduledOperation? {
         let (watcher, operation) = lists.withLock { lists -> (DependencyWatcher?, ScheduledOperation?) in
             guard let watcher = lists.dependencies.finish(dependency, near: position) else { return (nil, nil) }
@@ -176,8 +176,8 @@ final class DependencyWatcher: Operation, @unchecked Sendable {
     }
 }
 
-/// Lets a queue hear of the end of an operation whose class overrides `start()`, and so posts `isFinished` itself: only
-/// Foundation hears that, and tells those that depend on the operation.
+/// Reports the end of an operation whose class overrides `start()`, and so posts `isFinished` itself: only Foundation
+/// receives that, and wakes those that depend on the operation.
 final class EndWatch: Sendable {
     /// Kept until the end, as Foundation does not retain it.
     private let watcher = Locked<DependencyWatcher?>(nil)

@@ -3,7 +3,7 @@ import Foundation
 /// One operation in a queue, and its stage.
 struct QueueSlot {
     enum Occupant {
-        case nobody
+        case none
         case scheduled(ScheduledOperation)
         /// An operation that is not one of Convoy's.
         case foreign(ForeignMember)
@@ -51,17 +51,17 @@ struct QueueSlot {
         static let redirected = Flags(rawValue: 128)
     }
 
-    var occupant = Occupant.nobody
+    var occupant = Occupant.none
     /// The epoch between two barriers to which it belongs.
     var epoch: UInt32 = 0
     var stage = Stage.free
     var flags: Flags = []
     /// The worker that is inside `start()`, if there is one.
-    var worker: WorkerCrew.Number?
+    var worker: WorkerPool.Number?
 
     var operation: Operation? {
         switch occupant {
-        case .nobody: nil
+        case .none: nil
         case .scheduled(let operation): operation
         case .foreign(let member): member.operation
         }

@@ -24,7 +24,7 @@ extension QueueState {
         }
 
         /// An operation that was given a slot, to be started by the caller.
-        var grant = QueueSlot.Occupant.nobody
+        var grant = QueueSlot.Occupant.none
         /// Whether the grant was ready a moment ago, so that it need not be checked again.
         var isFresh = false
         /// Whether more can be started now.
@@ -34,7 +34,7 @@ extension QueueState {
         var emptied: OperationQueue?
 
         var hasGrant: Bool {
-            if case .nobody = grant { false } else { true }
+            if case .none = grant { false } else { true }
         }
     }
 
@@ -58,7 +58,7 @@ extension QueueState {
             lanes.pacing.wakes = []
         }
         if runnableCount > 0 {
-            let hired = crew.hire(for: runnableCount)
+            let hired = workers.hire(for: runnableCount)
             if hired != 0, let queue { turn.effects.append(.hire(hired, queue)) }
         }
         turn.hasMore = turn.hasMore || hasMoreToStart
@@ -145,20 +145,20 @@ extension QueueState {
 
     /// The next operation for a worker. If there is none, the worker becomes idle, or is dismissed unless it may stay.
     mutating func next(for worker: QueueWorker, mayStay: Bool) -> ScheduledOperation? {
-        crew.release(worker.number)
+        workers.release(worker.number)
         if let index = worker.current?.queueIndex, index >= 0, slots[Int(index)].worker == worker.number {
             slots[Int(index)].worker = nil
         }
         guard let index = lanes.laneLinks.popFirst(&runnable),
             case .scheduled(let operation) = slots[Int(index)].occupant
         else {
-            if !mayStay { crew.dismiss(worker.number) }
+            if !mayStay { workers.dismiss(worker.number) }
             return nil
         }
         runnableCount -= 1
         slots[Int(index)].stage = .running
         slots[Int(index)].worker = worker.number
-        crew.occupy(worker.number)
+        workers.occupy(worker.number)
         return operation
     }
 }

@@ -16,7 +16,7 @@ struct QueueState {
     /// Operations that have a slot and wait for a worker.
     var runnable = LinkTable.List()
     var runnableCount = 0
-    var crew = WorkerCrew()
+    var workers = WorkerPool()
     var epochs = BarrierEpochs()
     private var barriers = 0
     private var foreigners: Set<ObjectIdentifier> = []
@@ -118,7 +118,7 @@ struct QueueState {
         unlink(index)
         let slot = slots[Int(index)]
         // One that calls another `start()` may be inside it for long.
-        if let worker = slot.worker, slot.occupant.returnsFromStart { crew.release(worker) }
+        if let worker = slot.worker, slot.occupant.returnsFromStart { workers.release(worker) }
         if slot.flags.contains(.counted) { length.leave(index) }
         if slot.flags.contains(.redirected) { forgetRedirect(of: index, &turn) }
         lanes.leave(index)
@@ -126,7 +126,7 @@ struct QueueState {
         slots[Int(index)] = QueueSlot()
         free.append(index)
         switch slot.occupant {
-        case .nobody: break
+        case .none: break
         case .scheduled(let operation): operation.queueIndex = -1
         case .foreign(let member):
             member.queueIndex = -1

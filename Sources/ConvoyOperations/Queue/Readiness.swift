@@ -1,10 +1,10 @@
 import Foundation
 import Synchronization
 
-/// Records whether anybody has evaluated an operation's `isReady`, and may not know of its last change.
+/// Records whether an operation's `isReady` was evaluated, and its last change may be unknown to a queue.
 ///
-/// It serves two purposes. Foundation tells nobody what is in its queues; but it evaluates `isReady` of an operation
-/// while it adds it, before the operation is in the queue. So an operation whose `isReady` nobody has ever evaluated
+/// It serves two purposes. Foundation does not say what is in its queues; but it evaluates `isReady` of an operation
+/// while it adds it, before the operation is in the queue. So an operation whose `isReady` was never evaluated
 /// is in no queue of Foundation's.
 ///
 /// Also, Foundation loses changes: it evaluates `isReady` and stores the answer in two steps. A change posted between
@@ -12,13 +12,13 @@ import Synchronization
 /// ready evaluates `isReady` again, sooner or later; then the change is posted once more.
 struct ReadinessInquiries: ~Copyable, Sendable {
     private let wereMadeFlag = Atomic<Bool>(false)
-    /// Whether somebody may still take the operation for not ready.
+    /// Whether a queue may still take the operation for not ready.
     private let wasRefused = Atomic<Bool>(false)
 
-    /// Whether anybody has ever evaluated `isReady`.
+    /// Whether `isReady` was ever evaluated.
     var wereMade: Bool { wereMadeFlag.load(ordering: .sequentiallyConsistent) }
 
-    /// Notes that somebody evaluates `isReady`. To be called before the answer is determined.
+    /// Notes that `isReady` is being evaluated. To be called before the answer is determined.
     borrowing func begin() {
         guard !wereMadeFlag.load(ordering: .acquiring) else { return }
         wereMadeFlag.store(true, ordering: .sequentiallyConsistent)
@@ -39,7 +39,7 @@ struct ReadinessInquiries: ~Copyable, Sendable {
 
     /// Makes Foundation evaluate `isReady` after a change.
     ///
-    /// If nobody has evaluated it yet, there is nobody to tell, and posting would itself evaluate it.
+    /// If it was never evaluated, no queue needs to know, and posting would itself evaluate it.
     borrowing func post(_ operation: Operation) {
         atomicMemoryFence(ordering: .sequentiallyConsistent)
         guard wereMade else { return }
@@ -82,8 +82,7 @@ struct ReadinessSnapshot {
         isDirect = operation.isStartedDirectly || isCancelled && !operation.isAsynchronous
         // A cancelled operation only has to finish, and uses no host.
         guard !isCancelled else { return }
-        host = operation.hostKey
-        waitsAtGate = host != nil && operation.waitsAtClosedGate
+        (host, waitsAtGate) = operation.hostAndGate
     }
 
     /// A snapshot of an operation that is not one of Convoy's.

@@ -17,7 +17,7 @@ struct ReadyLanes {
         var host: Int32 = 0
         /// The order within a host: the lower number first. Numbers wrap around.
         var number: UInt32 = 0
-        /// The number of the closing of its host's gate that it was told of.
+        /// The number of the closing of its host's gate that was reported to it.
         var toldOfGate: UInt32 = 0
         var level: Int8 = 2
         var waitsAtGate = false

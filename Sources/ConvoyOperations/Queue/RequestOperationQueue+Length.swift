@@ -161,7 +161,7 @@ extension RequestOperationQueue {
     /// Cancels a dropped operation. It was removed from the lanes, so it continues as if it had just become ready.
     private func cancel(dropped occupant: QueueSlot.Occupant, because error: RequestOperationQueueError) {
         switch occupant {
-        case .nobody: break
+        case .none: break
         case .scheduled(let operation):
             operation.cancel(because: error)
             scheduler.readinessDidChange(of: operation)

@@ -192,7 +192,7 @@ open class RequestOperationQueue: OperationQueue, FoundationBackedQueue, @unchec
         }
         for occupant in occupants {
             switch occupant {
-            case .nobody: break
+            case .none: break
             case .scheduled(let operation): operation.cancel()
             case .foreign(let member):
                 member.operation.cancel()

@@ -38,8 +38,9 @@ open class ScheduledBlockOperation: ScheduledOperation, @unchecked Sendable {
 
 /// An operation that finishes when something has happened, so that others can wait for that.
 ///
-/// It needs no queue, and takes no slot of one. In Foundation's queues it does not belong: whoever adds it may come too late.
-package final class Milestone: ScheduledOperation, @unchecked Sendable {
+/// It needs no queue, and takes no slot of one. It does not belong in Foundation's queues: it may have finished before it is
+/// added.
+package final class SignalOperation: ScheduledOperation, @unchecked Sendable {
     override package var isStartedDirectly: Bool { true }
     override package var isAsynchronous: Bool { true }
     override package var isOfLibrary: Bool { true }

@@ -281,8 +281,8 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// `isFinished` or `isCancelled`.
     package var isOfLibrary: Bool { false }
 
-    /// Whether a change must be posted on another thread: a network thread runs no code of a user's, and what hears of the
-    /// change asks for it.
+    /// Whether a change must be posted on another thread: a network thread runs no code of a user's, and what
+    /// receives the change calls it.
     package final var mustPostElsewhere: Bool {
         guard !isOfLibrary || has(Mark.wakesForeign) || !isScheduled && inquiries.wereMade else { return false }
         return NetworkThread.isCurrent
@@ -313,8 +313,12 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// added.
     package var takesSlot: Bool { true }
 
-    /// The host whose limit and gate apply to the operation; nil for none. Read when the operation becomes ready.
-    package var hostKey: HostKey? { nil }
+    /// The host whose limit and gate apply to the operation, nil for none, and whether the operation waits while that gate is
+    /// closed; false lets it pass. Read when the operation becomes ready, both at once, as both may be behind one lock.
+    package var hostAndGate: (host: HostKey?, waitsAtGate: Bool) { (nil, false) }
+
+    /// The host whose limit and gate apply to the operation; nil for none.
+    package final var hostKey: HostKey? { hostAndGate.host }
 
     /// The name of the host whose limit and gate apply to the operation; nil for none.
     package final var schedulingHost: String? { hostKey?.name }
@@ -328,10 +332,6 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         if let key { _ = firstHost.set(key) }
         return key
     }
-
-    /// Whether the operation waits while the gate of its host is closed; false lets it pass. Read when the operation
-    /// becomes ready.
-    package var waitsAtClosedGate: Bool { false }
 
     /// Called when the ready operation is held back by the closed gate of its host: once for each wait, on any thread,
     /// with no lock held.
@@ -351,12 +351,12 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     final var hearsOfWaits: Bool { has(Mark.hearsOfWaits) }
 
     /// Whether the operation may be in a queue, Convoy's or Foundation's, which will call `start()`. True if that is
-    /// unknown, because somebody has evaluated `isReady`: starting by hand an operation that a Foundation queue holds
+    /// unknown, because `isReady` was evaluated: starting by hand an operation that a Foundation queue holds
     /// would corrupt that queue's memory.
     package final var mayBeEnqueued: Bool { isScheduled || inquiries.wereMade }
 
     /// Takes the operation for the queue of awaited operations. False if it may be in a queue, or on its way into one, or
-    /// was started by hand: then somebody else sees to it that it finishes.
+    /// was started by hand: then it finishes without this queue.
     final func claimForAwaiting() -> Bool {
         !mayBeEnqueued && !lifecycle.value.wasStarted && !isExecuting && set(Mark.claimed)
     }
@@ -364,7 +364,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     /// Takes the operation for a queue of Foundation's. False if another queue has it, or is about to.
     final func claimForFoundation() -> Bool { !isScheduled && set(Mark.claimed) }
 
-    /// Takes the operation for somebody who will add it to a queue later. Until then awaiting it does not start it.
+    /// Takes the operation for a caller that will add it to a queue later. Until then awaiting it does not start it.
     package final func claimForLater() { _ = set(Mark.claimed) }
 
     /// Whether the operation has, or had, something to wait for.
@@ -379,7 +379,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
         set { isToReportAnswer.store(newValue, ordering: .relaxed) }
     }
 
-    /// Makes a scheduler the one that is told of changes. False if there is one already, or if it is too late.
+    /// Makes a scheduler the one that changes are reported to. False if there is one already, or if it is too late.
     func join(_ scheduler: Scheduler) -> Bool {
         guard !has(Mark.over), self.scheduler.set(scheduler) else { return false }
         // From here on the operation is retained: by the thread that adds it, then by the scheduler.

@@ -46,7 +46,7 @@ final class Scheduler: @unchecked Sendable {
         set { agingNanoseconds.store(newValue ?? 0, ordering: .relaxed) }
     }
 
-    /// Made on first use: until then nobody can have set a total.
+    /// Made on first use: until then no total can have been set.
     var progress: QueueProgress {
         if let progress = progressReference.object { return progress }
         let made = QueueProgress()
@@ -63,7 +63,7 @@ final class Scheduler: @unchecked Sendable {
         guard let scheduled = operation as? ScheduledOperation else {
             return insertForeign(operation, flags: flags, into: queue)
         }
-        // From here on this scheduler is told of its changes. `catchUp` handles those that came before it was inserted.
+        // From here on its changes are reported to this scheduler. `catchUp` handles those that came before it was inserted.
         let flags = scheduled.takesSlot ? flags : flags.union(.slotless)
         guard scheduled.join(self) else { return giveUpPlace(flags) }
         let snapshot = ReadinessSnapshot(of: scheduled, inSerialQueue: isOneAtATime)
@@ -87,7 +87,7 @@ final class Scheduler: @unchecked Sendable {
             if isNew { state.makeReady(member.queueIndex, snapshot, mayStart: mayStart, now: stamp, &turn) }
         }
         if isNew {
-            if snapshot.isReady { member.watch() } else { member.waitInLobby() }
+            if snapshot.isReady { member.watch() } else { member.waitForReadiness() }
         }
         carryOut(turn, mayStart: mayStart)
         if !isNew { giveUpPlace(flags) }
@@ -139,7 +139,7 @@ final class Scheduler: @unchecked Sendable {
     func slotDidFree(by operation: ScheduledOperation) {
         let (turn, mayStart) = visit { state, _, turn in state.giveBack(operation.queueIndex, &turn) }
         carryOut(turn, mayStart: mayStart)
-        // It may have become ready again before the slot was given back, which nobody else would report.
+        // It may have become ready again before the slot was given back, which is reported only here.
         operation.readinessDidChange()
     }
 
@@ -150,7 +150,7 @@ final class Scheduler: @unchecked Sendable {
     /// Removes an operation that has finished, even if it never posts that.
     private func letGo(of operation: ScheduledOperation) {
         operation.leave()
-        // Nobody else would tell its dependents.
+        // Its dependents would learn of its end from nothing else.
         if !operation.reportsItsEnd { operation.executionDidFinish() }
         operationDidFinish(operation)
     }
@@ -343,7 +343,7 @@ final class Scheduler: @unchecked Sendable {
             }
         }
         switch turn.grant {
-        case .nobody: break
+        case .none: break
         case .scheduled(let operation): if turn.isFresh { operation.start() } else { begin(operation) }
         case .foreign(let member): member.begin()
         }
@@ -354,7 +354,7 @@ final class Scheduler: @unchecked Sendable {
     private func makeWorkers(_ numbers: UInt64, for queue: any FoundationBackedQueue) {
         var numbers = numbers
         while numbers != 0 {
-            let number = WorkerCrew.Number(numbers.trailingZeroBitCount)
+            let number = WorkerPool.Number(numbers.trailingZeroBitCount)
             numbers &= numbers &- 1
             queue.startInFoundation(QueueWorker(number, of: self))
         }

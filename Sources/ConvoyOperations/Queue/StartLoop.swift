@@ -51,9 +51,9 @@ final class QueueWorker: Operation, @unchecked Sendable {
 
     /// The operation whose `start()` the worker is calling. Only for the worker's own thread.
     var current: ScheduledOperation?
-    let number: WorkerCrew.Number
+    let number: WorkerPool.Number
 
-    init(_ number: WorkerCrew.Number, of scheduler: Scheduler) {
+    init(_ number: WorkerPool.Number, of scheduler: Scheduler) {
         self.number = number
         self.scheduler = scheduler
         super.init()
@@ -67,7 +67,7 @@ final class QueueWorker: Operation, @unchecked Sendable {
 }
 
 /// Which workers a queue has, and which of them are busy. A value; the queue guards it.
-struct WorkerCrew {
+struct WorkerPool {
     /// The number of a worker, below 64.
     typealias Number = UInt8
 

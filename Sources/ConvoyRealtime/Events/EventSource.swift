@@ -41,7 +41,7 @@ import FoundationNetworking
 /// A `NetworkActivityMonitor` does not count it: it would be shown for as long as the source is open.
 open class EventSource: HTTPRequestOperation, @unchecked Sendable {
     let feed = EventFeed()
-    let milestone = Milestone()
+    let milestone = SignalOperation()
 
     /// A source that asks with a request of any method, with its header and body.
     public required init(request: URLRequest) {

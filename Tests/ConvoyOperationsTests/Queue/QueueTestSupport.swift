@@ -152,8 +152,10 @@ class PausableTestOperation: ScheduledOperation, PausableOperation, @unchecked S
 
     override var isStartedDirectly: Bool { isDirect }
     override var reportsItsEnd: Bool { true }
-    override var hostKey: HostKey? { host.map(HostKey.named) }
-    override var waitsAtClosedGate: Bool { waitsAtGate }
+    override var hostAndGate: (host: HostKey?, waitsAtGate: Bool) {
+        let key = host.map(HostKey.named)
+        return (key, key != nil && waitsAtGate)
+    }
     override func willWaitAtGate(until deadline: UInt64) { toldOfGates.withLock { $0.append(deadline) } }
     /// The deadlines that it was told of.
     var gateDeadlines: [UInt64] { toldOfGates.withLock { $0 } }
@@ -229,7 +231,7 @@ class PausableTestOperation: ScheduledOperation, PausableOperation, @unchecked S
 
 /// The properties of an operation that a queue reads, one after another, while it holds no lock.
 enum QueueQuestion: String, CaseIterable, Sendable, CustomTestStringConvertible {
-    case joined, isReady, endsWithoutWork, priority, quality, isDirect, host, gate, isFinished
+    case joined, isReady, endsWithoutWork, priority, quality, isDirect, host, isFinished
     var testDescription: String { rawValue }
 }
 
@@ -247,8 +249,7 @@ class AskedTestOperation: PausableTestOperation, @unchecked Sendable {
     override var isReady: Bool { answer(.isReady, super.isReady) }
     override var endsWithoutWork: Bool { answer(.endsWithoutWork, super.endsWithoutWork) }
     override var isStartedDirectly: Bool { answer(.isDirect, super.isStartedDirectly) }
-    override var hostKey: HostKey? { answer(.host, super.hostKey) }
-    override var waitsAtClosedGate: Bool { answer(.gate, super.waitsAtClosedGate) }
+    override var hostAndGate: (host: HostKey?, waitsAtGate: Bool) { answer(.host, super.hostAndGate) }
     override var isFinished: Bool { answer(.isFinished, super.isFinished) }
     override var queuePriority: QueuePriority {
         get { answer(.priority, super.queuePriority) }
