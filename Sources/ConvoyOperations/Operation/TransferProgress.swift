@@ -34,7 +34,7 @@ extension URLConnectionOperation {
     public final var transferProgress: TransferProgress {
         core.withLock { core in
             if let attempt = core.attempt { return attempt.progress }
-            if let kept = core.keptProgress { return kept.progress }
+            if let kept = core.keptProgress { return kept }
             var progress = TransferProgress()
             if core.isFinished, let count = core.data?.count {
                 progress.bytesReceived = Int64(count)

@@ -90,7 +90,7 @@ extension URLConnectionOperation {
             let work = core.authenticationWork
             work.continuation = AuthenticationWork.Continuation(
                 request: request, place: RedirectContinuation(first: first, followed: followed),
-                redirects: core.redirects, bearsToken: work.bearsToken(request))
+                redirects: core.redirects ?? [], bearsToken: work.bearsToken(request))
             return old
         }
         // Its request may hold the last reference to a user's stream.
@@ -193,7 +193,7 @@ extension URLConnectionOperation {
         switch settlement {
         case .failure(let error): end(attempt, with: .settled(error))
         case .heldResponse:
-            guard attempt.body.hasPlace, let carrier = core.withLock({ $0.carrier }) else { return false }
+            guard attempt.body.hasPlace, let carrier = core.withLock({ _ in attempt.carrier }) else { return false }
             // A stop finds the attempt, which may have to wait for a user's stream.
             if advance(attempt, to: .working(stop: nil)) {
                 carrier.perform { [self] in attempt.deliverHeldResponse(of: self) }
@@ -285,12 +285,14 @@ extension OperationCore {
     fileprivate func refusedToken(
         by head: ResponseHead, _ attempt: Attempt
     ) -> (Authenticator, Authenticator.Grant, hasAsked: Bool)? {
-        guard let authenticator, let authentication, let grant = authentication.token, authentication.mayRetryForToken else {
+        guard let authenticator, let authentication = self.authentication, let grant = authentication.token,
+            authentication.mayRetryForToken
+        else {
             return nil
         }
         // A redirect to another origin has taken it away, and the way back does not return it. Of a transfer that is shared
         // with others only the place is known.
-        let isAtHome = redirects.isEmpty || Target.isSame(request.url, head.url)
+        let isAtHome = self.redirects?.isEmpty ?? true || Target.isSame(request.url, head.url)
         let wasSent = (attempt.redirection?.request).map(authentication.bearsToken) ?? isAtHome
         return wasSent ? (authenticator, grant, authentication.hasAskedForRefresh) : nil
     }

@@ -30,25 +30,45 @@ extension URLConnectionOperation: HandoverTask {
     /// They may run at once, while the caller continues with ``executionDidFinish()``, and after that with
     /// `deliveryDidPostEnd()`.
     func deliver() {
-        let (attempt, wait, phase, worker, queue, hasHandlers, postsNotifications, expiryTimer) = core.withLock { core in
+        let end = core.withLock { core in
             core.enterCompletionGroup()
             core.ending.insert(.begun)
-            let attempt = core.takeAttempt()
-            return (
-                attempt, attempt?.wait.take(), attempt?.phase.end(), core.worker, core.common.values.completionQueue,
-                core.beginHandover(), core.common.values.postsNotifications, core.expiryTimer.take()
-            )
+            return Delivery(&core)
         }
-        withExtendedLifetime(phase) {}
-        expiryTimer?.cancel()
-        wait?.end()
+        withExtendedLifetime((end.phase, end.rareHandlers)) {}
+        end.expiryTimer?.cancel()
+        end.wait?.end()
         // Its sink holds an open file.
-        attempt?.discard()
-        worker?.end(self)
+        end.attempt?.discard()
+        end.worker?.end(self)
         if onlookers.contains(.progress) { progressReport.finish(of: self) }
-        if postsNotifications { OperationNotifications.post(true, of: self) }
-        guard hasHandlers else { return handlersAreDone() }
-        CompletionOutbox.post(self, to: queue ?? .main)
+        if end.postsNotifications { OperationNotifications.post(true, of: self) }
+        if end.hasHandlers { CompletionOutbox.post(self, to: end.queue ?? .main) }
+    }
+
+    /// What is taken out of an operation that has finished, under one lock.
+    private struct Delivery {
+        let attempt: Attempt?
+        let wait: AttemptWait?
+        let phase: AttemptPhase?
+        let worker: (any OperationWorker)?
+        let expiryTimer: (any ClockTimer)?
+        let postsNotifications: Bool
+        let queue: DispatchQueue?
+        let hasHandlers: Bool
+        /// Those that are never called, if no handler waits to be called before them.
+        let rareHandlers: OperationCore.RareHandlers?
+
+        init(_ core: inout OperationCore) {
+            attempt = core.takeAttempt()
+            (wait, phase) = (attempt?.wait.take(), attempt?.phase.end())
+            (worker, expiryTimer) = (core.worker, core.expiryTimer.take())
+            postsNotifications = core.common.values.postsNotifications
+            hasHandlers = core.beginHandover()
+            queue = hasHandlers ? core.common.values.completionQueue : nil
+            if !hasHandlers { core.ending.insert(.handled) }
+            rareHandlers = hasHandlers ? nil : core.rareHandlers.take()
+        }
     }
 
     /// Calls the handlers. They are taken out first, so that none is called twice.
@@ -77,7 +97,7 @@ extension URLConnectionOperation: HandoverTask {
         if let queue { CompletionOutbox.post(self, to: queue) }
     }
 
-    /// The handlers have run, or there are none: forgets all closures, but for those that were set meanwhile.
+    /// The handlers have run: forgets all closures, but for those that were set meanwhile.
     private func handlersAreDone() {
         let handlers = advanceDelivery { core in
             core.ending.insert(.handled)

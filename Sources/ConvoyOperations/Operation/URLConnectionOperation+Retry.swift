@@ -80,9 +80,8 @@ extension URLConnectionOperation {
 
     package final var retryClock: any SchedulingClock { core.withLock { $0.common.values.clock } }
 
-    /// Notes that the first try begins.
-    func noteFirstTry() {
-        guard let policy = retryPolicy else { return }
+    /// Notes that the first attempt begins.
+    func noteFirstAttempt(_ policy: RetryPolicy) {
         let now = retryClock.now
         core.withLock { $0.retryRecord.began = now }
         if let host = schedulingHost { policy.budget?.deposit(forHost: host) }

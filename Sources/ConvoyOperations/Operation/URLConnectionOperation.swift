@@ -147,7 +147,6 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
             noteWaiting()
             return slotDidFree()
         }
-        enterCompletionGroup()
         handle(.start)
     }
 
