@@ -7,7 +7,7 @@ public struct TransferProgress: Sendable, Hashable {
     /// How many there will be; nil as long as nobody knows: before the head of the response, and for a body without a
     /// length or with an encoding. After a success, as many as there were.
     public var bytesExpectedToReceive: Int64?
-    /// Bytes of the request's body that have gone out, in the try that is under way or was the last.
+    /// Bytes of the request's body that have gone out, in the attempt that is under way or was the last.
     public var bytesSent: Int64 = 0
     /// How many there are; nil before the first has gone out, and for a body without a length.
     public var bytesExpectedToSend: Int64?

@@ -14,7 +14,7 @@ extension URLConnectionOperation {
         set { setHandler(\.redirect, newValue) }
     }
 
-    /// The redirects of the operation's latest try so far, in order: what was done about each, and why. The last one may
+    /// The redirects of the operation's latest attempt so far, in order: what was done about each, and why. The last one may
     /// be the one that it failed with.
     public final var redirects: [RedirectEvent] { core.withLock { $0.redirects } ?? [] }
 

@@ -7,7 +7,7 @@ import FoundationNetworking
 
 /// Retries.
 extension URLConnectionOperation {
-    /// Called with each decision about a failed try.
+    /// Called with each decision about a failed attempt.
     public typealias RetryHandler = @Sendable (_ operation: URLConnectionOperation, _ event: RetryEvent) -> Void
 
     /// Whether and when the request is retried after a failure. With nil, the default, only a request of which provably
@@ -17,7 +17,7 @@ extension URLConnectionOperation {
         set { set(\.retryPolicy, to: newValue) }
     }
 
-    /// Told why a failed try is retried or not, and that the operation waits at the closed gate of its host. Called on
+    /// Told why a failed attempt is retried or not, and that the operation waits at the closed gate of its host. Called on
     /// `completionQueue`, or on one of the library's queues if that is nil.
     public final var retryHandler: RetryHandler? {
         get { core.withLock { $0.rareHandlers?.retry } }
@@ -69,7 +69,7 @@ extension URLConnectionOperation {
         proceed(to: .later(AttemptWait(until: retryClock.now)), after: attempt)
     }
 
-    /// The host that the latest try has come to, behind its redirects; nil if no limit and no gate is for the operation.
+    /// The host that the latest attempt has come to, behind its redirects; nil if no limit and no gate is for the operation.
     private func contactedHost(_ head: ResponseHead?, _ failure: URLError?) -> HostKey? {
         guard let own = hostKey else { return nil }
         let events = redirects
@@ -256,7 +256,7 @@ extension URLConnectionOperation {
         wait?.end()
     }
 
-    /// The request of a further try. A body stream can be read only once, so it must be replayable. Calls the user's
+    /// The request of a further attempt. A body stream can be read only once, so it must be replayable. Calls the user's
     /// stream.
     func replayedRequest() throws(URLError) -> URLRequest {
         let request = self.request
@@ -337,23 +337,23 @@ final class RetryRecord: @unchecked Sendable {
     var count = 0
     /// The retries that the policy decided on, since the transfer last made progress.
     var counted = 0
-    /// How many bytes of the body the try had that came furthest.
+    /// How many bytes of the body the attempt had that came furthest.
     var furthest: Int64 = 0
     /// The immediate retries since the last other outcome.
     var immediateInARow = 0
     var began: UInt64?
     /// Why the last failure was not tried again.
     var refusal: RetryEvent.Refusal?
-    /// Whether the next try is made because of what the server has answered.
+    /// Whether the next attempt is made because of what the server has answered.
     var followsAnswer = false
     /// When the network came back, on the clock.
     var networkReturned: UInt64?
     /// How often a name was looked up in vain since then.
     var lookups = 0
-    /// How often in a row a try was made because there was a way to the host alone.
+    /// How often in a row an attempt was made because there was a way to the host alone.
     var returnsToHost = 0
 
-    /// Notes how far a try has come. If it has brought more than all before it, the retries are counted anew.
+    /// Notes how far an attempt has come. If it has brought more than all before it, the retries are counted anew.
     func note(_ progress: TransferProgress) {
         let whole = progress.bytesExpectedToReceive ?? .max
         let step = min(16 << 10, max(1, whole / 64))

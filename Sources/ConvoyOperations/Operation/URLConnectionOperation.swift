@@ -11,7 +11,7 @@ import Synchronization
 /// it finishes exactly once. Its states are `ready`, `executing`, `paused` and `finished`; `Lifecycle` describes the
 /// transitions. All members can be used from any thread.
 ///
-/// The request, the output stream and the connection's settings are read when a try begins; the transport and
+/// The request, the output stream and the connection's settings are read when an attempt begins; the transport and
 /// `totalTimeout` when the first one begins. Handlers and their queue are read when they are called.
 ///
 /// `completionBlock` and all handlers run on `completionQueue`, or on the main queue if that is nil, and inside
@@ -157,7 +157,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     open func pause() { handle(.pause) }
 
     /// Continues after `pause()`. A GET continues where it stopped if the server supports that and the resource is
-    /// provably the same; otherwise it starts over, and the bytes of the first try are dropped.
+    /// provably the same; otherwise it starts over, and the bytes of the first attempt are dropped.
     open func resume() { handle(.resume) }
 
     /// Cancels the operation: it finishes with `URLError.cancelled`, calls its failure handler once, and lets its
@@ -192,7 +192,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         }
     }
 
-    /// The response; nil until its head has arrived. After a pause, that of the try with which the body began.
+    /// The response; nil until its head has arrived. After a pause, that of the attempt with which the body began.
     public final var response: HTTPURLResponse? { core.withLock { $0.head }?.urlResponse }
 
     /// The status code of the response; nil until its head has arrived.
