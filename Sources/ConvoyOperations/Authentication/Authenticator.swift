@@ -172,3 +172,63 @@ extension Authenticator: CustomReflectable {
     /// Nothing, so that `dump` prints no secrets.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
+
+/// A token that lets its bearer in (RFC 6750). It is never printed.
+public struct AccessToken: Sendable, Hashable {
+    /// What is sent behind `Bearer`: letters, digits and `-._~+/`, with `=` at the end.
+    public var value: String
+    /// When it ends; nil if that is not known. It is refreshed before that.
+    public var expires: Date?
+    /// What a new one can be had for. For your own use.
+    public var refreshToken: String?
+
+    /// A token, with its end as a time.
+    public init(_ value: String, expires: Date? = nil, refreshToken: String? = nil) {
+        (self.value, self.expires, self.refreshToken) = (value, expires, refreshToken)
+    }
+
+    /// A token that is good for so many seconds from now: `expires_in` of RFC 6749, section 5.1.
+    public init(_ value: String, expiresIn seconds: TimeInterval, refreshToken: String? = nil) {
+        self.init(value, expires: Date(timeIntervalSinceNow: seconds), refreshToken: refreshToken)
+    }
+}
+
+extension AccessToken: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    /// Without the token.
+    public var description: String { "AccessToken(***\(expires.map { ", expires: \($0)" } ?? ""))" }
+    /// Without the token.
+    public var debugDescription: String { description }
+    /// Without the token.
+    public var customMirror: Mirror { Mirror(self, children: ["expires": expires as Any]) }
+}
+
+/// Why an operation has no token.
+public enum AuthenticatorError: Error, Sendable {
+    /// The refresh has failed, with this reason. Every operation that waited for it gets the same.
+    case refreshFailed(reason: any Error)
+    /// There were as many refreshes lately as the `Authenticator` allows. The reason is that of the last one that failed;
+    /// nil if all succeeded and the server takes none of the tokens.
+    case tooManyRefreshes(reason: (any Error)?)
+    /// The token has characters that cannot be sent.
+    case unusableToken
+}
+
+extension AuthenticatorError: LocalizedError, CustomStringConvertible {
+    /// What has happened, and why.
+    public var description: String {
+        switch self {
+        case .refreshFailed(let reason): "The token could not be refreshed: \(Self.text(reason))"
+        case .tooManyRefreshes(let reason):
+            "The token was refreshed too often."
+                + (reason.map { " The last time it failed: \(Self.text($0))" } ?? " The server takes none of the tokens.")
+        case .unusableToken: "The token has characters that cannot be sent (RFC 6750, section 2.1)."
+        }
+    }
+
+    /// The same.
+    public var errorDescription: String? { description }
+
+    private static func text(_ error: any Error) -> String {
+        (error as? any LocalizedError)?.errorDescription ?? (error as NSError).localizedDescription
+    }
+}

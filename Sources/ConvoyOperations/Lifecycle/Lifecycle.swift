@@ -1,3 +1,5 @@
+import Synchronization
+
 /// The state of an operation.
 public enum OperationState: UInt8, Sendable, CaseIterable {
     /// Not started yet, or resumed after a pause and not yet started again.
@@ -22,16 +24,16 @@ public enum OperationState: UInt8, Sendable, CaseIterable {
 /// | finished | | | | |
 ///
 /// A change and the action that it requires are two steps, and other threads may make any number of changes in between.
-/// So each try at the request has a number, and every call that begins, stops or ends work names its try. A call that
-/// comes too late or too early is recognized by the number, and does no harm.
+/// So each attempt at the request has a number, and every call that begins, stops or ends work names its attempt. A call
+/// that comes too late or too early is recognized by the number, and does no harm.
 ///
 /// While the output stream is committed, a cancellation or an expiry is only noted: what becomes of the commit becomes of
 /// the operation, which then was not cancelled. Only a commit that takes too long is abandoned, and then they count.
 package struct Lifecycle: Hashable, Sendable {
-    /// The number of a try at the request. It grows by one each time work begins, and wraps around at 65,536.
+    /// The number of an attempt at the request. It grows by one each time work begins, and wraps around at 65,536.
     package typealias TryNumber = UInt16
 
-    /// The state of the current try's work: preparing the request, transferring it, and processing the response.
+    /// The state of the current attempt's work: preparing the request, transferring it, and processing the response.
     package enum Work: UInt8, Sendable, CaseIterable {
         /// Not begun, or stopped.
         case none
@@ -68,16 +70,16 @@ package struct Lifecycle: Hashable, Sendable {
         case workMustRepeat(TryNumber)
         /// The work has failed, and will be tried again later.
         case workWillRetry(TryNumber)
-        /// The delay before the retry that follows that try is over.
+        /// The delay before the retry that follows that attempt is over.
         case retryDue(TryNumber)
     }
 
     package enum Action: Hashable, Sendable {
         case nothing
-        /// Begin the work of that try.
+        /// Begin the work of that attempt.
         case begin(TryNumber)
-        /// Ask the work of that try to stop; if the operation is ending, without waiting for anybody's code. It may have been
-        /// asked before, for a pause, and be waiting for such code still.
+        /// Ask the work of that attempt to stop; if the operation is ending, without waiting for a user's code. It may have
+        /// been asked before, for a pause, and be waiting for such code still.
         case stop(TryNumber)
         /// The state is `finished`: post the change, and call the handlers.
         case finish
@@ -87,11 +89,11 @@ package struct Lifecycle: Hashable, Sendable {
         case restart
         /// A queue has started an operation that cannot run now: give the slot back.
         case slotFreed
-        /// A running operation was paused: ask the work of that try to stop, and give the slot back.
+        /// A running operation was paused: ask the work of that attempt to stop, and give the slot back.
         case stopAndFreeSlot(TryNumber)
         /// Give the slot back, and send `retryDue` when the delay is over.
         case awaitRetry(TryNumber)
-        /// Let the output stream of that try commit, then send `workCompleted`.
+        /// Let the output stream of that attempt commit, then send `workCompleted`.
         case commit(TryNumber)
         /// The operation is to end, but commits: send `commitTakesTooLong` if that takes too long.
         case awaitCommit(TryNumber)
@@ -107,7 +109,7 @@ package struct Lifecycle: Hashable, Sendable {
     package private(set) var hasBegun = false
     /// Whether it is ready except for the delay before a retry.
     package private(set) var isBackingOff = false
-    /// The current try, or the last one; 0 before the first.
+    /// The current attempt, or the last one; 0 before the first.
     package private(set) var tryNumber: TryNumber = 0
 
     /// Whether it was cancelled before there was an outcome.
@@ -146,7 +148,7 @@ package struct Lifecycle: Hashable, Sendable {
         }
     }
 
-    /// Whether the given try is in progress.
+    /// Whether the given attempt is in progress.
     package func isUnderWay(_ number: TryNumber) -> Bool {
         number == tryNumber && work.isUnderWay
     }
@@ -273,7 +275,7 @@ package struct Lifecycle: Hashable, Sendable {
         guard work != .committing else { return .nothing }
         work = .none
         if isEnding { return finish() }
-        // Paused meanwhile: the next try begins after the resume.
+        // Paused meanwhile: the next attempt begins after the resume.
         guard state == .executing else { return .nothing }
         state = .ready
         isBackingOff = true
@@ -312,5 +314,53 @@ extension Lifecycle {
         isBackingOff = bits & 1 << 8 != 0
         hasBegun = bits & 1 << 9 != 0
         tryNumber = TryNumber(truncatingIfNeeded: bits >> 16)
+    }
+}
+
+/// A `Lifecycle` shared by many threads: read without a lock, and changed by compare-and-exchange, so that no
+/// transition overwrites another.
+///
+/// Changes are numbered, so that observers can put them back in order.
+package struct AtomicLifecycle: ~Copyable, Sendable {
+    /// The lifecycle in the lower half, the number of its last change in the upper half.
+    private let word = Atomic<UInt64>(UInt64(Lifecycle().bits))
+
+    package init() {}
+
+    package struct Transition: Sendable {
+        package let old: Lifecycle
+        package let new: Lifecycle
+        package let action: Lifecycle.Action
+        /// The number of the change: one more than the previous one. Nil if nothing has changed and there is only an
+        /// action.
+        package let number: UInt32?
+    }
+
+    package var value: Lifecycle { Lifecycle(bits: UInt32(truncatingIfNeeded: word.load(ordering: .acquiring))) }
+
+    /// The lifecycle, and the number of its last change.
+    package var current: (life: Lifecycle, number: UInt32) {
+        let word = word.load(ordering: .sequentiallyConsistent)
+        return (Lifecycle(bits: UInt32(truncatingIfNeeded: word)), UInt32(truncatingIfNeeded: word >> 32))
+    }
+
+    /// Applies an event; nil if it changes nothing and requires no action.
+    package borrowing func handle(_ event: Lifecycle.Event) -> Transition? {
+        var current = word.load(ordering: .acquiring)
+        while true {
+            let old = Lifecycle(bits: UInt32(truncatingIfNeeded: current))
+            var new = old
+            let action = new.handle(event)
+            if new == old {
+                guard action != .nothing else { return nil }
+                return Transition(old: old, new: new, action: action, number: nil)
+            }
+            let number = UInt32(truncatingIfNeeded: current >> 32) &+ 1
+            let (exchanged, original) = word.compareExchange(
+                expected: current, desired: UInt64(number) << 32 | UInt64(new.bits),
+                ordering: .sequentiallyConsistent)
+            if exchanged { return Transition(old: old, new: new, action: action, number: number) }
+            current = original
+        }
     }
 }

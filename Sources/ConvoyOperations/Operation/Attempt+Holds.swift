@@ -17,12 +17,10 @@ extension Attempt {
     }
 
     /// A block that lifts a hold, on any thread.
-    private func lifting(
-        _ hold: TransferHolds, of operation: URLConnectionOperation
-    ) -> @Sendable () -> Void {
-        let transport = operation.core.withLock { $0.openCarrier() }
+    private func lifting(_ hold: TransferHolds) -> @Sendable () -> Void {
+        let carrier = carrier
         return { [self] in
-            transport.perform { [self] in
+            carrier?.perform { [self] in
                 if isLive { carryOut(flow.handle(.lift(hold))) }
             }
         }
@@ -40,9 +38,9 @@ extension Attempt {
     ) {
         hold(.decision, connection)
         undecided = (connection, response)
-        let carrier = operation.core.withLock { $0.openCarrier() }
+        let carrier = carrier
         delegate.operation(operation, didReceive: response) { [self] decision in
-            carrier.perform { [self] in decided(decision) }
+            carrier?.perform { [self] in decided(decision) }
         }
     }
 
@@ -69,14 +67,14 @@ extension Attempt {
         _ box: OutputStreamBox, _ response: ResponseHead, _ connection: any Connection,
         _ operation: URLConnectionOperation
     ) {
-        let carrier = operation.core.withLock { $0.openCarrier() }
-        let sink = StreamSink(stream: box.stream, url: body.request?.url) { carrier.perform($0) }
+        let carrier = carrier
+        let sink = StreamSink(stream: box.stream, url: body.request?.url) { carrier?.perform($0) }
         diverted = sink
         operation.set(own: \.outputStream, to: box)
         undecided = (connection, response)
         let call = BlockingCall()
         sink.willOpen(as: call)
-        sink.open(as: call, on: { carrier.perform($0) }) { [self] failure in
+        sink.open(as: call, on: { carrier?.perform($0) }) { [self] failure in
             guard isLive, let (connection, response) = undecided.take() else { return }
             body.place(in: diverted.take())
             if let failure { stop(connection, then: .fail(failure)) } else { startOver(with: response, connection) }
@@ -87,9 +85,9 @@ extension Attempt {
     /// The connection has ended before the decision about its response. What stops the attempt stops the waiting.
     func awaitDecision() {
         guard let operation else { return }
-        let carrier = operation.core.withLock { $0.openCarrier() }
+        let carrier = carrier
         let stop: @Sendable () -> Void = { [self] in
-            carrier.perform { [self] in
+            carrier?.perform { [self] in
                 if isLive { carryOut(flow.handle(.stop)) }
             }
         }
@@ -109,15 +107,15 @@ extension Attempt {
             delegate.operation(operation, didReceive: Int64(data.count), total: received, expected: expectedTotal)
         }
         guard interests.contains(.data) else { return }
-        let waits = delegate.operation(operation, didReceive: data, then: lifting(.delegate, of: operation))
+        let waits = delegate.operation(operation, didReceive: data, then: lifting(.delegate))
         if waits { hold(.delegate, connection) }
     }
 
     // MARK: A slow reader
 
     /// Suspends the connection if the reader of the stream has enough for now.
-    func waitForRoom(in stream: StreamSink, _ operation: URLConnectionOperation, _ connection: any Connection) {
-        if stream.waitsForRoom(then: lifting(.reader, of: operation)) { hold(.reader, connection) }
+    func waitForRoom(in stream: StreamSink, _ connection: any Connection) {
+        if stream.waitsForRoom(then: lifting(.reader)) { hold(.reader, connection) }
     }
 
     // MARK: A slow sink

@@ -21,6 +21,8 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
     @exclusivity(unchecked) var settlement: Settlement?
     /// The wait for the next attempt.
     @exclusivity(unchecked) var wait: AttemptWait?
+    /// The transport of all attempts. Chosen before the connection is opened.
+    @exclusivity(unchecked) var carrier: (any Transport)?
 
     // MARK: Used by one thread at a time
 
@@ -77,6 +79,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
         self.number = number
         counts = TransferCounts(earlier?.progress)
         body = ReceivedBody()
+        carrier = earlier?.carrier
         if let earlier { swap(&body, &earlier.body) }
     }
 
@@ -217,7 +220,7 @@ final class Attempt: URLConnectionDelegate, @unchecked Sendable {
             if body.exceedsRange(with: received) { return stop(connection, then: .askForWhole) }
             command(stream, for: connection) { stream.write(data, then: $0) }
             guard afterCancel == nil else { return }
-            if stream.isPaced { waitForRoom(in: stream, operation, connection) }
+            if stream.isPaced { waitForRoom(in: stream, connection) }
         } else {
             if received > memoryLimit { return stop(connection, then: .fail(tooLarge)) }
             if body.setAside == nil, body.exceedsRange(with: received) { return stop(connection, then: .askForWhole) }

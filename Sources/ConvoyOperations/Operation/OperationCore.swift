@@ -8,7 +8,8 @@ import FoundationNetworking
 /// The part of an operation that several threads use: a value behind the operation's only lock.
 ///
 /// Several members are read under one lock, because each locking, and each retained reference, is a noticeable part of
-/// the cost of a small request.
+/// the cost of a small request. What few operations have is in an object of its own, ``Extras``, as thousands may wait.
+@dynamicMemberLookup
 struct OperationCore {
     typealias ObjectBox = URLConnectionOperation.ObjectBox
 
@@ -18,9 +19,6 @@ struct OperationCore {
     /// The host of a prepared request.
     var preparedHost: HostKey?
     var common: CommonSettings
-    var outputStream: OutputStreamBox?
-    /// The error to fail with at the start, if the request could not be made.
-    var presetFailure: (any Error)?
 
     // MARK: Handlers, released when they have run
 
@@ -92,36 +90,29 @@ struct OperationCore {
     var data: Data?
     var object: ObjectBox?
     var error: (any Error)?
-    /// The redirects of the latest attempt.
-    var redirects: [RedirectEvent] = []
     /// Whether decoding the body is left to the task that awaits the operation.
     var isUndecoded = false
 
     // MARK: The work
 
-    /// What does the work, if it is not one transfer.
-    var worker: (any OperationWorker)?
     /// Whether the response is accepted, and the output stream is to commit it.
     var commitsOutput = false
+    /// Whether a delegate decides about the transfer, set when the first attempt begins.
+    var isDecidedUpon = false
+    var hasBegun = false
+    /// Whether the handlers have been handed to their queue, which has not called them yet.
+    var isHandoverPending = false
+    /// How far the end is. All but the first step follow from the first.
+    var ending: EndProgress = []
     /// The current attempt, or the last one, until the operation has finished.
     var attempt: Attempt?
-    /// The transport of all attempts.
-    var carrier: (any Transport)?
-    var hasBegun = false
-    var retry: RetryRecord?
-    /// The timer of the time limit for the whole operation, until that has finished.
-    var expiryTimer: (any ClockTimer)?
-    /// Under which the latest attempt goes out.
-    var traceContext: TraceContext?
 
     var retryRecord: RetryRecord {
-        mutating get { retry.made(by: RetryRecord()) }
+        mutating get { self.retry.made(by: RetryRecord()) }
     }
 
-    var authentication: AuthenticationWork?
-
     var authenticationWork: AuthenticationWork {
-        mutating get { authentication.made(by: AuthenticationWork()) }
+        mutating get { self.authentication.made(by: AuthenticationWork()) }
     }
 
     /// Whether what a manager was given for its base URL may go where the request goes.
@@ -153,10 +144,6 @@ struct OperationCore {
 
     /// The completion group, once it has been entered.
     var enteredGroup: DispatchGroup?
-    /// How far the end is. All but the first step follow from the first.
-    var ending: EndProgress = []
-    /// Whether the handlers have been handed to their queue, which has not called them yet.
-    var isHandoverPending = false
     /// Whether the operation has finished, and its handlers are being handed over.
     var isFinished: Bool { !ending.isEmpty }
     var areHandlersDone: Bool { ending.contains(.handled) }
@@ -164,24 +151,48 @@ struct OperationCore {
     /// Blocks of the library that wait for the delivery to be over.
     var hooks: [@Sendable () -> Void] = []
 
-    // MARK: Progress
+    // MARK: What few operations have
 
-    var progressReport: ProgressReport?
-    var keptProgress: KeptProgress?
+    /// Made when the first of it is set. Guarded by the operation's lock.
+    final class Extras: @unchecked Sendable {
+        var outputStream: OutputStreamBox?
+        /// The error to fail with at the start, if the request could not be made.
+        var presetFailure: (any Error)?
+        /// What does the work, if it is not one transfer.
+        var worker: (any OperationWorker)?
+        /// The redirects of the latest attempt.
+        var redirects: [RedirectEvent]?
+        var retry: RetryRecord?
+        var authentication: AuthenticationWork?
+        /// The timer of the time limit for the whole operation, until that has finished.
+        var expiryTimer: (any ClockTimer)?
+        /// Under which the latest attempt goes out.
+        var traceContext: TraceContext?
+        var progressReport: ProgressReport?
+        /// The progress of an operation that has finished, where its results do not tell.
+        var keptProgress: TransferProgress?
+    }
 
-    /// The progress of an operation that has finished, where its results do not tell. Few operations have one.
-    final class KeptProgress: Sendable {
-        let progress: TransferProgress
-        init(_ progress: TransferProgress) { self.progress = progress }
+    private var extras: Extras?
+
+    subscript<Value>(dynamicMember member: ReferenceWritableKeyPath<Extras, Value?>) -> Value? {
+        get {
+            guard let extras else { return nil }
+            return extras[keyPath: member]
+        }
+        set {
+            if newValue == nil, extras == nil { return }
+            extras.made(by: Extras())[keyPath: member] = newValue
+        }
     }
 
     /// The operation has finished. Returns the last attempt, whose progress is kept where the body does not tell it.
     mutating func takeAttempt() -> Attempt? {
         guard let attempt = attempt.take() else { return nil }
         var progress = attempt.progress
-        if worker != nil || progress.bytesSent > 0 || progress.bytesReceived != Int64(data?.count ?? 0) {
-            if worker == nil, error == nil { progress.bytesExpectedToReceive = progress.bytesReceived }
-            keptProgress = KeptProgress(progress)
+        if self.worker != nil || progress.bytesSent > 0 || progress.bytesReceived != Int64(data?.count ?? 0) {
+            if self.worker == nil, error == nil { progress.bytesExpectedToReceive = progress.bytesReceived }
+            self.keptProgress = progress
         }
         return attempt
     }
@@ -198,20 +209,17 @@ struct OperationCore {
     }
 
     /// The transport of all attempts of the operation, chosen with the first.
-    mutating func openCarrier() -> any Transport {
-        if let carrier { return carrier }
+    mutating func openCarrier(for attempt: Attempt) -> any Transport {
+        if let carrier = attempt.carrier { return carrier }
         // Not a copy of all values: each reference in it would be retained.
         let own = common.values.transport
         let isShared =
             common.values.coalesces && rareHandlers?.redirect == nil && rareHandlers?.traceContext == nil
-            && !isDecidedUpon && outputStream == nil
+            && !isDecidedUpon && self.outputStream == nil
         let chosen = isShared ? own.coalescing : own
-        carrier = chosen
+        attempt.carrier = chosen
         return chosen
     }
-
-    /// Whether a delegate decides about the transfer, set when the first attempt begins.
-    var isDecidedUpon = false
 
     /// How many bytes of a body may be kept in memory.
     func memoryLimit(whenParsed isParsed: Bool) -> Int {
@@ -281,5 +289,15 @@ extension URLConnectionOperation {
             return core[keyPath: member]
         }
         withExtendedLifetime(old) {}
+    }
+}
+
+extension Optional {
+    /// The value; it is made first if there is none.
+    mutating func made(by make: @autoclosure () -> Wrapped) -> Wrapped {
+        if let value = self { return value }
+        let value = make()
+        self = value
+        return value
     }
 }

@@ -123,3 +123,58 @@ extension URLConnectionOperation {
         return delegate
     }
 }
+
+/// For the operations that do parts of another's work: they ask what that one would ask.
+final class PartDelegate: OperationDelegate {
+    private struct Parent { weak var operation: URLConnectionOperation? }
+    private let parent: Parent
+
+    init(_ parent: URLConnectionOperation) { self.parent = Parent(operation: parent) }
+
+    private func ask<Answer>(_ body: (any OperationDelegate, URLConnectionOperation) -> Answer) -> Answer? {
+        guard let operation = parent.operation, let delegate = operation.delegate else { return nil }
+        return body(delegate, operation)
+    }
+
+    func interests(in operation: URLConnectionOperation) -> OperationInterests {
+        ask { $0.interests(in: $1).intersection([.redirects, .challenges]) } ?? []
+    }
+
+    func operation(
+        _ operation: URLConnectionOperation, willFollow request: URLRequest, after response: HTTPURLResponse?,
+        decide: @escaping @Sendable (URLRequest?) -> Void
+    ) {
+        let isAsked: Void? = ask { $0.operation($1, willFollow: request, after: response, decide: decide) }
+        if isAsked == nil { decide(request) }
+    }
+
+    func operation(
+        _ operation: URLConnectionOperation, didReceive challenge: AuthenticationChallenge,
+        answer: @escaping @Sendable (AuthenticationDisposition) -> Void
+    ) {
+        let isAsked: Void? = ask { $0.operation($1, didReceive: challenge, answer: answer) }
+        if isAsked == nil { answer(.cancel) }
+    }
+}
+
+/// Hears of each change of an operation's lifecycle before anybody else, and may let what follows from it wait.
+package protocol OperationSupervisor: Sendable {
+    /// The lifecycle has changed. `proceed` carries out what follows from that, and tells others; it must be called once,
+    /// now or later, on any thread. Called on any thread, and must not block.
+    func operation(
+        _ operation: URLConnectionOperation, changes transition: AtomicLifecycle.Transition,
+        proceed: @escaping @Sendable () -> Void)
+}
+
+extension URLConnectionOperation {
+    /// Sets who hears of changes first. To be set before anybody else knows the operation. A copy has none.
+    package final func setSupervisor(_ supervisor: any OperationSupervisor) {
+        setHandler(\.supervisor, supervisor)
+        onlookers.insert(.supervisor)
+    }
+
+    /// Who hears of changes first; nil, as a rule, for nobody, and when the handlers have run.
+    final var supervisor: (any OperationSupervisor)? {
+        onlookers.contains(.supervisor) ? core.withLock { $0.rareHandlers?.supervisor } : nil
+    }
+}

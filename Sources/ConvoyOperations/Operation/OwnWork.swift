@@ -98,7 +98,7 @@ package struct OwnWork: Sendable {
 
     /// Runs a block on the thread on which the operation's connections are called back.
     package func perform(_ block: @escaping @Sendable () -> Void) {
-        operation.core.withLock { $0.openCarrier() }.perform(block)
+        operation.core.withLock { $0.openCarrier(for: attempt) }.perform(block)
     }
 }
 

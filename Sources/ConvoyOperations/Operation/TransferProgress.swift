@@ -1,3 +1,5 @@
+import Foundation
+
 /// How far an operation's transfer is: a snapshot.
 public struct TransferProgress: Sendable, Hashable {
     /// Bytes of the response's body that have arrived; after a pause, those that were kept are among them.
@@ -5,7 +7,7 @@ public struct TransferProgress: Sendable, Hashable {
     /// How many there will be; nil as long as nobody knows: before the head of the response, and for a body without a
     /// length or with an encoding. After a success, as many as there were.
     public var bytesExpectedToReceive: Int64?
-    /// Bytes of the request's body that have gone out, in the try that is under way or was the last.
+    /// Bytes of the request's body that have gone out, in the attempt that is under way or was the last.
     public var bytesSent: Int64 = 0
     /// How many there are; nil before the first has gone out, and for a body without a length.
     public var bytesExpectedToSend: Int64?
@@ -32,7 +34,7 @@ extension URLConnectionOperation {
     public final var transferProgress: TransferProgress {
         core.withLock { core in
             if let attempt = core.attempt { return attempt.progress }
-            if let kept = core.keptProgress { return kept.progress }
+            if let kept = core.keptProgress { return kept }
             var progress = TransferProgress()
             if core.isFinished, let count = core.data?.count {
                 progress.bytesReceived = Int64(count)
@@ -99,4 +101,53 @@ struct ProgressFollower: Sendable {
     let move: @Sendable (TransferProgress) -> Void
     /// Nothing more will.
     let end: @Sendable () -> Void
+}
+
+/// The progress of several transfers, in bytes.
+extension TransferProgress {
+    /// The progress of operations taken together: the sums of their bytes. How many bytes are expected is known when it is
+    /// known of each; an operation that has failed or was cancelled expects no more than it has.
+    public static func sum(of operations: some Sequence<URLConnectionOperation>) -> TransferProgress {
+        var sum = TransferProgress()
+        var expected: Int64? = 0
+        var expectedToSend: Int64 = 0
+        for operation in operations {
+            let isFinished = operation.isFinished
+            let one = operation.transferProgress
+            sum.bytesReceived = sum.bytesReceived.adding(one.bytesReceived)
+            sum.bytesSent = sum.bytesSent.adding(one.bytesSent)
+            let own = isFinished ? one.bytesReceived : one.bytesExpectedToReceive
+            expected = own.flatMap { own in expected.map { $0.adding(own) } }
+            expectedToSend = expectedToSend.adding(one.bytesExpectedToSend ?? one.bytesSent)
+        }
+        sum.bytesExpectedToReceive = expected
+        if expectedToSend > 0 { sum.bytesExpectedToSend = expectedToSend }
+        return sum
+    }
+
+    /// Reads a progress ten times a second until it is over: first as it is now, last as it is in the end.
+    static func updates(
+        of progress: @escaping @Sendable () -> TransferProgress, until isOver: @escaping @Sendable () -> Bool
+    ) -> AsyncStream<TransferProgress> {
+        AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
+            let task = Task {
+                while !Task.isCancelled {
+                    let isLast = isOver()
+                    continuation.yield(progress())
+                    if isLast { break }
+                    try? await Task.sleep(nanoseconds: 100_000_000)
+                }
+                continuation.finish()
+            }
+            continuation.onTermination = { _ in task.cancel() }
+        }
+    }
+}
+
+extension Int64 {
+    /// The sum, or the largest number where that is too small for it.
+    fileprivate func adding(_ other: Int64) -> Int64 {
+        let (sum, isTooLarge) = addingReportingOverflow(other)
+        return isTooLarge ? .max : sum
+    }
 }

@@ -31,7 +31,9 @@ extension URLConnectionOperation {
         // This is the slot that the queue gave for this one start. The queue gives the operation no other until it has
         // come back, so it cannot be mistaken for the slot of a later start. After taking it back, the queue itself
         // checks whether the operation is ready again. An operation that has finished has left the queue.
-        case .slotFreed: slotDidFree()
+        case .slotFreed:
+            enterCompletionGroup()
+            slotDidFree()
         case .stopAndFreeSlot(let number):
             stop(number)
             slotDidFree()
@@ -75,7 +77,7 @@ extension URLConnectionOperation {
         let isFinal = lifecycle.value.isEnding
         let (attempt, stop, carrier) = core.withLock { core -> (Attempt?, AttemptPhase.Stop, (any Transport)?) in
             guard let attempt = core.attempt(number) else { return (nil, .nothing, nil) }
-            return (attempt, attempt.phase.stop(isFinal: isFinal), isFinal ? core.carrier : nil)
+            return (attempt, attempt.phase.stop(isFinal: isFinal), isFinal ? attempt.carrier : nil)
         }
         switch stop {
         case .nothing: return
@@ -93,22 +95,23 @@ extension URLConnectionOperation {
 
     /// Begins an attempt: prepares the request, where that is asked for, and lets a connection or a worker do the rest.
     private func begin(_ number: Lifecycle.TryNumber) {
-        let (attempt, earlier, isFirst, settlement, wait, preset, preparation, provider) = core.withLock { core in
-            let earlier = core.attempt
-            let attempt = Attempt(number, after: earlier)
-            core.attempt = attempt
+        let beginning = core.withLock { core in
+            core.enterCompletionGroup()
             defer { core.hasBegun = true }
-            return (
-                attempt, earlier, !core.hasBegun, earlier?.settlement.take(), earlier?.wait.take(), core.presetFailure,
-                core.takePreparation(), core.rareHandlers?.traceContext
-            )
+            return Beginning(number, &core)
         }
+        let (attempt, preparation, provider) = (beginning.attempt, beginning.preparation, beginning.provider)
         // It may hold the last reference to a user's object, and is released without the lock.
-        withExtendedLifetime(earlier) {}
-        wait?.end()
-        if isFirst { firstAttemptWillBegin() }
-        if let settlement, end(attempt, by: settlement) { return }
-        if let preset { return end(attempt, with: .failed(preset, nil)) }
+        withExtendedLifetime(beginning.earlier) {}
+        beginning.wait?.end()
+        if beginning.isFirst {
+            if beginning.isLimited { beginResourceTimeout() }
+            if let policy = beginning.retryPolicy { noteFirstAttempt(policy) }
+            if beginning.postsNotifications { OperationNotifications.post(false, of: self) }
+            if beginning.isCancelledByDependencies, let cause = failureOfDependency() { cancel(because: cause) }
+        }
+        if let settlement = beginning.settlement, end(attempt, by: settlement) { return }
+        if let preset = beginning.presetFailure { return end(attempt, with: .failed(preset, nil)) }
         let delegate = delegate(interestedIn: .beginning)
         guard preparation != nil || delegate != nil || provider != nil else { return connect(attempt) }
         let isCalled = callUserCode(for: attempt) { [self] in
@@ -138,14 +141,36 @@ extension URLConnectionOperation {
         end(attempt, with: .stopped)
     }
 
-    private func firstAttemptWillBegin() {
-        beginResourceTimeout()
-        noteFirstTry()
-        let (policy, posts) = core.withLock {
-            ($0.common.values.dependencyFailurePolicy, $0.common.values.postsNotifications)
+    /// What an attempt begins with, read under one lock.
+    private struct Beginning {
+        let attempt: Attempt
+        let earlier: Attempt?
+        /// What became of the wait for this attempt.
+        let settlement: Attempt.Settlement?
+        let wait: AttemptWait?
+        let isFirst: Bool
+        let isLimited: Bool
+        let isCancelledByDependencies: Bool
+        let postsNotifications: Bool
+        let retryPolicy: RetryPolicy?
+        let presetFailure: (any Error)?
+        let preparation: RequestPreparation?
+        let provider: TraceContextProvider?
+
+        init(_ number: Lifecycle.TryNumber, _ core: inout OperationCore) {
+            earlier = core.attempt
+            attempt = Attempt(number, after: earlier)
+            core.attempt = attempt
+            (settlement, wait) = (earlier?.settlement.take(), earlier?.wait.take())
+            isFirst = !core.hasBegun
+            isLimited = core.common.values.totalTimeout != nil
+            isCancelledByDependencies = core.common.values.dependencyFailurePolicy == .cancel
+            postsNotifications = core.common.values.postsNotifications
+            retryPolicy = core.common.values.retryPolicy
+            presetFailure = core.presetFailure
+            preparation = core.takePreparation()
+            provider = core.rareHandlers?.traceContext
         }
-        if posts { OperationNotifications.post(false, of: self) }
-        if policy == .cancel, let cause = failureOfDependency() { cancel(because: cause) }
     }
 
     private func failureOfDependency() -> (any Error)? {
@@ -215,7 +240,7 @@ extension URLConnectionOperation {
         let work = core.withLock { core -> AttemptWork in
             if let worker = core.worker { return .worker(worker) }
             let isRead = core.outputStream?.stream is any PacedOutputStream
-            if core.carrier == nil, isRead || !interests.isDisjoint(with: [.redirects, .responses, .data]) {
+            if attempt.carrier == nil, isRead || !interests.isDisjoint(with: [.redirects, .responses, .data]) {
                 core.isDecidedUpon = true
             }
             if !hasToken, core.common.values.authenticator != nil { return .token }
@@ -224,8 +249,8 @@ extension URLConnectionOperation {
                 return .none
             }
             let continuation = core.authentication?.continuation
-            if !core.redirects.isEmpty { core.redirects = continuation?.redirects ?? [] }
-            let carrier = core.openCarrier()
+            if core.redirects != nil { core.redirects = continuation?.redirects }
+            let carrier = core.openCarrier(for: attempt)
             if !attempt.body.hasPlace {
                 attempt.body.place(
                     in: core.outputStream.map { box in
@@ -278,7 +303,7 @@ extension URLConnectionOperation {
             let carrier = NetworkThread.blocking
             plan.carrier = carrier
             attempt.body.stream?.perform = { carrier.perform($0) }
-            core.withLock { $0.carrier = carrier }
+            core.withLock { _ in attempt.carrier = carrier }
         }
         return plan
     }

@@ -3,6 +3,7 @@ import ConvoySupport
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
+import Synchronization
 
 /// Challenges of servers and proxies, and their answers.
 extension URLConnectionOperation {
@@ -89,7 +90,7 @@ extension URLConnectionOperation {
             let work = core.authenticationWork
             work.continuation = AuthenticationWork.Continuation(
                 request: request, place: RedirectContinuation(first: first, followed: followed),
-                redirects: core.redirects, bearsToken: work.bearsToken(request))
+                redirects: core.redirects ?? [], bearsToken: work.bearsToken(request))
             return old
         }
         // Its request may hold the last reference to a user's stream.
@@ -192,7 +193,7 @@ extension URLConnectionOperation {
         switch settlement {
         case .failure(let error): end(attempt, with: .settled(error))
         case .heldResponse:
-            guard attempt.body.hasPlace, let carrier = core.withLock({ $0.carrier }) else { return false }
+            guard attempt.body.hasPlace, let carrier = core.withLock({ _ in attempt.carrier }) else { return false }
             // A stop finds the attempt, which may have to wait for a user's stream.
             if advance(attempt, to: .working(stop: nil)) {
                 carrier.perform { [self] in attempt.deliverHeldResponse(of: self) }
@@ -201,5 +202,160 @@ extension URLConnectionOperation {
             }
         }
         return true
+    }
+}
+
+/// The token of an `Authenticator`: waiting for it, sending it, and what a 401 to it means.
+extension URLConnectionOperation {
+    /// Gets the token for an attempt that begins. False if the attempt has ended: the next one waits for the refresh, or the
+    /// operation fails.
+    func obtainToken(for attempt: Attempt) -> Bool {
+        guard let authenticator = core.withLock({ $0.authenticator }) else { return true }
+        let meeting = Meeting()
+        switch authenticator.next(waiter(attempt, meeting)) {
+        case .use(let grant):
+            core.withLock { $0.authenticationWork.token = grant }
+            return true
+        case .wait:
+            // A stop that came first has ended the attempt.
+            guard didEnd(attempt) else { return false }
+            proceed(to: .whenAnswered(for: .token) { [self] in meet(meeting, attempt) }, after: attempt)
+            return false
+        case .fail(let error):
+            end(attempt, with: .settled(error))
+            return false
+        }
+    }
+
+    /// The request with the token.
+    func authorized(_ request: TransferRequest, with token: AccessToken) throws -> TransferRequest {
+        guard let value = BearerAuthorization.value(token: token.value) else { throw AuthenticatorError.unusableToken }
+        return try request.with(authorization: value)
+    }
+
+    /// What a response to a token means for the attempt: nil if it is the response.
+    func retryForToken(_ head: ResponseHead, _ attempt: Attempt) -> NextAttempt? {
+        guard head.statusCode == 401,
+            let (authenticator, grant, hasAsked) = core.withLock({ $0.refusedToken(by: head, attempt) })
+        else { return nil }
+        let meeting = Meeting()
+        let waiter = waiter(attempt, meeting)
+        let step: Authenticator.Step? =
+            hasAsked ? authenticator.stepIfSuperseded(grant, waiter) : authenticator.refused(grant, waiter)
+        switch step {
+        case .use:
+            core.withLock { $0.authentication?.noteTokenRetry(afterRefresh: false) }
+            return .atOnce
+        case .wait:
+            core.withLock { $0.authentication?.noteTokenRetry(afterRefresh: true) }
+            return .whenAnswered(for: .token) { [self] in meet(meeting, attempt) }
+        case .fail(let error):
+            core.withLock { _ in attempt.settlement = .failure(error) }
+            return .atOnce
+        case nil: return nil
+        }
+    }
+
+    /// Called when the refresh has ended.
+    private func waiter(_ attempt: Attempt, _ meeting: Meeting) -> Authenticator.Waiter {
+        { [weak self, weak attempt] result in
+            guard let self, let attempt else { return }
+            if case .failure(let error) = result { core.withLock { _ in attempt.settlement = .failure(error) } }
+            meet(meeting, attempt)
+        }
+    }
+
+    /// The refresh has ended, or the operation has begun to wait for it. It goes on when both have happened.
+    private func meet(_ meeting: Meeting, _ attempt: Attempt) {
+        if meeting.arrive() { handle(.retryDue(attempt.number)) }
+    }
+}
+
+/// Two events that must both have come before something happens, in any order.
+private final class Meeting: Sendable {
+    private let hasOneCome = Atomic<Bool>(false)
+
+    /// True for the one that comes last.
+    func arrive() -> Bool { hasOneCome.exchange(true, ordering: .acquiringAndReleasing) }
+}
+
+extension OperationCore {
+    /// The token that a 401 is about, who can get another, and whether this operation has asked for that before; nil where
+    /// it is about none.
+    fileprivate func refusedToken(
+        by head: ResponseHead, _ attempt: Attempt
+    ) -> (Authenticator, Authenticator.Grant, hasAsked: Bool)? {
+        guard let authenticator, let authentication = self.authentication, let grant = authentication.token,
+            authentication.mayRetryForToken
+        else {
+            return nil
+        }
+        // A redirect to another origin has taken it away, and the way back does not return it. Of a transfer that is shared
+        // with others only the place is known.
+        let isAtHome = self.redirects?.isEmpty ?? true || Target.isSame(request.url, head.url)
+        let wasSent = (attempt.redirection?.request).map(authentication.bearsToken) ?? isAtHome
+        return wasSent ? (authenticator, grant, authentication.hasAskedForRefresh) : nil
+    }
+}
+
+/// What an operation has to do with who the client is. Few operations have one. Guarded by the operation's lock.
+final class AuthenticationWork: @unchecked Sendable {
+    /// What was asked and answered; nil until a server asks, or has asked others.
+    var record: AuthenticationRecord?
+    /// The token that the current attempt was sent with.
+    var token: Authenticator.Grant?
+    /// How often the request was sent again for a newer token.
+    private(set) var tokenRetries = 0
+    /// Whether a refresh was asked for because of a response to this operation.
+    private(set) var hasAskedForRefresh = false
+
+    /// How often in all that may be.
+    private static let mostTokenRetries = 3
+
+    var mayRetryForToken: Bool { tokenRetries < Self.mostTokenRetries }
+
+    func noteTokenRetry(afterRefresh: Bool) {
+        tokenRetries += 1
+        if afterRefresh { hasAskedForRefresh = true }
+    }
+    /// Where the next attempts begin, if they do not begin with the operation's own request.
+    var continuation: Continuation?
+    /// Whether nothing of the request's body was read by the last attempt.
+    var isBodyUnread = false
+
+    func takeIsBodyUnread() -> Bool {
+        defer { isBodyUnread = false }
+        return isBodyUnread
+    }
+
+    /// The request to which redirects have led before somebody asked who the client is. What was sent before it is not
+    /// sent again: a form was posted, say, and the page that follows asks.
+    struct Continuation {
+        let request: URLRequest
+        let place: RedirectContinuation
+        let redirects: [RedirectEvent]
+        /// Whether it has the token of the operation's own request, which was not taken away on the way.
+        let bearsToken: Bool
+    }
+
+    /// Whether a request to which redirects have led has the token.
+    func bearsToken(_ request: URLRequest) -> Bool {
+        guard let token, let value = BearerAuthorization.value(token: token.token.value) else { return false }
+        return request.value(forHTTPHeaderField: "Authorization") == value
+    }
+}
+
+/// The handler's answer to a challenge, which counts once. A handler that lets go of it without an answer leaves the
+/// challenge to the default.
+final class AuthenticationAnswer: Sendable {
+    private let then: Locked<(@Sendable (AuthenticationDisposition) -> Void)?>
+
+    init(_ then: @escaping @Sendable (AuthenticationDisposition) -> Void) { self.then = Locked(then) }
+
+    deinit { give(.performDefaultHandling) }
+
+    func give(_ disposition: AuthenticationDisposition) {
+        let then = self.then.withLock { $0.take() }
+        then?(disposition)
     }
 }

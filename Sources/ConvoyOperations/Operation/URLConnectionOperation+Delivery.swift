@@ -1,5 +1,6 @@
 import ConvoySupport
 import ConvoyTransport
+import Dispatch
 import Foundation
 import FoundationNetworking
 import Synchronization
@@ -29,25 +30,45 @@ extension URLConnectionOperation: HandoverTask {
     /// They may run at once, while the caller continues with ``executionDidFinish()``, and after that with
     /// `deliveryDidPostEnd()`.
     func deliver() {
-        let (attempt, wait, phase, worker, queue, hasHandlers, postsNotifications, expiryTimer) = core.withLock { core in
+        let end = core.withLock { core in
             core.enterCompletionGroup()
             core.ending.insert(.begun)
-            let attempt = core.takeAttempt()
-            return (
-                attempt, attempt?.wait.take(), attempt?.phase.end(), core.worker, core.common.values.completionQueue,
-                core.beginHandover(), core.common.values.postsNotifications, core.expiryTimer.take()
-            )
+            return Delivery(&core)
         }
-        withExtendedLifetime(phase) {}
-        expiryTimer?.cancel()
-        wait?.end()
+        withExtendedLifetime((end.phase, end.rareHandlers)) {}
+        end.expiryTimer?.cancel()
+        end.wait?.end()
         // Its sink holds an open file.
-        attempt?.discard()
-        worker?.end(self)
+        end.attempt?.discard()
+        end.worker?.end(self)
         if onlookers.contains(.progress) { progressReport.finish(of: self) }
-        if postsNotifications { OperationNotifications.post(true, of: self) }
-        guard hasHandlers else { return handlersAreDone() }
-        CompletionOutbox.post(self, to: queue ?? .main)
+        if end.postsNotifications { OperationNotifications.post(true, of: self) }
+        if end.hasHandlers { CompletionOutbox.post(self, to: end.queue ?? .main) }
+    }
+
+    /// What is taken out of an operation that has finished, under one lock.
+    private struct Delivery {
+        let attempt: Attempt?
+        let wait: AttemptWait?
+        let phase: AttemptPhase?
+        let worker: (any OperationWorker)?
+        let expiryTimer: (any ClockTimer)?
+        let postsNotifications: Bool
+        let queue: DispatchQueue?
+        let hasHandlers: Bool
+        /// Those that are never called, if no handler waits to be called before them.
+        let rareHandlers: OperationCore.RareHandlers?
+
+        init(_ core: inout OperationCore) {
+            attempt = core.takeAttempt()
+            (wait, phase) = (attempt?.wait.take(), attempt?.phase.end())
+            (worker, expiryTimer) = (core.worker, core.expiryTimer.take())
+            postsNotifications = core.common.values.postsNotifications
+            hasHandlers = core.beginHandover()
+            queue = hasHandlers ? core.common.values.completionQueue : nil
+            if !hasHandlers { core.ending.insert(.handled) }
+            rareHandlers = hasHandlers ? nil : core.rareHandlers.take()
+        }
     }
 
     /// Calls the handlers. They are taken out first, so that none is called twice.
@@ -76,7 +97,7 @@ extension URLConnectionOperation: HandoverTask {
         if let queue { CompletionOutbox.post(self, to: queue) }
     }
 
-    /// The handlers have run, or there are none: forgets all closures, but for those that were set meanwhile.
+    /// The handlers have run: forgets all closures, but for those that were set meanwhile.
     private func handlersAreDone() {
         let handlers = advanceDelivery { core in
             core.ending.insert(.handled)
@@ -101,4 +122,71 @@ extension URLConnectionOperation: HandoverTask {
         group?.leave()
         return result
     }
+}
+
+extension Notification.Name {
+    /// An operation has begun its work; `object` is the operation. Posted to `NotificationCenter.default` on a serial queue
+    /// of the library's own, before the end of the same operation, and after the end of all that it depends on.
+    ///
+    /// Its text is that of AFNetworking's name.
+    public static let networkingOperationDidStart = Notification.Name("com.alamofire.networking.operation.start")
+
+    /// An operation has finished, its results and its error are final; `object` is the operation. Posted on the same
+    /// serial queue as its start, in the order in which the operations finished. Its handlers may run before or after.
+    ///
+    /// Its text is that of AFNetworking's name.
+    public static let networkingOperationDidFinish = Notification.Name("com.alamofire.networking.operation.finish")
+}
+
+/// The notifications of all operations, in the order in which they are to be posted.
+///
+/// Observers are a user's code, and run neither on the network thread nor under a lock. The queue is woken once for all
+/// that comes until it is done with what it has: to wake it costs more than a post.
+enum OperationNotifications {
+    private struct Waiting {
+        var notifications: [(isEnd: Bool, operation: URLConnectionOperation)] = []
+        /// Whether the queue has been told, and will look once more.
+        var isNoticed = false
+    }
+
+    private static let waiting = ContendedLock(Waiting())
+
+    /// Posts the notification of a start or an end after those that were posted before.
+    static func post(_ isEnd: Bool, of operation: URLConnectionOperation) {
+        let isFirst = waiting.withLock { waiting in
+            waiting.notifications.append((isEnd, operation))
+            defer { waiting.isNoticed = true }
+            return !waiting.isNoticed
+        }
+        if isFirst { CompletionOutbox.post(to: OperationQueues.notifications) { postAll() } }
+    }
+
+    private static func postAll() {
+        let center = NotificationCenter.default
+        while true {
+            let taken = waiting.withLock { waiting in
+                let taken = waiting.notifications
+                waiting.notifications = []
+                if taken.isEmpty { waiting.isNoticed = false }
+                return taken
+            }
+            guard !taken.isEmpty else { return }
+            for (isEnd, operation) in taken {
+                let name: Notification.Name = isEnd ? .networkingOperationDidFinish : .networkingOperationDidStart
+                center.post(name: name, object: operation)
+            }
+        }
+    }
+}
+
+/// The queues that all operations share.
+package enum OperationQueues {
+    /// Where response serializers run, and retry handlers of operations without a `completionQueue`.
+    package static let processing = DispatchQueue(label: "Convoy.Processing", attributes: .concurrent)
+
+    /// Where `Progress` objects change: Foundation's are not thread-safe, and several may belong to one tree.
+    static let progress = DispatchQueue(label: "Convoy.Progress")
+
+    /// Where notifications are posted, one at a time.
+    static let notifications = DispatchQueue(label: "Convoy.Notifications")
 }

@@ -115,10 +115,10 @@ extension URLConnectionOperation {
     func finish(_ attempt: Attempt, with head: ResponseHead?, data: Data?) {
         let parses = serializesResponse
         let isPlain = serializesPlainly
-        let isLeftToTask = isPlain && isLeftToTask(head, data)
         let (conclusion, output, phase) = core.withLock { core -> (Conclusion, OutputStreamBox?, AttemptPhase?) in
             guard let phase = attempt.phase.end() else { return (.none, nil, nil) }
             core.data = data
+            let isLeftToTask = isPlain && core.isLeftToTask(head, data)
             core.isUndecoded = isLeftToTask
             // If the body was set aside in memory, it is not in the stream.
             let output = data == nil ? core.outputStream : nil
@@ -145,14 +145,6 @@ extension URLConnectionOperation {
             }
         case .stopped: handle(.workStopped(attempt.number))
         }
-    }
-
-    /// Whether decoding the response is left to the task that awaits the operation, which saves a thread hop and making
-    /// an `HTTPURLResponse`.
-    private func isLeftToTask(_ head: ResponseHead?, _ data: Data?) -> Bool {
-        guard let head, let data, let awaited = core.withLock({ $0.common.values.awaitedValue }) else { return false }
-        return awaited.plainlyAccepts(
-            statusCode: head.statusCode, contentType: head["Content-Type"], count: data.count)
     }
 
     /// Validates and parses the response. On the processing queue: the serializer, or the subclass, may be a user's.
@@ -231,5 +223,15 @@ extension URLConnectionOperation {
     private func postEnd() {
         executionDidFinish()
         deliveryDidPostEnd()
+    }
+}
+
+extension OperationCore {
+    /// Whether decoding the response is left to the task that awaits the operation, which saves a thread hop and making
+    /// an `HTTPURLResponse`.
+    fileprivate func isLeftToTask(_ head: ResponseHead?, _ data: Data?) -> Bool {
+        guard let head, let data, let awaited = common.values.awaitedValue else { return false }
+        return awaited.plainlyAccepts(
+            statusCode: head.statusCode, contentType: head["Content-Type"], count: data.count)
     }
 }

@@ -14,16 +14,16 @@ extension URLConnectionOperation {
         set { setHandler(\.redirect, newValue) }
     }
 
-    /// The redirects of the operation's latest try so far, in order: what was done about each, and why. The last one may
+    /// The redirects of the operation's latest attempt so far, in order: what was done about each, and why. The last one may
     /// be the one that it failed with.
-    public final var redirects: [RedirectEvent] { core.withLock { $0.redirects } }
+    public final var redirects: [RedirectEvent] { core.withLock { $0.redirects } ?? [] }
 
     /// Adds what became of a redirect.
     func note(_ redirect: RedirectEvent) {
         depositForRedirect(redirect)
         metricsRecord?.note(redirect)
         story?.note(.event(.redirected(redirect)))
-        core.withLock { $0.redirects.append(redirect) }
+        core.withLock { $0.redirects = ($0.redirects ?? []) + [redirect] }
     }
 
     /// Answers the transfer: with what the rules propose, unless the user decides, or the body has to be read again.

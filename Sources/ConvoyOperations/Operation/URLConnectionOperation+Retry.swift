@@ -1,3 +1,4 @@
+import ConvoyReachability
 import ConvoySerialization
 import ConvoySupport
 import ConvoyTransport
@@ -6,7 +7,7 @@ import FoundationNetworking
 
 /// Retries.
 extension URLConnectionOperation {
-    /// Called with each decision about a failed try.
+    /// Called with each decision about a failed attempt.
     public typealias RetryHandler = @Sendable (_ operation: URLConnectionOperation, _ event: RetryEvent) -> Void
 
     /// Whether and when the request is retried after a failure. With nil, the default, only a request of which provably
@@ -16,7 +17,7 @@ extension URLConnectionOperation {
         set { set(\.retryPolicy, to: newValue) }
     }
 
-    /// Told why a failed try is retried or not, and that the operation waits at the closed gate of its host. Called on
+    /// Told why a failed attempt is retried or not, and that the operation waits at the closed gate of its host. Called on
     /// `completionQueue`, or on one of the library's queues if that is nil.
     public final var retryHandler: RetryHandler? {
         get { core.withLock { $0.rareHandlers?.retry } }
@@ -68,7 +69,7 @@ extension URLConnectionOperation {
         proceed(to: .later(AttemptWait(until: retryClock.now)), after: attempt)
     }
 
-    /// The host that the latest try has come to, behind its redirects; nil if no limit and no gate is for the operation.
+    /// The host that the latest attempt has come to, behind its redirects; nil if no limit and no gate is for the operation.
     private func contactedHost(_ head: ResponseHead?, _ failure: URLError?) -> HostKey? {
         guard let own = hostKey else { return nil }
         let events = redirects
@@ -79,9 +80,8 @@ extension URLConnectionOperation {
 
     package final var retryClock: any SchedulingClock { core.withLock { $0.common.values.clock } }
 
-    /// Notes that the first try begins.
-    func noteFirstTry() {
-        guard let policy = retryPolicy else { return }
+    /// Notes that the first attempt begins.
+    func noteFirstAttempt(_ policy: RetryPolicy) {
         let now = retryClock.now
         core.withLock { $0.retryRecord.began = now }
         if let host = schedulingHost { policy.budget?.deposit(forHost: host) }
@@ -256,7 +256,7 @@ extension URLConnectionOperation {
         wait?.end()
     }
 
-    /// The request of a further try. A body stream can be read only once, so it must be replayable. Calls the user's
+    /// The request of a further attempt. A body stream can be read only once, so it must be replayable. Calls the user's
     /// stream.
     func replayedRequest() throws(URLError) -> URLRequest {
         let request = self.request
@@ -300,5 +300,72 @@ package enum RetryAfter {
         }
         guard let date = HTTPDate.parse(text) else { return nil }
         return max(0, TimeInterval(date) - Date().timeIntervalSince1970)
+    }
+}
+
+/// A network whose return ends the wait for a retry.
+struct AwaitedNetwork {
+    let target: NetworkTarget
+    /// Whether there was no way to it when the try failed.
+    let isGone: Bool
+}
+
+/// The wait between an attempt that has ended and the next one. Guarded by the operation's lock.
+final class AttemptWait: @unchecked Sendable {
+    /// When the next attempt is due, on the clock; the largest number if an answer ends the wait.
+    let due: UInt64
+    /// What the network must have a way to, for the wait to end early.
+    let network: AwaitedNetwork?
+    /// Keeps the operation alive while it waits.
+    var operation: URLConnectionOperation?
+    /// What ends the wait: the first one does.
+    var timers: [any ClockTimer] = []
+    var networkWait: NetworkReturn.Wait?
+
+    init(until due: UInt64, or network: AwaitedNetwork? = nil) { (self.due, self.network) = (due, network) }
+
+    /// It is due, or no longer needed. To be called without the lock, when the attempt has it no more.
+    func end() {
+        for timer in timers { timer.cancel() }
+        (operation, networkWait, timers) = (nil, nil, [])
+    }
+}
+
+/// How often a request has been retried. Few operations have one. Guarded by the operation's lock.
+final class RetryRecord: @unchecked Sendable {
+    /// All retries.
+    var count = 0
+    /// The retries that the policy decided on, since the transfer last made progress.
+    var counted = 0
+    /// How many bytes of the body the attempt had that came furthest.
+    var furthest: Int64 = 0
+    /// The immediate retries since the last other outcome.
+    var immediateInARow = 0
+    var began: UInt64?
+    /// Why the last failure was not tried again.
+    var refusal: RetryEvent.Refusal?
+    /// Whether the next attempt is made because of what the server has answered.
+    var followsAnswer = false
+    /// When the network came back, on the clock.
+    var networkReturned: UInt64?
+    /// How often a name was looked up in vain since then.
+    var lookups = 0
+    /// How often in a row an attempt was made because there was a way to the host alone.
+    var returnsToHost = 0
+
+    /// Notes how far an attempt has come. If it has brought more than all before it, the retries are counted anew.
+    func note(_ progress: TransferProgress) {
+        let whole = progress.bytesExpectedToReceive ?? .max
+        let step = min(16 << 10, max(1, whole / 64))
+        guard progress.bytesReceived - furthest >= step else { return }
+        furthest = progress.bytesReceived
+        counted = 0
+    }
+
+    /// A copy of the counts, to be read without the lock.
+    var copy: RetryRecord {
+        let copy = RetryRecord()
+        (copy.count, copy.counted, copy.began) = (count, counted, began)
+        return copy
     }
 }

@@ -11,7 +11,7 @@ import Synchronization
 /// it finishes exactly once. Its states are `ready`, `executing`, `paused` and `finished`; `Lifecycle` describes the
 /// transitions. All members can be used from any thread.
 ///
-/// The request, the output stream and the connection's settings are read when a try begins; the transport and
+/// The request, the output stream and the connection's settings are read when an attempt begins; the transport and
 /// `totalTimeout` when the first one begins. Handlers and their queue are read when they are called.
 ///
 /// `completionBlock` and all handlers run on `completionQueue`, or on the main queue if that is nil, and inside
@@ -144,7 +144,6 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
             noteWaiting()
             return slotDidFree()
         }
-        enterCompletionGroup()
         handle(.start)
     }
 
@@ -155,7 +154,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     open func pause() { handle(.pause) }
 
     /// Continues after `pause()`. A GET continues where it stopped if the server supports that and the resource is
-    /// provably the same; otherwise it starts over, and the bytes of the first try are dropped.
+    /// provably the same; otherwise it starts over, and the bytes of the first attempt are dropped.
     open func resume() { handle(.resume) }
 
     /// Cancels the operation: it finishes with `URLError.cancelled`, calls its failure handler once, and lets its
@@ -190,7 +189,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
         }
     }
 
-    /// The response; nil until its head has arrived. After a pause, that of the try with which the body began.
+    /// The response; nil until its head has arrived. After a pause, that of the attempt with which the body began.
     public final var response: HTTPURLResponse? { core.withLock { $0.head }?.urlResponse }
 
     /// The status code of the response; nil until its head has arrived.
@@ -311,4 +310,37 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
 
     /// Lets the response be validated and parsed, by a subclass of a user's too.
     package func makeResponseObject(for response: HTTPURLResponse?, data: Data?) throws -> Any? { nil }
+}
+
+/// Awaiting the end.
+extension URLConnectionOperation {
+    /// Waits until the operation has finished and its handlers have run; starts it, if nobody else does. Cancelling the
+    /// task cancels the operation.
+    ///
+    /// ```swift
+    /// let operation = HTTPRequestOperation(request: request)
+    /// try await operation.finished()
+    /// ```
+    ///
+    /// An operation that nobody has enqueued or started is put into a queue of the library's own, which lets 256
+    /// operations run at a time, and 64 for one host; so are the `ScheduledOperation`s that it depends on, and what they
+    /// depend on. (Operations of other classes are left alone: nobody can tell whether they are in a queue.) A paused
+    /// one waits there until it is resumed, a cancelled one finishes at once.
+    ///
+    /// A manager, and a `RequestOperationQueue`, ignore an operation that they get later. `OperationQueue` itself must
+    /// not get it after that, as no operation may be in two queues. One whose `isReady` somebody has evaluated counts as
+    /// being in a queue of Foundation's: it must be enqueued or started by its owner.
+    ///
+    /// - Throws: the operation's `error`.
+    public final func finished() async throws {
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                whenDelivered { continuation.resume() }
+                AwaitedOperations.start(self)
+            }
+        } onCancel: {
+            cancel()
+        }
+        if let error { throw error }
+    }
 }

@@ -4,7 +4,7 @@ import FoundationNetworking
 
 /// Whether and when a failed request is retried.
 ///
-/// A try that failed with one of `statusCodes` or `errorCodes` is retried after a random delay, whose upper bound grows
+/// An attempt that failed with one of `statusCodes` or `errorCodes` is retried after a random delay, whose upper bound grows
 /// with each retry, so that clients that failed together do not retry together. After a 429 or 503, with which a server
 /// says that it has too much to do, the delay is at least half of that bound. A `Retry-After` (RFC 9110, section 10.2.3)
 /// is the minimum delay. While an operation waits, it holds no slot of a `RequestOperationQueue`. A download continues
@@ -21,11 +21,11 @@ import FoundationNetworking
 ///
 /// A delay or a multiplier that is negative or NaN counts as 0; `.infinity` means no limit.
 public struct RetryPolicy: Sendable {
-    /// The maximum number of retries in a row that bring nothing: after the first try, or after the last one that brought
+    /// The maximum number of retries in a row that bring nothing: after the first attempt, or after the last one that brought
     /// more of the body than all before it, by 16 KiB or by a 64th of the whole. `maximumDuration` and the operation's
     /// `totalTimeout` limit the retries of a transfer that goes on in small steps.
     public var maximumRetryCount = 3
-    /// How many seconds after the first try began the last retry may begin; nil or NaN for no limit.
+    /// How many seconds after the first attempt began the last retry may begin; nil or NaN for no limit.
     public var maximumDuration: TimeInterval?
     /// The upper bound of the delay before the first retry, in seconds.
     public var initialDelay: TimeInterval = 0.5
@@ -75,7 +75,7 @@ public struct RetryPolicy: Sendable {
     /// Like `init()`, with another number of retries.
     public init(maximumRetryCount: Int) { self.maximumRetryCount = maximumRetryCount }
 
-    /// A failed try, as input for a decision.
+    /// A failed attempt, as input for a decision.
     struct FailedTry {
         var host: String?
         var method: String
@@ -100,7 +100,7 @@ public struct RetryPolicy: Sendable {
     func judge(_ failure: FailedTry, random: Double) -> RetryEvent? {
         let reason: RetryEvent.Reason
         if let error = failure.error {
-            // Another try would be refused the same address, or be what the guard is to prevent.
+            // Another attempt would be refused the same address, or be what the guard is to prevent.
             guard errorCodes.contains(error.code), error.addressRefusal == nil else { return nil }
             reason = .error(error)
         } else if let status = failure.statusCode, statusCodes.contains(status) {
@@ -187,4 +187,45 @@ public final class RetryBudget: Sendable {
             return true
         }
     }
+}
+
+/// A decision about a failed attempt, and its reason; or a wait because another operation's request has failed.
+public struct RetryEvent: Sendable {
+    /// What has happened.
+    public enum Reason: Sendable {
+        /// The server answered with this status.
+        case status(Int)
+        /// The transfer failed.
+        case error(URLError)
+        /// The host has answered 429 or 503 to another operation, or refused its connection: its gate in the
+        /// `RequestOperationQueue` is closed.
+        case closedGate(host: String)
+    }
+
+    /// What happens to the operation.
+    public enum Decision: Sendable, Equatable {
+        /// It is retried after so many seconds; 0 for at once. Earlier where ``RetryPolicy/retriesWhenNetworkReturns`` says
+        /// so, and the network was gone.
+        case retry(after: TimeInterval)
+        /// It is not retried, and fails.
+        case giveUp(Refusal)
+        /// It is not started before the gate of its host opens, at this time. Sent once for each wait: the gate may be
+        /// closed for longer meanwhile, or opened earlier (see `RequestOperationQueue.closedGates`).
+        case waitAtGate(until: Date)
+        /// There is no way to the host. The request is tried again as soon as there is one: see
+        /// `URLConnectionOperation.waitsForConnectivity`.
+        case waitForNetwork
+    }
+
+    /// Why a failed attempt is not retried.
+    public enum Refusal: Sendable, Equatable {
+        case tooManyRetries, tookTooLong, notIdempotent, bodyCannotBeSentAgain, budgetExhausted, askedToWaitTooLong
+    }
+
+    /// How many retries there were before.
+    public let retryCount: Int
+    /// What has happened.
+    public let reason: Reason
+    /// What happens to the operation.
+    public let decision: Decision
 }
