@@ -80,7 +80,6 @@ import Testing
         let source = EventSource.test(server.url("/"), recorder)
         source.retryInterval = 1000
         source.start()
-        source.restart()
         try await waitUntil { recorder.data == ["Hello"] }
         source.restart()
         try await waitUntil { recorder.data == ["Hello", "Thanks"] }
