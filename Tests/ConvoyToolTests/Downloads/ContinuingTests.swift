@@ -16,7 +16,8 @@ import Testing
     private func hold(_ path: String, _ data: Data, after count: Int = 60_000) {
         let gate = gate
         bench.server.serve(data, at: path, etag: "\"1\"") { request, response in
-            request.headers["Range"] == nil ? response.heldBody(by: gate, afterBytes: count) : response
+            request.headers["Range"] == nil
+                ? response.bandwidth(bytesPerSecond: 6_000_000).heldBody(by: gate, afterBytes: count) : response
         }
     }
 
@@ -71,6 +72,7 @@ import Testing
         let data = PatternBytes.data(count: 4_000_000)
         hold("/x", data, after: 3_000_000)
         let tool = try ToolProcess(["get", bench.url("/x")], in: bench.scratch.url)
+        // They come in half a second, in which those that came first are made safe. Only these count after a kill.
         try await bench.waitForBytes(of: "x", count: 3_000_000)
         tool.send(signal: signal)
         #expect(try await tool.finished().status == -signal)
