@@ -90,7 +90,7 @@ extension HTTPRequestOperationManager {
     /// `manager.decoder.keyDecodingStrategy = .convertFromSnakeCase`.
     ///
     /// A plain `JSONDecoder` is asked for its strategies only: a faster decoder, with the same values and errors, does the
-    /// rest. See ``DecodableResponseSerializer``.
+    /// rest. See `DecodableResponseSerializer`.
     public final var decoder: JSONDecoder {
         get { settings.withLock { $0.decoder } }
         set {

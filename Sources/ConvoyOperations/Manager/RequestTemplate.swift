@@ -14,6 +14,8 @@ final class RequestTemplate: Sendable {
     /// The header of those that have no others.
     private let header: RequestHeader
     private let timeoutInterval: TimeInterval
+    /// Whether a GET without parameters has neither query nor body. One that sends its parameters as a form has an empty one.
+    private let isGetBare: Bool
     /// The header that was made last of other fields: most calls repeat those of the one before.
     private let lastHeader = Locked<MadeHeader?>(nil)
 
@@ -52,6 +54,7 @@ final class RequestTemplate: Sendable {
         guard let fields = http.fieldsOfPlainRequests, let header = try? RequestHeader(fields: fields) else { return nil }
         (self.fields, self.header) = (fields, header)
         timeoutInterval = http.timeoutInterval ?? Self.defaultTimeoutInterval
+        isGetBare = json != nil || http.encodesParametersInURI(.get)
     }
 
     /// Foundation's default.
@@ -70,8 +73,9 @@ final class RequestTemplate: Sendable {
     ) -> PreparedRequest? {
         guard call.method == .get || Self.methods.contains(call.method) else { return nil }
         var (query, data, contentType) = ("", Data?.none, String?.none)
-        // A GET without parameters, as most calls are, has no parts.
-        if call.method != .get || call.parameters != nil || body != nil {
+        // As most calls are.
+        let isBare = isGetBare && call.method == .get && call.parameters == nil && body == nil
+        if !isBare {
             // What is wrong with them, the serializer says.
             guard let parts = try? parts(of: call, body) else { return nil }
             (query, data, contentType) = (parts.query, parts.body?.data, parts.body?.contentType)

@@ -120,8 +120,13 @@ extension URLConnectionOperation {
                     var request = request
                     try preparation.run(&request)
                     let prepared = request
-                    guard core.withLock({ _ in attempt.phase.isUnderWay }) else { return nil }
-                    set(own: \.request, to: .foundation(prepared))
+                    // Under one lock, so that the request of an operation that has ended stays as it is.
+                    let old = core.withLock { core -> TransferRequest? in
+                        guard attempt.phase.isUnderWay else { return nil }
+                        defer { core.request = .foundation(prepared) }
+                        return core.request
+                    }
+                    guard old != nil else { return nil }
                 }
                 guard isRunning(attempt) else { return nil }
                 try delegate?.willBegin(self)

@@ -133,9 +133,9 @@ extension URLConnectionOperation {
     ) {
         guard let question = questions.first else { return settle(otherwise, attempt) }
         // The user may keep the answer for ever: that must not keep the operation, or its handler. One that waits keeps
-        // itself.
-        let answer = AuthenticationAnswer { [weak self, weak attempt] disposition in
-            if let attempt { self?.take(disposition, questions, question, head, or: otherwise, attempt) }
+        // itself. The attempt is kept, so that an answer that comes when it is over serves the next one.
+        let answer = AuthenticationAnswer { [weak self] disposition in
+            self?.take(disposition, questions, question, head, or: otherwise, attempt)
         }
         let challenge = AuthenticationChallenge(
             protectionSpace: question.space, proposedCredential: question.proposedCredential,

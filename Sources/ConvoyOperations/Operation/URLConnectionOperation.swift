@@ -92,6 +92,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     open override var isAsynchronous: Bool { true }
 
     package override var reportsItsEnd: Bool { true }
+    package override var endsWithoutWork: Bool { lifecycle.value.isEnding }
     override var worksInStart: Bool { false }
     package override func didJoinQueue() {
         enterCompletionGroup()

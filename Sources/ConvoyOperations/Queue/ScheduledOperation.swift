@@ -167,7 +167,7 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
     }
 
     /// Whether the operation only has to finish. Dependencies, barriers, limits and gates then no longer hold it back.
-    package var endsWithoutWork: Bool { lifecycle.value.isEnding }
+    package var endsWithoutWork: Bool { isCancelled }
 
     override open var isExecuting: Bool { lifecycle.value.state == .executing }
     override open var isFinished: Bool { lifecycle.value.state == .finished }
@@ -265,7 +265,8 @@ open class ScheduledOperation: Operation, CustomReflectable, @unchecked Sendable
 
     /// Does the work of an operation that works once, and calls ``workDidEnd()`` when it is done, now or later.
     func performWork() {
-        main()
+        // Asked here, as a subclass may say of itself that it is cancelled, and a cancel may just have come.
+        if !isCancelled { main() }
         workDidEnd()
     }
 

@@ -69,7 +69,7 @@ extension HTTPRequestSerializer {
 
     static let formContentType = "application/x-www-form-urlencoded"
 
-    func encodesParametersInURI(_ method: HTTPMethod) -> Bool {
+    package func encodesParametersInURI(_ method: HTTPMethod) -> Bool {
         if httpMethodsEncodingParametersInURI.contains(method) { return true }
         return httpMethodsEncodingParametersInURI.contains { HTTPSyntax.isSameField($0.rawValue, method.rawValue) }
     }

@@ -132,6 +132,9 @@ import Testing
         var compressing = HTTPRequestSerializer()
         compressing.compressesBody = true
         compressing.httpMethodsEncodingParametersInURI = [.get, "put"]
+        // Its GET without parameters has an empty form.
+        var forms = HTTPRequestSerializer()
+        forms.httpMethodsEncodingParametersInURI = [.head]
         var own = HTTPRequestSerializer()
         own.queryStringSerialization = { _, parameters in "own=\(parameters.description)" }
         var offline = HTTPRequestSerializer()
@@ -141,7 +144,7 @@ import Testing
         let serializers: [any HTTPRequestSerialization] = [
             HTTPRequestSerializer(), HTTPRequestSerializer(), JSONRequestSerializer(), authorized, typed, compressing, own,
             offline,
-            latin, PropertyListRequestSerializer(),
+            latin, forms, PropertyListRequestSerializer(),
         ]
         var managers: [HTTPRequestOperationManager] = []
         for base in [nil, "\(host)/", "\(host)/v1/"] {

@@ -141,4 +141,23 @@ struct OverriddenStartTests {
         for operation in operations { operation.door.open() }
         #expect(drains(queue))
     }
+
+    /// One that says of itself that it is cancelled, by what only it knows.
+    private final class RevokedOperation: ScheduledOperation, @unchecked Sendable {
+        private let hasWorked = Atomic<Bool>(false)
+        var worked: Bool { hasWorked.load(ordering: .sequentiallyConsistent) }
+
+        override var isCancelled: Bool { true }
+        override func main() { hasWorked.store(true, ordering: .sequentiallyConsistent) }
+    }
+
+    @Test func `what says of itself that it is cancelled does no work, and waits for nothing`() {
+        let queue = RequestOperationQueue()
+        let (first, alone) = (RevokedOperation(), RevokedOperation())
+        first.addDependency(ScheduledBlockOperation {})
+        queue.addOperation(first)
+        alone.start()
+        #expect(drains(queue))
+        #expect(first.isFinished && !first.worked && alone.isFinished && !alone.worked)
+    }
 }
