@@ -338,8 +338,6 @@ extension StoredDownload {
     func apply(to operation: DownloadOperation) {
         if isDirectory { operation.directory = place } else { operation.destination = place }
         operation.existingFilePolicy = options.existing
-        // What is stored as finished is not asked for again.
-        operation.synchronizesFile = true
         operation.usesServerFileName = options.usesServerFileName
         operation.checksums = options.checksums.compactMap { try? Checksum(parsing: $0) }
         if let length = options.pieceLength, let pieces = options.pieces {
@@ -351,7 +349,8 @@ extension StoredDownload {
         operation.minimumSegmentLength = options.minimumSegment
         operation.mirrors = options.mirrors.compactMap { URL(string: $0) }
         operation.usesServerMirrors = options.usesServerMirrors
-        operation.synchronizesFile = options.synchronizes
+        // What is stored as finished is not asked for again.
+        operation.synchronizesFile = true
         operation.keepsModificationDate = options.keepsModificationDate
     }
 }
