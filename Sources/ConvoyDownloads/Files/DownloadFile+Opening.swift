@@ -45,6 +45,7 @@ extension DownloadFile {
         for _ in 0..<16 {
             var isNew = true
             let path = paths.partial
+            if state.withLock({ $0.descriptor >= 0 }) { closeDescriptor() }
             var descriptor = opened(path, flags | O_CREAT | O_EXCL)
             if descriptor < 0, errno == EEXIST {
                 isNew = false
@@ -56,6 +57,14 @@ extension DownloadFile {
             let opened = descriptor
             state.withLock { $0.descriptor = opened }
             guard let found = FileIdentity(descriptor) else { throw FileWritingError(.partialIsShared, path, EEXIST) }
+            // Under its other name, which a backup has given it, it stays as it is.
+            if found.isOwn, !found.isPlain, found.isRegular, found == FileIdentity(path) {
+                if calls.lock(descriptor) != 0, errno == EWOULDBLOCK {
+                    throw FileWritingError(.partialIsShared, path, EBUSY)
+                }
+                guard calls.unlink(path) == 0 || errno == ENOENT else { throw failure(.cannotCreate, path) }
+                continue
+            }
             // Another user's would become another user's file.
             guard found.isPlain && (isNew || found.isOwn) || found != FileIdentity(path) else {
                 throw FileWritingError(.partialIsShared, path, EEXIST)
@@ -71,7 +80,6 @@ extension DownloadFile {
                 guard calls.unlink(path) == 0 || errno == ENOENT else { throw failure(.cannotCreate, path) }
             }
             // Another process has renamed or removed it meanwhile.
-            closeDescriptor()
         }
         throw FileWritingError(.partialIsShared, paths.partial, EBUSY)
     }
@@ -107,6 +115,22 @@ extension DownloadFile {
             return nil
         }
         state.withLock { ($0.journal, $0.entryNumber) = (journal, entry.number) }
+        return entry
+    }
+
+    /// What the journal says of a file that is not the partial one any more; nil if it says nothing.
+    func entry(ofFileAt path: String) -> JournalEntry? {
+        let file = opened(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+        guard file >= 0 else { return nil }
+        defer { _ = calls.close(file) }
+        let journal = opened(paths.journal, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+        guard journal >= 0 else { return nil }
+        defer { _ = calls.close(journal) }
+        var information = stat()
+        guard FileIdentity(journal)?.flaw == nil, let mark = calls.mark(file), fstat(file, &information) == 0,
+            let bytes = try? contents(of: journal), let entry = JournalLayout.latest(in: bytes, of: mark),
+            entry.representation.total == Int64(information.st_size)
+        else { return nil }
         return entry
     }
 

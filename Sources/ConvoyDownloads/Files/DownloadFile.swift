@@ -102,6 +102,15 @@ package final class DownloadFile: @unchecked Sendable {
     /// From now on the bytes count only for those who know a checksum: not all of them are of one source.
     package func countsOnlyIfVerified() { state.withLock { $0.representation?.isCombined = true } }
 
+    /// The bytes of a range are wrong, and are not claimed from now on.
+    package func forget(_ range: Range<Int64>) {
+        state.withLock { state in
+            state.written.remove(range)
+            state.safe.remove(range)
+            state.generation += 1
+        }
+    }
+
     /// The bytes that have been written.
     package var written: ByteRanges { state.withLock { $0.written } }
 

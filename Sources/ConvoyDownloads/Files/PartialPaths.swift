@@ -21,6 +21,9 @@ package struct PartialPaths: Sendable, Equatable {
         self.init(directory: PathText.directory(of: path), name: PathText.name(of: path))
     }
 
+    /// Those of a file, or of the one that a link leads to. Blocks.
+    package init(following path: String) { self.init(destination: (try? FileRenaming.target(of: path)) ?? path) }
+
     /// Those of a file whose name the server will say, in a directory: named after its URL, so that a later download of
     /// the same finds them.
     package init(directory: String, url: URL) {

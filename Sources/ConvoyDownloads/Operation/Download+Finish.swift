@@ -115,6 +115,7 @@ extension Download {
             let sender = senders.count == 1 ? senders.first { $0.value.contains(range) }?.key : nil
             state.verifiedPieces.remove(Int64(index)..<Int64(index) + 1)
             for source in state.contributions.keys { state.contributions[source]?.remove(range) }
+            file.forget(range)
             let parts = state.plan.reject(range, from: sender)
             for id in parts where state.ends[id] == nil { state.ends[id] = .disagrees }
             return parts.compactMap { state.operations[$0] }
@@ -201,9 +202,10 @@ extension Download {
             if operation.isFinished { close() }
         }
         try operation.willCommit(partialFile: file.path, as: place.url)
+        let replaces = settings.existing == .replace || settings.existing == .revalidate
         do throws(FileWritingError) {
             try file.commit(
-                as: place.path, replaces: settings.existing == .replace || settings.existing == .revalidate,
+                as: replaces ? try FileRenaming.target(of: place.path) : place.path, replaces: replaces,
                 synchronizes: settings.synchronizes, total: total)
             return .downloaded
         } catch {

@@ -123,6 +123,11 @@ extension Download {
             state.ends[id] = .refused
             return .useless
         }
+        if let error = contentError(of: head, isPart: isPart, state.plan) {
+            state.failures[id] = DownloadState.Failure(error: error, head: head, isFinal: true)
+            state.ends[id] = .refused
+            return .useless
+        }
         let verdict = state.plan.evaluate(head, for: id)
         switch verdict {
         case .startsOver:
@@ -144,6 +149,19 @@ extension Download {
         case .goesOn, .unrelated: break
         }
         return verdict
+    }
+
+    /// Why a success is not the file: there is none, or it is of another type than what is there already.
+    private func contentError(of head: ResponseHead, isPart: Bool, _ plan: DownloadPlan) -> DownloadError? {
+        switch head.statusCode {
+        case 204, 205: return isPart ? nil : .noContent(status: head.statusCode)
+        case 200, 203, 226:
+            guard !plan.done.isEmpty, let expected = plan.representation?.type,
+                let actual = Representation.type(head["Content-Type"]), !actual.utf8.elementsEqual(expected.utf8)
+            else { return nil }
+            return .changedType(expected: expected, actual: actual)
+        default: return nil
+        }
     }
 
     private func typeError(of head: ResponseHead) -> (any Error)? {
@@ -204,7 +222,8 @@ extension Download {
             }
             let exceeds = state.plan.exceeds(Int64(bytes.count), for: id)
             if exceeds { state.ends[id] = .changed } else { state.writing.insert(id) }
-            return (file, part, exceeds)
+            if !exceeds { state.plan.willWrite(Int64(bytes.count), for: id) }
+            return (file, state.plan.parts[id] ?? part, exceeds)
         }
         if exceeds { return cancelPart(id) }
         guard let file, let part else { return }
@@ -279,8 +298,10 @@ extension Download {
                 return .nothing
             }
             guard state.operations.removeValue(forKey: id) != nil else { return .nothing }
+            // One that was stopped from here has not failed by its own error, which says that it was cancelled.
+            let wasStopped = state.ends[id] != nil
             let end = end(of: id, error, head, &state)
-            if end != .complete, state.failures[id] == nil, let error {
+            if end != .complete, state.failures[id] == nil, !wasStopped, let error {
                 let isOfStatus = end == .refused
                 state.failures[id] = DownloadState.Failure(
                     error: error, head: head, data: isOfStatus ? data : nil, object: isOfStatus ? object : nil,
@@ -322,10 +343,11 @@ extension Download {
             case .ask(let request): return .start(request)
             case .stopAll: return .nothing
             case .failed:
-                // Those that were stopped from here have not failed. One that has may be temporary, also where the file has
-                // changed before.
-                let last = state.failures.filter { ($0.value.error as? URLError)?.code != .cancelled }
-                    .max { $0.key < $1.key }?.value
+                // One that has failed may be temporary, also where the file has changed before.
+                let last =
+                    state.failures.max { $0.key < $1.key }?.value
+                    ?? (state.rejections.isEmpty
+                        ? nil : DownloadState.Failure(error: DownloadError.piecesMismatch, isFinal: true))
                 return .failed(
                     state.plan.isDenied || state.plan.restarts > 0 && last == nil
                         ? DownloadState.Failure(error: DownloadError.keepsChanging, isFinal: true)

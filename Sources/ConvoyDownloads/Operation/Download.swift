@@ -165,14 +165,15 @@ final class Download: @unchecked Sendable {
             guard url.isFileURL, !url.hasDirectoryPath, !path.isEmpty, path.utf8.count < 4096
             else { throw DownloadError.unusableDestination(url) }
             state.withLock { ($0.finalURL, $0.finalPath) = (url, path) }
-            return try dealsWithExisting(path) ? nil : PartialPaths(destination: path)
+            return try dealsWithExisting(path) ? nil : PartialPaths(destination: state.withLock { $0.finalPath } ?? path)
         case .directory(let url):
             guard url.isFileURL, let source = request.url else { throw DownloadError.unusableDestination(url) }
             guard !settings.usesServerFileName else { return PartialPaths(directory: url.path, url: source) }
             let place = url.appendingPathComponent(
                 SuggestedName.name(for: source) ?? SuggestedName.fallback, isDirectory: false)
             state.withLock { ($0.finalURL, $0.finalPath) = (place, place.path) }
-            return try dealsWithExisting(place.path) ? nil : PartialPaths(destination: place.path)
+            return try dealsWithExisting(place.path)
+                ? nil : PartialPaths(destination: state.withLock { $0.finalPath } ?? place.path)
         }
     }
 
@@ -203,12 +204,30 @@ final class Download: @unchecked Sendable {
         let place = finalURL ?? URL(fileURLWithPath: path)
         guard information.st_mode & S_IFMT != S_IFDIR else { throw DownloadError.unusableDestination(place) }
         switch settings.existing {
-        case .fail: throw DownloadError.fileExists(place)
-        case .skip: return true
-        case .revalidate: state.withLock { $0.condition = StoredValidators(of: path) }
-        case .replace: break
+        case .fail, .skip:
+            guard isLeftWhole(path) || settings.existing == .skip else { throw DownloadError.fileExists(place) }
+            return true
+        case .revalidate, .replace:
+            do throws(FileWritingError) {
+                let target = try FileRenaming.target(of: path)
+                let condition = settings.existing == .revalidate ? StoredValidators(of: target) : nil
+                state.withLock { ($0.finalPath, $0.condition) = (target, condition) }
+            } catch {
+                throw error.reason == .exists ? DownloadError.unusableDestination(place) : self.error(error)
+            }
         }
         return false
+    }
+
+    /// Whether the file at the destination is what an earlier download of the same URL has put there, whose process was
+    /// killed before it removed the journal. The journal is removed.
+    private func isLeftWhole(_ path: String) -> Bool {
+        let paths = PartialPaths(destination: path)
+        guard FileIdentity(paths.journal) != nil, FileIdentity(paths.partial) == nil,
+            let entry = DownloadFile(paths, calls: settings.calls).entry(ofFileAt: path)
+        else { return false }
+        _ = settings.calls.unlink(paths.journal)
+        return request.url.map { ResourcePlace($0) == entry.representation.place } ?? false
     }
 
     /// The error for the operation of one of the file layer's.

@@ -22,6 +22,12 @@ public enum DownloadError: Error, Equatable, Sendable {
     case notEnoughSpace(needed: Int64, available: Int64, URL)
     /// The file has another length than was said, in bytes; nil where the server did not tell.
     case unexpectedLength(expected: Int64, actual: Int64?)
+    /// In place of the rest of a file of one media type, the server sends something of another type: a page that asks for a
+    /// login, for instance. What was there is kept; ``DownloadOperation/removePartialFile(of:)`` lets the next download
+    /// begin anew.
+    case changedType(expected: String, actual: String)
+    /// The server has answered with a status that has no file, 204 or 205.
+    case noContent(status: Int)
     /// The server has begun to send another file again and again.
     case keepsChanging
     /// The request is none that downloads: it has another method than GET, a body, or a range of its own.
@@ -47,6 +53,9 @@ extension DownloadError: LocalizedError, CustomStringConvertible {
             "The file \(Self.shown(url)) needs \(needed) bytes, and \(available) are free."
         case .unexpectedLength(let expected, let actual):
             "The file should have \(expected) bytes, and has \(actual.map { "\($0)" } ?? "another number")."
+        case .changedType(let expected, let actual):
+            "The server sends \(actual) in place of the rest of the file, which is \(expected)."
+        case .noContent(let status): "The server has answered with the status \(status), and without a file."
         case .keepsChanging: "The file has changed on the server again and again while it was fetched."
         case .unsuitableRequest: "A download is a GET without a body and without a range of its own."
         }

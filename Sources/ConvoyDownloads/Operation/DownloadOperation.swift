@@ -177,7 +177,7 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
     ///
     /// - Throws: ``DownloadError/inUse(_:)`` while another download is writing, or `URLError.cannotWriteToFile`.
     public static func removePartialFile(of destination: URL) throws {
-        let paths = PartialPaths(destination: destination.path)
+        let paths = PartialPaths(following: destination.path)
         guard FileManager.default.fileExists(atPath: paths.partial) || FileManager.default.fileExists(atPath: paths.journal)
         else { return }
         let file = DownloadFile(paths)

@@ -71,6 +71,10 @@ extension DownloadQueue {
         return records.filter { !$0.isNew }.map { Entry($0, operations[$0.row.id], nil) }
     }
 
+    /// The entries that this version cannot read, by their identifiers, as far as it can read these: a later version has
+    /// written them, or the disk was damaged. They stay in the database as they are, and do not run.
+    public var unreadableEntries: [UUID?] { core.state.withLock { $0.unreadable } }
+
     /// An entry; nil if there is none of this identifier.
     public func entry(_ id: UUID) -> Entry? {
         let (record, operation) = core.state.withLock { ($0.table[id], $0.operations[id]) }

@@ -34,7 +34,8 @@ import Foundation
 /// ### Secrets
 /// Not stored are the values of `Authorization`, `Cookie`, `Proxy-Authorization` and other header fields that hold secrets by
 /// their name, of those in the manager's `sensitiveHeaders`, and of those with a URL that holds one. As long as the process
-/// lasts they are sent. A URL with a secret is refused. Bodies and tags are stored as they are. All files have the mode
+/// lasts they are sent. In a later one, a request fails with ``DownloadQueueError/missingSecrets(_:)`` unless `configure` has
+/// seen to them, and nothing is sent. A URL with a secret is refused. Bodies and tags are stored as they are. All files have the mode
 /// 0600.
 ///
 /// ### Files

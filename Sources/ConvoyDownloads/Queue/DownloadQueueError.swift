@@ -42,6 +42,9 @@ public enum DownloadQueueError: Error, Hashable, Sendable {
     /// A dependency of the entry has failed, or was cancelled. Why the entry has failed, under
     /// ``FailedDependencyPolicy/fail``.
     case dependencyFailed(UUID)
+    /// The request was to have header fields with secrets, which are not stored, and the program has not set them again: by
+    /// `prepare`, in the `configure` block, or by credentials. Their names. Nothing was sent.
+    case missingSecrets([String])
     /// The entry is in a state in which it cannot be tried again.
     case cannotRetry(UUID)
 }
@@ -73,6 +76,8 @@ extension DownloadQueueError: LocalizedError, CustomStringConvertible {
         case .unreadableBody(let file, let reason): "The file \(file.path) cannot be read: \(reason)"
         case .bodyMissing(let id): "The stored body of the entry \(id) is gone, or has another length."
         case .dependencyFailed: "A dependency has failed, or was cancelled."
+        case .missingSecrets(let names):
+            "The request lacks what was not stored of it: \(names.joined(separator: ", "))."
         case .cannotRetry(let id): "The entry \(id) has not failed."
         }
     }

@@ -39,7 +39,7 @@ public struct DownloadRequest: DurableRequest {
     public var mirrors: [URL] = []
     /// See ``DownloadOperation/usesServerMirrors``.
     public var usesServerMirrors = false
-    /// See ``DownloadOperation/synchronizesFile``.
+    /// See ``DownloadOperation/synchronizesFile``. A queue synchronizes every file, as it stores that the file is there.
     public var synchronizesFile = false
     /// See ``DownloadOperation/keepsModificationDate``.
     public var keepsModificationDate = true

@@ -5,8 +5,8 @@ import Foundation
 
 /// How a queue comes back.
 extension QueueCore {
-    /// Opens the queue in a directory, which is made if it is not there and must be this user's, and makes the operations of the entries that are
-    /// not over. Blocks.
+    /// Opens the queue in a directory, which is made if it is not there and must be this user's, and makes the operations of
+    /// the entries that are not over. Blocks.
     static func open(
         _ directory: URL, _ manager: HTTPRequestOperationManager, _ operationQueue: OperationQueue?,
         _ configure: @escaping DownloadQueue.Configure
@@ -26,26 +26,27 @@ extension QueueCore {
         }
         let lock = try QueueLock("\(path)/queue.lock", directory: directory)
         let bodies = try BodyFolder("\(path)/bodies")
-        let file: QueueFile, found: [QueueRow?], isPaused: Bool
+        let file: QueueFile, found: (readable: [QueueRow], unreadable: [QueueFile.UnreadableRow]), isPaused: Bool
         do throws(DatabaseError) {
             file = try QueueFile(path: "\(path)/queue.sqlite")
             (found, isPaused) = (try file.rows(), try file.isPaused())
         } catch {
             throw DownloadQueueError(error, isOpening: true)
         }
-        var rows = found.compactMap(\.self)
-        guard rows.count == found.count else {
-            throw .damaged("\(path)/queue.sqlite has entries that make no sense.")
-        }
+        var rows = found.readable
         var changes: [QueueChange] = []
         for index in rows.indices {
             let old = rows[index].status
             rows[index].comeBack(bodies)
             if rows[index].status != old { changes.append(.update(rows[index].id, rows[index].status)) }
         }
-        bodies.removeAll(but: rows.filter { $0.status.phase != .finished }.compactMap(\.request.body))
+        let kept = rows.filter { $0.status.phase != .finished }.compactMap(\.request.body)
+        // A later version may read what this one cannot.
+        bodies.removeAll(but: kept + found.unreadable.compactMap { $0.body.map { StoredBody(name: $0, length: 0) } })
         var state = State()
         state.isPaused = isPaused
+        for row in found.unreadable { state.table.reserve(row.sequence) }
+        state.unreadable = found.unreadable.map(\.id)
         state.table.insert(rows.map { QueueTable.Record(row: $0) })
         let core = QueueCore(
             directory: directory, manager: manager, operationQueue: operationQueue, configure: configure, lock: lock,

@@ -241,7 +241,7 @@ extension QueueCore {
         let paths =
             download.isDirectory && (download.options.usesServerFileName || file == nil)
             ? PartialPaths(directory: download.place.path, url: url)
-            : PartialPaths(destination: (file ?? download.place).standardizedFileURL.path)
+            : PartialPaths(following: (file ?? download.place).standardizedFileURL.path)
         guard access(paths.partial, F_OK) == 0 || access(paths.journal, F_OK) == 0 else { return }
         let file = DownloadFile(paths)
         guard (try? file.open()) != nil else { return }

@@ -23,6 +23,8 @@ final class QueueCore: Sendable {
         var endingCount = 0
         /// What is left to be tidied when cancelled operations have ended.
         var leftovers: [ObjectIdentifier: QueueRow] = [:]
+        /// The rows that cannot be read.
+        var unreadable: [UUID?] = []
         /// Header lines that are not stored, for as long as the process lasts.
         var secrets: [UUID: [HeaderLine]] = [:]
         /// Entries whose fate may have changed.
@@ -229,6 +231,7 @@ final class QueueCore: Sendable {
     /// Lets the user change an operation, and applies the rules on what may be sent again.
     func prepare(_ operation: any QueuedOperation, _ record: QueueTable.Record) {
         configure(operation, DownloadQueue.Entry(record, nil, nil))
+        requireWithheld(of: record.row.request, in: operation)
         guard case .send(let sending) = record.row.request.work, var policy = operation.retryPolicy else { return }
         if sending.sendsAgain {
             policy.idempotentMethods.insert(record.row.request.method)
@@ -236,6 +239,21 @@ final class QueueCore: Sendable {
             policy.idempotentMethods = []
         }
         operation.retryPolicy = policy
+    }
+
+    /// Lets the operation fail before it sends anything if the program has not supplied what was not stored.
+    private func requireWithheld(of request: StoredRequest, in operation: any QueuedOperation) {
+        guard !request.withheld.isEmpty else { return }
+        let prepare = operation.prepare
+        let hasLogin = operation.credential != nil || operation.authenticator != nil
+        operation.prepare = { [names = request.withheld] request in
+            try prepare?(&request)
+            let missing = names.filter { name in
+                let isLogin = ASCII.equalIgnoringCase(name.utf8, "authorization".utf8)
+                return request.value(forHTTPHeaderField: name) == nil && !(isLogin && hasLogin)
+            }
+            if !missing.isEmpty { throw DownloadQueueError.missingSecrets(missing) }
+        }
     }
 
     /// Gives entries their operations, after which these may start.
@@ -281,8 +299,15 @@ final class QueueCore: Sendable {
         // After what has been reported so far.
         reports.async { for listener in listeners { listener.finish() } }
         for (operation, isStarted) in operations {
-            operation.cancel(because: DownloadQueueError.closed)
-            if !isStarted { enqueue(operation) }
+            if !isStarted, operation.dependencies.isEmpty, !operation.isPaused, !operation.isCancelled {
+                // It was not cancelled by anyone, and may end before its turn.
+                operation.fail(with: DownloadQueueError.closed)
+                operation.enterCompletionGroup()
+                operation.start()
+            } else {
+                operation.cancel(because: DownloadQueueError.closed)
+                if !isStarted { enqueue(operation) }
+            }
         }
         closeIfEnded()
     }
@@ -324,7 +349,8 @@ extension StoredDownload {
         operation.minimumSegmentLength = options.minimumSegment
         operation.mirrors = options.mirrors.compactMap { URL(string: $0) }
         operation.usesServerMirrors = options.usesServerMirrors
-        operation.synchronizesFile = options.synchronizes
+        // What is stored as finished is not asked for again.
+        operation.synchronizesFile = true
         operation.keepsModificationDate = options.keepsModificationDate
     }
 }

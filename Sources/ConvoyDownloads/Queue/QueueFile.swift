@@ -23,7 +23,8 @@ final class QueueFile {
             CREATE INDEX dependency_needed ON dependency (needed);
             CREATE TABLE state (id INTEGER PRIMARY KEY CHECK (id = 0), paused INTEGER NOT NULL);
             INSERT INTO state VALUES (0, 0);
-            """
+            """,
+            "ALTER TABLE entry ADD COLUMN withheld TEXT NOT NULL DEFAULT ''",
         ])
 
     init(path: String) throws(DatabaseError) {
@@ -37,23 +38,38 @@ final class QueueFile {
     /// Whether the whole queue is paused.
     func isPaused() throws(DatabaseError) -> Bool { try database.integer("SELECT paused FROM state") == 1 }
 
-    /// All rows in order; nil for one that makes no sense.
-    func rows() throws(DatabaseError) -> [QueueRow?] {
+    /// A row that this version cannot read.
+    struct UnreadableRow {
+        let sequence: Int64
+        let id: UUID?
+        /// The name of its body.
+        let body: String?
+    }
+
+    /// All rows in order, and those that make no sense.
+    func rows() throws(DatabaseError) -> (readable: [QueueRow], unreadable: [UnreadableRow]) {
         var dependencies: [UUID: Set<UUID>] = [:]
         try database.forEachRow("SELECT entry, needed FROM dependency") { row throws(DatabaseError) in
             guard let id = Self.id(row.blob(0)), let needed = Self.id(row.blob(1)) else { return }
             dependencies[id, default: []].insert(needed)
         }
-        var rows: [QueueRow?] = []
+        var rows: (readable: [QueueRow], unreadable: [UnreadableRow]) = ([], [])
         try database.forEachRow(
             """
             SELECT sequence, id, method, url, header, timeout, place, is_directory, options, body, body_length,
                 sends_again, policy, tag, enqueued, phase, paused, sent, priority, attempts, received, expected, error,
-                status, file, file_number, file_length, changed
+                status, file, file_number, file_length, changed, withheld
             FROM entry ORDER BY sequence
             """
         ) { statement throws(DatabaseError) in
-            rows.append(Self.row(statement, dependencies))
+            if let row = Self.row(statement, dependencies) {
+                rows.readable.append(row)
+            } else {
+                rows.unreadable.append(
+                    UnreadableRow(
+                        sequence: statement.integer(0), id: Self.id(statement.blob(1)),
+                        body: statement.isNull(9) ? nil : statement.text(9)))
+            }
         }
         return rows
     }
@@ -63,7 +79,8 @@ final class QueueFile {
             let status = status(row)
         else { return nil }
         let request = StoredRequest(
-            method: row.text(2), url: url, header: StoredRequest.header(of: row.text(4)), timeout: row.real(5), work: work)
+            method: row.text(2), url: url, header: StoredRequest.header(of: row.text(4)), timeout: row.real(5), work: work,
+            withheld: row.text(28).split(separator: "\n").map(String.init))
         return QueueRow(
             id: id, sequence: row.integer(0), request: request, dependencies: dependencies[id] ?? [],
             policy: FailedDependencyPolicy(rawValue: Int(clamping: row.integer(12))) ?? .hold,
@@ -152,13 +169,14 @@ final class QueueFile {
             .text(request.headerText), .real(request.timeout), .text(place), .integer(isDirectory ? 1 : 0), .blob(options),
             .text(request.body?.name), .integer(request.body?.length), .integer(request.sendsAgain ? 1 : 0),
             .integer(Int64(row.policy.rawValue)), .text(row.tag), .integer(row.enqueued),
+            .text(request.withheld.joined(separator: "\n")),
         ]
         try database.run(
             """
             INSERT INTO entry (sequence, id, method, url, header, timeout, place, is_directory, options, body, body_length,
-                sends_again, policy, tag, enqueued, phase, paused, sent, priority, attempts, received, expected, error,
-                status, file, file_number, file_length, changed)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                sends_again, policy, tag, enqueued, withheld, phase, paused, sent, priority, attempts, received, expected,
+                error, status, file, file_number, file_length, changed)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """, values + Self.values(row.status))
         for needed in row.dependencies {
             try database.run("INSERT INTO dependency VALUES (?, ?)", [Self.blob(row.id), Self.blob(needed)])

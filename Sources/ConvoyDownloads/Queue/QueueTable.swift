@@ -59,6 +59,9 @@ struct QueueTable: Sendable {
         return nextSequence
     }
 
+    /// The place in the order is that of a row that is not here.
+    mutating func reserve(_ sequence: Int64) { nextSequence = max(nextSequence, sequence + 1) }
+
     // MARK: Changing
 
     /// Adds entries. A dependency that is not there, and not among them, counts as failed.

@@ -15,6 +15,8 @@ struct StoredRequest: Sendable {
     /// Seconds without a byte.
     var timeout: TimeInterval
     var work: Work
+    /// The names of the header fields that are not stored, as they hold secrets.
+    var withheld: [String] = []
 
     var body: StoredBody? { if case .send(let sending) = work { sending.body } else { nil } }
     /// Whether the request may be sent although it may have arrived before.
@@ -50,6 +52,35 @@ struct StoredDownload: Sendable {
 
         /// Whether the checksums can be read: nothing must be downloaded without the check that it was to have.
         var isSound: Bool { (checksums + (pieces ?? [])).allSatisfy { (try? Checksum(parsing: $0)) != nil } }
+    }
+}
+
+extension StoredDownload.Options {
+    private enum CodingKeys: String, CodingKey {
+        case existing, usesServerFileName, checksums, pieceLength, pieces, expectedLength, segments, minimumSegment
+        case mirrors, usesServerMirrors, synchronizes, keepsModificationDate
+    }
+
+    /// What a version did not know is as in a new download. What is there and cannot be read is an error: nothing must be
+    /// downloaded in another way than was asked for.
+    init(from decoder: any Decoder) throws {
+        self.init()
+        let values = try decoder.container(keyedBy: CodingKeys.self)
+        func read<Value: Decodable>(_ key: CodingKeys, _ value: inout Value) throws {
+            value = try values.decodeIfPresent(Value.self, forKey: key) ?? value
+        }
+        try read(.existing, &existing)
+        try read(.usesServerFileName, &usesServerFileName)
+        try read(.checksums, &checksums)
+        pieceLength = try values.decodeIfPresent(Int64.self, forKey: .pieceLength)
+        pieces = try values.decodeIfPresent([String].self, forKey: .pieces)
+        expectedLength = try values.decodeIfPresent(Int64.self, forKey: .expectedLength)
+        try read(.segments, &segments)
+        try read(.minimumSegment, &minimumSegment)
+        try read(.mirrors, &mirrors)
+        try read(.usesServerMirrors, &usesServerMirrors)
+        try read(.synchronizes, &synchronizes)
+        try read(.keepsModificationDate, &keepsModificationDate)
     }
 }
 
@@ -97,7 +128,8 @@ extension StoredRequest {
         lines.sort { $0.name < $1.name }
         let method = request.request.httpMethod ?? "GET"
         let stored = StoredRequest(
-            method: method, url: url, header: lines, timeout: request.request.timeoutInterval, work: work)
+            method: method, url: url, header: lines, timeout: request.request.timeoutInterval, work: work,
+            withheld: secrets.map(\.name).sorted())
         return (stored, secrets)
     }
 

@@ -22,6 +22,8 @@ extension DownloadPlan {
 
     /// How often a try begins the file from its start, before it fails.
     private static let mostRestarts = 3
+    /// How often in a row a source that has sent bytes refuses to send others, alone, before it is given up.
+    private static let mostRefusals = 4
 
     package mutating func evaluate(_ head: ResponseHead, for id: Int) -> Verdict {
         guard let part = parts[id] else { return .useless }
@@ -32,16 +34,23 @@ extension DownloadPlan {
             default: return .unrelated
             }
         }
+        // Another has brought its bytes before its answer came.
+        guard part.remaining != 0 else { return .useless }
         let known = known(of: part.source)
         // Where a checksum is known, it tells whether the bytes of another place are right.
         let isSamePlace = isVerified || sources[part.source].place.map { $0 == ResourcePlace(head.url) } ?? true
-        switch known.evaluate(head, from: part.position, upTo: part.end, isSamePlace: isSamePlace) {
+        let answer = known.evaluate(head, from: part.position, upTo: part.end, isSamePlace: isSamePlace)
+        switch answer {
         case .part(let last, let whole): return evaluatePart(head, part, id, last, whole)
         case .whole: return evaluateRefusal(head, part, id)
         case .complete, .useless, .differs:
             // What it sends in place of a part is no file either. The others go on with what they have.
-            let isSuccess = (200..<300).contains(head.statusCode) && head.statusCode != 206
-            if isSuccess, parts.contains(where: { $0.key != id && $0.value.isReceiving }) { return leaveOut(part) }
+            let isNoRange = head.statusCode != 206 || answer == .useless && part.source == mainSource
+            if (200..<300).contains(head.statusCode), isNoRange,
+                parts.contains(where: { $0.key != id && $0.value.isReceiving })
+            {
+                return leaveOut(part)
+            }
             let isNew = isVerified && sources[part.source].place == nil
             return part.source == mainSource && !isNew ? .changed : .disagrees
         case .unrelated: return .unrelated
@@ -113,8 +122,7 @@ extension DownloadPlan {
             isDenied = true
             return .disagrees
         }
-        let hasBody = head.statusCode != 204 && head.statusCode != 205
-        let told = !hasBody ? 0 : head.isEncoded ? nil : head.contentLength
+        let told = head.isEncoded ? nil : head.contentLength
         // The same tag is for the same bytes. But one that tells no length may send a part of them, after which nothing can
         // be added to what it has sent.
         let isSame = told == nil && !isVerified && known.hasTag(of: head, isSamePlace: isSamePlace)
@@ -198,6 +206,12 @@ extension DownloadPlan {
             giveBack(part)
         }
         var isTemporary = false
+        if part.asksForRange, !part.isReceiving, part.remaining == 0 {
+            // Another has brought its bytes.
+            if !end.isGood { allowedParts = max(1, min(allowedParts, parts.count)) }
+            if isComplete { return .finished }
+            return parts.isEmpty ? next() : .more
+        }
         switch end {
         case .complete:
             if part.isReceiving, total == nil, part.end == nil {
@@ -216,6 +230,14 @@ extension DownloadPlan {
             note(failureOf: part)
             if isAlone { sources[part.source].isDropped = false }
             if isAlone, !isComplete { return next() }
+        case .refused where sources[part.source].hasSent:
+            // It does not give another connection. What it was asked for is asked for again, over fewer.
+            allowedParts = max(1, min(allowedParts, parts.count))
+            if parts.isEmpty, !isComplete {
+                sources[part.source].failures += 1
+                if sources[part.source].failures < Self.mostRefusals { return next() }
+                sources[part.source].isDropped = true
+            }
         case .refused: sources[part.source].isDropped = true
         case .disagrees: sources[part.source].isBad = true
         case .changed:
@@ -264,6 +286,8 @@ extension DownloadPlan {
     package mutating func restart() -> Next {
         parts = [:]
         restarts += 1
+        // What has led to this may be the ranges that were asked for beside each other.
+        allowedParts = 1
         guard restarts <= Self.mostRestarts else { return .failed }
         return next()
     }

@@ -99,7 +99,9 @@ package struct DownloadPlan: Sendable {
     package mutating func begin() -> PartRequest? {
         parts = [:]
         (allowedParts, restarts, refusals) = (maximumParts, 0, 0)
-        for index in sources.indices { (sources[index].isDropped, sources[index].failures) = (false, 0) }
+        for index in sources.indices {
+            (sources[index].isDropped, sources[index].hasSent, sources[index].failures) = (false, false, 0)
+        }
         return first()
     }
 
@@ -151,6 +153,24 @@ package struct DownloadPlan: Sendable {
         case stop
     }
 
+    /// So many bytes of a part are about to be written at its position. Where they reach its end, and its response goes on,
+    /// it brings also what follows, as far as nothing else does yet: a server may refuse those that were asked to.
+    package mutating func willWrite(_ count: Int64, for id: Int) {
+        guard let part = parts[id], part.isReceiving, let end = part.end, let responseEnd = part.responseEnd,
+            responseEnd > end, part.position + count >= end
+        else { return }
+        var limit = responseEnd
+        if let known = done.ranges.first(where: { $0.upperBound > end }) { limit = min(limit, known.lowerBound) }
+        for (other, next) in parts where other != id && next.isReceiving && next.remaining != 0 && next.position >= end {
+            limit = min(limit, next.position)
+        }
+        guard limit > end else { return }
+        parts[id]?.end = limit
+        for (other, next) in parts where !next.isReceiving && (end..<limit).contains(next.position) && other != id {
+            parts[other]?.end = next.position
+        }
+    }
+
     /// Bytes of a part have been written at its position.
     package mutating func didWrite(_ count: Int64, for id: Int, at now: UInt64) -> Flow {
         guard var part = parts[id] else { return .stop }
@@ -161,7 +181,7 @@ package struct DownloadPlan: Sendable {
         if part.began == 0 { part.began = now }
         part.last = now
         parts[id] = part
-        if count > 0 { sources[part.source].failures = 0 }
+        if count > 0 { (sources[part.source].failures, sources[part.source].hasSent) = (0, true) }
         guard part.remaining == 0 else { return .goesOn }
         return part.responseEnd == part.end ? .ends : .stop
     }

@@ -12,6 +12,8 @@ package struct DownloadSource: Sendable {
     package var sendsParts: Bool?
     /// How many of its parts in a row have failed in the try that is under way.
     package var failures = 0
+    /// Whether it has sent bytes in the try that is under way, and so is not gone where it refuses others.
+    package var hasSent = false
     /// Whether it is not asked any more in this try.
     package var isDropped = false
     /// Whether it has sent wrong bytes, or another file, and is never asked again.

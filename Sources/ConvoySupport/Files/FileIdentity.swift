@@ -5,6 +5,7 @@ import Foundation
 package struct FileIdentity: Equatable {
     private let device: dev_t
     private let number: ino_t
+    package let isRegular: Bool
     /// Whether it is a regular file with one name.
     package let isPlain: Bool
     /// Whether it is this user's, or root's.
@@ -28,7 +29,8 @@ package struct FileIdentity: Equatable {
 
     private init(_ information: stat) {
         (device, number) = (information.st_dev, information.st_ino)
-        isPlain = information.st_mode & S_IFMT == S_IFREG && information.st_nlink == 1
+        isRegular = information.st_mode & S_IFMT == S_IFREG
+        isPlain = isRegular && information.st_nlink == 1
         isOwn = information.st_uid == geteuid() || information.st_uid == 0
         flaw = FileFlaw(ofFile: information)
     }

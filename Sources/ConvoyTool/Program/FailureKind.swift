@@ -59,6 +59,7 @@ enum FailureKind: String, CaseIterable, Sendable {
             switch error {
             case .checksumMismatch, .piecesMismatch, .unexpectedLength: .checksum
             case .fileExists, .inUse, .notEnoughSpace, .unusableDestination: .disk
+            case .changedType, .noContent: .connection
             case .noDestination, .noSource, .keepsChanging, .unsuitableRequest: .other
             }
     }

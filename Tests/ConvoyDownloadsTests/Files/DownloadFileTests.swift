@@ -253,6 +253,23 @@ import Testing
 
     // MARK: Ending
 
+    @Test func theBytesAreOnTheDiskBeforeTheFileHasItsName() throws {
+        let log = Locked<[String]>([])
+        var calls = FileCalls()
+        let real = calls
+        calls.synchronizeData = { descriptor in
+            log.withLock { $0.append("synchronized") }
+            return real.synchronizeData(descriptor)
+        }
+        calls.rename = { from, to in
+            log.withLock { $0.append("renamed") }
+            return real.rename(from, to)
+        }
+        let file = try begun(calls)
+        try file.commit(as: directory.file("file").path, replaces: true, synchronizes: false, total: 1000)
+        #expect(log.withLock { $0 } == ["synchronized", "renamed"])
+    }
+
     @Test func theJournalOfTheNextDownloadIsNotRemovedByTheLast() throws {
         let next = Locked<DownloadFile?>(nil)
         var calls = FileCalls()

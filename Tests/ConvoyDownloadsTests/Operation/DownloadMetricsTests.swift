@@ -12,7 +12,12 @@ import Testing
     init() throws { fixture = try DownloadFixture() }
 
     @Test(arguments: [1, 4]) func `a download has the requests of its parts`(count: Int) async throws {
-        fixture.server.serve(bytes, at: "/file", etag: "\"1\"")
+        // Slowly enough for all parts to be answered before the first has brought what they were asked for.
+        fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { _, response in
+            var response = response
+            response.effects.pace = .drip(bytes: 50_000, interval: 0.01)
+            return response
+        }
         let download = await fixture.run(
             fixture.download {
                 $0.collectsMetrics = true

@@ -266,16 +266,29 @@ struct DownloadQueueReopeningTests {
             let contents = (try? Data(contentsOf: fixture.home.appendingPathComponent(name))) ?? Data()
             #expect(contents.range(of: Data("-secret".utf8)) == nil, "\(name)")
         }
-        let next = try fixture.open { operation, _ in
+        let lacking = try fixture.openAsAfterKill { operation, _ in
             operation.prepare = { $0.setValue("Bearer second", forHTTPHeaderField: "Authorization") }
+        }
+        let operation = try #require(lacking.operation(for: request.id))
+        lacking.start()
+        let missing = DownloadQueueError.missingSecrets(["Referer", "X-Api-Key", "X-Marked"])
+        await #expect(throws: missing) { try await operation.finished() }
+        try await lacking.waitUntilAllFinished()
+        #expect(lacking.states == [.failed])
+        #expect(fixture.server.requests.isEmpty)
+        let next = try fixture.open { operation, _ in
+            operation.prepare = { request in
+                for name in ["Authorization", "X-Api-Key", "X-Marked", "Referer"] {
+                    request.setValue("second", forHTTPHeaderField: name)
+                }
+            }
         }
         next.start()
         try await next.waitUntilAllFinished()
         let headers = try #require(fixture.server.requests("/post").first).headers
-        #expect(headers["Authorization"] == "Bearer second")
+        #expect(headers["Authorization"] == "second")
         #expect(headers["X-Plain"] == "plain")
-        #expect(headers["X-Api-Key"] == nil)
-        #expect(headers["X-Marked"] == nil)
+        #expect(headers["X-Api-Key"] == "second")
         #expect(headers["Idempotency-Key"] == request.idempotencyKey)
     }
 

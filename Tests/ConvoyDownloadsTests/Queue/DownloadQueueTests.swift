@@ -36,6 +36,22 @@ struct DownloadQueueTests {
         #expect(queue.operation(for: request.id) == nil)
     }
 
+    @Test func whatIsStoredAsFinishedIsOnTheDisk() async throws {
+        let log = Locked<[String]>([])
+        var calls = FileCalls()
+        let real = calls
+        calls.synchronize = { descriptor in
+            log.withLock { $0.append(FileIdentity(descriptor)?.isPlain == true ? "file" : "directory") }
+            return real.synchronize(descriptor)
+        }
+        let logging = calls
+        let queue = try fixture.open { operation, _ in (operation as? DownloadOperation)?.fileCalls = logging }
+        queue.start()
+        try await queue.enqueue(fixture.download())
+        try await queue.waitUntilAllFinished()
+        #expect(log.withLock { $0 } == ["file", "directory"])
+    }
+
     @Test func aRequestThatSendsArrivesWithItsBodyAndItsKey() async throws {
         let queue = try fixture.open()
         queue.start()
@@ -309,11 +325,13 @@ struct DownloadQueueTests {
         try await fixture.server.waitForRequests(count: 1)
         let all = Task { try await queue.waitUntilAllFinished() }
         await queue.close()
-        for operation in [running, waiting] {
-            try? await operation.finished()
-            #expect(operation.isFinished)
-            #expect(operation.cancellationReason as? DownloadQueueError == .closed)
-        }
+        try? await running.finished()
+        #expect(running.isFinished)
+        #expect(running.cancellationReason as? DownloadQueueError == .closed)
+        // It was not cancelled by anyone, which many programs ignore.
+        try? await waiting.finished()
+        #expect(waiting.isFinished)
+        #expect(waiting.error as? DownloadQueueError == .closed)
         // It may have come too late to wait.
         await #expect(throws: DownloadQueueError.closed) { try await all.value }
         await #expect(throws: DownloadQueueError.closed) { try await queue.enqueue(fixture.post()) }

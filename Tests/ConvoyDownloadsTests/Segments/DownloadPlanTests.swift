@@ -217,6 +217,43 @@ import Testing
         #expect(plan.didWrite(100, for: first.id, at: 2) == .ends)
     }
 
+    /// A server may refuse the other, and has sent these bytes meanwhile.
+    @Test func whatNoAnswerHasComeForIsBroughtByThePartBeforeIt() throws {
+        var plan = DownloadPlan(sources: [url], maximumParts: 2, minimumPart: 10)
+        let begun = plan.begin()
+        let first = try #require(begun)
+        #expect(plan.evaluate(whole("\"1\"", length: 100), for: first.id) == .startsOver)
+        let more = plan.more(at: 1)
+        let second = try #require(more).request
+        plan.willWrite(49, for: first.id)
+        #expect(plan.parts[first.id]?.end == 50)
+        plan.willWrite(60, for: first.id)
+        #expect(plan.parts[first.id]?.end == 100)
+        #expect(plan.didWrite(60, for: first.id, at: 2) == .goesOn)
+        let answer = ResponseHead(
+            url: url, statusCode: 206,
+            headers: [("ETag", "\"1\""), ("Content-Range", "bytes 50-99/100"), ("Content-Length", "50")])
+        #expect(plan.evaluate(answer, for: second.id) == .useless)
+        #expect(plan.didEnd(second.id, .useless, at: 3) == .more)
+        #expect(plan.sources[0].isUsable)
+        #expect(plan.didWrite(40, for: first.id, at: 4) == .ends)
+    }
+
+    @Test func aSourceThatRefusesAnotherConnectionIsNotGivenUp() throws {
+        var plan = DownloadPlan(sources: [url], maximumParts: 2, minimumPart: 10)
+        let begun = plan.begin()
+        let first = try #require(begun)
+        #expect(plan.evaluate(whole("\"1\"", length: 100), for: first.id) == .startsOver)
+        let more = plan.more(at: 1)
+        let second = try #require(more).request
+        #expect(plan.didWrite(50, for: first.id, at: 2) == .stop)
+        #expect(plan.didEnd(first.id, .complete, at: 3) == .more)
+        guard case .ask(let third) = plan.didEnd(second.id, .refused, at: 4) else {
+            return #expect(Bool(false), "nobody is asked")
+        }
+        #expect(third.range?.first == 50)
+    }
+
     /// It has been told to stop, and is complete, though its end has not been heard of yet.
     @Test func aPartThatIsBeingStoppedGetsNothingBack() throws {
         let mirror = try #require(URL(string: "http://mirror/file"))

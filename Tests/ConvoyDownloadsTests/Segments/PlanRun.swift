@@ -179,12 +179,14 @@ struct PlanRun {
     private mutating func receive(_ received: Int, _ id: Int) {
         guard let answer = streams[id]?.answer else { return }
         streams[id]?.answer?.position += received
-        guard ends[id] == nil, let part = plan.parts[id] else { return }
+        guard ends[id] == nil else { return }
         if plan.exceeds(Int64(received), for: id) {
             ends[id] = .changed
             streams[id]?.isCancelled = true
             return
         }
+        plan.willWrite(Int64(received), for: id)
+        guard let part = plan.parts[id] else { return }
         let count = min(Int64(received), part.remaining ?? .max)
         // While it is written, others may take over some of the part's work.
         if Int.random(in: 0..<20, using: &random) == 0 { startMore() }

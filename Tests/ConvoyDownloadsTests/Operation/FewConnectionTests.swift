@@ -1,0 +1,80 @@
+import ConvoyDownloads
+import ConvoyOperations
+import ConvoySupport
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Testing
+
+/// Servers that do not give as many connections, or as many ranges, as segments are asked for.
+struct FewConnectionTests {
+    private let fixture: DownloadFixture
+    private let bytes = PatternBytes.data(count: 3_000_000)
+
+    init() throws { fixture = try DownloadFixture() }
+
+    private func run(segments: Int) async -> DownloadOperation {
+        await fixture.run(
+            fixture.download {
+                $0.segmentCount = segments
+                $0.minimumSegmentLength = 10_000
+            })
+    }
+
+    /// The refusal comes when the first connection has brought its share, and was given up.
+    @Test(arguments: 3...8) func refusedRangesAreAskedForAgain(segments: Int) async {
+        let refusals = Locked(0)
+        fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { request, response in
+            guard request.headers["Range"] != nil else { return response }
+            let isRefused = refusals.withLock { count in
+                count += 1
+                return count < segments
+            }
+            return isRefused ? TestServer.Response.status(503).delayed(0.05) : response
+        }
+        let download = await run(segments: segments)
+        #expect(download.error == nil)
+        #expect(fixture.contents() == bytes)
+    }
+
+    @Test(arguments: 3...8) func aServerOfOneConnectionSendsTheWholeFile(segments: Int) async {
+        fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { request, response in
+            guard request.headers["Range"] == nil else { return .status(503) }
+            var response = response
+            response.effects.pace = .drip(bytes: 100_000, interval: 0.002)
+            return response
+        }
+        let download = await run(segments: segments)
+        #expect(download.error == nil)
+        #expect(fixture.contents() == bytes)
+    }
+
+    enum Oddity: String, CaseIterable, Sendable { case shifted, short, otherTotal, withoutRange, several }
+
+    @Test(arguments: Oddity.allCases) func oddRangesLeaveTheFileToOneConnection(oddity: Oddity) async {
+        let bytes = bytes
+        fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { request, response in
+            guard let range = request.headers["Range"], let first = Int(range.dropFirst(6).prefix { $0 != "-" }) else {
+                var response = response
+                response.effects.pace = .drip(bytes: 100_000, interval: 0.002)
+                return response
+            }
+            let end = Int(range.split(separator: "-").last ?? "") ?? bytes.count - 1
+            var (from, to, total, type) = (first, end, bytes.count, "application/octet-stream")
+            var body = Data(bytes[first...end])
+            switch oddity {
+            case .shifted: (from, to) = (first + 1, end + 1)
+            case .short: body = body.dropLast(7)
+            case .otherTotal: total += 1
+            case .withoutRange: break
+            case .several: type = "multipart/byteranges; boundary=b"
+            }
+            let odd = TestServer.Response.bytes(Data(body), type: type, status: 206).header("ETag", "\"1\"")
+            return oddity == .withoutRange ? odd : odd.header("Content-Range", "bytes \(from)-\(to)/\(total)")
+        }
+        let download = await run(segments: 4)
+        #expect(download.error == nil)
+        #expect(fixture.contents() == bytes)
+    }
+}

@@ -1,0 +1,192 @@
+import ConvoyDownloads
+import ConvoyOperations
+import ConvoySecurity
+import ConvoySupport
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Testing
+
+/// What is there stays until something better is whole.
+struct KeptBytesTests {
+    private let fixture: DownloadFixture
+    private let bytes = PatternBytes.data(count: 3_000_000)
+
+    init() throws { fixture = try DownloadFixture() }
+
+    private func beginFile() async {
+        fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { _, response in response.truncated(afterBytes: 2_000_000) }
+        await fixture.run(fixture.download())
+    }
+
+    private func expectContinuation() async {
+        fixture.server.serve(bytes, at: "/file", etag: "\"1\"")
+        fixture.server.forgetRequests()
+        let last = await fixture.run(fixture.download())
+        #expect(last.error == nil)
+        #expect(fixture.contents() == bytes)
+        #expect(fixture.server.requests("/file").first?.headers["Range"] == "bytes=2000000-")
+        #expect(fixture.names == ["file.bin"])
+    }
+
+    // MARK: What replaces
+
+    /// The page by which a network asks for a login.
+    @Test func aPageInPlaceOfTheRestIsNotTheFile() async {
+        await beginFile()
+        fixture.server.route("/file", .bytes(Data(repeating: 60, count: 820), type: "text/html"))
+        let download = await fixture.run(fixture.download())
+        guard case .changedType(_, "text/html") = download.error as? DownloadError else {
+            Issue.record("\(String(describing: download.error))")
+            return
+        }
+        await expectContinuation()
+    }
+
+    @Test func whatReplacesTheFileAndBreaksOffLeavesIt() async {
+        await beginFile()
+        fixture.server.serve(Data(bytes.reversed()), at: "/file", etag: "\"2\"") { _, response in
+            response.truncated(afterBytes: 500_000)
+        }
+        let second = await fixture.run(fixture.download())
+        #expect(second.error != nil)
+        await expectContinuation()
+    }
+
+    @Test func whatReplacesTheFileAndHasAWrongDigestLeavesIt() async throws {
+        await beginFile()
+        let digest = MessageDigest(.sha256)
+        digest.update(bytes)
+        let checksum = try #require(Checksum(of: digest))
+        fixture.server.serve(Data(bytes.prefix(800)), at: "/file", etag: "\"2\"")
+        let second = await fixture.run(fixture.download { $0.checksum = checksum })
+        guard case .checksumMismatch = second.error as? DownloadError else {
+            Issue.record("\(String(describing: second.error))")
+            return
+        }
+        await expectContinuation()
+    }
+
+    @Test(arguments: [204, 205]) func anAnswerWithoutABodyEmptiesNothing(status: Int) async throws {
+        try Data("old".utf8).write(to: fixture.file())
+        fixture.server.route("/file", .status(status))
+        let download = await fixture.run(fixture.download { $0.existingFilePolicy = .replace })
+        #expect(download.error as? DownloadError == .noContent(status: status))
+        #expect(fixture.contents() == Data("old".utf8))
+        #expect(fixture.names == ["file.bin"])
+    }
+
+    // MARK: What is no file
+
+    @Test(.timeLimit(.minutes(1))) func aPipeIsNotReplaced() async throws {
+        try #require(mkfifo(fixture.file().path, 0o600) == 0)
+        fixture.server.serve(bytes, at: "/file", etag: "\"1\"")
+        let download = await fixture.run(fixture.download { $0.existingFilePolicy = .replace })
+        #expect(download.error as? DownloadError == .unusableDestination(fixture.file()))
+        var facts = stat()
+        #expect(lstat(fixture.file().path, &facts) == 0 && facts.st_mode & S_IFMT == S_IFIFO)
+        #expect(fixture.names == ["file.bin"])
+    }
+
+    @Test func aLinkLeadsToTheFileThatIsReplacedAndItsPermissionsStay() async throws {
+        let folder = fixture.file("folder")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
+        let target = folder.appendingPathComponent("target")
+        try Data("old".utf8).write(to: target)
+        try #require(chmod(target.path, 0o640) == 0)
+        try FileManager.default.createSymbolicLink(atPath: fixture.file().path, withDestinationPath: "folder/target")
+        fixture.server.serve(bytes, at: "/file", etag: "\"1\"")
+        let download = await fixture.run(fixture.download { $0.existingFilePolicy = .replace })
+        #expect(download.error == nil)
+        var facts = stat()
+        #expect(lstat(fixture.file().path, &facts) == 0 && facts.st_mode & S_IFMT == S_IFLNK)
+        #expect(lstat(target.path, &facts) == 0 && facts.st_mode & 0o777 == 0o640)
+        #expect(fixture.contents() == bytes)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["target"])
+    }
+
+    // MARK: What a kill leaves
+
+    @Test func aFileThatGotItsNameBeforeTheProcessWasKilledIsThere() async throws {
+        var calls = FileCalls()
+        calls.unlink = { _ in 0 }
+        let unlucky = calls
+        fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { request, response in
+            request.headers["Range"] == nil ? response.truncated(afterBytes: 2_000_000) : response
+        }
+        await fixture.run(fixture.download())
+        await fixture.run(fixture.download { $0.fileCalls = unlucky })
+        #expect(fixture.names == ["file.bin", "file.bin.convoyjournal"])
+        fixture.server.forgetRequests()
+        let download = await fixture.run(fixture.download())
+        #expect(download.error == nil)
+        #expect(download.outcome == .skipped)
+        #expect(fixture.server.requests.isEmpty)
+        #expect(fixture.names == ["file.bin"])
+        #expect(fixture.contents() == bytes)
+    }
+
+    @Test func aBackupThatLinksThePartialFileIsNoOtherWriter() async throws {
+        let gate = TestServer.Gate()
+        fixture.server.serve(bytes, at: "/file", etag: "\"1\"") { _, response in
+            response.heldBody(by: gate, afterBytes: 1_000_000)
+        }
+        let first = fixture.download()
+        fixture.queue.addOperation(first)
+        for await progress in first.transferProgressUpdates where progress.bytesReceived >= 1_000_000 { break }
+        try #require(link(fixture.file("file.bin.convoypart").path, fixture.file("backup").path) == 0)
+        gate.open()
+        try? await first.finished()
+        #expect(first.error == nil)
+        #expect(fixture.contents() == bytes)
+    }
+
+    @Test func aPartialFileThatABackupHasLinkedIsNotWritten() async throws {
+        await beginFile()
+        try #require(link(fixture.file("file.bin.convoypart").path, fixture.file("backup").path) == 0)
+        let before = fixture.contents("backup")
+        fixture.server.serve(Data(bytes.reversed()), at: "/file", etag: "\"1\"")
+        let download = await fixture.run(fixture.download())
+        #expect(download.error == nil)
+        #expect(fixture.contents() == Data(bytes.reversed()))
+        #expect(fixture.contents("backup") == before)
+        #expect(fixture.names == ["backup", "file.bin"])
+    }
+
+    // MARK: Errors
+
+    @Test func aLostConnectionAfterAChangeIsTriedAgain() async {
+        await beginFile()
+        let other = Data(bytes.reversed())
+        let answers = Locked(0)
+        fixture.server.serve(other, at: "/file", etag: "\"2\"") { _, response in
+            let count = answers.withLock { count in
+                count += 1
+                return count
+            }
+            return count <= 2 ? response.truncated(afterBytes: 600_000) : response
+        }
+        let download = await fixture.run(
+            fixture.download {
+                var policy = RetryPolicy(maximumRetryCount: 5)
+                policy.initialDelay = 0.005
+                policy.budget = nil
+                $0.retryPolicy = policy
+            })
+        #expect(download.error == nil)
+        #expect(fixture.contents() == other)
+    }
+
+    @Test(arguments: [1, 3]) func aWrongPieceIsNoCancellation(segments: Int) async throws {
+        fixture.server.serve(bytes, at: "/file", etag: "\"1\"")
+        let wrong = try (0..<3).map { _ in try Checksum(.sha256, hexadecimal: String(repeating: "0", count: 64)) }
+        let pieces = try #require(PieceChecksums(length: 1_000_000, checksums: wrong))
+        let download = await fixture.run(
+            fixture.download {
+                $0.pieceChecksums = pieces
+                $0.segmentCount = segments
+            })
+        #expect(download.error as? DownloadError == .piecesMismatch)
+    }
+}
