@@ -20,6 +20,28 @@ struct ServingTests {
         #expect(server.totalConnectionCount == 1)
     }
 
+    @Test func `a text that is JSON is sent as it is, and another as a string`() throws {
+        let server = try TestServer()
+        server.route("/object", .json(#"{"a": [1]}"#))
+        server.route("/broken", .json("{\"a\": "))
+        server.route("/word", .json("word", status: 201))
+        let client = try RawClient(port: server.port)
+        #expect(try client.exchange("GET", "/object").text == #"{"a": [1]}"#)
+        #expect(try client.exchange("GET", "/broken").text == #""{\"a\": ""#)
+        #expect(try client.exchange("GET", "/word").text == #""word""#)
+    }
+
+    @Test func `answers as a proxy for any host, and a request for a tunnel as its route says`() throws {
+        let server = try TestServer()
+        server.route("/page", .text("from any host"))
+        server.route("CONNECT", "*", .status(407))
+        let client = try RawClient(port: server.port)
+        #expect(try client.exchange("GET", "http://a.example:81/page?q").text == "from any host")
+        #expect(try client.exchange("CONNECT", "b.example:443").status == 407)
+        #expect(server.requests.map(\.target) == ["http://a.example:81/page?q", "b.example:443"])
+        #expect(server.requests.map(\.path) == ["/page", "b.example:443"])
+    }
+
     @Test func `has a port that no earlier server has had`() throws {
         var ports: Set<UInt16> = []
         for _ in 0..<600 {

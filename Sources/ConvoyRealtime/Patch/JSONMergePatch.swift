@@ -22,7 +22,7 @@ public struct JSONMergePatch: Sendable, Hashable {
     ///   - data: the text.
     ///   - maximumDepth: how deep arrays and objects may be nested in it.
     public init(parsing data: Data, maximumDepth: Int = 512) throws(JSONSyntaxError) {
-        json = try JSON(parsing: data, maximumDepth: maximumDepth)
+        json = try JSON(parsing: data, maximumDepth: maximumDepth, rejectsDuplicateKeys: true)
     }
 
     // MARK: Applying

@@ -41,7 +41,7 @@ public struct JSONPatch: Sendable, Hashable {
     /// - Throws: `JSONSyntaxError` for text that is not JSON, also for a repeated member and an unpaired surrogate;
     ///   ``JSONPatchError`` for JSON that is not a patch.
     public init(parsing data: Data, maximumDepth: Int = 512) throws {
-        try self.init(JSON(parsing: data, maximumDepth: maximumDepth))
+        try self.init(JSON(parsing: data, maximumDepth: maximumDepth, rejectsDuplicateKeys: true))
     }
 
     /// The patch as JSON.

@@ -23,14 +23,17 @@ public enum JSON: Sendable {
 
     /// Parses UTF-8, with or without a byte-order mark.
     ///
-    /// It is stricter than Foundation's parser on Linux: a comma before a closing bracket is an error, and so is a
-    /// repeated key.
+    /// It is stricter than Foundation's parser on Linux: a comma before a closing bracket is an error. Of a repeated key
+    /// the first value counts, as for `JSONDecoder`.
     ///
     /// - Parameters:
     ///   - data: the text, in UTF-8.
     ///   - maximumDepth: how deep arrays and objects may be nested; each level takes a stack frame.
-    public init(parsing data: Data, maximumDepth: Int = 512) throws(JSONSyntaxError) {
-        self = try JSONParser.value(of: data, maximumDepth: maximumDepth)
+    ///   - rejectsDuplicateKeys: whether a repeated key is an error.
+    public init(
+        parsing data: Data, maximumDepth: Int = 512, rejectsDuplicateKeys: Bool = false
+    ) throws(JSONSyntaxError) {
+        self = try JSONParser.value(of: data, maximumDepth: maximumDepth, rejectsDuplicateKeys: rejectsDuplicateKeys)
     }
 
     /// The value at a pointer; nil if there is none.

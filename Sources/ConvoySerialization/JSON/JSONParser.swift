@@ -6,9 +6,12 @@ package struct JSONParser {
     private let bytes: [UInt8]
     private var index = 0
     private let maximumDepth: Int
+    private let rejectsDuplicateKeys: Bool
 
-    static func value(of data: Data, maximumDepth: Int) throws(JSONSyntaxError) -> JSON {
-        var parser = JSONParser(data, maximumDepth: maximumDepth)
+    static func value(
+        of data: Data, maximumDepth: Int, rejectsDuplicateKeys: Bool
+    ) throws(JSONSyntaxError) -> JSON {
+        var parser = JSONParser(data, maximumDepth: maximumDepth, rejectsDuplicateKeys: rejectsDuplicateKeys)
         let value = try parser.value(depth: 0)
         parser.skipSpace()
         guard parser.index == parser.bytes.count else { throw parser.problem("unexpected text after the value") }
@@ -24,9 +27,10 @@ package struct JSONParser {
         return JSONPosition(offset: offset, in: parser.bytes)
     }
 
-    private init(_ data: Data, maximumDepth: Int) {
+    private init(_ data: Data, maximumDepth: Int, rejectsDuplicateKeys: Bool = false) {
         bytes = Array(data)
         self.maximumDepth = maximumDepth
+        self.rejectsDuplicateKeys = rejectsDuplicateKeys
         if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { index = 3 }
     }
 
@@ -38,9 +42,8 @@ package struct JSONParser {
         case UInt8(ascii: "{"):
             var object = JSONObject()
             try members(depth) { parser, key, start throws(JSONSyntaxError) in
-                guard object.append(key: key, value: try parser.value(depth: depth + 1)) else {
-                    throw parser.problem("duplicate key", at: start)
-                }
+                let isNew = object.append(key: key, value: try parser.value(depth: depth + 1))
+                guard isNew || !parser.rejectsDuplicateKeys else { throw parser.problem("duplicate key", at: start) }
             }
             return .object(object)
         case UInt8(ascii: "["):

@@ -1,9 +1,14 @@
+import ConvoySupport
+import Foundation
+
 /// A syntax error in JSON, and its position.
 public struct JSONSyntaxError: Error, Sendable, Equatable, CustomStringConvertible {
     /// A short description, which contains nothing of the text itself.
     public let reason: String
     /// The position of the error.
     public let position: JSONPosition
+    /// The URL of the response that has the error; nil for a text that is no response.
+    public private(set) var url: URL?
 
     /// An error with a reason and a position.
     public init(_ reason: String, at position: JSONPosition) {
@@ -11,8 +16,22 @@ public struct JSONSyntaxError: Error, Sendable, Equatable, CustomStringConvertib
         self.position = position
     }
 
-    /// The position and the reason.
-    public var description: String { "line \(position.line), column \(position.column): \(reason)" }
+    /// The position and the reason, and the URL without its secrets.
+    public var description: String {
+        let source = url.map { ", in the response from \(Redaction.url($0.absoluteString))" } ?? ""
+        return "line \(position.line), column \(position.column): \(reason)\(source)"
+    }
+
+    func naming(_ url: URL?) -> JSONSyntaxError {
+        var error = self
+        error.url = url
+        return error
+    }
+}
+
+extension JSONSyntaxError: LocalizedError {
+    /// The same.
+    public var errorDescription: String? { description }
 }
 
 /// A position in a text; both numbers begin at 1.

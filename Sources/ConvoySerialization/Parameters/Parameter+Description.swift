@@ -24,9 +24,21 @@ extension Parameter: CustomStringConvertible {
         case .set(let values):
             return "{(" + values.map { $0.description(depth: depth + 1) }.sorted().joined(separator: ", ") + ")}"
         case .dictionary(let values):
-            let pairs = values.sorted { $0.key < $1.key }
-            return "{" + pairs.map { "\($0.key) = \($0.value.description(depth: depth + 1));" }.joined() + "}"
+            return Self.description(of: values.sorted { $0.key < $1.key }, depth: depth)
+        case .object(let object):
+            return Self.description(of: Self.sortedMembers(object), depth: depth)
         }
+    }
+
+    private static func description(of pairs: [(key: String, value: Parameter)], depth: Int) -> String {
+        "{" + pairs.map { "\($0.key) = \($0.value.description(depth: depth + 1));" }.joined() + "}"
+    }
+
+    /// The members of an object in the order in which they are sent.
+    static func sortedMembers(_ object: JSONObject) -> [(key: String, value: Parameter)] {
+        // `<` takes keys for equal that are canonically so.
+        object.members.sorted { $0.key.unicodeScalars.lexicographicallyPrecedes($1.key.unicodeScalars) }
+            .map { ($0.key, Parameter($0.value)) }
     }
 
     /// The maximum nesting for all request serializers. Deeper trees are an error, as recursing into them would
@@ -62,6 +74,7 @@ extension Parameter: CustomStringConvertible {
         case .array: 9
         case .set: 10
         case .dictionary: 11
+        case .object: 12
         }
     }
 }

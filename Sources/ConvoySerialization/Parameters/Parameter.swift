@@ -40,6 +40,9 @@ public enum Parameter: Sendable, Hashable {
     case set(Set<Parameter>)
     /// Values by key.
     case dictionary([String: Parameter])
+    /// Values by keys that ``dictionary(_:)`` cannot tell apart: such as `é` in one code point and in two. Sent in the order
+    /// of their code points; only in a property list one of them is lost.
+    case object(JSONObject)
 }
 
 /// Another name for ``Parameter``, for signatures that take a whole tree.
@@ -101,15 +104,18 @@ extension Parameter {
         case .string(let value): self = .string(value)
         case .array(let values): self = .array(values.map { Parameter($0) })
         case .object(let object):
-            let pairs = object.members.map { ($0.key, Parameter($0.value)) }
-            self = .dictionary(Dictionary(pairs, uniquingKeysWith: { _, last in last }))
+            let values = Dictionary(object.members.map { ($0.key, Parameter($0.value)) }, uniquingKeysWith: { $1 })
+            self = values.count == object.members.count ? .dictionary(values) : .object(object)
         }
     }
 
     /// The values under a key, or nil where this is no dictionary or has no such key.
     public subscript(key: String) -> Parameter? {
-        guard case .dictionary(let values) = self else { return nil }
-        return values[key]
+        switch self {
+        case .dictionary(let values): values[key]
+        case .object(let object): object[key].map { Parameter($0) }
+        default: nil
+        }
     }
 }
 
@@ -167,6 +173,7 @@ extension Parameter: Encodable {
         case .array(let values): try container.encode(values)
         case .set(let values): try container.encode(values.sorted { $0.description < $1.description })
         case .dictionary(let values): try container.encode(values)
+        case .object(let object): try container.encode(JSON.object(object))
         }
     }
 }

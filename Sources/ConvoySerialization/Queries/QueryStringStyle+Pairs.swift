@@ -27,16 +27,18 @@ extension QueryStringStyle {
     public func pairs(from parameters: Parameter) throws -> [QueryStringPair] {
         switch parameters {
         case .null: return []
-        case .dictionary(let values):
-            var pairs: [QueryStringPair] = []
-            pairs.reserveCapacity(values.count)
-            for (key, value) in values.sorted(by: { $0.key < $1.key }) {
-                try append(value, named: key, depth: 1, to: &pairs)
-            }
-            return pairs
+        case .dictionary(let values): return try fields(values.sorted { $0.key < $1.key })
+        case .object(let object): return try fields(Parameter.sortedMembers(object))
         default:
             throw NSError.request(.invalidParameters, "The parameters of a query or form must be a dictionary.")
         }
+    }
+
+    private func fields(_ members: [(key: String, value: Parameter)]) throws -> [QueryStringPair] {
+        var pairs: [QueryStringPair] = []
+        pairs.reserveCapacity(members.count)
+        for (key, value) in members { try append(value, named: key, depth: 1, to: &pairs) }
+        return pairs
     }
 
     private func append(
@@ -48,10 +50,9 @@ extension QueryStringStyle {
         }
         switch value {
         case .dictionary(let values):
-            for (key, value) in values.sorted(by: { $0.key < $1.key }) {
-                let name = nesting == .brackets ? "\(field)[\(key)]" : "\(field).\(key)"
-                try append(value, named: name, depth: depth + 1, to: &pairs)
-            }
+            try append(values.sorted { $0.key < $1.key }, in: field, depth: depth, to: &pairs)
+        case .object(let object):
+            try append(Parameter.sortedMembers(object), in: field, depth: depth, to: &pairs)
         case .array(let values):
             for (index, value) in values.enumerated() {
                 let name =
@@ -68,6 +69,15 @@ extension QueryStringStyle {
             }
         default:
             pairs.append(QueryStringPair(field: field, value: value))
+        }
+    }
+
+    private func append(
+        _ members: [(key: String, value: Parameter)], in field: String, depth: Int, to pairs: inout [QueryStringPair]
+    ) throws {
+        for (key, value) in members {
+            let name = nesting == .brackets ? "\(field)[\(key)]" : "\(field).\(key)"
+            try append(value, named: name, depth: depth + 1, to: &pairs)
         }
     }
 

@@ -15,7 +15,7 @@ struct JSONWriter {
         from parameters: Parameter, options: JSONSerialization.WritingOptions, dates: JSONDates
     ) throws -> Data {
         switch parameters {
-        case .array, .set, .dictionary: break
+        case .array, .set, .dictionary, .object: break
         default:
             guard options.contains(.fragmentsAllowed) else {
                 throw invalid("The root is neither an array nor a dictionary.")
@@ -51,7 +51,8 @@ struct JSONWriter {
         case .date(let value): try write(value)
         case .array(let values): try write(values, depth: depth)
         case .set(let values): try write(Parameter.sorted(values), depth: depth)
-        case .dictionary(let values): try write(values, depth: depth)
+        case .dictionary(let values): try write(values.sorted { $0.key < $1.key }, depth: depth)
+        case .object(let object): try write(Parameter.sortedMembers(object), depth: depth)
         }
     }
 
@@ -67,9 +68,9 @@ struct JSONWriter {
         output.bytes.append(UInt8(ascii: "]"))
     }
 
-    private mutating func write(_ values: [String: Parameter], depth: Int) throws {
+    private mutating func write(_ values: [(key: String, value: Parameter)], depth: Int) throws {
         output.bytes.append(UInt8(ascii: "{"))
-        for (index, pair) in values.sorted(by: { $0.key < $1.key }).enumerated() {
+        for (index, pair) in values.enumerated() {
             if index > 0 { output.bytes.append(UInt8(ascii: ",")) }
             newLine(depth + 1)
             output.appendQuoted(pair.key)

@@ -79,6 +79,9 @@ public struct PropertyListRequestSerializer: HTTPRequestSerialization {
                 throw invalid("A key has a character that XML cannot hold.", subject: key)
             }
             return try values.mapValues { try object(of: $0, depth: depth + 1) }
+        case .object(let members):
+            let values = Dictionary(Parameter.sortedMembers(members).map { ($0.key, $0.value) }, uniquingKeysWith: { $1 })
+            return try object(of: .dictionary(values), depth: depth)
         }
     }
 

@@ -40,6 +40,7 @@ public struct DecodableResponseSerializer<Value: Decodable & Sendable>: HTTPResp
     /// ``responseObject(for:data:)`` with a typed result.
     public func value(for response: URLResponse?, data: Data?) throws -> Value? {
         let acceptable = http.validationError(response, data: data) == nil
+        if acceptable { try http.checkKeys(of: data, response) }
         let object = try http.responseObject(for: response, data: data) { data in
             if acceptable {
                 do {
@@ -60,7 +61,8 @@ extension DecodableResponseSerializer {
     /// Whether a response is obviously acceptable by its status and content type alone, as JSON in UTF-8. If false,
     /// ``value(for:data:)`` decides.
     package func plainlyAccepts(statusCode: Int, contentType: String?, count: Int) -> Bool {
-        guard http.acceptableStatusCodes?.contains(statusCode) ?? true, statusCode != 204, statusCode != 205,
+        guard http.acceptableStatusCodes?.contains(statusCode) ?? true, !http.limits.rejectsDuplicateKeys, statusCode != 204,
+            statusCode != 205,
             http.stringEncoding == .utf8, count > 0, count <= http.limits.maximumBodySize, let contentType,
             http.acceptableContentTypes?.contains("application/json") ?? true
         else { return false }

@@ -28,6 +28,24 @@ extension HTTPResponseSerializer {
         }
     }
 
+    /// The tree of bytes that have been checked.
+    func tree(of bytes: Data, _ response: URLResponse?) throws(JSONSyntaxError) -> JSON {
+        do throws(JSONSyntaxError) {
+            return try JSON(
+                parsing: bytes, maximumDepth: limits.maximumNestingDepth,
+                rejectsDuplicateKeys: limits.rejectsDuplicateKeys)
+        } catch {
+            throw error.naming(response?.url)
+        }
+    }
+
+    /// Throws for a repeated key, if the limits say so: for parsers that do not know of it.
+    func checkKeys(of data: Data?, _ response: URLResponse?) throws {
+        guard limits.rejectsDuplicateKeys, let data, !data.isEmpty, !hasNoContent(response) else { return }
+        try limits.checkSize(of: data, response: response)
+        if let bytes = try json(data, response: response) { _ = try tree(of: bytes, response) }
+    }
+
     /// UTF-16 or UTF-32 without a byte-order mark, converted to UTF-8; nil for anything else. Formats that begin with
     /// ASCII show it by zeros among their first four bytes (RFC 4627, section 3). The parsers would detect it too, but
     /// only after the limits were checked on the wrong encoding.

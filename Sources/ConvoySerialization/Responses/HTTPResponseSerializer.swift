@@ -7,7 +7,8 @@ import FoundationNetworking
 public struct HTTPResponseSerializer: HTTPResponseSerialization {
     /// The acceptable status codes; nil for any. 200 to 299 by default.
     public var acceptableStatusCodes: StatusCodeSet? = .successful
-    /// The acceptable media types, without parameters and case-insensitive; nil, the default, for any.
+    /// The acceptable media types, without parameters and case-insensitive; nil, the default, for any. `*+json` stands for
+    /// all types with that suffix (RFC 6838, section 4.2.8), `*+xml` for those with the other, and so on.
     public var acceptableContentTypes: Set<String>?
     /// The encoding of text in a response that names no charset. UTF-8 by default.
     public var stringEncoding = String.Encoding.utf8
@@ -83,7 +84,8 @@ public struct HTTPResponseSerializer: HTTPResponseSerialization {
         guard let type, !type.isEmpty else { return false }
         if types.contains(type) { return true }
         let lowercased = type.lowercased()
-        return types.contains { $0.lowercased() == lowercased }
+        let suffix = lowercased.lastIndex(of: "+").map { "*\(lowercased[$0...])" }
+        return types.contains { [lowercased, suffix].contains($0.lowercased()) }
     }
 }
 

@@ -10,8 +10,8 @@ import FoundationNetworking
 /// On Linux `JSONSerialization` parses some numbers with large exponents with errors in their last digits.
 /// ``DecodableResponseSerializer`` parses them exactly.
 public struct JSONResponseSerializer: HTTPResponseSerialization {
-    /// The content types that are accepted by default.
-    public static let contentTypes: Set<String> = ["application/json", "text/json", "text/javascript"]
+    /// The content types that are accepted by default: those of JSON, and all that end in `+json`.
+    public static let contentTypes: Set<String> = ["application/json", "text/json", "text/javascript", "*+json"]
 
     /// Which responses are acceptable, and the limits.
     public var http = HTTPResponseSerializer(contentTypes: JSONResponseSerializer.contentTypes)
@@ -31,6 +31,7 @@ public struct JSONResponseSerializer: HTTPResponseSerialization {
     public func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
         try http.responseObject(for: response, data: data) { data in
             guard let bytes = try http.json(data, response: response) else { return nil }
+            try http.checkKeys(of: bytes, response)
             let object = try JSONSerialization.jsonObject(with: bytes, options: readingOptions)
             return removesKeysWithNullValues ? JSONResponseSerializer.withoutNulls(object) : object
         }

@@ -15,7 +15,7 @@ public struct JSONTreeResponseSerializer: HTTPResponseSerialization {
     public func responseObject(for response: URLResponse?, data: Data?) throws -> Any? {
         try http.responseObject(for: response, data: data) { data in
             guard let bytes = try http.json(data, response: response) else { return nil }
-            return try JSON(parsing: bytes, maximumDepth: http.limits.maximumNestingDepth)
+            return try http.tree(of: bytes, response)
         }
     }
 }

@@ -12,6 +12,9 @@ public struct ResponseLimits: Sendable, Hashable {
     /// The deepest nesting of arrays and objects that is parsed. 512 by default. `JSONSerialization` has the same
     /// limit, with its own error.
     public var maximumNestingDepth: Int
+    /// Whether a repeated key in a JSON object is an error, a ``JSONSyntaxError``. False by default: then its first value
+    /// counts in a ``JSON`` as in a decoded value. JSON is read twice for it where it is no ``JSON`` that is made.
+    public var rejectsDuplicateKeys = false
 
     /// Limits; each has a default.
     public init(maximumBodySize: Int = 64 << 20, maximumNestingDepth: Int = 512) {

@@ -17,6 +17,12 @@ extension TestServer.Response {
         }
     }
 
+    /// A text as JSON: one that is an array or an object of JSON is sent as it is, and any other as a string in quotes.
+    public static func json(_ text: String, status: Int = 200) -> Self {
+        if (try? JSONSerialization.jsonObject(with: Data(text.utf8))) != nil { return json(text: text, status: status) }
+        return json(String?.some(text), status: status)
+    }
+
     /// JSON from text, valid or not.
     public static func json(text: String, status: Int = 200) -> Self {
         bytes(Data(text.utf8), type: "application/json", status: status)

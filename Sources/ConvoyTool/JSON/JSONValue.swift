@@ -26,7 +26,9 @@ struct JSONValue {
     /// The root. Nesting deeper than a hundred levels is an error.
     init(parsing text: Data) throws(JSONProblem) {
         do throws(JSONSyntaxError) {
-            self.init(json: try JSON(parsing: text, maximumDepth: 100), pointer: JSONPointer(), text: text)
+            self.init(
+                json: try JSON(parsing: text, maximumDepth: 100, rejectsDuplicateKeys: true), pointer: JSONPointer(),
+                text: text)
         } catch {
             throw JSONProblem(text: error.reason, position: error.position)
         }

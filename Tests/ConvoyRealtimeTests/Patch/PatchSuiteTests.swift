@@ -12,7 +12,7 @@ struct PatchSuiteTests {
         let records = try records(file)
         #expect(records.count == count)
         for record in records {
-            guard case .object(let record) = try? JSON(parsing: record) else { continue }
+            guard case .object(let record) = try? JSON(parsing: record, rejectsDuplicateKeys: true) else { continue }
             let text = JSON.object(record).description
             let document = try #require(record["doc"])
             let expectsError = record["error"] != nil
@@ -69,7 +69,7 @@ struct PatchSuiteTests {
         for file in ["tests.json", "spec_tests.json"] {
             for record in try records(file) {
                 do throws(JSONSyntaxError) {
-                    _ = try JSON(parsing: record)
+                    _ = try JSON(parsing: record, rejectsDuplicateKeys: true)
                 } catch {
                     #expect(error.reason == "duplicate key")
                     twice += 1

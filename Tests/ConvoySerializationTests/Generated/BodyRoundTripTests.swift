@@ -28,6 +28,7 @@ import Testing
         case .dictionary(let values):
             guard let table = object as? [String: Any], table.count == values.count else { return false }
             return values.allSatisfy { key, value in table[key].map { same($0, value, json: json) } ?? false }
+        case .object: return false  // None is made.
         }
     }
 

@@ -28,7 +28,7 @@ import Testing
         (#""\x""#, 1, 2), (#""\u12""#, 1, 2), (#""\u+123""#, 1, 2), (#""\ud800""#, 1, 2), (#""\ud800\n""#, 1, 2),
         (#""\udc00""#, 1, 2), ("\"\\", 1, 2), ("tru", 1, 1), ("nulL", 1, 1), ("1 1", 1, 3), ("+1", 1, 1), (".5", 1, 1),
         ("1.", 1, 1), ("1e", 1, 1), ("1e+", 1, 1), ("-", 1, 1), ("-01", 1, 1), ("0x1", 1, 2), ("NaN", 1, 1),
-        ("[1]]", 1, 4), ("{\"a\":1,\"a\":2}", 1, 8), ("'a'", 1, 1), ("/**/1", 1, 1), ("\u{FEFF}\u{FEFF}1", 1, 4),
+        ("[1]]", 1, 4), ("'a'", 1, 1), ("/**/1", 1, 1), ("\u{FEFF}\u{FEFF}1", 1, 4),
     ])
     func `invalid JSON is an error with its place`(text: String, line: Int, column: Int) {
         #expect {
@@ -37,6 +37,16 @@ import Testing
             guard let error = error as? JSONSyntaxError else { return false }
             return error.position.line == line && error.position.column == column && !error.reason.isEmpty
         }
+    }
+
+    @Test(arguments: [#"{"a":1,"a":2}"#, #"{"b":0,"a":{"x":1},"\u0061":{"x":2},"a":3}"#, #"{"a":null,"a":1}"#])
+    func `of a repeated key the value counts that counts for JSONDecoder, or it is an error`(text: String) throws {
+        let tree = try parse(text)
+        #expect(tree == (try JSONDecoder().decode(JSON.self, from: bytes(text))))
+        let error = #expect(throws: JSONSyntaxError.self) {
+            try JSON(parsing: bytes(text), rejectsDuplicateKeys: true)
+        }
+        #expect(error?.reason == "duplicate key" && error?.url == nil)
     }
 
     @Test func `bytes that are not UTF-8 are an error`() {
@@ -136,7 +146,7 @@ import Testing
                 // Foundation accepts these, but they are not JSON.
                 let reason = (error as? JSONSyntaxError)?.reason ?? ""
                 let known = [
-                    "expected a value", "expected a key in quotes", "duplicate key", "unpaired surrogate",
+                    "expected a value", "expected a key in quotes", "unpaired surrogate",
                     "unexpected text after the value",  // a zero
                 ]
                 let text = String(decoding: broken, as: UTF8.self)

@@ -1,11 +1,27 @@
 import ConvoySupport
 import ConvoyTestSupport
 import Foundation
+import FoundationNetworking
 import Testing
 
 @testable import ConvoySerialization
 
 @Suite struct ParameterTests {
+    @Test func `a tree's keys that are canonically equal and not the same stay two`() throws {
+        let body = bytes("{\"z\":{\"e\u{301}\":2,\"\u{E9}\":[1]},\"a\":0}")
+        let parameters = Parameter(try JSON(parsing: body))
+        let request = URLRequest(url: exampleURL)
+        var post = request
+        post.httpMethod = "POST"
+        let sent = try JSONRequestSerializer().request(bySerializing: post, with: parameters)
+        #expect(text(sent.httpBody) == "{\"a\":0,\"z\":{\"e\u{301}\":2,\"\u{E9}\":[1]}}")
+        let asked = try HTTPRequestSerializer().request(bySerializing: request, with: parameters)
+        #expect(asked.url?.query == "a=0&z%5Be%CC%81%5D=2&z%5B%C3%A9%5D%5B%5D=1")
+        #expect(parameters["z"]?["\u{E9}"] == [1] && parameters["z"]?["e\u{301}"] == 2)
+        #expect(parameters.description.contains("e\u{301} = 2;\u{E9} = (1);"))
+        #expect(Parameter(["b": 1] as JSON) == ["b": 1])
+    }
+
     @Test func `literals make a tree`() {
         let tree: Parameter = ["user": "ada", "tags": ["a", "b"], "n": 3, "x": 1.5, "ok": true, "none": .null]
         #expect(

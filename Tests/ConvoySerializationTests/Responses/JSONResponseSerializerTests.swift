@@ -5,6 +5,52 @@ import Testing
 @testable import ConvoySerialization
 
 @Suite struct JSONResponseSerializerTests {
+    private struct Named: Decodable, Sendable { let a: Int }
+
+    @Test func `one rule for repeated keys holds for values, trees and decoded types`() throws {
+        let body = bytes(#"{"a":1,"a":2}"#)
+        let answer = try response(200, type: "application/json")
+        var (typed, tree, any) = (
+            DecodableResponseSerializer(Named.self), JSONTreeResponseSerializer(), JSONResponseSerializer()
+        )
+        #expect(try typed.value(for: answer, data: body)?.a == 1)
+        #expect(try tree.responseObject(for: answer, data: body) as? JSON == ["a": 1])
+        typed.limits.rejectsDuplicateKeys = true
+        tree.limits.rejectsDuplicateKeys = true
+        any.limits.rejectsDuplicateKeys = true
+        for serializer in [typed, tree, any] as [any URLResponseSerialization] {
+            #expect(throws: JSONSyntaxError.self) { try serializer.responseObject(for: answer, data: body) }
+            let object = try serializer.responseObject(for: answer, data: bytes(#"{"a":1,"b":[{"a":1},{"a":2}]}"#))
+            #expect(object != nil)
+        }
+        #expect(!typed.plainlyAccepts(statusCode: 200, contentType: "application/json", count: 10))
+    }
+
+    @Test(arguments: ["application/problem+json", "application/vnd.api+JSON; charset=utf-8", "text/x.y+z+json"])
+    func `every type with the suffix of JSON is acceptable, and no other is`(type: String) throws {
+        for serializer in [
+            JSONResponseSerializer(), JSONTreeResponseSerializer(), DecodableResponseSerializer([Int].self),
+        ] as [any URLResponseSerialization] {
+            #expect(try serializer.responseObject(for: response(200, type: type), data: bytes("[1]")) != nil)
+            for other in ["application/json+xml", "application/jsonx", "application/x+json5", "+json/x"] {
+                let answer = try response(200, type: other)
+                #expect(failure { try serializer.responseObject(for: answer, data: bytes("[1]")) }?.code == -1016)
+            }
+        }
+        var strict = JSONResponseSerializer()
+        strict.acceptableContentTypes = ["application/json"]
+        #expect(failure { try strict.responseObject(for: response(200, type: type), data: bytes("[1]")) }?.code == -1016)
+    }
+
+    @Test func `the error of a tree names the URL, without its secrets`() throws {
+        let error = #expect(throws: JSONSyntaxError.self) {
+            try JSONTreeResponseSerializer().responseObject(for: response(200, type: "text/json"), data: bytes("[\n1 2]"))
+        }
+        #expect(error?.url == exampleURL && error?.position == JSONPosition(offset: 4, in: bytes("[\n1 2]")))
+        #expect(error?.description.hasSuffix("in the response from http://example.com/path") == true)
+        #expect(error?.localizedDescription == error?.description)
+    }
+
     private let serializer = JSONResponseSerializer()
 
     private func parse(
