@@ -1,3 +1,4 @@
+import ConvoySupport
 import Foundation
 
 /// One value or key of an indexed document.
@@ -105,3 +106,195 @@ struct JSONTokens {
         capacity *= 2
     }
 }
+
+/// Strings and numbers of an indexed document.
+extension JSONIndex {
+    /// The text of a string or a key; nil for anything else.
+    func string(_ token: JSONToken) -> String? {
+        guard token.kind == .string else { return nil }
+        let text = text(of: token)
+        return token.isSimple ? String(decoding: text, as: UTF8.self) : JSONIndex.unescaped(text)
+    }
+
+    /// The escapes are known to be valid, and none is shorter than what it stands for.
+    private static func unescaped(_ text: UnsafeBufferPointer<UInt8>) -> String {
+        String(unsafeUninitializedCapacity: text.count) { output in
+            var count = 0
+            var index = 0
+            func unit() -> UInt16 {
+                defer { index += 4 }
+                return text[index..<index + 4].reduce(0) { $0 << 4 | UInt16(ASCII.hexadecimalValue($1) ?? 0) }
+            }
+            func append(_ byte: UInt8) {
+                output[count] = byte
+                count += 1
+            }
+            while index < text.count {
+                let byte = text[index]
+                index += 1
+                guard byte == UInt8(ascii: "\\") else {
+                    append(byte)
+                    continue
+                }
+                let letter = text[index]
+                index += 1
+                switch letter {
+                case UInt8(ascii: "b"): append(0x08)
+                case UInt8(ascii: "f"): append(0x0C)
+                case UInt8(ascii: "n"): append(0x0A)
+                case UInt8(ascii: "r"): append(0x0D)
+                case UInt8(ascii: "t"): append(0x09)
+                case UInt8(ascii: "u"):
+                    var value = UInt32(unit())
+                    if 0xD800..<0xDC00 ~= value {
+                        index += 2
+                        value = 0x10000 + (value & 0x3FF) << 10 + UInt32(unit()) & 0x3FF
+                    }
+                    Unicode.Scalar(value).map { UTF8.encode($0)?.forEach(append) }
+                default: append(letter)
+                }
+            }
+            return count
+        }
+    }
+
+    // MARK: Numbers
+
+    /// A number as an integer; nil for anything but a number.
+    ///
+    /// - Throws: ``JSONNumberMismatch`` for a number that is not whole, or beyond the type's range.
+    @inline(__always) func integer<Integer: FixedWidthInteger & Decodable>(
+        _ token: JSONToken, as type: Integer.Type
+    ) throws -> Integer? {
+        guard token.kind == .number else { return nil }
+        if token.isSimple, let value = wholeNumber(token), let integer = Integer(exactly: value.magnitude) {
+            if !value.isNegative { return integer }
+            if Integer.isSigned { return 0 - integer }
+            if integer == 0 { return 0 }
+        }
+        return try unusualInteger(token, as: type)
+    }
+
+    /// The magnitude of a number without fraction and exponent; nil for one beyond 64 bits.
+    @inline(__always) private func wholeNumber(_ token: JSONToken) -> (magnitude: UInt64, isNegative: Bool)? {
+        let start = bytes + Int(token.start)
+        let isNegative = start.pointee == UInt8(ascii: "-")
+        let first = isNegative ? 1 : 0
+        let count = Int(token.count)
+        var magnitude: UInt64 = 0
+        guard count - first <= 19 else { return nil }
+        // 19 digits fit into 64 bits.
+        for offset in first..<count { magnitude = magnitude &* 10 &+ UInt64(start[offset] &- UInt8(ascii: "0")) }
+        return (magnitude, isNegative)
+    }
+
+    /// `1.0`, `1e2`, the smallest integer of a type, and what fits no type.
+    @inline(never) private func unusualInteger<Integer: FixedWidthInteger & Decodable>(
+        _ token: JSONToken, as type: Integer.Type
+    ) throws -> Integer {
+        if let double = try? double(token), double.magnitude < 0x1p53 {
+            guard let integer = Integer(exactly: double) else { throw JSONNumberMismatch() }
+            return integer
+        }
+        return try asFoundation(token)
+    }
+
+    /// A number as a `Double`; nil for anything but a number.
+    ///
+    /// - Throws: ``JSONNumberMismatch`` for a number that is too large, or so small that it would become zero.
+    func double(_ token: JSONToken) throws -> Double? {
+        guard token.kind == .number else { return nil }
+        if let decimal = shortDecimal(token), decimal.significand < 1 << 53 {
+            // Both numbers are exact, so that there is one rounding: that of the quotient or product.
+            let value = Double(decimal.significand)
+            let scaled =
+                decimal.exponent < 0
+                ? value / JSONIndex.powersOfTen[-decimal.exponent] : value * JSONIndex.powersOfTen[decimal.exponent]
+            return decimal.isNegative ? -scaled : scaled
+        }
+        return try rounded(token, Double(String(decoding: text(of: token), as: UTF8.self)))
+    }
+
+    /// A number as a `Float`; otherwise as `double(_:)`.
+    func float(_ token: JSONToken) throws -> Float? {
+        guard token.kind == .number else { return nil }
+        return try rounded(token, Float(String(decoding: text(of: token), as: UTF8.self)))
+    }
+
+    private func rounded<Value: BinaryFloatingPoint>(_ token: JSONToken, _ value: Value?) throws -> Value {
+        guard let value, value.isFinite else { throw JSONNumberMismatch() }
+        if value == 0 {
+            let digits = text(of: token).prefix { $0 | 0x20 != UInt8(ascii: "e") }
+            guard !digits.contains(where: { UInt8(ascii: "1")...UInt8(ascii: "9") ~= $0 }) else {
+                throw JSONNumberMismatch()
+            }
+        }
+        return value
+    }
+
+    /// A number of at most 18 digits and with a power of ten that a `Double` holds exactly; nil for any other.
+    private func shortDecimal(_ token: JSONToken) -> (significand: UInt64, exponent: Int, isNegative: Bool)? {
+        let text = text(of: token)
+        var index = 0
+        let isNegative = text[0] == UInt8(ascii: "-")
+        if isNegative { index = 1 }
+        var significand: UInt64 = 0
+        var digits = 0
+        var exponent = 0
+        var isFraction = false
+        while index < text.count {
+            let byte = text[index]
+            if byte == UInt8(ascii: ".") {
+                isFraction = true
+            } else if byte.isDigit {
+                digits += 1
+                guard digits <= 18 else { return nil }
+                significand = significand * 10 + UInt64(byte - UInt8(ascii: "0"))
+                if isFraction { exponent -= 1 }
+            } else {
+                break
+            }
+            index += 1
+        }
+        if index < text.count {
+            index += 1
+            let isDivisor = text[index] == UInt8(ascii: "-")
+            if isDivisor || text[index] == UInt8(ascii: "+") { index += 1 }
+            var power = 0
+            for byte in text[index...] {
+                power = power * 10 + Int(byte - UInt8(ascii: "0"))
+                guard power < 1000 else { return nil }
+            }
+            exponent += isDivisor ? -power : power
+        }
+        guard -22...22 ~= exponent else { return nil }
+        return (significand, exponent, isNegative)
+    }
+
+    private static let powersOfTen: [Double] = [
+        1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20,
+        1e21, 1e22,
+    ]
+
+    /// A number as a `Decimal`; nil for anything but a number.
+    ///
+    /// - Throws: ``JSONNumberMismatch`` for a number that is too large.
+    func decimal(_ token: JSONToken) throws -> Decimal? {
+        guard token.kind == .number else { return nil }
+        guard let value = Decimal(string: String(decoding: text(of: token), as: UTF8.self)) else {
+            throw JSONNumberMismatch()
+        }
+        return value
+    }
+
+    /// The number as Foundation decodes it, for rare ones on which its rules are peculiar.
+    private func asFoundation<Value: Decodable>(_ token: JSONToken) throws -> Value {
+        guard let value = try? JSONDecoder().decode(Value.self, from: Data(text(of: token))) else {
+            throw JSONNumberMismatch()
+        }
+        return value
+    }
+}
+
+/// A number that the type asked for cannot hold. For the caller it becomes the `DecodingError` that Foundation gives.
+struct JSONNumberMismatch: Error {}

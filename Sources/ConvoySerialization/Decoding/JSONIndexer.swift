@@ -82,8 +82,7 @@ struct JSONIndexer {
     @inline(__always) private mutating func nextByte() -> UInt8? {
         while next < end {
             let byte = next.pointee
-            // Hardly any byte between values is a space.
-            if byte > 0x20 || !ASCII.isWhitespace(byte) { return byte }
+            if byte > 0x20 || (byte != 0x20 && byte != 0x0A && byte != 0x0D && byte != 0x09) { return byte }
             next += 1
         }
         return nil
@@ -140,7 +139,7 @@ struct JSONIndexer {
     /// Whether there is at least one.
     @inline(__always) private mutating func skipDigits() -> Bool {
         let first = next
-        while next < end, ASCII.isDigit(next.pointee) { next += 1 }
+        while next < end, next.pointee.isDigit { next += 1 }
         return next > first
     }
 
@@ -251,4 +250,9 @@ struct JSONIndexer {
         }
         return true
     }
+}
+
+extension UInt8 {
+    /// Whether it is an ASCII digit.
+    @inline(__always) var isDigit: Bool { self &- UInt8(ascii: "0") < 10 }
 }

@@ -44,12 +44,12 @@ public struct DecodableResponseSerializer<Value: Decodable & Sendable>: HTTPResp
         let object = try http.responseObject(for: response, data: data) { data in
             if acceptable {
                 do {
-                    return try decode(data, response)
+                    return try decode(data, response, by: decoder())
                 } catch let error as DecodingError {
                     throw error.naming(response?.url)
                 }
             }
-            if let value = try? decode(data, response) { return value }
+            if let value = try? decode(data, response, by: decoder()) { return value }
             guard let bytes = try? http.json(data, response: response) else { return nil }
             return try? JSONSerialization.jsonObject(with: bytes, options: .fragmentsAllowed)
         }
@@ -73,21 +73,22 @@ extension DecodableResponseSerializer {
 
     /// The value of a body whose response is plainly acceptable.
     package func value(ofPlain data: Data) throws -> Value? {
-        try decode(data, nil)
+        let decoder = decoder()
+        return try decodeUTF8(data, by: decoder) ?? decode(data, nil, by: decoder)
     }
 
     /// The value of a body that is not empty; nil for one that is a space.
-    private func decode(_ data: Data, _ response: URLResponse?) throws -> Value? {
-        let decoder = decoder()
+    private func decode(_ data: Data, _ response: URLResponse?, by decoder: JSONDecoder) throws -> Value? {
         let bytes = try http.jsonText(data, response: response)
         // What can be decoded so needs no other check.
-        if let value = try decoder.decodePlain(
-            Value.self, from: bytes, maximumDepth: http.limits.maximumNestingDepth)
-        {
-            return value
-        }
+        if let value = try decodeUTF8(bytes, by: decoder) { return value }
         guard let bytes = try http.checkedJSON(bytes, response: response) else { return nil }
         return try decoder.decode(Value.self, from: bytes)
+    }
+
+    /// Nil for what has to be looked at, or is Foundation's to decode.
+    private func decodeUTF8(_ data: Data, by decoder: JSONDecoder) throws -> Value? {
+        try decoder.decodePlain(Value.self, from: data, maximumDepth: http.limits.maximumNestingDepth)
     }
 }
 

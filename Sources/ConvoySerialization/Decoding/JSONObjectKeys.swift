@@ -122,8 +122,8 @@ enum SnakeCase {
             }
             let lower = ASCII.lowercased(byte)
             let isLetter = UInt8(ascii: "a")...UInt8(ascii: "z") ~= lower
-            guard isLetter || ASCII.isDigit(byte) || isFirstWord else { return nil }
-            let beginsWord = !isFirstWord && isLetter && (previous == underscore || ASCII.isDigit(previous))
+            guard isLetter || byte.isDigit || isFirstWord else { return nil }
+            let beginsWord = !isFirstWord && isLetter && (previous == underscore || previous.isDigit)
             guard rest.popFirst() == (beginsWord ? lower - 0x20 : lower) else { return false }
         }
         return rest.elementsEqual(key[(last + 1)...])
