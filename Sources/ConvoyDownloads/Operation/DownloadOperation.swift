@@ -133,8 +133,8 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
         set { settings.withLock { $0.usesServerMirrors = newValue } }
     }
 
-    /// Whether the operation finishes only when the file and its name are on the disk (`fsync`). False by default: after a
-    /// power cut soon after its end, the file may have holes, as with other programs.
+    /// Whether the operation finishes only when the file's name is on the disk, too (`fsync` of the file and its folder).
+    /// False by default: its bytes are there, but a power cut soon after the end may leave what was there before.
     public final var synchronizesFile: Bool {
         get { settings.withLock { $0.synchronizes } }
         set { settings.withLock { $0.synchronizes = newValue } }

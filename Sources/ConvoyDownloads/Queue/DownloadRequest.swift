@@ -39,7 +39,8 @@ public struct DownloadRequest: DurableRequest {
     public var mirrors: [URL] = []
     /// See ``DownloadOperation/usesServerMirrors``.
     public var usesServerMirrors = false
-    /// See ``DownloadOperation/synchronizesFile``. A queue synchronizes every file, as it stores that the file is there.
+    /// Without effect: a queue synchronizes every file before it stores that the file is there. Kept for programs that set
+    /// it.
     public var synchronizesFile = false
     /// See ``DownloadOperation/keepsModificationDate``.
     public var keepsModificationDate = true
