@@ -21,6 +21,7 @@ struct Options {
           --only      only these subjects
 
         `convoy-bench instructions` counts what a request costs in user space, by valgrind; with --help it lists its forms.
+        `Benchmarks/way` shows which files and folders a request runs through.
 
         Cases:
         \(Case.all.map { "  " + $0.name.padding(toLength: 14, withPad: " ", startingAt: 0) + $0.summary }
