@@ -10,8 +10,13 @@ struct ConvoyBench {
             if arguments.first == Runner.subjectCommand {
                 limit_die_with_parent()
                 try Runner.runSubject(Array(arguments.dropFirst()))
+            } else if arguments.first == InstructionCount.formCommand {
+                limit_die_with_parent()
+                try InstructionCount.runForm(Array(arguments.dropFirst()))
             } else if arguments.contains("--help") {
-                print(Options.usage)
+                print(arguments.first == InstructionCount.command ? InstructionCount.usage : Options.usage)
+            } else if arguments.first == InstructionCount.command {
+                try InstructionCount(Array(arguments.dropFirst())).run()
             } else {
                 try bench(Options(arguments))
             }

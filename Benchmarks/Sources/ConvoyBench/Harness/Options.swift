@@ -11,6 +11,7 @@ struct Options {
 
     static let usage = """
         usage: convoy-bench [CASE…] [--json] [--rounds N] [--quick] [--only SUBJECT[,SUBJECT…]]
+               convoy-bench instructions [--only FORM[,FORM…]] [--rounds N] [--json]
 
         Runs the cases (all, unless some are named) and says which bars are met.
 
@@ -18,6 +19,9 @@ struct Options {
           --rounds N  how often each subject runs; 5, and what is less proves little
           --quick     one round with small counts, only to show that everything works
           --only      only these subjects
+
+        `convoy-bench instructions` counts what a request costs in user space, by valgrind; with --help it lists its forms.
+        `Benchmarks/way` shows which files and folders a request runs through.
 
         Cases:
         \(Case.all.map { "  " + $0.name.padding(toLength: 14, withPad: " ", startingAt: 0) + $0.summary }
