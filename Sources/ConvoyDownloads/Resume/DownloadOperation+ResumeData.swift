@@ -12,7 +12,8 @@ extension DownloadOperation {
         let (representation, done) = download.state.withLock { ($0.plan.representation, $0.plan.done) }
         guard let representation else { return nil }
         let entry = JournalEntry(
-            number: 1, representation: representation, boot: settings.withLock { $0.boot }, written: done, safe: done)
+            number: 1, representation: representation, boot: downloadSettings.withLock { $0.boot }, written: done, safe: done
+        )
         return ResumeData(url: url, name: PathText.name(of: destination.path), entry: entry)
     }
 }

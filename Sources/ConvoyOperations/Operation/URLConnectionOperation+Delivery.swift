@@ -34,7 +34,7 @@ extension URLConnectionOperation: HandoverTask {
             core.isFinished = true
             return (
                 core.takeTransfer(), core.worker, core.common.values.completionQueue, core.beginHandover(),
-                core.common.values.postsNotifications, core.expiryTimer.take()
+                core.common.values.areNotificationsPosted, core.expiryTimer.take()
             )
         }
         expiryTimer?.cancel()

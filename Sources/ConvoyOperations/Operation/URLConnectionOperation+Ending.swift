@@ -60,7 +60,7 @@ extension URLConnectionOperation {
     /// Whether decoding the response is left to the task that awaits the operation, which saves a thread hop and making
     /// an `HTTPURLResponse`.
     private func isLeftToTask(_ head: ResponseHead?, _ data: Data?) -> Bool {
-        guard let head, let data, let awaited = core.withLock({ $0.common.values.awaitedValue }) else { return false }
+        guard let head, let data, let awaited = core.withLock({ $0.common.values.holder.awaitedValue }) else { return false }
         return awaited.plainlyAccepts(
             statusCode: head.statusCode, contentType: head["Content-Type"], count: data.count)
     }

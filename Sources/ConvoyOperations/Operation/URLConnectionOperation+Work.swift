@@ -68,9 +68,9 @@ extension URLConnectionOperation {
             core.workSlot.begin(number)
             defer { core.hasBegun = true }
             return (
-                !core.hasBegun, core.presetFailure, core.common.values.dependencyFailurePolicy,
+                !core.hasBegun, core.presetFailure, core.common.values.chosenDependencyFailurePolicy,
                 core.takePreparation(), core.rareHandlers?.traceContext,
-                core.common.values.postsNotifications, core.authentication?.settlement != nil
+                core.common.values.areNotificationsPosted, core.authentication?.settlement != nil
             )
         }
         if isFirst {
@@ -198,15 +198,15 @@ extension URLConnectionOperation {
             let continuation = core.authentication?.continuation
             if !core.redirects.isEmpty { core.redirects = continuation?.redirects ?? [] }
             let carrier = core.openCarrier()
-            var configuration = core.common.values.configuration
-            configuration.addsUserAgent = core.common.values.addsUserAgent
+            var configuration = core.common.values.connectionConfiguration
+            configuration.addsUserAgent = core.common.values.holder.addsUserAgent
             configuration.answersChallenges = true
             configuration.collectsMetrics = core.common.values.wantsTransactions
             configuration.continuation = continuation?.place
             if let limit = core.common.values.receiveRateLimit { configuration.receiveRateLimits.append(limit) }
             if let limit = core.common.values.sendRateLimit { configuration.sendRateLimits.append(limit) }
             configuration.cookies = core.common.values.cookies
-            configuration.cache = core.common.values.cache
+            configuration.cache = core.common.values.storedResponses
             let cacheHandler = configuration.cache == nil ? nil : core.rareHandlers?.cache ?? delegatedCaching
             var request = continuation.map { .foundation($0.request) } ?? core.requestWithTimeout
             // The failure that it is about may be in the cache.
