@@ -23,7 +23,7 @@ final class Download: @unchecked Sendable {
 
     init(_ operation: DownloadOperation) {
         self.operation = operation
-        settings = operation.settings.withLock { $0 }
+        settings = operation.downloadSettings.withLock { $0 }
         let request = DownloadOperation.askingForIdentity(operation.request)
         decodes = DownloadOperation.decodesBody(of: operation.request)
         self.request = request

@@ -12,8 +12,8 @@ extension DownloadOperation {
 
     /// Called before the operation ends with a file that was downloaded; nil for none.
     package final var relocation: Relocation? {
-        get { settings.withLock { $0.relocation } }
-        set { settings.withLock { $0.relocation = newValue } }
+        get { downloadSettings.withLock { $0.relocation } }
+        set { downloadSettings.withLock { $0.relocation = newValue } }
     }
 
     /// How many bytes of the file this operation has fetched: those that an earlier one has left are not among them.

@@ -25,7 +25,7 @@ import FoundationNetworking
 /// the file: its body is `responseData`. The request is a GET; it asks for the body without a content encoding, unless it
 /// has an `Accept-Encoding` of its own. A download uses no cache, and does not share its transfer.
 open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
-    let settings = Locked(DownloadSettings())
+    let downloadSettings = Locked(DownloadSettings())
     let download = Locked<Download?>(nil)
 
     /// A download whose place is set later, as ``destination`` or ``directory``.
@@ -37,14 +37,14 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
     /// A download into a file. A file that has its name is dealt with by ``existingFilePolicy``.
     public convenience init(request: URLRequest, destination: URL) {
         self.init(request: request)
-        settings.withLock { $0.place = .file(destination) }
+        downloadSettings.withLock { $0.place = .file(destination) }
     }
 
     /// A download into a directory, under the name that the server says, or else that of the URL; see
     /// ``usesServerFileName``.
     public convenience init(request: URLRequest, directory: URL) {
         self.init(request: request)
-        settings.withLock { $0.place = .directory(directory) }
+        downloadSettings.withLock { $0.place = .directory(directory) }
     }
 
     deinit { download.withLock { $0 }?.close() }
@@ -53,97 +53,97 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
 
     /// Where the file is to be; nil if only its directory is known.
     public final var destination: URL? {
-        get { settings.withLock { if case .file(let url) = $0.place { url } else { nil } } }
-        set { settings.withLock { $0.place = newValue.map { .file($0) } } }
+        get { downloadSettings.withLock { if case .file(let url) = $0.place { url } else { nil } } }
+        set { downloadSettings.withLock { $0.place = newValue.map { .file($0) } } }
     }
 
     /// The directory in which the file is to be under the name that the server says; nil if the name is known.
     public final var directory: URL? {
-        get { settings.withLock { if case .directory(let url) = $0.place { url } else { nil } } }
-        set { settings.withLock { $0.place = newValue.map { .directory($0) } } }
+        get { downloadSettings.withLock { if case .directory(let url) = $0.place { url } else { nil } } }
+        set { downloadSettings.withLock { $0.place = newValue.map { .directory($0) } } }
     }
 
     /// What happens where a file has the name already. `.fail` by default.
     public final var existingFilePolicy: ExistingFilePolicy {
-        get { settings.withLock { $0.existing } }
-        set { settings.withLock { $0.existing = newValue } }
+        get { downloadSettings.withLock { $0.existing } }
+        set { downloadSettings.withLock { $0.existing = newValue } }
     }
 
     /// Whether a file in a ``directory`` has the name of the response's `Content-Disposition`, made safe (RFC 6266, section
     /// 4.3), if there is one. True by default. Otherwise it has the last part of the URL's path.
     public final var usesServerFileName: Bool {
-        get { settings.withLock { $0.usesServerFileName } }
-        set { settings.withLock { $0.usesServerFileName = newValue } }
+        get { downloadSettings.withLock { $0.usesServerFileName } }
+        set { downloadSettings.withLock { $0.usesServerFileName = newValue } }
     }
 
     /// The digest that the file must have; nil, the default, for any. It is computed while the bytes come. Without
     /// one, the file is checked against what the server says of it in `Repr-Digest`, `Digest` or `Content-MD5`.
     public final var checksum: Checksum? {
-        get { settings.withLock { $0.checksums.first } }
-        set { settings.withLock { $0.checksums = newValue.map { [$0] } ?? [] } }
+        get { downloadSettings.withLock { $0.checksums.first } }
+        set { downloadSettings.withLock { $0.checksums = newValue.map { [$0] } ?? [] } }
     }
 
     /// All digests that the file must have.
     public final var checksums: [Checksum] {
-        get { settings.withLock { $0.checksums } }
-        set { settings.withLock { $0.checksums = newValue } }
+        get { downloadSettings.withLock { $0.checksums } }
+        set { downloadSettings.withLock { $0.checksums = newValue } }
     }
 
     /// Whose checksums of the file are computed while it comes; see ``computedChecksums``. None by default.
     public final var computedChecksumAlgorithms: Set<ChecksumAlgorithm> {
-        get { settings.withLock { $0.computed } }
-        set { settings.withLock { $0.computed = newValue } }
+        get { downloadSettings.withLock { $0.computed } }
+        set { downloadSettings.withLock { $0.computed = newValue } }
     }
 
     /// The digests of the file's pieces, by which a mirror with wrong bytes is found. nil by default.
     public final var pieceChecksums: PieceChecksums? {
-        get { settings.withLock { $0.pieces } }
-        set { settings.withLock { $0.pieces = newValue } }
+        get { downloadSettings.withLock { $0.pieces } }
+        set { downloadSettings.withLock { $0.pieces = newValue } }
     }
 
     /// The length that the file must have, in bytes; nil, the default, for any.
     public final var expectedLength: Int64? {
-        get { settings.withLock { $0.expectedLength } }
-        set { settings.withLock { $0.expectedLength = newValue } }
+        get { downloadSettings.withLock { $0.expectedLength } }
+        set { downloadSettings.withLock { $0.expectedLength = newValue } }
     }
 
     /// Over how many connections one file is fetched, where the server allows ranges and says what identifies the file; 1
     /// by default. They count as one operation in a queue.
     public final var segmentCount: Int {
-        get { settings.withLock { $0.segments } }
-        set { settings.withLock { $0.segments = max(1, newValue) } }
+        get { downloadSettings.withLock { $0.segments } }
+        set { downloadSettings.withLock { $0.segments = max(1, newValue) } }
     }
 
     /// A segment is divided into parts no shorter than this, in bytes; 1 MiB by default.
     public final var minimumSegmentLength: Int64 {
-        get { settings.withLock { $0.minimumSegment } }
-        set { settings.withLock { $0.minimumSegment = max(1, newValue) } }
+        get { downloadSettings.withLock { $0.minimumSegment } }
+        set { downloadSettings.withLock { $0.minimumSegment = max(1, newValue) } }
     }
 
     /// Other URLs of the same file, the best first, which are asked when the request's fails. If ``checksum`` is known, the
     /// segments come from all of them, and mostly from the fastest; otherwise bytes of two mirrors are never combined.
     public final var mirrors: [URL] {
-        get { settings.withLock { $0.mirrors } }
-        set { settings.withLock { $0.mirrors = newValue } }
+        get { downloadSettings.withLock { $0.mirrors } }
+        set { downloadSettings.withLock { $0.mirrors = newValue } }
     }
 
     /// Whether the duplicates that the server names in `Link` are mirrors too (RFC 6249). False by default.
     public final var usesServerMirrors: Bool {
-        get { settings.withLock { $0.usesServerMirrors } }
-        set { settings.withLock { $0.usesServerMirrors = newValue } }
+        get { downloadSettings.withLock { $0.usesServerMirrors } }
+        set { downloadSettings.withLock { $0.usesServerMirrors = newValue } }
     }
 
     /// Whether the operation finishes only when the file's name is on the disk, too (`fsync` of the file and its folder).
     /// False by default: its bytes are there, but a power cut soon after the end may leave what was there before.
     public final var synchronizesFile: Bool {
-        get { settings.withLock { $0.synchronizes } }
-        set { settings.withLock { $0.synchronizes = newValue } }
+        get { downloadSettings.withLock { $0.synchronizes } }
+        set { downloadSettings.withLock { $0.synchronizes = newValue } }
     }
 
     /// Whether the file gets the time of `Last-Modified`. True by default.
     public final var keepsModificationDate: Bool {
-        get { settings.withLock { $0.keepsModificationDate } }
-        set { settings.withLock { $0.keepsModificationDate = newValue } }
+        get { downloadSettings.withLock { $0.keepsModificationDate } }
+        set { downloadSettings.withLock { $0.keepsModificationDate = newValue } }
     }
 
     // MARK: Results
@@ -192,22 +192,22 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
     /// Called once with the place of a file whose name the response says; returns the place that it gets, in the same
     /// directory. On the network thread: it must not block.
     package final var placeFilter: (@Sendable (URL) -> URL)? {
-        get { settings.withLock { $0.placeFilter } }
-        set { settings.withLock { $0.placeFilter = newValue } }
+        get { downloadSettings.withLock { $0.placeFilter } }
+        set { downloadSettings.withLock { $0.placeFilter = newValue } }
     }
 
     // MARK: For tests
 
     /// The system calls for files.
     package final var fileCalls: FileCalls {
-        get { settings.withLock { $0.calls } }
-        set { settings.withLock { $0.calls = newValue } }
+        get { downloadSettings.withLock { $0.calls } }
+        set { downloadSettings.withLock { $0.calls = newValue } }
     }
 
     /// The clock by which the bytes are synchronized: nanoseconds.
     package final var fileClock: @Sendable () -> UInt64 {
-        get { settings.withLock { $0.clock } }
-        set { settings.withLock { $0.clock = newValue } }
+        get { downloadSettings.withLock { $0.clock } }
+        set { downloadSettings.withLock { $0.clock = newValue } }
     }
 
     // MARK: The work
@@ -219,8 +219,8 @@ open class DownloadOperation: HTTPRequestOperation, @unchecked Sendable {
     /// Copies the settings.
     open override func copySettings(to copy: URLConnectionOperation) {
         super.copySettings(to: copy)
-        let own = settings.withLock { $0 }
-        (copy as? DownloadOperation)?.settings.withLock { $0 = own }
+        let own = downloadSettings.withLock { $0 }
+        (copy as? DownloadOperation)?.downloadSettings.withLock { $0 = own }
     }
 
     private struct Worker: OperationWorker {

@@ -300,7 +300,7 @@ extension URLConnectionOperation {
         var request = (authenticator?.token.flatMap { try? authorized(plain, with: $0) } ?? plain).urlRequest
         if let field = values.cookies?.keeper.field(for: request) { request.setValue(field, forHTTPHeaderField: "Cookie") }
         var command = CurlCommand(
-            request, configuration: values.configuration, addsUserAgent: values.addsUserAgent,
+            request, configuration: values.connectionConfiguration, addsUserAgent: values.holder.addsUserAgent,
             totalTimeout: values.totalTimeout, credential: credential, includesSecrets: includingSecrets)
         return command.text()
     }

@@ -75,3 +75,144 @@ extension HTTPManager {
         return adopted(try operationManager.makeMultipartOperation(call, constructingBody), as: .upload)
     }
 }
+
+/// Operations that know the type of what they bring.
+extension HTTPManager {
+    /// An operation whose response becomes a value of a type, for others to depend on. Not enqueued.
+    ///
+    /// `Data` and `String` are made of any content type, `JSON` of any shape, and everything else is decoded as JSON by
+    /// ``decoder``. A request that cannot be made fails when it is started.
+    ///
+    /// - Parameters:
+    ///   - method: the method.
+    ///   - url: absolute, or relative to `baseURL`.
+    ///   - parameters: by their keys: the query of a GET, HEAD and DELETE, and the body of the others.
+    ///   - body: sent as JSON, by ``encoder``; `Data` as it is. The parameters then become the query.
+    ///   - headers: win over the serializer's; nil takes one of those away.
+    ///   - timeout: limits for this operation alone; a number is the seconds that it may take in all.
+    ///   - type: the type of the value.
+    public func operation<Value: Decodable & Sendable>(
+        _ method: HTTPMethod, _ url: some URLConvertible, parameters: [String: Any?]? = nil,
+        body: (any Encodable)? = nil, headers: [String: String?] = [:], timeout: Timeout? = nil,
+        as type: Value.Type = Value.self
+    ) -> TypedOperation<Value> {
+        typedOperation(ManagerCall(method, url.urlString, parameters, body, headers, timeout))
+    }
+
+    /// The same with parameters of any type that can be encoded.
+    public func operation<Value: Decodable & Sendable>(
+        _ method: HTTPMethod, _ url: some URLConvertible, parameters: some Encodable, body: (any Encodable)? = nil,
+        headers: [String: String?] = [:], timeout: Timeout? = nil, as type: Value.Type = Value.self
+    ) -> TypedOperation<Value> {
+        typedOperation(ManagerCall(method, url.urlString, parameters, body, headers, timeout))
+    }
+
+    /// Enqueues the operation, and returns it.
+    @discardableResult
+    public func enqueue<Value>(_ operation: TypedOperation<Value>) -> TypedOperation<Value> {
+        enqueue([operation.operation])
+        return operation
+    }
+
+    /// Enqueues the operations of requests of different types, in this order.
+    @_disfavoredOverload
+    public func enqueue(_ requests: [any HTTPRequestHandle]) { enqueue(requests.map(\.operation)) }
+
+    private func typedOperation<Value: Decodable & Sendable>(_ call: ManagerCall) -> TypedOperation<Value> {
+        let operation = operationManager.makeOperation {
+            try operationManager.makeOperation(call, decoding: Value.self)
+        }
+        return TypedOperation(adopted(operation, as: .data))
+    }
+}
+
+/// Batches that are awaited.
+extension HTTPManager {
+    /// Enqueues operations, and waits until all have finished and their handlers have run. Cancelling the task cancels
+    /// them.
+    ///
+    /// ```swift
+    /// let images = try names.map { try manager.makeOperation(.get, "images/\($0)") }
+    /// for image in try await manager.enqueueBatch(of: images) where image.error == nil { … }
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - operations: the members.
+    ///   - progress: called for each operation after its own handlers, with numbers that rise by one, on
+    ///     `completionQueue`, or on a queue of the library's own where there is none.
+    /// - Returns: the operations in their order, each once. One that has failed holds its `error`.
+    /// - Throws: `URLError.cancelled` if the task was cancelled.
+    @discardableResult
+    public func enqueueBatch<Member: URLConnectionOperation>(
+        of operations: [Member], progress: BatchOperation.ProgressHandler? = nil
+    ) async throws -> [Member] {
+        let members = operations.eachOnce
+        let batch = BatchOperation(
+            of: members, completionQueue: completionQueue ?? OperationQueues.processing, progress: progress)
+        enqueue(members + [batch])
+        try await batch.finished()
+        return members
+    }
+
+    /// Enqueues operations, and lets `body` have them in the order in which they finish. Those that are left when it returns
+    /// or throws are cancelled, and waited for; so none outlives the call. Cancelling the task cancels all.
+    ///
+    /// ```swift
+    /// let fastest = try await manager.withBatch(of: mirrors) { finished in
+    ///     await finished.first { $0.error == nil }
+    /// }
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - operations: the members; one that is given twice counts once.
+    ///   - isolation: where `body` runs: with the caller, unless given.
+    ///   - body: gets each member when it has finished and its handlers have run, also one that has failed or was cancelled:
+    ///     its `error` tells. The sequence ends after the last one, and can be iterated over once.
+    /// - Returns: what `body` returns.
+    /// - Throws: what `body` throws, or `URLError.cancelled` if the task was cancelled.
+    public func withBatch<Member: URLConnectionOperation, Result>(
+        of operations: [Member], isolation: isolated (any Actor)? = #isolation,
+        _ body: (AsyncStream<Member>) async throws -> Result
+    ) async throws -> Result {
+        let members = operations.eachOnce
+        let (finished, continuation) = AsyncStream.makeStream(of: Member.self)
+        let left = Locked(members.count)
+        if members.isEmpty { continuation.finish() }
+        for member in members {
+            member.whenDelivered { [weak member] in
+                if let member { continuation.yield(member) }
+                let isLast = left.withLock { left in
+                    left -= 1
+                    return left == 0
+                }
+                if isLast { continuation.finish() }
+            }
+        }
+        enqueue(members)
+        return try await withTaskCancellationHandler {
+            do {
+                let result = try await body(finished)
+                await members.endAll()
+                if Task.isCancelled { throw URLError(.cancelled, url: nil, "The batch was cancelled.") }
+                return result
+            } catch {
+                await members.endAll()
+                throw error
+            }
+        } onCancel: {
+            for member in members { member.cancel() }
+        }
+    }
+}
+
+extension Array where Element: URLConnectionOperation {
+    /// Cancels what has not finished, and waits until everything has.
+    fileprivate nonisolated(nonsending) func endAll() async {
+        for operation in self { operation.cancel() }
+        for operation in self {
+            await withCheckedContinuation { continuation in
+                operation.whenDelivered { continuation.resume() }
+            }
+        }
+    }
+}

@@ -16,7 +16,7 @@ import FoundationNetworking
 /// ```
 ///
 /// The verbs are methods of this protocol; a type of your own gets them from an ``operationManager`` of its own.
-public protocol HTTPManager: AnyObject, Sendable {
+public protocol HTTPManager: RequestConfigurable {
     /// What the verbs with handlers return, and what the handlers get: an operation, or a task.
     associatedtype Request: HTTPRequestHandle
 
@@ -27,16 +27,10 @@ public protocol HTTPManager: AnyObject, Sendable {
     var baseURL: URL? { get }
     /// Makes requests of parameters.
     var requestSerializer: any HTTPRequestSerialization { get set }
-    /// Validates and parses responses.
-    var responseSerializer: any HTTPResponseSerialization { get set }
     /// Decodes the JSON of awaited values.
     var decoder: JSONDecoder { get set }
     /// Encodes what the calls are given as `body`.
     var encoder: JSONEncoder { get set }
-    /// The queue on which the handlers of requests run; nil is the main queue.
-    var completionQueue: DispatchQueue? { get set }
-    /// A group that each request is in until its handlers have run.
-    var completionGroup: DispatchGroup? { get set }
 
     /// Makes a new operation, which ``operationManager`` has made, one of this manager's. It has not been started or
     /// enqueued, and is not now. Called on the thread that calls a verb, once for each operation.
@@ -147,4 +141,61 @@ extension HTTPRequestOperationManager: HTTPManager {
         if success != nil || failure != nil { operation.setCompletionHandler(success: success, failure: failure) }
         return enqueue(operation)
     }
+}
+
+/// What a manager's calls take as a URL: a text, absolute or relative to the manager's `baseURL`, or a `URL`.
+public protocol URLConvertible {
+    /// The URL as text.
+    var urlString: String { get }
+}
+
+extension String: URLConvertible {
+    /// The text itself.
+    public var urlString: String { self }
+}
+
+extension Substring: URLConvertible {
+    /// The text itself.
+    public var urlString: String { String(self) }
+}
+
+extension URL: URLConvertible {
+    /// The absolute text; of a URL without a scheme or base its own, which a manager takes as relative to its base.
+    public var urlString: String { absoluteString }
+}
+
+/// How long a call may take, in seconds.
+///
+/// ```swift
+/// let users: [User] = try await manager.get("users", timeout: 10)             // ten seconds in all
+/// let log: String = try await manager.get("log", timeout: .idle(5))           // five without a byte
+/// let all: Data = try await manager.get("all", timeout: .init(idle: 5, total: 600))
+/// ```
+///
+/// Both end in `URLError.timedOut`.
+public struct Timeout: Sendable, Hashable {
+    /// How long the transfer may be without a byte. nil leaves it as the request or the manager has it, which is 60
+    /// unless set.
+    public var idle: TimeInterval?
+    /// How long the operation may take in all: waiting for its retries, and its pauses, included. nil leaves it as the
+    /// manager has it, which is no limit unless set.
+    public var total: TimeInterval?
+
+    /// Limits for both, or for one of them.
+    public init(idle: TimeInterval? = nil, total: TimeInterval? = nil) {
+        self.idle = idle
+        self.total = total
+    }
+
+    /// How long the transfer may be without a byte.
+    public static func idle(_ seconds: TimeInterval) -> Timeout { Timeout(idle: seconds) }
+    /// How long the operation may take in all.
+    public static func total(_ seconds: TimeInterval) -> Timeout { Timeout(total: seconds) }
+}
+
+extension Timeout: ExpressibleByIntegerLiteral, ExpressibleByFloatLiteral {
+    /// Seconds in all.
+    public init(integerLiteral value: Int) { self.init(total: TimeInterval(value)) }
+    /// Seconds in all.
+    public init(floatLiteral value: Double) { self.init(total: value) }
 }

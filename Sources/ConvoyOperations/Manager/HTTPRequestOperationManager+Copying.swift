@@ -22,24 +22,12 @@ extension HTTPRequestOperationManager {
 
     /// Takes the settings of another manager, and the limits of its queue for a new one.
     package final func takeSettings(of manager: HTTPRequestOperationManager) {
-        let values = manager.settings.withLock { settings in
-            (
-                settings.requestSerializer, settings.template, settings.common, settings.threads,
-                settings.operationQueue, settings.handlers, settings.authorizationOrigins
-            )
-        }
-        let (decoder, encoder) = (manager.decoder.makeCopy(), manager.encoder.makeCopy())
-        let queue = Self.emptyQueue(like: values.4)
-        let old = settings.withLock { settings in
-            defer {
-                (settings.requestSerializer, settings.template, settings.common) = (values.0, values.1, values.2)
-                (settings.threads, settings.operationQueue) = (values.3, queue)
-                (settings.decoder, settings.encoder) = (decoder, encoder)
-                (settings.handlers, settings.authorizationOrigins) = (values.5, values.6)
-            }
-            return (settings, settings.forgetShared())
-        }
-        withExtendedLifetime(old) {}
+        var copy = manager.state.withLock { $0 }
+        (copy.decoder, copy.encoder) = (copy.decoder.makeCopy(), copy.encoder.makeCopy())
+        copy.operationQueue = Self.emptyQueue(like: copy.operationQueue)
+        copy.transport = nil
+        let taken = copy
+        change { $0 = taken }
     }
 
     /// A copy with the same settings, and a queue of its own with the same limits; see ``init(copying:)``.

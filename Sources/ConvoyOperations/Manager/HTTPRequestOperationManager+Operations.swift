@@ -14,7 +14,7 @@ extension HTTPRequestOperationManager {
     func makeOperation<Value: Decodable & Sendable>(
         _ call: ManagerCall, awaiting type: Value.Type
     ) throws -> HTTPRequestOperation {
-        if isPlain { return try makeOperation(call, body: body(of: call)) { $0.settingsOfNextOperation(awaiting: type) } }
+        if isPlain { return try makeOperation(call, body: body(of: call)) { $0.settings(awaiting: type) } }
         let operation = try makeOperation(call)
         setAwaited(type, of: operation)
         return operation
@@ -26,7 +26,7 @@ extension HTTPRequestOperationManager {
     ) throws -> HTTPRequestOperation {
         let operation = try makeOperation(call)
         setAwaited(type, of: operation)
-        operation.change { $0.awaitedValue = nil }
+        operation.change { $0.holder.awaitedValue = nil }
         return operation
     }
 
@@ -41,18 +41,18 @@ extension HTTPRequestOperationManager {
     ///   - choose: chooses the settings. Not asked where a subclass makes the operations.
     func makeOperation(
         _ call: ManagerCall, body: RequestBody?,
-        with choose: (inout ManagerSettings) -> CommonSettings = { $0.settingsOfNextOperation() }
+        with choose: (inout ManagerState) -> RequestSettings = { $0.settings }
     ) throws -> HTTPRequestOperation {
         let operation: HTTPRequestOperation
         if isPlain {
-            let (template, common, handlers) = settings.withLock { ($0.template, choose(&$0), $0.handlers) }
+            let (template, settings, handlers) = state.withLock { ($0.template, choose(&$0), $0.handlers) }
             if let template, let reference = PlainReference(call.url, under: base),
-                let prepared = template.request(call, to: reference, body: body, under: common.values)
+                let prepared = template.request(call, to: reference, body: body, under: settings)
             {
                 let host = reference.leadsToBase ? baseHost : HostKey.named(reference.target.place)
-                operation = Self.operation(.prepared(prepared), common, handlers, host: host)
+                operation = Self.operation(.prepared(prepared), settings, handlers, host: host)
             } else {
-                operation = Self.operation(.foundation(try request(of: call, body: body)), common, handlers)
+                operation = Self.operation(.foundation(try request(of: call, body: body)), settings, handlers)
             }
         } else {
             operation = makeOperation(request: try request(of: call, body: body))
@@ -116,5 +116,79 @@ extension HTTPRequestOperationManager {
         operation.responseSerializer = HTTPResponseSerializer(statusesOf: responseSerializer)
         operation.outputStream = PartialFileStream(fileURL: file)
         return operation
+    }
+}
+
+/// Operations of classes that the manager does not make itself.
+extension HTTPRequestOperationManager {
+    /// Gives a new operation the manager's settings and its challenge handler, as those have them that it makes itself.
+    package final func adopt(_ operation: HTTPRequestOperation) {
+        let (settings, handlers) = state.withLock { ($0.settings, $0.handlers) }
+        operation.set(own: \.common, to: settings)
+        operation.beginToTell(settings)
+        handlers.give(to: operation)
+    }
+
+    /// An operation that is made, or one that fails with the error of its making.
+    package final func makeOperation(_ make: () throws -> HTTPRequestOperation) -> HTTPRequestOperation {
+        do {
+            return try make()
+        } catch {
+            // A request that could not be made has no URL of its own.
+            var request = URLRequest(url: baseURL ?? URL(fileURLWithPath: "/"))
+            request.httpMethod = nil
+            let operation = makeOperation(request: request)
+            operation.fail(with: error)
+            return operation
+        }
+    }
+
+    /// Adds an operation to the queue, unless a queue has it, or may have it, or it has finished.
+    package final func enqueueUnlessTaken(_ operation: HTTPRequestOperation) {
+        guard !operation.isFinished, operation.claimForAwaiting() else { return }
+        operation.enterCompletionGroup()
+        currentQueue.addOperation(operation)
+    }
+
+    /// Sets over what the operations travel that are made from now on.
+    package final func setTransport(_ transport: any Transport) {
+        change { $0.transport = transport }
+    }
+
+    /// Sets whether the operations post notifications that are made from now on.
+    package final func setPostsNotifications(_ posts: Bool) {
+        change { $0.settings.values.holder.allowsNotifications = posts }
+    }
+
+    /// A request without parameters as the manager's serializer makes it: with the header fields of all requests that may go
+    /// where it leads.
+    package final func makeRequest(_ method: HTTPMethod, _ url: URL) throws -> URLRequest {
+        withoutSecretsOfOthers(try requestSerializer.request(method: method, url: url, parameters: nil, headers: [:]))
+    }
+}
+
+/// What a call asks for, with values that are not converted yet.
+struct ManagerCall {
+    let method: HTTPMethod
+    let url: String
+    let parameters: Any?
+    let body: (any Encodable)?
+    let headers: [String: String?]
+    let timeout: Timeout?
+
+    init(
+        _ method: HTTPMethod, _ url: String, _ parameters: Any?, _ body: (any Encodable)?, _ headers: [String: String?],
+        _ timeout: Timeout?
+    ) {
+        (self.method, self.url, self.parameters) = (method, url, parameters)
+        (self.body, self.headers, self.timeout) = (body, headers, timeout)
+    }
+
+    func apply(to operation: HTTPRequestOperation) {
+        guard let timeout else { return }
+        operation.change { values in
+            if let idle = timeout.idle { values.idleTimeout = idle }
+            if let total = timeout.total { values.totalTimeout = total }
+        }
     }
 }

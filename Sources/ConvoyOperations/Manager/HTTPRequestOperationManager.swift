@@ -1,4 +1,5 @@
 import ConvoyCookies
+import ConvoyReachability
 import ConvoySecurity
 import ConvoySerialization
 import ConvoySupport
@@ -29,7 +30,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     /// that are not your own.
     public static let defaultMaxConcurrentOperationCountPerHost = RequestOperationQueue.defaultCountPerHost
 
-    let settings: Locked<ManagerSettings>
+    let state: Locked<ManagerState>
 
     /// The URL against which relative URLs are resolved. A slash is added to its path if there is none at the end, so
     /// that `users` under `http://host/v1` is `http://host/v1/users`.
@@ -50,68 +51,49 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         self.baseURL = baseURL.map(Self.directory)
         base = self.baseURL.flatMap(PlainBase.init)
         baseHost = self.baseURL.flatMap { HostKey.of($0) }
-        let queue = RequestOperationQueue.withDefaultLimits(named: "Convoy.Operations")
-        var common = CommonSettings.Values()
-        common.serializer = SerializerFacts(JSONResponseSerializer())
-        common.addsUserAgent = false
-        common.authorizedTargets = Self.authorizedTargets(self.baseURL, [])
-        common.cookies = CookieKeeperReference(CookieStore())
-        common.credentialStore = CredentialStore()
-        common.completionQueue = completionQueue
-        common.configuration = configuration
-        settings = Locked(ManagerSettings(common: common, operationQueue: queue))
+        var values = RequestSettings.Values()
+        values.serializer = SerializerFacts(JSONResponseSerializer())
+        values.holder.addsUserAgent = false
+        values.holder.authorizedTargets = Self.authorizedTargets(self.baseURL, [])
+        values.cookies = CookieKeeperReference(CookieStore())
+        values.credentials = CredentialStore()
+        values.completionQueue = completionQueue
+        values.connectionConfiguration = configuration
+        state = Locked(
+            ManagerState(
+                settings: RequestSettings(values),
+                operationQueue: RequestOperationQueue.withDefaultLimits(named: "Convoy.Operations")))
     }
 
     // MARK: Settings of the operations
 
-    /// Settings for the operations' connections.
-    public final var connectionConfiguration: ConnectionConfiguration {
-        get { settings.withLock { $0.common.configuration } }
-        set { change { $0.configuration = newValue } }
+    /// The settings of the operations that are made from now on.
+    public final var settings: RequestSettings {
+        get { state.withLock { $0.settings } }
+        set { updateSettings { $0 = newValue } }
     }
 
-    /// Whether and when failed requests are retried. nil, the default, allows only the immediate retries of requests of
-    /// which provably nothing was sent.
-    public final var retryPolicy: RetryPolicy? {
-        get { settings.withLock { $0.common.retryPolicy } }
-        set { change { $0.retryPolicy = newValue } }
+    /// Changes settings, and loses no change that another thread makes at the same time. See
+    /// ``RequestConfigurable/updateSettings(_:)``.
+    public final func updateSettings<Result>(_ update: (inout RequestSettings) throws -> Result) rethrows -> Result {
+        try RequestSettings.update(update, read: { settings }) { old, new in
+            var forgotten: [ObjectIdentifier: RequestSettings] = [:]
+            return state.withLock { state in
+                guard state.settings.replace(old, by: new) else { return false }
+                swap(&forgotten, &state.awaiting)
+                return true
+            }
+        }
     }
 
-    /// Whether operations wait for the network where there is none, in place of failing. False by default; see
-    /// `URLConnectionOperation.waitsForConnectivity`.
-    public final var waitsForConnectivity: Bool {
-        get { settings.withLock { $0.common.waitsForConnectivity } }
-        set { change { $0.waitsForConnectivity = newValue } }
-    }
-
-    /// How many seconds the operations' transfers may be without a byte. Unless set, it is for the request to say: 60,
-    /// or the `timeoutInterval` of the request serializer.
-    public final var idleTimeout: TimeInterval? {
-        get { settings.withLock { $0.common.idleTimeout } }
-        set { change { $0.idleTimeout = newValue } }
-    }
-
-    /// How many seconds each operation may take in all, retries and pauses included. No limit, unless set. See
-    /// `URLConnectionOperation.totalTimeout`.
-    public final var totalTimeout: TimeInterval? {
-        get { settings.withLock { $0.common.totalTimeout } }
-        set { change { $0.totalTimeout = newValue } }
-    }
-
-    /// Whether operations may share one transfer with identical GETs that are in flight. False by default.
-    public final var coalescesIdenticalRequests: Bool {
-        get { settings.withLock { $0.common.coalesces } }
-        set { change { $0.coalesces = newValue } }
-    }
-
-    /// Changes what the operations have in common.
-    final func change(_ body: (inout CommonSettings.Values) -> Void) {
-        let old = settings.withLock { settings in
-            let old = (settings.common, settings.forgetShared())
-            body(&settings.common)
+    /// Changes what belongs to the manager and is no setting. What is replaced is released outside the lock.
+    final func change(_ body: (inout ManagerState) -> Void) {
+        let old = state.withLock { state in
+            let old = state
+            body(&state)
+            state.awaiting = [:]
             return old
         }
-        // The old settings may hold the last reference to a user's objects, which must not be released under the lock.
         withExtendedLifetime(old) {}
     }
 
@@ -120,14 +102,10 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     /// One thread handles tens of thousands of requests per second. More threads help if TLS or decompression saturates
     /// a core. Each thread has its own connections.
     public final var networkThreadCount: Int {
-        get { settings.withLock { $0.threads.count } }
+        get { state.withLock { $0.threads.count } }
         set {
             let threads = [NetworkThread.shared] + (1..<max(1, newValue)).map { _ in NetworkThread() }
-            let old = settings.withLock { settings in
-                defer { settings.threads = threads }
-                return (settings.threads, settings.forgetShared())
-            }
-            withExtendedLifetime(old) {}
+            change { $0.threads = threads }
         }
     }
 
@@ -138,26 +116,8 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     /// Its `maxConcurrentOperationCount` can be changed at any time. For another limit per host, set a
     /// `RequestOperationQueue` with that limit. A queue that you create has no limits, like Foundation's.
     public final var operationQueue: OperationQueue {
-        get { settings.withLock { $0.operationQueue } }
-        set {
-            let old = settings.withLock { settings in
-                defer { settings.operationQueue = newValue }
-                return settings.operationQueue
-            }
-            withExtendedLifetime(old) {}
-        }
-    }
-
-    /// The queue on which the operations' handlers run; nil is the main queue.
-    public final var completionQueue: DispatchQueue? {
-        get { settings.withLock { $0.common.completionQueue } }
-        set { change { $0.completionQueue = newValue } }
-    }
-
-    /// A group that each operation enters when it is enqueued and leaves after its handlers have run.
-    public final var completionGroup: DispatchGroup? {
-        get { settings.withLock { $0.common.completionGroup } }
-        set { change { $0.completionGroup = newValue } }
+        get { state.withLock { $0.operationQueue } }
+        set { change { $0.operationQueue = newValue } }
     }
 
     // MARK: Operations
@@ -185,8 +145,8 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     /// An operation for a request, with the manager's settings. Not enqueued. Override it to change all operations of a
     /// manager.
     open func makeOperation(request: URLRequest) -> HTTPRequestOperation {
-        let (common, handlers) = settings.withLock { ($0.settingsOfNextOperation(), $0.handlers) }
-        return Self.operation(.foundation(request), common, handlers)
+        let (settings, handlers) = state.withLock { ($0.settings, $0.handlers) }
+        return Self.operation(.foundation(request), settings, handlers)
     }
 
     /// Adds operations to `operationQueue`, in this order.
@@ -211,5 +171,62 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
         else { return url }
         components.percentEncodedPath += "/"
         return components.url ?? url
+    }
+}
+
+/// What a manager keeps under its lock: its serializers, and what its operations have in common.
+struct ManagerState {
+    /// Those of the next operation.
+    var settings: RequestSettings
+    /// The same for values of a type that are awaited, by the type; empty after a change.
+    var awaiting: [ObjectIdentifier: RequestSettings] = [:]
+    var operationQueue: OperationQueue
+    var requestSerializer: any HTTPRequestSerialization = HTTPRequestSerializer()
+    /// What most requests are made of, if the serializer is one that allows it.
+    var template: RequestTemplate? = RequestTemplate(HTTPRequestSerializer())
+    /// How often the request serializer has been set.
+    var serializerChanges = 0
+    /// As the user has set them; `authorizedTargets` of the settings has what they lead to.
+    var authorizationOrigins: Set<URL> = []
+    var handlers = InheritedHandlers()
+    var reachabilityManager = NetworkReachabilityManager.shared
+    var decoder = JSONDecoder()
+    var encoder = JSONEncoder()
+    var threads = [NetworkThread.shared] {
+        didSet { chooseTransports() }
+    }
+    /// What the operations travel over in place of the threads.
+    var transport: (any Transport)? {
+        didSet { chooseTransports() }
+    }
+
+    init(settings: RequestSettings, operationQueue: OperationQueue) {
+        (self.settings, self.operationQueue) = (settings, operationQueue)
+    }
+
+    private mutating func chooseTransports() {
+        settings.values.holder.transports = TransportPool(transport.map { [$0] } ?? threads)
+    }
+
+    /// The settings of the next operation whose value is awaited.
+    mutating func settings<Value: Decodable & Sendable>(awaiting type: Value.Type) -> RequestSettings {
+        let key = ObjectIdentifier(type)
+        if let made = awaiting[key] { return made }
+        var made = settings
+        made.values.await(type, decoder: decoder)
+        awaiting[key] = made
+        return made
+    }
+}
+
+/// The handlers that a manager gives its operations, unless they are given others. No settings: an operation forgets its
+/// handlers when they have run.
+struct InheritedHandlers: Sendable {
+    var challenge: URLConnectionOperation.AuthenticationChallengeHandler?
+    var traceContext: URLConnectionOperation.TraceContextProvider?
+
+    func give(to operation: URLConnectionOperation) {
+        if let challenge { operation.authenticationChallengeHandler = challenge }
+        if let traceContext { operation.traceContextProvider = traceContext }
     }
 }

@@ -67,9 +67,9 @@ final class RequestTemplate: Sendable {
     /// - Parameters:
     ///   - reference: the URL of the call.
     ///   - body: sent in place of the parameters, which are the query then.
-    ///   - values: say where secrets may go.
+    ///   - settings: say where secrets may go.
     func request(
-        _ call: ManagerCall, to reference: PlainReference, body: RequestBody?, under values: CommonSettings.Values
+        _ call: ManagerCall, to reference: PlainReference, body: RequestBody?, under settings: RequestSettings
     ) -> PreparedRequest? {
         guard call.method == .get || Self.methods.contains(call.method) else { return nil }
         var (query, data, contentType) = ("", Data?.none, String?.none)
@@ -80,7 +80,7 @@ final class RequestTemplate: Sendable {
             guard let parts = try? parts(of: call, body) else { return nil }
             (query, data, contentType) = (parts.query, parts.body?.data, parts.body?.contentType)
         }
-        guard mayGo(to: reference, with: contentType, under: values),
+        guard mayGo(to: reference, with: contentType, under: settings),
             let address = reference.address(appending: query),
             let header = header(adding: call.headers, contentType, hasBody: data?.isEmpty == false)
         else { return nil }
@@ -97,12 +97,14 @@ final class RequestTemplate: Sendable {
 
     /// Whether all fields that are not the call's own may go where it leads.
     private func mayGo(
-        to reference: PlainReference, with contentType: String?, under values: CommonSettings.Values
+        to reference: PlainReference, with contentType: String?, under settings: RequestSettings
     ) -> Bool {
-        guard !reference.leadsToBase, let targets = values.authorizedTargets, !targets.contains(reference.target) else {
+        guard !reference.leadsToBase, let targets = settings.values.holder.authorizedTargets,
+            !targets.contains(reference.target)
+        else {
             return true
         }
-        let secrets = values.configuration.secrets
+        let secrets = settings.values.connectionConfiguration.secrets
         if contentType != nil, secrets.contains("Content-Type") { return false }
         return !fields.keys.contains(where: secrets.contains)
     }

@@ -99,3 +99,207 @@ public final class AFNetworkActivityIndicatorManager: Sendable {
 /// A client of servers that send events: `subscribe(_:)` of ConvoyRealtime is a verb of both managers.
 @available(*, unavailable, renamed: "HTTPRequestOperationManager")
 public typealias AFRocketClient = HTTPRequestOperationManager
+
+// What the members of AFNetworking's manager have become.
+
+extension HTTPRequestOperationManager {
+    /// A manager without a base URL.
+    @available(*, unavailable, renamed: "init()")
+    public static func manager() -> HTTPRequestOperationManager { HTTPRequestOperationManager() }
+
+    /// Makes an operation for a request.
+    @available(*, unavailable, message: "makeOperation(request:); then its setCompletionHandler(success:failure:)")
+    public final func HTTPRequestOperationWithRequest(
+        _ request: URLRequest, success: ((HTTPRequestOperation, Any?) -> Void)?,
+        failure: ((HTTPRequestOperation, NSError) -> Void)?
+    ) -> HTTPRequestOperation? { nil }
+
+    /// Makes an operation for a request.
+    @available(*, unavailable, message: "makeOperation(request:); then its setCompletionHandler(success:failure:)")
+    public final func httpRequestOperation(
+        with request: URLRequest, success: ((HTTPRequestOperation, Any?) -> Void)?,
+        failure: ((HTTPRequestOperation, NSError) -> Void)?
+    ) -> HTTPRequestOperation? { nil }
+
+    // MARK: Verbs
+
+    /// A GET.
+    @available(*, unavailable, renamed: "get(_:parameters:success:failure:)")
+    @discardableResult
+    public final func GET(
+        _ URLString: String, parameters: Any?, success: ((HTTPRequestOperation, Any?) -> Void)?,
+        failure: ((HTTPRequestOperation?, NSError) -> Void)?
+    ) -> HTTPRequestOperation? { nil }
+
+    /// A HEAD.
+    @available(*, unavailable, renamed: "head(_:parameters:success:failure:)")
+    @discardableResult
+    public final func HEAD(
+        _ URLString: String, parameters: Any?, success: ((HTTPRequestOperation) -> Void)?,
+        failure: ((HTTPRequestOperation?, NSError) -> Void)?
+    ) -> HTTPRequestOperation? { nil }
+
+    /// A POST.
+    @available(*, unavailable, renamed: "post(_:parameters:success:failure:)")
+    @discardableResult
+    public final func POST(
+        _ URLString: String, parameters: Any?, success: ((HTTPRequestOperation, Any?) -> Void)?,
+        failure: ((HTTPRequestOperation?, NSError) -> Void)?
+    ) -> HTTPRequestOperation? { nil }
+
+    /// A POST of a form.
+    @available(*, unavailable, renamed: "post(_:parameters:constructingBody:success:failure:)")
+    @discardableResult
+    public final func POST(
+        _ URLString: String, parameters: Any?, constructingBodyWithBlock block: ((MultipartFormData) -> Void)?,
+        success: ((HTTPRequestOperation, Any?) -> Void)?, failure: ((HTTPRequestOperation?, NSError) -> Void)?
+    ) -> HTTPRequestOperation? { nil }
+
+    /// A PUT.
+    @available(*, unavailable, renamed: "put(_:parameters:success:failure:)")
+    @discardableResult
+    public final func PUT(
+        _ URLString: String, parameters: Any?, success: ((HTTPRequestOperation, Any?) -> Void)?,
+        failure: ((HTTPRequestOperation?, NSError) -> Void)?
+    ) -> HTTPRequestOperation? { nil }
+
+    /// A PATCH.
+    @available(*, unavailable, renamed: "patch(_:parameters:success:failure:)")
+    @discardableResult
+    public final func PATCH(
+        _ URLString: String, parameters: Any?, success: ((HTTPRequestOperation, Any?) -> Void)?,
+        failure: ((HTTPRequestOperation?, NSError) -> Void)?
+    ) -> HTTPRequestOperation? { nil }
+
+    /// A DELETE.
+    @available(*, unavailable, renamed: "delete(_:parameters:success:failure:)")
+    @discardableResult
+    public final func DELETE(
+        _ URLString: String, parameters: Any?, success: ((HTTPRequestOperation, Any?) -> Void)?,
+        failure: ((HTTPRequestOperation?, NSError) -> Void)?
+    ) -> HTTPRequestOperation? { nil }
+}
+
+// What the members of AFNetworking's operations have become.
+
+extension URLConnectionOperation {
+    // MARK: Block setters
+
+    /// Sets what hears of the bytes that are sent.
+    @available(*, unavailable, renamed: "setter:uploadProgressHandler(_:)", message: "What is not known is nil, not -1.")
+    public final func setUploadProgressBlock(_ block: ((UInt, Int64, Int64) -> Void)?) {}
+
+    /// Sets what hears of the bytes that arrive.
+    @available(*, unavailable, renamed: "setter:downloadProgressHandler(_:)", message: "What is not known is nil, not -1.")
+    public final func setDownloadProgressBlock(_ block: ((UInt, Int64, Int64) -> Void)?) {}
+
+    /// Sets what decides about redirects.
+    @available(*, unavailable, renamed: "setter:redirectHandler(_:)", message: "Called for redirects only.")
+    public final func setRedirectResponseBlock(
+        _ block: ((Any, URLRequest, URLResponse?) -> URLRequest?)?
+    ) {}
+
+    /// Sets what decides about caching.
+    @available(*, unavailable, renamed: "setter:cacheResponseHandler(_:)", message: "It gets a CacheCandidate.")
+    public final func setCacheResponseBlock(_ block: ((Any, CachedURLResponse) -> CachedURLResponse?)?) {}
+
+    /// Sets what answers a server that asks who it is.
+    @available(*, unavailable, renamed: "setter:authenticationChallengeHandler(_:)", message: "It may answer later.")
+    public final func setWillSendRequestForAuthenticationChallengeBlock(
+        _ block: ((Any, URLAuthenticationChallenge) -> Void)?
+    ) {}
+
+    /// Lets the operation go on in the background.
+    @available(*, unavailable, message: "Linux suspends no program in the background: nothing need be asked for.")
+    public final func setShouldExecuteAsBackgroundTaskWithExpirationHandler(_ handler: (() -> Void)?) {}
+
+    /// Lets the operation go on in the background.
+    @available(*, unavailable, message: "Linux suspends no program in the background: nothing need be asked for.")
+    public final func setShouldExecuteAsBackgroundTask(expirationHandler handler: (() -> Void)?) {}
+
+    // MARK: Properties
+
+    /// The modes of the network thread's run loop.
+    @available(*, unavailable, message: "The network thread has no run loop of Foundation's, and so no modes.")
+    public final var runLoopModes: Set<String> {
+        get { [] }
+        set {}
+    }
+
+    // MARK: Batches
+
+    /// Makes a batch.
+    @available(*, unavailable, renamed: "batch(of:progress:completion:)")
+    public static func batchOfRequestOperations(
+        _ operations: [URLConnectionOperation]?, progressBlock: ((UInt, UInt) -> Void)?,
+        completionBlock: (([URLConnectionOperation]) -> Void)?
+    ) -> [Operation] { [] }
+
+    /// Makes a batch.
+    @available(*, unavailable, renamed: "batch(of:progress:completion:)")
+    public static func batch(
+        ofRequestOperations operations: [URLConnectionOperation]?, progressBlock: ((UInt, UInt) -> Void)?,
+        completionBlock: (([URLConnectionOperation]) -> Void)?
+    ) -> [Operation] { [] }
+}
+
+extension HTTPRequestOperation {
+    /// Sets what is called at the end.
+    @available(*, unavailable, renamed: "setCompletionHandler(success:failure:)")
+    public final func setCompletionBlockWithSuccess(
+        _ success: ((HTTPRequestOperation, Any?) -> Void)?, failure: ((HTTPRequestOperation, NSError) -> Void)?
+    ) {}
+
+    /// Sets what is called at the end.
+    @available(*, unavailable, renamed: "setCompletionHandler(success:failure:)")
+    public final func setCompletionBlock(
+        success: ((HTTPRequestOperation, Any?) -> Void)?, failure: ((HTTPRequestOperation, NSError) -> Void)?
+    ) {}
+}
+
+// What AFNetworking's additions to UIKit have become, for views of any toolkit.
+
+extension NetworkActivityMonitor {
+    /// Whether it hears of operations.
+    @available(*, unavailable, renamed: "isEnabled")
+    public var enabled: Bool {
+        get { isEnabled }
+        set { isEnabled = newValue }
+    }
+
+    /// Whether the activity is to be shown.
+    @available(*, unavailable, renamed: "isNetworkActivityVisible")
+    public var isNetworkActivityIndicatorVisible: Bool { isNetworkActivityVisible }
+
+    /// Sets what shows and hides the activity.
+    @available(*, unavailable, renamed: "setter:activityHandler(_:)")
+    public func setNetworkingActivityActionWithBlock(_ block: ((Bool) -> Void)?) {}
+}
+
+extension ActivityView {
+    /// Shows whether an operation is under way.
+    @available(*, unavailable, renamed: "setAnimatingWithState(of:on:)")
+    public func setAnimatingWithStateOfOperation(_ operation: URLConnectionOperation?) {}
+
+    /// Shows whether a task is under way.
+    @available(*, unavailable, renamed: "setAnimatingWithState(of:on:)")
+    public func setAnimatingWithStateOfTask(_ task: (any HTTPRequestHandle)?) {}
+}
+
+extension ProgressView {
+    /// Shows how much of the request's body has gone out.
+    @available(*, unavailable, renamed: "setProgressWithUploadProgress(of:on:)")
+    public func setProgressWithUploadProgressOfOperation(_ operation: URLConnectionOperation?, animated: Bool) {}
+
+    /// Shows how much of the response's body is there.
+    @available(*, unavailable, renamed: "setProgressWithDownloadProgress(of:on:)")
+    public func setProgressWithDownloadProgressOfOperation(_ operation: URLConnectionOperation?, animated: Bool) {}
+
+    /// Shows how much of the request's body has gone out.
+    @available(*, unavailable, renamed: "setProgressWithUploadProgress(of:on:)")
+    public func setProgressWithUploadProgressOfTask(_ task: (any HTTPRequestHandle)?, animated: Bool) {}
+
+    /// Shows how much of the response's body is there.
+    @available(*, unavailable, renamed: "setProgressWithDownloadProgress(of:on:)")
+    public func setProgressWithDownloadProgressOfTask(_ task: (any HTTPRequestHandle)?, animated: Bool) {}
+}

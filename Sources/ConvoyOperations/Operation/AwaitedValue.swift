@@ -55,11 +55,11 @@ extension Optional: OptionalType {
     fileprivate static var none: Any { Wrapped?(nil) as Any }
 }
 
-extension CommonSettings.Values {
+extension RequestSettings.Values {
     /// Lets the response become a value of a type, by the task that awaits it where it is plainly acceptable.
     mutating func await<Value: Decodable & Sendable>(_ type: Value.Type, decoder: JSONDecoder) {
         let chosen = AwaitedValue.serializer(of: type, rules: serializer.serializer.http, decoder: decoder)
         serializer = SerializerFacts(chosen)
-        awaitedValue = chosen as? any PlainJSONAcceptance
+        holder.awaitedValue = chosen as? any PlainJSONAcceptance
     }
 }

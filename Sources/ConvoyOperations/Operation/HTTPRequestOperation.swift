@@ -16,17 +16,6 @@ open class HTTPRequestOperation: URLConnectionOperation, @unchecked Sendable {
     /// Called with the operation and its `error`.
     public typealias Failure = @Sendable (_ operation: HTTPRequestOperation, _ error: any Error) -> Void
 
-    /// Validates and parses the response, on a queue of the library's own. A plain `HTTPResponseSerializer`, which
-    /// delivers the body as it is, unless set.
-    public final var responseSerializer: any HTTPResponseSerialization {
-        get { core.withLock { $0.common.values.serializer.serializer } }
-        set {
-            // Made first: it asks the serializer.
-            let facts = SerializerFacts(newValue)
-            set(\.serializer, to: facts)
-        }
-    }
-
     /// The object that the serializer made from the body; nil until the operation has finished, and if there is no
     /// object. For a response with an unacceptable status it is the parsed body of that response, and `error` is set
     /// too.
@@ -89,7 +78,7 @@ extension HTTPRequestOperation {
     final func decodedValue<Value: Decodable & Sendable>(as type: Value.Type) async throws -> Value {
         try await finished()
         let (data, head, awaited) = core.withLock {
-            ($0.isUndecoded ? $0.data : nil, $0.head, $0.common.values.awaitedValue)
+            ($0.isUndecoded ? $0.data : nil, $0.head, $0.common.values.holder.awaitedValue)
         }
         guard let data, let serializer = awaited as? DecodableResponseSerializer<Value> else {
             return try value(of: responseObject)

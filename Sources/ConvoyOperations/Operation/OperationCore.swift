@@ -18,7 +18,7 @@ struct OperationCore {
     var request: TransferRequest
     /// The host of a prepared request.
     var preparedHost: HostKey?
-    var common: CommonSettings
+    var common: RequestSettings
 
     // MARK: Handlers, released when they have run
 
@@ -117,7 +117,7 @@ struct OperationCore {
 
     /// Whether what a manager was given for its base URL may go where the request goes.
     private var isForOwnOrigin: Bool {
-        guard let targets = common.values.authorizedTargets else { return true }
+        guard let targets = common.values.holder.authorizedTargets else { return true }
         return request.target.map(targets.contains) ?? false
     }
 
@@ -135,8 +135,8 @@ struct OperationCore {
             source.own = credential
             source.ownServer = request.url.flatMap { AuthenticatingServer($0) }
         }
-        source.store = values.usesCredentialStore ? values.credentialStore : nil
-        values.configuration.addProxyCredentials(to: &source)
+        source.store = values.shouldUseCredentialStorage ? values.credentials : nil
+        values.connectionConfiguration.addProxyCredentials(to: &source)
         return source
     }
 
@@ -197,7 +197,7 @@ struct OperationCore {
         return attempt
     }
 
-    init(_ request: TransferRequest, _ common: CommonSettings) {
+    init(_ request: TransferRequest, _ common: RequestSettings) {
         self.request = request
         self.common = common
     }
@@ -212,9 +212,9 @@ struct OperationCore {
     mutating func openCarrier(for attempt: Attempt) -> any Transport {
         if let carrier = attempt.carrier { return carrier }
         // Not a copy of all values: each reference in it would be retained.
-        let own = common.values.transport
+        let own = common.values.holder.transports.next
         let isShared =
-            common.values.coalesces && rareHandlers?.redirect == nil && rareHandlers?.traceContext == nil
+            common.values.coalescesIdenticalRequests && rareHandlers?.redirect == nil && rareHandlers?.traceContext == nil
             && !isDecidedUpon && self.outputStream == nil
         let chosen = isShared ? own.coalescing : own
         attempt.carrier = chosen
@@ -255,34 +255,43 @@ struct EndProgress: OptionSet, Sendable {
     static let delivered: EndProgress = [.begun, .handled, .posted]
 }
 
-extension URLConnectionOperation {
-    /// Changes settings. Settings that are shared with other operations are copied first. Returns what `body` returns.
-    @discardableResult
-    final func change<Result>(_ body: (inout CommonSettings.Values) -> sending Result) -> Result {
-        let (result, old) = core.withLock { core -> (Result, CommonSettings?) in
-            guard !isKnownUniquelyReferenced(&core.common) else { return (body(&core.common.values), nil) }
-            let old = core.common
-            core.common = CommonSettings(old.values)
-            return (body(&core.common.values), old)
+extension URLConnectionOperation: RequestConfigurable {
+    /// The settings. Those of connections are read when an attempt begins, those of handlers when these are called.
+    public final var settings: RequestSettings {
+        get { core.withLock { $0.common } }
+        set {
+            updateSettings { settings in
+                let old = settings
+                settings = newValue
+                // With the token it would wait for itself.
+                if old.values.holder.isOfRefresh { settings.values.authenticator = old.values.authenticator }
+            }
         }
-        // The old settings may hold the last reference to a user's objects, which must not be released under the lock.
-        withExtendedLifetime(old) {}
+    }
+
+    /// Changes settings, and loses no change that another thread makes at the same time. See
+    /// ``RequestConfigurable/updateSettings(_:)``.
+    public final func updateSettings<Result>(_ update: (inout RequestSettings) throws -> Result) rethrows -> Result {
+        let result = try RequestSettings.update(update, read: { settings }) { old, new in
+            core.withLock { $0.common.replace(old, by: new) }
+        }
+        beginToTell(settings)
         return result
     }
 
-    /// Sets a setting that may hold a user's object. The old value is released outside the lock, as the object's `deinit`
-    /// may use the operation.
-    final func set<Value: Sendable>(
-        _ member: WritableKeyPath<CommonSettings.Values, Value> & Sendable, to value: Value
-    ) {
-        let old = change { values in
-            defer { values[keyPath: member] = value }
-            return values[keyPath: member]
+    /// Changes settings, those too that belong to the operation.
+    final func change(_ body: (inout RequestSettings.Values) -> Void) {
+        // The old settings may hold the last reference to a user's objects, which must not be released under the lock.
+        let old = core.withLock { core in
+            let old = core.common
+            body(&core.common.values)
+            return old
         }
         withExtendedLifetime(old) {}
     }
 
-    /// The same for what the operation shares with no other.
+    /// Sets what the operation shares with no other. The old value is released outside the lock, as its `deinit` may use the
+    /// operation.
     final func set<Value: Sendable>(own member: WritableKeyPath<OperationCore, Value> & Sendable, to value: Value) {
         let old = core.withLock { core in
             defer { core[keyPath: member] = value }

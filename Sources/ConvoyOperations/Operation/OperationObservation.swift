@@ -125,7 +125,7 @@ enum ActivityListeners {
         guard areListening.load(ordering: .relaxed) else { return }
         guard (transition.old.state == .executing) != (transition.new.state == .executing) else { return }
         // What does a part of another's work is that one's activity, and what takes no slot mostly waits.
-        guard !operation.core.withLock({ $0.common.values.isPart || $0.worker?.takesSlot == false }) else { return }
+        guard !operation.core.withLock({ $0.common.values.holder.isPart || $0.worker?.takesSlot == false }) else { return }
         let listeners = all.withLock { all in all.values.compactMap(\.object) }
         for listener in listeners { listener.activityDidChange(of: operation) }
     }

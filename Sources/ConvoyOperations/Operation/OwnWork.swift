@@ -123,8 +123,10 @@ extension URLConnectionOperation {
     package final func adoptSettings(of parent: URLConnectionOperation, decoding: Bool) {
         // One for the whole: what one part was told, the others know.
         if parent.shouldUseCredentialStorage { _ = parent.credentialStore }
-        let (common, redirect, challenge, context) = parent.core.withLock {
-            ($0.common.values, $0.rareHandlers?.redirect, $0.rareHandlers?.challenge, $0.traceContext)
+        let (common, redirect, challenge, context) = parent.core.withLock { core in
+            // All parts travel over the same.
+            core.common.values.holder.transports.pin()
+            return (core.common.values, core.rareHandlers?.redirect, core.rareHandlers?.challenge, core.traceContext)
         }
         // It goes out under that of the whole.
         core.withLock { $0.traceContext = context }
@@ -132,17 +134,17 @@ extension URLConnectionOperation {
         change { values in
             values = common
             values.serializer = facts
-            values.configuration.decodesUnaskedEncodings = decoding
-            (values.retryPolicy, values.totalTimeout, values.completionGroup, values.cache) = (nil, nil, nil, nil)
-            (values.postsNotifications, values.coalesces, values.awaitedValue) = (false, false, nil)
-            (values.waitsForConnectivity, values.isPart) = (false, true)
+            values.connectionConfiguration.decodesUnaskedEncodings = decoding
+            (values.retryPolicy, values.totalTimeout, values.completionGroup, values.storedResponses) = (nil, nil, nil, nil)
+            (values.postsNotifications, values.coalescesIdenticalRequests, values.holder.awaitedValue) = (false, false, nil)
+            (values.waitsForConnectivity, values.holder.isPart) = (false, true)
         }
         addMetrics(to: parent)
         addStory(to: parent)
         if let base = parent.request.url, let own = request.url, !Target.isSame(base, own) {
-            set(\.credential, to: nil)
-            set(\.authenticator, to: nil)
-            set(\.configuration.clientIdentity, to: nil)
+            change { values in
+                (values.credential, values.authenticator, values.connectionConfiguration.clientIdentity) = (nil, nil, nil)
+            }
             var request = request
             connectionConfiguration.removeSecrets(of: &request, madeFor: base)
             let cleared = request
@@ -168,9 +170,10 @@ extension URLConnectionOperation {
     package final func allowSilence(for limit: TimeInterval?) {
         let request = core.withLock { $0.request.urlRequest }
         change { values in
-            values.configuration.stallLimit = nil
+            values.connectionConfiguration.stallLimit = nil
             let usual = values.idleTimeout ?? request.timeoutInterval
-            values.configuration.timeoutIntervalForHead = values.configuration.timeoutIntervalForHead ?? usual
+            values.connectionConfiguration.timeoutIntervalForHead =
+                values.connectionConfiguration.timeoutIntervalForHead ?? usual
             values.idleTimeout = limit ?? 0
         }
     }

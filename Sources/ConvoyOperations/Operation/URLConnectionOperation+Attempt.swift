@@ -169,8 +169,8 @@ extension URLConnectionOperation {
             (settlement, wait) = (earlier?.settlement.take(), earlier?.wait.take())
             isFirst = !core.hasBegun
             isLimited = core.common.values.totalTimeout != nil
-            isCancelledByDependencies = core.common.values.dependencyFailurePolicy == .cancel
-            postsNotifications = core.common.values.postsNotifications
+            isCancelledByDependencies = core.common.values.chosenDependencyFailurePolicy == .cancel
+            postsNotifications = core.common.values.areNotificationsPosted
             retryPolicy = core.common.values.retryPolicy
             presetFailure = core.presetFailure
             preparation = core.takePreparation()
@@ -262,15 +262,15 @@ extension URLConnectionOperation {
                         StreamSink(stream: box.stream, url: core.request.url) { carrier.perform($0) }
                     })
             }
-            var configuration = core.common.values.configuration
-            configuration.addsUserAgent = core.common.values.addsUserAgent
+            var configuration = core.common.values.connectionConfiguration
+            configuration.addsUserAgent = core.common.values.holder.addsUserAgent
             configuration.answersChallenges = true
             configuration.collectsMetrics = core.common.values.wantsTransactions
             configuration.continuation = continuation?.place
             if let limit = core.common.values.receiveRateLimit { configuration.receiveRateLimits.append(limit) }
             if let limit = core.common.values.sendRateLimit { configuration.sendRateLimits.append(limit) }
             configuration.cookies = core.common.values.cookies
-            configuration.cache = core.common.values.cache
+            configuration.cache = core.common.values.storedResponses
             let cacheHandler = configuration.cache == nil ? nil : core.rareHandlers?.cache ?? delegatedCaching
             var request = continuation.map { .foundation($0.request) } ?? core.requestWithTimeout
             // The failure that it is about may be in the cache.

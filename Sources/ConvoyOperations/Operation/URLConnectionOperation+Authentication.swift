@@ -25,44 +25,4 @@ extension URLConnectionOperation {
         get { core.withLock { $0.rareHandlers?.challenge } }
         set { setHandler(\.challenge, newValue) }
     }
-
-    /// The user name and password for the server of the request, sent only if it asks for them, or has asked an earlier
-    /// request for them. nil by default. A request with an `Authorization` of its own is sent with that until the server
-    /// asks.
-    ///
-    /// They go to no other server (scheme, host and port), also not after a redirect; but to the same host where the
-    /// request is redirected from http to https, at the standard ports. A proxy's are in its configuration.
-    public final var credential: URLCredential? {
-        get { core.withLock { $0.common.values.credential } }
-        set { set(\.credential, to: newValue) }
-    }
-
-    /// Whether `credentialStore` is asked where `credential` is nil or is for another server. True by default.
-    public final var shouldUseCredentialStorage: Bool {
-        get { core.withLock { $0.common.values.usesCredentialStore } }
-        set { change { $0.usesCredentialStore = newValue } }
-    }
-
-    /// Credentials by who asks for them: those of the manager, and without one a store of the operation's own. Give several
-    /// the same one, such as `.shared`, so that one sends what another was told.
-    public final var credentialStore: CredentialStore {
-        get {
-            if let store = core.withLock({ $0.common.values.credentialStore }) { return store }
-            return change { $0.credentialStore.made(by: CredentialStore()) }
-        }
-        set { set(\.credentialStore, to: newValue) }
-    }
-
-    /// A name for the one on whose behalf the request is sent: that of `connectionConfiguration`. nil by default. See
-    /// `ConnectionConfiguration.identity`.
-    public final var identity: String? {
-        get { core.withLock { $0.common.values.configuration.identity } }
-        set { set(\.configuration.identity, to: newValue) }
-    }
-
-    /// Sends a token with the request. nil by default.
-    public final var authenticator: Authenticator? {
-        get { core.withLock { $0.common.values.authenticator } }
-        set { set(\.authenticator, to: newValue) }
-    }
 }

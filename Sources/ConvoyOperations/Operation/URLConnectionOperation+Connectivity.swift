@@ -7,23 +7,6 @@ import FoundationNetworking
 
 /// Waiting for the network.
 extension URLConnectionOperation {
-    /// Whether the operation waits where there is no network, in place of failing; false by default. The counterpart of
-    /// `URLSessionConfiguration.waitsForConnectivity`.
-    ///
-    /// It waits if nothing of the request was sent yet, because no connection could be made, and the kernel says that there
-    /// is no way: to the host (or the proxy) where that is an address, and to the Internet where it is a name. As soon as
-    /// there is one, the request is tried again, whatever its method and its `retryPolicy`. A name is looked up meanwhile,
-    /// and a way to one of its addresses is enough: it may be that of a host in a network without a way to the Internet. While it waits the operation
-    /// holds no slot of a `RequestOperationQueue`, can be paused and cancelled, and ends when its `totalTimeout` is over;
-    /// without that it may wait for ever. The `retryHandler` hears of each wait.
-    ///
-    /// A network that goes while a request is on its way is a matter of `retryPolicy`. On a machine that never has a way to
-    /// the Internet, a name that cannot be found is waited for, too.
-    public final var waitsForConnectivity: Bool {
-        get { core.withLock { $0.common.values.waitsForConnectivity } }
-        set { change { $0.waitsForConnectivity = newValue } }
-    }
-
     /// How many seconds after the return of a network its name servers may still be unknown.
     private static let lookupLag: TimeInterval = 30
     /// Seconds from a failed lookup in that time to the next.

@@ -63,7 +63,7 @@ extension URLConnectionOperation: HandoverTask {
             attempt = core.takeAttempt()
             (wait, phase) = (attempt?.wait.take(), attempt?.phase.end())
             (worker, expiryTimer) = (core.worker, core.expiryTimer.take())
-            postsNotifications = core.common.values.postsNotifications
+            postsNotifications = core.common.values.areNotificationsPosted
             hasHandlers = core.beginHandover()
             queue = hasHandlers ? core.common.values.completionQueue : nil
             if !hasHandlers { core.ending.insert(.handled) }

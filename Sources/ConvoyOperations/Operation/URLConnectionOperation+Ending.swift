@@ -230,7 +230,7 @@ extension OperationCore {
     /// Whether decoding the response is left to the task that awaits the operation, which saves a thread hop and making
     /// an `HTTPURLResponse`.
     fileprivate func isLeftToTask(_ head: ResponseHead?, _ data: Data?) -> Bool {
-        guard let head, let data, let awaited = common.values.awaitedValue else { return false }
+        guard let head, let data, let awaited = common.values.holder.awaitedValue else { return false }
         return awaited.plainlyAccepts(
             statusCode: head.statusCode, contentType: head["Content-Type"], count: data.count)
     }

@@ -4,19 +4,6 @@ import Synchronization
 
 /// Who hears what happens to an operation.
 extension URLConnectionOperation {
-    /// Who hears what happens to the operation: those of the manager, and none by default, which costs nothing. To be set as
-    /// soon as the operation is made: once anybody monitors it, changes have no effect.
-    ///
-    /// What they tell of the requests is measured as for ``metrics``, and operations with monitors share transfers
-    /// (`coalescesIdenticalRequests`) only with others that are measured.
-    public final var eventMonitors: [EventMonitor] {
-        get { core.withLock { $0.common.values.eventMonitors } }
-        set {
-            set(\.eventMonitors, to: newValue)
-            beginStory()
-        }
-    }
-
     /// The number that the operation has in the events that monitors hear; nil if there are none.
     public final var operationNumber: UInt64? { story?.number }
 

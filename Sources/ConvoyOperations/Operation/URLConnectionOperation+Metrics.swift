@@ -3,18 +3,6 @@ import Foundation
 
 /// What an operation took.
 extension URLConnectionOperation {
-    /// Whether ``metrics`` are collected; that of the manager, and false by default, which costs nothing. To be set as soon
-    /// as the operation is made: what was before is not in the metrics.
-    ///
-    /// Operations that collect metrics share transfers (`coalescesIdenticalRequests`) only with each other.
-    public final var collectsMetrics: Bool {
-        get { core.withLock { $0.common.values.collectsMetrics } }
-        set {
-            change { $0.collectsMetrics = newValue }
-            beginMetrics()
-        }
-    }
-
     /// What the operation took: its waits and all its requests. Nil until it has finished, and if nobody has asked for them
     /// by ``collectsMetrics``. Final when the operation's end is posted, as its results are.
     public final var metrics: OperationMetrics? {
@@ -39,9 +27,9 @@ extension URLConnectionOperation {
     }
 
     /// Begins to collect metrics, and to tell monitors, if the settings of a new operation demand it.
-    final func beginToTell(_ settings: CommonSettings.Values) {
-        if settings.collectsMetrics { beginMetrics() }
-        if !settings.eventMonitors.isEmpty { beginStory() }
+    final func beginToTell(_ settings: RequestSettings) {
+        if settings.values.collectsMetrics { beginMetrics() }
+        if !settings.values.eventMonitors.isEmpty { beginStory() }
     }
 
     /// What the operation waits for that could be started, as far as it knows itself.

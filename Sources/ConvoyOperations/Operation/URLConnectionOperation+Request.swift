@@ -86,7 +86,7 @@ extension OperationCore {
     /// Takes what prepares the request; nil if nothing does.
     mutating func takePreparation() -> RequestPreparation? {
         guard var preparation = rareHandlers?.takePreparation() else { return nil }
-        preparation.mayLackInputs = common.values.dependencyFailurePolicy == .run
+        preparation.mayLackInputs = common.values.chosenDependencyFailurePolicy == .run
         return preparation
     }
 }

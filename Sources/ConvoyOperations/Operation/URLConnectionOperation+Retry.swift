@@ -10,13 +10,6 @@ extension URLConnectionOperation {
     /// Called with each decision about a failed attempt.
     public typealias RetryHandler = @Sendable (_ operation: URLConnectionOperation, _ event: RetryEvent) -> Void
 
-    /// Whether and when the request is retried after a failure. With nil, the default, only a request of which provably
-    /// nothing was sent is retried.
-    public final var retryPolicy: RetryPolicy? {
-        get { core.withLock { $0.common.values.retryPolicy } }
-        set { set(\.retryPolicy, to: newValue) }
-    }
-
     /// Told why a failed attempt is retried or not, and that the operation waits at the closed gate of its host. Called on
     /// `completionQueue`, or on one of the library's queues if that is nil.
     public final var retryHandler: RetryHandler? {
@@ -78,7 +71,7 @@ extension URLConnectionOperation {
         return hostKey(of: failed ?? head?.url ?? events.last?.to)
     }
 
-    package final var retryClock: any SchedulingClock { core.withLock { $0.common.values.clock } }
+    package final var retryClock: any SchedulingClock { core.withLock { $0.common.values.holder.clock } }
 
     /// Notes that the first attempt begins.
     func noteFirstAttempt(_ policy: RetryPolicy) {

@@ -1,4 +1,7 @@
+import ConvoyCache
 import ConvoySecurity
+import ConvoySerialization
+import ConvoySupport
 import ConvoyTransport
 import Foundation
 import FoundationNetworking
@@ -14,36 +17,27 @@ extension URLConnectionOperation {
         set { setHandler(\.prepare, newValue) }
     }
 
-    /// What a failed or cancelled dependency does to the operation. `.run` by default; but an operation that takes a value
-    /// from a dependency, by `depend(on:prepare:)`, fails with that one's error, unless `.run` was set for it.
-    public final var dependencyFailurePolicy: DependencyFailurePolicy {
-        get { core.withLock { $0.common.values.dependencyFailurePolicy } ?? .run }
-        set { change { $0.dependencyFailurePolicy = newValue } }
-    }
-
-    /// Whether the request may share one transfer with identical GETs that are in flight. False by default.
-    ///
-    /// Requests are identical if they have the same URL, headers, timeout, cache policy and configuration. Cancelling
-    /// or pausing one does not affect the others. An operation with a `redirectHandler` or an `outputStream` does not share.
-    public final var coalescesIdenticalRequests: Bool {
-        get { core.withLock { $0.common.values.coalesces } }
-        set { change { $0.coalesces = newValue } }
-    }
-
-    /// Settings for the connection, such as certificates to trust, or headers to remove on a redirect to another
-    /// origin.
-    public final var connectionConfiguration: ConnectionConfiguration {
-        get { core.withLock { $0.common.values.configuration } }
-        set { set(\.configuration, to: newValue) }
-    }
-
     /// Which servers are trusted: that of `connectionConfiguration`. The counterpart of `securityPolicy`.
     ///
     /// Where it pins the host of a URL without TLS, the operation fails with
     /// `URLError.appTransportSecurityRequiresSecureConnection` before anything is connected.
     public final var securityPolicy: SecurityPolicy {
-        get { core.withLock { $0.common.values.configuration.securityPolicy } }
-        set { set(\.configuration.securityPolicy, to: newValue) }
+        get { settings.values.securityPolicy }
+        set { updateSettings { $0.values.securityPolicy = newValue } }
+    }
+
+    /// A limit of how many bytes of the response come in a second; nil, the default, for none. It holds besides that of
+    /// the manager; see ``RequestSettings/Values/receiveRateLimit``.
+    public final var receiveRateLimit: RateLimit? {
+        get { settings.values.receiveRateLimit }
+        set { updateSettings { $0.values.receiveRateLimit = newValue } }
+    }
+
+    /// A limit of how many bytes of the request's body are sent in a second; nil, the default, for none. It holds besides
+    /// that of the manager; see ``RequestSettings/Values/sendRateLimit``.
+    public final var sendRateLimit: RateLimit? {
+        get { settings.values.sendRateLimit }
+        set { updateSettings { $0.values.sendRateLimit = newValue } }
     }
 
     /// The request's body as a stream: its `httpBodyStream`. Read on one of the library's threads.
@@ -75,42 +69,6 @@ extension URLConnectionOperation {
     public final var outputStream: OutputStream? {
         get { core.withLock { $0.outputStream }?.stream }
         set { set(own: \.outputStream, to: newValue.map(OutputStreamBox.init(stream:))) }
-    }
-
-    /// The size of the largest body that is kept in memory, in bytes after decompression. 256 MiB by default; the
-    /// response serializer's `limits` apply too. A larger body fails with `URLError.dataLengthExceedsMaximum` as soon
-    /// as its size is known. A body that goes to `outputStream` is not limited.
-    public final var maximumBodySize: Int {
-        get { core.withLock { $0.common.values.maximumBodySize } }
-        set { change { $0.maximumBodySize = newValue } }
-    }
-
-    /// The queue on which the handlers run; nil, as in AFNetworking, is the main queue.
-    ///
-    /// On one serial queue the completion handlers of all operations run in the order in which the operations
-    /// finished, a dependency's before a dependent's. On a concurrent one they are submitted in that order.
-    public final var completionQueue: DispatchQueue? {
-        get { core.withLock { $0.common.values.completionQueue } }
-        set { set(\.completionQueue, to: newValue) }
-    }
-
-    /// A group that the operation enters when it is started, or enqueued in a `RequestOperationQueue` or by a manager,
-    /// and leaves after its handlers have run.
-    public final var completionGroup: DispatchGroup? {
-        get { core.withLock { $0.common.values.completionGroup } }
-        set { set(\.completionGroup, to: newValue) }
-    }
-
-    /// Values for your own use; the library ignores them.
-    public final var userInfo: [String: any Sendable] {
-        get { core.withLock { $0.common.values.userInfo } }
-        set { set(\.userInfo, to: newValue) }
-    }
-
-    /// Whether `networkingOperationDidStart` and `networkingOperationDidFinish` are posted. True by default.
-    public final var postsNotifications: Bool {
-        get { core.withLock { $0.common.values.postsNotifications } }
-        set { change { $0.postsNotifications = newValue } }
     }
 
     /// Called with the bytes that have arrived, on `completionQueue`. Calls are combined if the queue cannot keep up.
@@ -164,3 +122,81 @@ extension URLConnectionOperation {
 
 /// For `pauseAll()` and `resumeAll()` of a `RequestOperationQueue`.
 extension URLConnectionOperation: PausableOperation {}
+
+extension ThrottledBodyStream {
+    /// The limit for the body alone; nil if the packets and the pauses name none. At least a byte a second passes, unless the
+    /// pauses are endless.
+    var rateLimit: RateLimit? {
+        guard packetSize > 0, packetSize < .max, delay > 0 else { return nil }
+        let rate = delay.isFinite ? min(max(1, Double(packetSize) / delay), 1e15) : 0
+        return RateLimit(bytesPerSecond: Int64(rate))
+    }
+}
+
+// MARK: The cache
+
+extension URLConnectionOperation {
+    /// Sees a response that is about to be stored. Returns it, or a changed one, or nil to store nothing.
+    public typealias CacheResponseHandler =
+        @Sendable (_ operation: URLConnectionOperation, _ candidate: CacheCandidate) -> CacheCandidate?
+
+    /// Called before a response is stored in ``cache``, when its body is complete. The counterpart of
+    /// `setCacheResponseBlock:`. On one of the library's threads, which it may block; the operation waits for it.
+    ///
+    /// An operation with this handler shares its transfer with nobody (`coalescesIdenticalRequests`).
+    public final var cacheResponseHandler: CacheResponseHandler? {
+        get { core.withLock { $0.rareHandlers?.cache } }
+        set { setHandler(\.cache, newValue) }
+    }
+
+    /// How the response came out of the cache; nil for one that came from the network, and before there is one.
+    public final var cacheUse: CacheUse? { core.withLock { $0.head?.cacheUse } }
+}
+
+/// A cache of which one operation wants to see what is stored.
+final class HandledCache: ResponseCache {
+    private let base: HTTPCache
+    private let handler: @Sendable (CacheCandidate) -> CacheCandidate?
+
+    init(_ base: HTTPCache, handler: @escaping @Sendable (CacheCandidate) -> CacheCandidate?) {
+        self.base = base
+        self.handler = handler
+    }
+
+    func begin(_ request: CacheRequest) -> any ResponseCacheExchange { base.exchange(for: request, handler: handler) }
+
+    var salt: String { base.salt }
+}
+
+// MARK: The types of handlers
+
+/// What a failed or cancelled dependency does to an operation.
+public enum DependencyFailurePolicy: Sendable, Hashable {
+    /// The operation runs, as in AFNetworking and in Foundation. One that takes a value from the dependency is sent
+    /// without it, where this was set and is not the default.
+    case run
+    /// The operation is cancelled: it finishes with `URLError.cancelled`, with the dependency's error as the underlying
+    /// error.
+    case cancel
+}
+
+extension URLConnectionOperation {
+    /// Called with the bytes transferred since the last call, the total so far, and the expected total if it is known.
+    public typealias ProgressHandler = @Sendable (_ bytes: Int64, _ total: Int64, _ expected: Int64?) -> Void
+
+    /// Decides about a redirect. Returns the request to follow with, as given or changed, or nil to keep the
+    /// redirecting response as the response.
+    ///
+    /// The request is sent as it is returned. It is checked like any request, for its scheme and its header; but the
+    /// rules by which secrets stay with their origin have been applied before, and do not remove what the handler sets
+    /// itself.
+    public typealias RedirectHandler =
+        @Sendable (
+            _ operation: URLConnectionOperation, _ request: URLRequest, _ response: HTTPURLResponse?
+        ) -> URLRequest?
+
+    /// Rewrites the request after the operation's dependencies have finished, or throws to refuse it.
+    ///
+    /// Foundation's `setValue` ignores a value with a line break; see `URLConnectionOperation.init(request:)`.
+    public typealias Preparation = @Sendable (_ request: inout URLRequest) throws -> Void
+}

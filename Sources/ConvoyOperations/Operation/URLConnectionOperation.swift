@@ -39,7 +39,7 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// removing an earlier value. Values from outside are better set through `allHTTPHeaderFields`, a request serializer
     /// or a manager's `headers`, where they are found.
     public required init(request: URLRequest) {
-        core = Locked(OperationCore(.foundation(request), .standard))
+        core = Locked(OperationCore(.foundation(request), RequestSettings()))
         super.init()
     }
 
@@ -47,14 +47,14 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     /// no longer inherit the others.)
     ///
     /// - Parameter host: that of a prepared request.
-    convenience init(_ request: TransferRequest, settings: CommonSettings, host: HostKey?) {
+    convenience init(_ request: TransferRequest, settings: RequestSettings, host: HostKey?) {
         self.init(request: Self.placeholder)
         core.withLock { core in
             core.request = request
             core.preparedHost = host
             core.common = settings
         }
-        beginToTell(settings.values)
+        beginToTell(settings)
     }
 
     private static let placeholder = URLRequest(url: URL(fileURLWithPath: "/"))
@@ -69,8 +69,8 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
     ) {
         self.init(request: request)
         change { values in
-            values.transport = transport
-            values.clock = clock
+            values.holder.transports = TransportPool([transport])
+            values.holder.clock = clock
         }
     }
 
@@ -266,9 +266,9 @@ open class URLConnectionOperation: ScheduledOperation, NSCopying, @unchecked Sen
             copy.onlookers.insert(.progress)
             for source in handlers.inputs.flatMap(\.sources) { copy.addDependency(source) }
         }
-        copy.beginToTell(common.values)
+        copy.beginToTell(common)
         // Nobody awaits the copy's value.
-        if common.values.awaitedValue != nil { copy.change { $0.awaitedValue = nil } }
+        if common.values.holder.awaitedValue != nil { copy.change { $0.holder.awaitedValue = nil } }
         copySettings(to: copy)
         return copy
     }

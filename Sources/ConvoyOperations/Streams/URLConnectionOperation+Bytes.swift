@@ -30,7 +30,7 @@ extension URLConnectionOperation {
         if let refusal { throw refusal }
         if serializesResponse {
             change { values in
-                values.awaitedValue = nil
+                values.holder.awaitedValue = nil
                 values.serializer = SerializerFacts(StreamedResponseSerializer(base: values.serializer.serializer))
             }
         }

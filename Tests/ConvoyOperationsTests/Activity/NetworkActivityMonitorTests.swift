@@ -69,7 +69,7 @@ import Testing
     @Test func `a retry's wait is no activity`() {
         let monitor = monitor()
         let operation = operation()
-        operation.change { $0.clock = clock }
+        operation.change { $0.holder.clock = clock }
         operation.retryPolicy = RetryPolicy()
         operation.start()
         #expect(eventually { network.openCount == 1 && monitor.activityCount == 1 })

@@ -37,7 +37,7 @@ final class TunnelResumeTests: XCTestCase {
             certificateAuthorities: nginx.certificateAuthority, usesHTTP2: http2)
         // With connections of its own.
         let thread = NetworkThread()
-        probe.operation.change { $0.transport = thread }
+        probe.operation.change { $0.holder.transports = TransportPool([thread]) }
         return (probe, thread)
     }
 

@@ -30,7 +30,7 @@ import Testing
 
     private func add(_ url: URL, _ policy: RetryPolicy? = nil) -> Probe {
         let probe = Probe(url)
-        probe.operation.change { $0.clock = clock }
+        probe.operation.change { $0.holder.clock = clock }
         probe.operation.retryPolicy = policy
         queue.addOperation(probe.operation)
         return probe
@@ -76,7 +76,7 @@ import Testing
         let events = RetryEvents()
         let heard = Signal()
         let probe = Probe(first.url("/to/quick"))
-        probe.operation.change { $0.clock = clock }
+        probe.operation.change { $0.holder.clock = clock }
         probe.operation.retryPolicy = policy()
         probe.operation.retryHandler = { _, event in
             events.add(event)
@@ -210,7 +210,7 @@ import Testing
             add(first.url("/to/quick")), add(first.url("/to/quick")), Probe(first.url("/to/quick"))
         )
         late.operation.totalTimeout = 60
-        late.operation.change { $0.clock = clock }
+        late.operation.change { $0.holder.clock = clock }
         queue.addOperation(late.operation)
         for probe in [cancelled, paused, late] { #expect(waitsBehindRedirect(probe, "/quick")) }
         cancelled.operation.cancel()

@@ -116,7 +116,7 @@ import Testing
         }
         let probe = Probe(server.url("/file"), output: stream)
         let clock = ManualClock()
-        probe.operation.change { $0.clock = clock }
+        probe.operation.change { $0.holder.clock = clock }
         probe.operation.start()
         try #require(isCommitting.wait())
         if end == .cancel { probe.operation.cancel() } else { probe.operation.handle(.expire) }

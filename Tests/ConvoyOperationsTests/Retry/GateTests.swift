@@ -22,7 +22,7 @@ import Testing
 
     private func probe(_ path: String, _ policy: RetryPolicy?) -> Probe {
         let probe = Probe(server.url(path))
-        probe.operation.change { $0.clock = clock }
+        probe.operation.change { $0.holder.clock = clock }
         probe.operation.retryPolicy = policy
         queue.addOperation(probe.operation)
         return probe
@@ -62,7 +62,7 @@ import Testing
         #expect(waitsForItsRetry(probe("/busy", policy())))
         let events = RetryEvents()
         let other = Probe(server.url("/quick"))
-        other.operation.change { $0.clock = clock }
+        other.operation.change { $0.holder.clock = clock }
         other.operation.retryPolicy = policy()
         let heard = Signal()
         other.operation.retryHandler = { _, event in

@@ -1,8 +1,10 @@
 import ConvoyOperations
 import ConvoySession
 import ConvoyTestServer
+import ConvoyTestSupport
 import Foundation
 import FoundationNetworking
+import Synchronization
 import Testing
 
 /// What both managers have of their own: a base URL, and copies.
@@ -91,6 +93,29 @@ import Testing
         #expect(other !== manager && other.retryPolicy?.maximumRetryCount == 7)
         #expect(other.idleTimeout == 5 && other.totalTimeout == 50)
         #expect(other.connectionConfiguration == manager.connectionConfiguration && other.networkThreadCount == 2)
+    }
+
+    @Test func `a session posts no notifications of operations, whatever settings it is given`() async throws {
+        let server = try TestServer()
+        server.route("/name", .json(text: "{}"))
+        let session = HTTPSessionManager(baseURL: server.url)
+        session.settings = RequestSettings()
+        #expect(session.postsNotifications)
+        let port = Int(server.port)
+        let posted = Mutex<[URLConnectionOperation]>([])
+        let observer = NotificationCenter.default.addObserver(
+            forName: .networkingOperationDidFinish, object: nil, queue: nil
+        ) { note in
+            guard let operation = note.object as? URLConnectionOperation, operation.request.url?.port == port else { return }
+            posted.withLock { $0.append(operation) }
+        }
+        defer { NotificationCenter.default.removeObserver(observer) }
+        _ = try await session.get("name")
+        // That of a manager posts them, after all of the session's.
+        let manager = HTTPRequestOperationManager(baseURL: server.url)
+        let operation = try await manager.get("name")
+        try await waitUntil("the end of the manager's operation") { posted.withLock { $0.last } === operation }
+        #expect(posted.withLock { $0.count } == 1)
     }
 
     @Test(arguments: ManagerKind.allCases)

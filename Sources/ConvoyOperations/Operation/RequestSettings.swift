@@ -1,0 +1,504 @@
+import ConvoyCache
+import ConvoyCookies
+import ConvoySecurity
+import ConvoySerialization
+import ConvoySupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+import Synchronization
+
+/// The settings of requests: what managers, sessions and operations have in common. ``Values`` names them.
+///
+/// A value, copied when it is changed. An operation gets its manager's when it is made, and later changes of the one do not
+/// reach the other. Each setting is a member of this value, and under the same name of all that are ``RequestConfigurable``:
+///
+/// ```swift
+/// manager.retryPolicy = .default
+/// manager.settings.retryPolicy = .default  // the same
+/// uploads.settings = manager.settings      // all of them at once
+/// ```
+@dynamicMemberLookup
+public struct RequestSettings: Sendable {
+    private var storage: Storage
+
+    private final class Storage: @unchecked Sendable {
+        // Changed only while one value has the only reference.
+        @exclusivity(unchecked) var values: Values
+
+        init(_ values: Values) { self.values = values }
+
+        static let standard = Storage(Values())
+    }
+
+    /// The settings of an operation without a manager.
+    public init() { storage = .standard }
+
+    init(_ values: Values) { storage = Storage(values) }
+
+    /// A setting.
+    public subscript<Value>(dynamicMember member: WritableKeyPath<Values, Value>) -> Value {
+        get { storage.values[keyPath: member] }
+        set { values[keyPath: member] = newValue }
+    }
+
+    /// All of them, for the library's own code: without the key paths.
+    var values: Values {
+        @inline(__always) _read { yield storage.values }
+        _modify {
+            if !isKnownUniquelyReferenced(&storage) { storage = Storage(storage.values) }
+            yield &storage.values
+        }
+    }
+
+    private func isIdentical(to other: RequestSettings) -> Bool { storage === other.storage }
+
+    /// These settings with what belongs to the holder of others.
+    private func held(asBy other: RequestSettings) -> RequestSettings {
+        var settings = self
+        settings.values.holder = other.values.holder
+        return settings
+    }
+
+    // MARK: Changing them behind a lock
+
+    /// Changes settings that are behind a lock, which is not held while others' code runs: the update, and the release of
+    /// what it has replaced.
+    static func update<Result>(
+        _ update: (inout RequestSettings) throws -> Result, read: () -> RequestSettings,
+        replace: (_ old: RequestSettings, _ new: RequestSettings) -> Bool
+    ) rethrows -> Result {
+        while true {
+            let old = read()
+            var new = old
+            let result = try update(&new)
+            if new.isIdentical(to: old) { return result }
+            new = new.held(asBy: old)
+            if replace(old, new) { return result }
+        }
+    }
+
+    /// Becomes other settings. False if these have been changed since they were read.
+    mutating func replace(_ old: RequestSettings, by new: RequestSettings) -> Bool {
+        guard isIdentical(to: old) else { return false }
+        self = new
+        return true
+    }
+}
+
+extension RequestSettings {
+    /// The settings, by their names.
+    public struct Values: Sendable {
+        // MARK: Handlers
+
+        /// The queue on which the handlers run; nil, as in AFNetworking, is the main queue.
+        ///
+        /// On one serial queue the completion handlers of all operations run in the order in which the operations
+        /// finished, a dependency's before a dependent's. On a concurrent one they are submitted in that order.
+        public var completionQueue: DispatchQueue?
+        /// A group that each operation enters when it is started, or enqueued in a `RequestOperationQueue` or by a manager,
+        /// and leaves after its handlers have run.
+        public var completionGroup: DispatchGroup?
+        /// Values for your own use; the library ignores them.
+        public var userInfo: [String: any Sendable] = [:]
+        /// Whether `networkingOperationDidStart` and `networkingOperationDidFinish` are posted. True by default. Those of
+        /// a session's operations are never posted: its tasks post their own.
+        public var postsNotifications = true
+        /// Monitors of what happens to the operations: why they wait, what their requests do, and how they end. None by
+        /// default, which costs nothing. To be set for an operation as soon as it is made: once it has a monitor, changes
+        /// have no effect.
+        ///
+        /// What they report of the requests is measured as for `URLConnectionOperation.metrics`, and operations with
+        /// monitors share transfers (``coalescesIdenticalRequests``) only with others that are measured.
+        public var eventMonitors: [EventMonitor] = []
+        /// Whether operations collect their `metrics`: how long they wait for what, and how long each phase of each request
+        /// takes. False by default, which costs nothing. To be set for an operation as soon as it is made: what was before
+        /// is not in the metrics.
+        ///
+        /// Operations that collect metrics share transfers (``coalescesIdenticalRequests``) only with each other.
+        public var collectsMetrics = false
+
+        // MARK: Failures
+
+        /// Whether and when a request is retried after a failure. With nil, the default, only a request of which provably
+        /// nothing was sent is retried.
+        public var retryPolicy: RetryPolicy?
+        /// Whether an operation waits where there is no network, in place of failing; false by default. The counterpart of
+        /// `URLSessionConfiguration.waitsForConnectivity`.
+        ///
+        /// It waits if nothing of the request was sent yet, because no connection could be made, and the kernel says that
+        /// there is no way: to the host (or the proxy) where that is an address, and to the Internet where it is a name. As
+        /// soon as there is one, the request is tried again, whatever its method and its ``retryPolicy``. A name is looked
+        /// up meanwhile, and a way to one of its addresses is enough: it may be that of a host in a network without a way to
+        /// the Internet. While it waits the operation holds no slot of a `RequestOperationQueue`, can be paused and
+        /// cancelled, and ends when its ``totalTimeout`` is over; without that it may wait for ever. The `retryHandler` is
+        /// called with each wait.
+        ///
+        /// A network that goes while a request is on its way is a matter of ``retryPolicy``. On a machine that never has a
+        /// way to the Internet, a name that cannot be found is waited for, too.
+        public var waitsForConnectivity = false
+        /// How many seconds transfers may be without a byte. Unless set, it is for the request to say: 60, or the
+        /// `timeoutInterval` of the request serializer.
+        public var idleTimeout: TimeInterval?
+        /// How many seconds an operation may take in all, with its retries, the waits before them and its pauses. No limit
+        /// by default, and none for zero, a negative number, infinity or NaN.
+        ///
+        /// The time runs from the first start of its work, or from when its queue first holds it back at the closed gate of
+        /// its host, until it finishes, and goes on during pauses. `URLSession` counts its `timeoutIntervalForResource` in
+        /// the same way. (``idleTimeout`` is another limit: how long a transfer may go without a byte.) When the time is
+        /// over, the operation finishes with `URLError.timedOut`, at once or when its transfer has stopped. It is not
+        /// cancelled, and its dependents run. Setting this after the time has begun to run has no effect.
+        public var totalTimeout: TimeInterval?
+        /// What a failed or cancelled dependency does to an operation. `.run` by default; but an operation that takes a
+        /// value from a dependency, by `depend(on:prepare:)`, fails with that one's error, unless `.run` was set for it.
+        public var dependencyFailurePolicy: DependencyFailurePolicy {
+            get { chosenDependencyFailurePolicy ?? .run }
+            set { chosenDependencyFailurePolicy = newValue }
+        }
+        var chosenDependencyFailurePolicy: DependencyFailurePolicy?
+
+        // MARK: Connections
+
+        /// Settings for the connections, such as certificates to trust, or headers to remove on a redirect to another
+        /// origin.
+        public var connectionConfiguration = ConnectionConfiguration()
+        /// Which servers are trusted: that of ``connectionConfiguration``. A manager's is set by its
+        /// `setSecurityPolicy(_:)`, which checks it.
+        ///
+        /// Where it pins the host of a URL without TLS, an operation fails with
+        /// `URLError.appTransportSecurityRequiresSecureConnection` before anything is connected.
+        public var securityPolicy: SecurityPolicy {
+            get { connectionConfiguration.securityPolicy }
+            set { connectionConfiguration.securityPolicy = newValue }
+        }
+        /// How slow a transfer may be, before the attempt fails with `URLError.timedOut`; nil, the default, for no such
+        /// limit. That of ``connectionConfiguration``.
+        public var stallLimit: StallLimit? {
+            get { connectionConfiguration.stallLimit }
+            set { connectionConfiguration.stallLimit = newValue }
+        }
+        /// A limit of how many bytes of an operation's response come in a second; nil, the default, for none. It holds
+        /// besides `connectionConfiguration.receiveRateLimits`, which are the manager's, and `RateLimit.shared`.
+        ///
+        /// Read at the beginning of each attempt. The rate itself can be changed at any time, and counts at once.
+        public var receiveRateLimit: RateLimit?
+        /// A limit of how many bytes of an operation's body are sent in a second; nil, the default, for none. It holds
+        /// besides `connectionConfiguration.sendRateLimits`, which are the manager's, and `RateLimit.sharedForSending`.
+        ///
+        /// Read at the beginning of each attempt. The rate itself can be changed at any time, and counts at once.
+        public var sendRateLimit: RateLimit?
+        /// Whether a request may share one transfer with identical GETs that are in flight. False by default.
+        ///
+        /// Requests are identical if they have the same URL, headers, timeout, cache policy and configuration. Cancelling or
+        /// pausing one does not affect the others. An operation with a `redirectHandler` or an `outputStream` does not
+        /// share.
+        public var coalescesIdenticalRequests = false
+
+        // MARK: Responses
+
+        /// Validates and parses responses, on a queue of the library's own. A plain `HTTPResponseSerializer`, which
+        /// delivers the body as it is, unless set; a manager's is a `JSONResponseSerializer`. A `URLConnectionOperation`
+        /// that is no `HTTPRequestOperation` parses nothing.
+        ///
+        /// Its status codes, content types and limits hold for awaited values too. It can be changed in place:
+        /// `manager.responseSerializer.acceptableContentTypes = nil`.
+        public var responseSerializer: any HTTPResponseSerialization {
+            get { serializer.serializer }
+            set { serializer = SerializerFacts(newValue) }
+        }
+        var serializer = SerializerFacts(HTTPResponseSerializer())
+        /// The size of the largest body that is kept in memory, in bytes after decompression. 256 MiB by default; the
+        /// response serializer's `limits` apply too. A larger body fails with `URLError.dataLengthExceedsMaximum` as soon
+        /// as its size is known. A body that goes to an `outputStream` is not limited.
+        public var maximumBodySize = 256 << 20
+        var responseStringEncoding: String.Encoding?
+
+        // MARK: Stores
+
+        /// The store of cookies: requests have its cookies, and those of responses go into it, also of redirects (RFC
+        /// 6265bis). Each manager has one of its own, in memory, by default; an operation without a manager has none.
+        ///
+        /// Give several managers the same store to share it, or one with a file, to keep cookies beyond the process. A copy
+        /// of a manager shares its store. Where a manager works for several users, each needs a store (or none).
+        ///
+        /// A request with `httpShouldHandleCookies` false neither sends nor takes cookies. One with a `Cookie` field of its
+        /// own sends that alone. `mainDocumentURL` is the site for which the request is made, where cookies are for their
+        /// own site only (`SameSite`); without one, each request counts as made by its server's site. What a proxy sets with
+        /// a 407, or in its answer to CONNECT, is not taken.
+        public var cookieStore: CookieStore? {
+            get { cookies?.keeper as? CookieStore }
+            set { cookies = newValue.map { CookieKeeperReference($0) } }
+        }
+        var cookies: CookieKeeperReference?
+        /// The cache that answers requests and stores responses (RFC 9111); nil, the default, for none. Several managers may
+        /// share one.
+        ///
+        /// `URLRequest.cachePolicy` says what a request wants of it. A response out of the cache arrives as one from the
+        /// network does, with the same handlers, notifications and order; `URLConnectionOperation.cacheUse` tells them
+        /// apart. It holds the bytes that the server sent, before content decoding. Responses to requests that say who
+        /// sends them (by ``credential``, a token, cookies of a store, a client certificate, a field that is secret) are
+        /// served only to requests that say the same; with an ``identity``, only to those of that name.
+        public var cache: HTTPCache? {
+            get { storedResponses?.cache as? HTTPCache }
+            set { storedResponses = newValue.map { ResponseCacheReference($0) } }
+        }
+        var storedResponses: ResponseCacheReference?
+
+        // MARK: Who the client is
+
+        /// The user name and password for servers that ask for them, sent only if a server asks, or has asked an earlier
+        /// request for them. nil by default. A request with an `Authorization` of its own is sent with that until the server
+        /// asks.
+        ///
+        /// An operation's go to no other server (scheme, host and port) than its request's, also not after a redirect; but
+        /// to the same host where the request is redirected from http to https, at the standard ports. A manager's with a
+        /// `baseURL` go only to its origin and to the `authorizationOrigins`. A proxy's are in its configuration.
+        public var credential: URLCredential?
+        /// Whether the `credentialStore` is asked where ``credential`` is nil or is for another server. True by default.
+        public var shouldUseCredentialStorage = true
+        var credentials: CredentialStore?
+        /// A name for the one on whose behalf requests are sent, such as that of a user: that of
+        /// ``connectionConfiguration``. nil by default. With a name, a refreshed token keeps its cache, and connections are
+        /// of that name alone; see `ConnectionConfiguration.identity`.
+        ///
+        /// ```swift
+        /// api.cache = cache
+        /// api.identity = "ada"
+        /// ```
+        public var identity: String? {
+            get { connectionConfiguration.identity }
+            set { connectionConfiguration.identity = newValue }
+        }
+        /// Sends a token with each request; a manager's with a `baseURL` to its origin and to the `authorizationOrigins`.
+        /// nil by default.
+        public var authenticator: Authenticator?
+
+        var holder = Holder()
+
+        var areNotificationsPosted: Bool { postsNotifications && holder.allowsNotifications }
+
+        /// Whether the requests are measured, for the metrics or for monitors.
+        var wantsTransactions: Bool { collectsMetrics || !eventMonitors.isEmpty }
+    }
+
+    /// What stays with a manager or an operation that is given other settings.
+    struct Holder: Sendable {
+        var transports = TransportPool([NetworkThread.shared])
+        var clock: any SchedulingClock = MonotonicClock()
+        /// Whether requests that have no `User-Agent` get the standard one. Not those of a manager: its serializer names
+        /// one, unless that was taken away.
+        var addsUserAgent = true
+        /// Whether notifications may be posted at all.
+        var allowsNotifications = true
+        /// Whether the operation does a part of another's work.
+        var isPart = false
+        /// Whether the operation was made by the refresh of a token.
+        var isOfRefresh = false
+        /// Set if the body of a plainly acceptable response is left to the awaiting task.
+        var awaitedValue: (any PlainJSONAcceptance)?
+        /// Where the credential and the tokens go; nil for everywhere, if a manager has no base URL.
+        var authorizedTargets: Set<Target>?
+    }
+}
+
+/// What operations travel over, in turn.
+struct TransportPool: Sendable {
+    private var transports: [any Transport]
+    private let turn = Turn()
+
+    private final class Turn: Sendable {
+        let number = Atomic<Int>(0)
+    }
+
+    init(_ transports: [any Transport]) { self.transports = transports }
+
+    /// The transport of the next operation.
+    var next: any Transport {
+        guard transports.count > 1 else { return transports.first ?? NetworkThread.shared }
+        return transports[turn.number.add(1, ordering: .relaxed).oldValue % transports.count]
+    }
+
+    /// Stays with one.
+    mutating func pin() {
+        if transports.count > 1 { transports = [next] }
+    }
+}
+
+/// A response serializer, and the answers to what the engine asks of it. They are computed once, because the network
+/// thread runs no user code, and because conformance checks are slow.
+struct SerializerFacts: Sendable {
+    let serializer: any HTTPResponseSerialization
+    /// The same, if it is the one that parses nothing.
+    let plain: HTTPResponseSerializer?
+    /// How much it parses at most; nil for the one that parses nothing.
+    let parsingLimit: Int?
+    /// Which statuses it accepts; nil for all.
+    let acceptableStatusCodes: StatusCodeSet?
+
+    init(_ serializer: any HTTPResponseSerialization) {
+        self.serializer = serializer
+        plain = serializer as? HTTPResponseSerializer
+        parsingLimit = plain == nil ? serializer.limits.maximumBodySize : nil
+        acceptableStatusCodes = serializer.acceptableStatusCodes
+    }
+}
+
+// MARK: Who has them
+
+/// What has settings of requests: managers, sessions and operations. Nearly all settings are properties of each of them.
+public protocol RequestConfigurable: AnyObject, Sendable {
+    /// The settings. A manager's or a session's are those of the operations that it makes from now on; an operation's are
+    /// read when an attempt begins, those of handlers when these are called. Any thread.
+    ///
+    /// Of two threads that change a setting in place at once, the last one wins; ``updateSettings(_:)`` loses nothing.
+    var settings: RequestSettings { get set }
+
+    /// Changes settings, and loses no change that another thread makes at the same time.
+    ///
+    /// - Parameter update: changes a copy of the settings. It is called again where another thread was quicker.
+    /// - Throws: what the block throws; then nothing has changed.
+    func updateSettings<Result>(_ update: (inout RequestSettings) throws -> Result) rethrows -> Result
+}
+
+/// The settings by their names; ``RequestSettings/Values`` says the rest about each.
+extension RequestConfigurable {
+    /// The queue on which the handlers run; nil is the main queue.
+    public var completionQueue: DispatchQueue? {
+        get { settings.values.completionQueue }
+        set { updateSettings { $0.values.completionQueue = newValue } }
+    }
+
+    /// A group that each operation is in until its handlers have run.
+    public var completionGroup: DispatchGroup? {
+        get { settings.values.completionGroup }
+        set { updateSettings { $0.values.completionGroup = newValue } }
+    }
+
+    /// Values for your own use; the library ignores them.
+    public var userInfo: [String: any Sendable] {
+        get { settings.values.userInfo }
+        set { updateSettings { $0.values.userInfo = newValue } }
+    }
+
+    /// Whether operations post notifications. True by default.
+    public var postsNotifications: Bool {
+        get { settings.values.postsNotifications }
+        set { updateSettings { $0.values.postsNotifications = newValue } }
+    }
+
+    /// Monitors of what happens to the operations. None by default.
+    public var eventMonitors: [EventMonitor] {
+        get { settings.values.eventMonitors }
+        set { updateSettings { $0.values.eventMonitors = newValue } }
+    }
+
+    /// Whether operations collect their `metrics`. False by default.
+    public var collectsMetrics: Bool {
+        get { settings.values.collectsMetrics }
+        set { updateSettings { $0.values.collectsMetrics = newValue } }
+    }
+
+    /// Whether and when failed requests are retried. nil by default.
+    public var retryPolicy: RetryPolicy? {
+        get { settings.values.retryPolicy }
+        set { updateSettings { $0.values.retryPolicy = newValue } }
+    }
+
+    /// Whether an operation waits where there is no network, in place of failing. False by default.
+    public var waitsForConnectivity: Bool {
+        get { settings.values.waitsForConnectivity }
+        set { updateSettings { $0.values.waitsForConnectivity = newValue } }
+    }
+
+    /// How many seconds transfers may be without a byte; nil, the default, leaves it to the request.
+    public var idleTimeout: TimeInterval? {
+        get { settings.values.idleTimeout }
+        set { updateSettings { $0.values.idleTimeout = newValue } }
+    }
+
+    /// How many seconds an operation may take in all; nil, the default, for no limit.
+    public var totalTimeout: TimeInterval? {
+        get { settings.values.totalTimeout }
+        set { updateSettings { $0.values.totalTimeout = newValue } }
+    }
+
+    /// What a failed or cancelled dependency does to an operation. `.run` by default.
+    public var dependencyFailurePolicy: DependencyFailurePolicy {
+        get { settings.values.dependencyFailurePolicy }
+        set { updateSettings { $0.values.dependencyFailurePolicy = newValue } }
+    }
+
+    /// Settings for the connections.
+    public var connectionConfiguration: ConnectionConfiguration {
+        get { settings.values.connectionConfiguration }
+        set { updateSettings { $0.values.connectionConfiguration = newValue } }
+    }
+
+    /// How slow a transfer may be; nil, the default, for no such limit.
+    public var stallLimit: StallLimit? {
+        get { settings.values.stallLimit }
+        set { updateSettings { $0.values.stallLimit = newValue } }
+    }
+
+    /// Whether identical GETs may share one transfer. False by default.
+    public var coalescesIdenticalRequests: Bool {
+        get { settings.values.coalescesIdenticalRequests }
+        set { updateSettings { $0.values.coalescesIdenticalRequests = newValue } }
+    }
+
+    /// Validates and parses responses.
+    public var responseSerializer: any HTTPResponseSerialization {
+        get { settings.values.responseSerializer }
+        set { updateSettings { $0.values.responseSerializer = newValue } }
+    }
+
+    /// The size of the largest body that is kept in memory, in bytes. 256 MiB by default.
+    public var maximumBodySize: Int {
+        get { settings.values.maximumBodySize }
+        set { updateSettings { $0.values.maximumBodySize = newValue } }
+    }
+
+    /// The store of cookies; nil for none.
+    public var cookieStore: CookieStore? {
+        get { settings.values.cookieStore }
+        set { updateSettings { $0.values.cookieStore = newValue } }
+    }
+
+    /// The cache of responses; nil, the default, for none.
+    public var cache: HTTPCache? {
+        get { settings.values.cache }
+        set { updateSettings { $0.values.cache = newValue } }
+    }
+
+    /// The user name and password for servers that ask for them. nil by default.
+    public var credential: URLCredential? {
+        get { settings.values.credential }
+        set { updateSettings { $0.values.credential = newValue } }
+    }
+
+    /// Whether the ``credentialStore`` is asked for credentials. True by default.
+    public var shouldUseCredentialStorage: Bool {
+        get { settings.values.shouldUseCredentialStorage }
+        set { updateSettings { $0.values.shouldUseCredentialStorage = newValue } }
+    }
+
+    /// A name for the one on whose behalf requests are sent. nil by default.
+    public var identity: String? {
+        get { settings.values.identity }
+        set { updateSettings { $0.values.identity = newValue } }
+    }
+
+    /// Sends a token with each request. nil by default.
+    public var authenticator: Authenticator? {
+        get { settings.values.authenticator }
+        set { updateSettings { $0.values.authenticator = newValue } }
+    }
+
+    /// Credentials by who asks for them, and what handlers have answered: a store of the manager's own by default, and
+    /// without a manager one of the operation's. Give several the same one, such as `.shared`, so that one sends what another
+    /// was told. A copy of a manager shares its store.
+    public var credentialStore: CredentialStore {
+        get { settings.values.credentials ?? updateSettings { $0.values.credentials.made(by: CredentialStore()) } }
+        set { updateSettings { $0.values.credentials = newValue } }
+    }
+}

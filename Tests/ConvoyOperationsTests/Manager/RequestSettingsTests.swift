@@ -1,0 +1,143 @@
+import ConvoyReachability
+import ConvoySecurity
+import ConvoyTestSupport
+import ConvoyTransport
+import Foundation
+import FoundationNetworking
+import Synchronization
+import Testing
+
+@testable import ConvoyOperations
+
+/// Settings are one value: the same by each name, copied when they are changed, and assigned as a whole.
+@Suite struct RequestSettingsTests {
+    private static let url = URL(string: "http://host.invalid/")
+
+    private func operation() throws -> HTTPRequestOperation {
+        HTTPRequestOperation(request: URLRequest(url: try #require(Self.url)))
+    }
+
+    @Test func `a setting is the same by its own name and in the settings`() throws {
+        func check(_ owner: some RequestConfigurable) {
+            owner.totalTimeout = 3
+            owner.settings.maximumBodySize = 7
+            owner.updateSettings { $0.identity = "ada" }
+            #expect(owner.settings.totalTimeout == 3 && owner.maximumBodySize == 7)
+            #expect(owner.connectionConfiguration.identity == "ada")
+        }
+        check(HTTPRequestOperationManager())
+        check(try operation())
+    }
+
+    @Test func `an operation keeps the settings that its manager had when it was made`() throws {
+        let manager = HTTPRequestOperationManager()
+        manager.userInfo = ["made": "before"]
+        let operation = manager.makeOperation(request: URLRequest(url: try #require(Self.url)))
+        manager.userInfo = ["made": "after"]
+        #expect(operation.userInfo["made"] as? String == "before")
+        operation.maximumBodySize = 1
+        #expect(manager.maximumBodySize != 1)
+        let settings = manager.settings
+        manager.idleTimeout = 9
+        #expect(settings.idleTimeout == nil)
+    }
+
+    @Test func `changes by several threads lose nothing`() throws {
+        for owner in [HTTPRequestOperationManager(), try operation()] as [any RequestConfigurable] {
+            DispatchQueue.concurrentPerform(iterations: 4) { _ in
+                for _ in 0..<100 { owner.updateSettings { $0.maximumBodySize += 1 } }
+            }
+            #expect(owner.maximumBodySize == RequestSettings().maximumBodySize + 400)
+        }
+    }
+
+    @Test func `an update that throws changes nothing`() throws {
+        let manager = HTTPRequestOperationManager()
+        #expect(throws: URLError.self) {
+            try manager.updateSettings { settings in
+                settings.maximumBodySize = 1
+                throw URLError(.unknown)
+            }
+        }
+        #expect(manager.maximumBodySize == RequestSettings().maximumBodySize)
+    }
+
+    @Test func `an old value may use its owner when it is released`() throws {
+        final class Releasing: Sendable {
+            let onRelease: @Sendable () -> Void
+            init(_ onRelease: @escaping @Sendable () -> Void) { self.onRelease = onRelease }
+            deinit { onRelease() }
+        }
+        final class Flag: Sendable {
+            private let value = Atomic(false)
+            var isSet: Bool { value.load(ordering: .relaxed) }
+            func set() { value.store(true, ordering: .relaxed) }
+        }
+        for owner in [HTTPRequestOperationManager(), try operation()] as [any RequestConfigurable] {
+            let isReleased = Flag()
+            owner.userInfo = [
+                "key": Releasing { [unowned owner] in
+                    _ = owner.settings
+                    isReleased.set()
+                }
+            ]
+            owner.userInfo = [:]
+            #expect(isReleased.isSet)
+        }
+    }
+
+    @Test func `credentials go where their new holder allows it`() throws {
+        let one = HTTPRequestOperationManager(baseURL: URL(string: "http://one.invalid/"))
+        one.credential = URLCredential(user: "ada", password: "secret", persistence: .none)
+        let other = HTTPRequestOperationManager(baseURL: URL(string: "http://other.invalid/"))
+        other.settings = one.settings
+        func source(_ manager: HTTPRequestOperationManager, _ url: String) throws -> URLCredential? {
+            let operation = manager.makeOperation(request: URLRequest(url: try #require(URL(string: url))))
+            return operation.core.withLock { $0.credentialSource }.own
+        }
+        #expect(try source(other, "http://other.invalid/a") != nil)
+        #expect(try source(other, "http://one.invalid/a") == nil)
+    }
+
+    @Test func `a request of a refresh waits for no token, also with its manager's settings`() throws {
+        let manager = HTTPRequestOperationManager()
+        manager.authenticator = Authenticator { _ in AccessToken("token") }
+        let request = URLRequest(url: try #require(Self.url))
+        let operation = Authenticator.$isRefreshing.withValue(true) { manager.makeOperation(request: request) }
+        #expect(operation.authenticator == nil)
+        operation.settings = manager.settings
+        #expect(operation.authenticator == nil)
+        #expect(manager.makeOperation(request: request).authenticator != nil)
+    }
+
+    @Test func `settings bring neither their transport nor their clock`() throws {
+        let thread = NetworkThread()
+        let operation = URLConnectionOperation(request: URLRequest(url: try #require(Self.url)), thread: thread)
+        operation.settings = HTTPRequestOperationManager().settings
+        #expect(operation.core.withLock { $0.openCarrier() } as? NetworkThread === thread)
+    }
+
+    @Test func `a manager's rate limit holds besides that of an operation`() throws {
+        let manager = HTTPRequestOperationManager()
+        let limit = RateLimit(bytesPerSecond: 1000)
+        manager.receiveRateLimit = limit
+        let operation = manager.makeOperation(request: URLRequest(url: try #require(Self.url)))
+        #expect(operation.receiveRateLimit == nil)
+        operation.receiveRateLimit = RateLimit(bytesPerSecond: 10)
+        #expect(operation.connectionConfiguration.receiveRateLimits.first === limit)
+    }
+
+    @Test func `a copy of a manager has its reachability manager`() {
+        let manager = HTTPRequestOperationManager()
+        manager.reachabilityManager = NetworkReachabilityManager()
+        #expect(manager.makeCopy().reachabilityManager === manager.reachabilityManager)
+    }
+
+    @Test func `settings that measure let an operation measure`() throws {
+        let operation = try operation()
+        var settings = RequestSettings()
+        settings.collectsMetrics = true
+        operation.settings = settings
+        #expect(operation.metricsRecord != nil)
+    }
+}
