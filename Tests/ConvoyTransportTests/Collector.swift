@@ -27,18 +27,22 @@ final class Collector: URLConnectionDelegate {
     private let decision: (@Sendable (Redirect, @escaping @Sendable (URLRequest?) -> Void) -> Void)?
     private let onData: (@Sendable (any Connection) -> Void)?
     private let onFailure: (@Sendable (any Connection) -> Void)?
+    private let onHead: (@Sendable (any Connection) -> Void)?
 
     init(
+        onHead: (@Sendable (any Connection) -> Void)? = nil,
         onData: (@Sendable (any Connection) -> Void)? = nil, onFailure: (@Sendable (any Connection) -> Void)? = nil,
         decision: (@Sendable (Redirect, @escaping @Sendable (URLRequest?) -> Void) -> Void)? = nil
     ) {
         self.onData = onData
         self.onFailure = onFailure
+        self.onHead = onHead
         self.decision = decision
     }
 
     func connection(_ connection: any Connection, didReceive response: ResponseHead) {
         heard.withLock { $0.heads.append(response) }
+        onHead?(connection)
     }
 
     func connection(_ connection: any Connection, didReceive data: UnsafeRawBufferPointer) {

@@ -218,12 +218,15 @@ final class MultiHandle: FileEventHandler, @unchecked Sendable {
     /// Resumes a transfer that a callback has paused, or keeps one of its directions paused. libcurl may call back from
     /// here.
     func setPaused(_ handle: EasyHandle, receiving: Bool, sending: Bool) {
+        let heldBytes = handle.holdsBytes
         // The callback sets it again if bytes are still not taken.
         if !receiving { handle.holdsBytes = false }
         noteEvent()
         depth += 1
-        curl_easy_pause(handle.easy, (receiving ? CURLPAUSE_RECV : 0) | (sending ? CURLPAUSE_SEND : 0))
+        let code = curl_easy_pause(handle.easy, (receiving ? CURLPAUSE_RECV : 0) | (sending ? CURLPAUSE_SEND : 0))
         depth -= 1
+        // The transfer has ended, which its owner does not know yet: libcurl passes nothing on, and keeps what it has.
+        if code == CURLE_BAD_FUNCTION_ARGUMENT { handle.holdsBytes = heldBytes }
         mayHaveMessages = true
     }
 

@@ -21,6 +21,13 @@ public final class FrameServer: Sendable {
             case goaway
             /// The connection is closed.
             case closed
+            /// RST_STREAM with the code, and the end of TLS and of the connection in one packet with it.
+            case resetAndClosed
+            /// Nothing, until there is `floodOfHeld`. The server's output says HELD.
+            case held
+            /// END_STREAM. Before it, at once, the streams that are held are reset with the code if all of their bodies was
+            /// sent, and then the others are sent the rest. The output says FLOODED.
+            case floodOfHeld
             /// RST_STREAM with REFUSED_STREAM, before the head.
             case refused
             /// The connection is closed before the head.

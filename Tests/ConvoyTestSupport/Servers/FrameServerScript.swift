@@ -26,6 +26,7 @@ enum FrameServerScript {
                 self.socket = context.wrap_socket(plain, server_side=True)
                 self.changed = threading.Condition()
                 self.gone, self.is_closed = set(), False
+                self.held = []
                 self.h2 = h2.connection.H2Connection(
                     h2.config.H2Configuration(
                         client_side=False, validate_outbound_headers=False, normalize_outbound_headers=False))
@@ -145,6 +146,31 @@ enum FrameServerScript {
                         self.close()
                     elif end == "closed":
                         self.close()
+                    elif end == "resetAndClosed":
+                        # In one packet.
+                        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+                        self.h2.reset_stream(stream, code)
+                        self.flush()
+                        self.socket.settimeout(0)
+                        try:
+                            self.socket.unwrap()
+                        except (ssl.SSLError, OSError):
+                            pass
+                        self.close()
+                    elif end == "held":
+                        self.held.append((stream, body[sent:]))
+                        print("HELD", flush=True)
+                    elif end == "floodOfHeld":
+                        for other, rest in self.held:
+                            if not rest:
+                                self.h2.reset_stream(other, code)
+                        for other, rest in self.held:
+                            while rest:
+                                self.h2.send_data(other, rest[:16384])
+                                rest = rest[16384:]
+                        self.h2.end_stream(stream)
+                        self.flush()
+                        print("FLOODED", flush=True)
                     else:
                         if plan["trailers"]:
                             self.h2.send_headers(stream, plan["trailers"], end_stream=True)

@@ -1,0 +1,116 @@
+import ConvoyTestServer
+import ConvoyTestSupport
+import Foundation
+import FoundationNetworking
+import Testing
+
+@testable import ConvoyTransport
+
+/// Streams of HTTP/2 that are reset where libcurl 7.88 does not look at it.
+@Suite(.enabled(if: FrameServer.isInstalled, "needs \(FrameServer.installHint)"))
+struct HiddenResetTests {
+    private let server: TestServer
+    private let frames: FrameServer
+    private let thread = NetworkThread()
+
+    init() throws {
+        server = try TestServer()
+        frames = try FrameServer(asking: server.port)
+    }
+
+    private func connect(_ path: String, _ collector: Collector) throws -> URLConnection {
+        let connection = URLConnection(
+            request: URLRequest(url: try #require(URL(string: "https://localhost:\(frames.ports[0])\(path)"))),
+            configuration: ConnectionConfiguration(certificateAuthorities: frames.certificateAuthority),
+            delegate: collector, thread: thread)
+        connection.start()
+        return connection
+    }
+
+    private func answer(
+        _ path: String, _ end: FrameServer.Plan.End, fields: [[String]] = [], count: Int = 500,
+        body: Data? = nil, stop: Int = 500, gate: TestServer.Gate? = nil
+    ) throws {
+        var plan = FrameServer.Plan(status: 200, fields: fields, stop: stop)
+        (plan.end, plan.code) = (end, 2)
+        let text = String(decoding: try JSONEncoder().encode(plan), as: UTF8.self)
+        var response = TestServer.Response(status: 200, body: .data(body ?? PatternBytes.data(count: count)))
+            .header("X-Plan", text)
+        if let gate { response = response.held(by: gate) }
+        server.route("GET", path, response)
+    }
+
+    private func awaitHeld(_ count: Int) throws {
+        try eventually("\(count) streams are held") { frames.output.split(separator: "\n").count { $0 == "HELD" } == count }
+    }
+
+    /// Everything before its response has arrived with it.
+    private func awaitResponse() throws {
+        try answer("/between", .whole, fields: [["content-length", "500"]])
+        let between = Collector()
+        _ = try connect("/between", between)
+        #expect(try #require(between.wait()).isFinished)
+    }
+
+    /// Keeps the network thread from reading until a block has run.
+    private func whileBlocked(_ block: () throws -> Void) throws {
+        let (isBlocked, isReady) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        _ = thread.perform {
+            isBlocked.signal()
+            isReady.wait()
+        }
+        defer { isReady.signal() }
+        try isBlocked.waitOrThrow()
+        try block()
+    }
+
+    private func awaitRequests(_ count: Int, to path: String) throws {
+        try eventually("\(count) requests for \(path)") { server.requests.count { $0.path == path } == count }
+    }
+
+    /// libcurl keeps the bytes that a paused transfer has not taken if another transfer uses its connection.
+    @Test func `bytes of a transfer that was reset while it was held up do not reach the next one`() throws {
+        let (gate, late) = (TestServer.Gate(), TestServer.Gate())
+        try answer("/cut", .held, count: 100_000, stop: 100_000)
+        try answer("/kept", .held, count: 2_000, stop: 1_000)
+        try answer("/flood", .floodOfHeld, gate: gate)
+        let new = Data(repeating: 0x41, count: 200_000)
+        try answer("/next", .whole, fields: [["content-length", "200000"]], body: new, stop: new.count)
+        server.route("GET", "/late", .text("late").held(by: late))
+        server.route("GET", "/ping", .text("pong"))
+        let keeper = try connect("/kept", Collector())
+        defer { keeper.cancel() }
+        let cut = Collector(onHead: { $0.suspendReceiving() })
+        let connection = try connect("/cut", cut)
+        try awaitHeld(2)
+        try awaitResponse()
+        _ = try connect("/flood", Collector())
+        let other = Collector()
+        URLConnection(request: URLRequest(url: server.url("/late")), delegate: other, thread: thread).start()
+        try awaitRequests(1, to: "/flood")
+        try awaitRequests(1, to: "/late")
+
+        // In one turn, the network thread sees the end of the stream, then another connection, and then the order to go on.
+        try whileBlocked {
+            gate.open()
+            try eventually("the stream is reset") { frames.output.contains("FLOODED") }
+            late.open()
+            _ = try RawClient(port: server.port, timeout: 10).exchange("GET", "/ping")
+            connection.resumeReceiving()
+        }
+        #expect(try #require(cut.wait()).error?.code == .networkConnectionLost)
+
+        // One of them gets its handle.
+        let next = (0..<4).map { _ in
+            Collector(onData: { connection in
+                connection.suspendReceiving()
+                connection.resumeReceiving()
+            })
+        }
+        for collector in next { _ = try connect("/next", collector) }
+        for collector in next {
+            let heard = try #require(collector.wait())
+            #expect(heard.isFinished && heard.body == new, "\(heard.ends) \(heard.body.count)")
+        }
+    }
+}
