@@ -83,23 +83,28 @@ public final class NetworkThread: Sendable {
 
     /// Whether the caller is on the thread, and not inside one of libcurl's callbacks, so that it may call libcurl.
     var isFreeHere: Bool {
-        guard let engine else { return false }
-        return engine.runLoop.isCurrent && !engine.multi.isInLibcurl
+        withEngine { $0.runLoop.isCurrent && !$0.multi.isInLibcurl } ?? false
     }
 
     /// The driver of libcurl, for code that already runs on the thread.
-    var multi: MultiHandle? { engine?.multi }
+    var multi: MultiHandle? { withEngine { $0.multi } }
 
-    var runLoop: NetworkRunLoop? { engine?.runLoop }
+    var runLoop: NetworkRunLoop? { withEngine { $0.runLoop } }
+
+    /// The time of the run loop's turn; nil before the thread has started. To be read on the thread.
+    var turnTime: MonotonicTime? { withEngine { $0.runLoop.turnTime } }
 
     /// Why the last failed attempt to start the thread failed.
     package var failure: URLError? { start.withLock { $0.failure } }
 
     // MARK: Starting
 
-    private var engine: Engine? {
+    private var engine: Engine? { withEngine { $0 } }
+
+    /// Calls a function with what runs on the thread, which this object retains; nil before it has started.
+    private func withEngine<Result>(_ body: (Engine) -> Result) -> Result? {
         UnsafeRawPointer(bitPattern: running.load(ordering: .acquiring))
-            .map { Unmanaged<Engine>.fromOpaque($0).takeUnretainedValue() }
+            .map { Unmanaged<Engine>.fromOpaque($0)._withUnsafeGuaranteedRef(body) }
     }
 
     private func startedEngine() -> Engine? {

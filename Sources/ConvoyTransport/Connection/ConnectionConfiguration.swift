@@ -4,6 +4,45 @@ import Foundation
 
 /// The settings of a connection that are not part of its request.
 public struct ConnectionConfiguration: Sendable, Hashable {
+    /// What a program sets once for many requests: a copy of a configuration shares it. Beside it there is only what
+    /// differs between the requests of one program.
+    struct Settings: Sendable, Hashable {
+        var sensitiveHeaders: Set<String> = []
+        var keepsHeadersAcrossOrigins: Set<String> = []
+        var sendsBodiesAcrossOrigins = false
+        var maximumRedirects = 20
+        var allowsRedirectToPlainText = false
+        /// Nil for the standard ones.
+        var itemNames: SecretClassifier.ItemNames?
+        var usesHTTP2 = true
+        var maximumExpansion: Double? = 250
+        var timeoutIntervalForHead: TimeInterval?
+        var timeoutIntervalForConnecting: TimeInterval?
+        var refusesUnknownEncodings = false
+        var tls = TLSConfiguration()
+        var routing = RoutingConfiguration()
+        /// How fast and how slow a transfer may be; nil without limits.
+        var limits: TransferLimits?
+        var trace: ConnectionTrace?
+    }
+
+    private final class Storage: Sendable, Hashable {
+        let settings: Settings
+        init(_ settings: Settings) { self.settings = settings }
+
+        static func == (one: Storage, other: Storage) -> Bool { one === other || one.settings == other.settings }
+
+        func hash(into hasher: inout Hasher) { hasher.combine(settings) }
+    }
+
+    private var storage = Self.standard
+    private static let standard = Storage(Settings())
+
+    var settings: Settings {
+        get { storage.settings }
+        set { storage = Storage(newValue) }
+    }
+
     /// A file of certificates to trust in place of the system's: the same as
     /// `certificateAuthorities` of `securityPolicy` with a file.
     public var certificateAuthorities: URL? {
@@ -16,7 +55,10 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     /// Header fields that are secrets, besides those whose names tell it, such as `Authorization`, `Cookie`, `X-Api-Key` and
     /// `X-Auth-Token`: they are not written out, and are removed when a redirect leads to another origin. Names are
     /// case-insensitive.
-    public var sensitiveHeaders: Set<String>
+    public var sensitiveHeaders: Set<String> {
+        get { settings.sensitiveHeaders }
+        set { settings.sensitiveHeaders = newValue }
+    }
 
     /// Header fields that a redirect to another origin keeps, though they are secrets or not known to be harmless. Empty by
     /// default. Names are case-insensitive.
@@ -24,24 +66,36 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     /// Without it another origin gets only what is meant for any: `Accept` and the like, `User-Agent`, `Range` and
     /// conditions, `Cache-Control`, what describes the body, and `Referer` without its path. A name in here is a decision:
     /// with `Authorization` or `Cookie` every server that a redirect leads to gets the client's secret. `Host` is never kept.
-    public var keepsHeadersAcrossOrigins: Set<String> = []
+    public var keepsHeadersAcrossOrigins: Set<String> {
+        get { settings.keepsHeadersAcrossOrigins }
+        set { settings.keepsHeadersAcrossOrigins = newValue }
+    }
 
     /// Whether a body is sent again where a redirect that keeps it (307 and 308, and 301 and 302 unless for POST) leads to
     /// another origin. False by default: it is an error, see `RedirectEvent.Refusal.bodyForOtherOrigin`, unless the
     /// operation's `redirectHandler` answers with a request. From http to https on the same host, with the standard ports,
     /// it is sent in any case.
-    public var sendsBodiesAcrossOrigins = false
+    public var sendsBodiesAcrossOrigins: Bool {
+        get { settings.sendsBodiesAcrossOrigins }
+        set { settings.sendsBodiesAcrossOrigins = newValue }
+    }
 
     /// How many redirects are followed, 20 by default. One more is an error, `URLError.httpTooManyRedirects`; with 0,
     /// or less, any redirect is.
     ///
     /// To receive a redirect as the response, answer with nil in the operation's `redirectHandler`. A loop of GETs that
     /// nothing can end is found before the limit is reached: see `RedirectEvent.Refusal.loop`.
-    public var maximumRedirects = 20
+    public var maximumRedirects: Int {
+        get { settings.maximumRedirects }
+        set { settings.maximumRedirects = newValue }
+    }
 
     /// Whether a redirect may lead from https to http, where everybody on the way can read and change the request and
     /// its response. False by default: it is an error, `URLError.appTransportSecurityRequiresSecureConnection`.
-    public var allowsRedirectToPlainText = false
+    public var allowsRedirectToPlainText: Bool {
+        get { settings.allowsRedirectToPlainText }
+        set { settings.allowsRedirectToPlainText = newValue }
+    }
 
     /// The query items whose values are not written out: in descriptions, in the texts of errors, in `curlCommand` and in
     /// traces. By default the words that make a name that of a secret: with `token`, `reset_token`, `sessionToken` and
@@ -52,16 +106,22 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     /// that of an error under `NSURLErrorFailingURLErrorKey`, so that Foundation's description of an error that was
     /// cast to `NSError`, which lists its `userInfo`, shows it too.
     public var sensitiveQueryItems: Set<String> {
-        get { itemNames?.names ?? SecretName.standard }
-        set { itemNames = newValue == SecretName.standard ? nil : SecretClassifier.ItemNames(newValue) }
+        get { settings.itemNames?.names ?? SecretName.standard }
+        set { settings.itemNames = newValue == SecretName.standard ? nil : SecretClassifier.ItemNames(newValue) }
     }
 
     /// Whether to offer HTTP/2 over TLS (RFC 9113, section 3.2).
-    public var usesHTTP2: Bool
+    public var usesHTTP2: Bool {
+        get { settings.usesHTTP2 }
+        set { settings.usesHTTP2 = newValue }
+    }
 
     /// How many times larger than its encoded form a decoded body may be, if it exceeds 4 MiB; nil for no limit. A
     /// larger one, which only a decompression bomb should be, fails with `URLError.dataLengthExceedsMaximum`.
-    public var maximumExpansion: Double? = 250
+    public var maximumExpansion: Double? {
+        get { settings.maximumExpansion }
+        set { settings.maximumExpansion = newValue }
+    }
 
     /// How many seconds may pass from the sending of the request until the head of the response is complete, including
     /// interim responses; nil, the default, for no such limit.
@@ -69,36 +129,49 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     /// The request's `timeoutInterval` limits the time without a byte. Only the first and the last line of a head count
     /// as bytes for it, so that a server that sends a line now and then also times out. If this limit is set, every
     /// line counts.
-    public var timeoutIntervalForHead: TimeInterval?
+    public var timeoutIntervalForHead: TimeInterval? {
+        get { settings.timeoutIntervalForHead }
+        set { settings.timeoutIntervalForHead = newValue }
+    }
 
     /// How many seconds the way to the server may take: the name, the connection, proxies and TLS, each time a connection is
     /// made; nil, the default, for no such limit beside the request's `timeoutInterval`. More is `URLError.timedOut`.
-    public var timeoutIntervalForConnecting: TimeInterval?
+    public var timeoutIntervalForConnecting: TimeInterval? {
+        get { settings.timeoutIntervalForConnecting }
+        set { settings.timeoutIntervalForConnecting = newValue }
+    }
 
     /// Whether a body with a content coding other than gzip, deflate, br and zstd is an error,
     /// `URLError.cannotDecodeContentData`. False, the default, delivers the bytes as they came, as AFNetworking did.
-    public var refusesUnknownEncodings = false
+    public var refusesUnknownEncodings: Bool {
+        get { settings.refusesUnknownEncodings }
+        set { settings.refusesUnknownEncodings = newValue }
+    }
 
     /// The settings of TLS.
-    package var tls = TLSConfiguration()
+    package var tls: TLSConfiguration {
+        get { settings.tls }
+        set { settings.tls = newValue }
+    }
 
     /// To whom connections are made.
-    package var routing = RoutingConfiguration()
-
-    /// How fast and how slow a transfer may be.
-    package var limits = LimitConfiguration()
+    package var routing: RoutingConfiguration {
+        get { settings.routing }
+        set { settings.routing = newValue }
+    }
 
     /// Hears what the connection does; nil, the default, costs nothing.
-    public var trace: ConnectionTrace?
+    public var trace: ConnectionTrace? {
+        get { settings.trace }
+        set { settings.trace = newValue }
+    }
 
     /// Whether the delegate is told the metrics of each request. False by default, which costs nothing. For an operation, its
     /// own `collectsMetrics` counts.
     public var collectsMetrics = false
 
-    /// Nil for the standard ones, so that copies cost nothing.
-    private var itemNames: SecretClassifier.ItemNames?
     /// What is secret.
-    package var secrets: SecretClassifier { SecretClassifier(fields: sensitiveHeaders, items: itemNames) }
+    package var secrets: SecretClassifier { SecretClassifier(fields: sensitiveHeaders, items: settings.itemNames) }
 
     /// A name for the one on whose behalf requests are sent, such as that of a user or of a tenant; nil, the default, for none.
     ///
@@ -148,8 +221,8 @@ public struct ConnectionConfiguration: Sendable, Hashable {
     ///   - sensitiveHeaders: fields that are secrets, besides those whose names tell it.
     ///   - usesHTTP2: whether HTTP/2 is offered over TLS.
     public init(certificateAuthorities: URL? = nil, sensitiveHeaders: Set<String> = [], usesHTTP2: Bool = true) {
-        self.sensitiveHeaders = sensitiveHeaders
-        self.usesHTTP2 = usesHTTP2
+        if !sensitiveHeaders.isEmpty { self.sensitiveHeaders = sensitiveHeaders }
+        if !usesHTTP2 { self.usesHTTP2 = usesHTTP2 }
         if let certificateAuthorities { securityPolicy.certificateAuthorities = .file(certificateAuthorities) }
     }
 }
@@ -298,21 +371,27 @@ extension ConnectionConfiguration {
     ///
     /// Two configurations are equal only if they have the same objects.
     public var receiveRateLimits: [RateLimit] {
-        get { limits.limits.receiving }
-        set { limits.limits.receiving = newValue }
+        get { settings.limits?.receiving ?? [] }
+        set { setLimits { $0.receiving = newValue } }
     }
 
     /// The limits of how many bytes of requests' bodies are sent in a second; none by default. All of them hold, and
     /// `RateLimit.sharedForSending` besides.
     public var sendRateLimits: [RateLimit] {
-        get { limits.limits.sending }
-        set { limits.limits.sending = newValue }
+        get { settings.limits?.sending ?? [] }
+        set { setLimits { $0.sending = newValue } }
+    }
+
+    private mutating func setLimits(_ change: (inout TransferLimits) -> Void) {
+        var limits = settings.limits ?? TransferLimits()
+        change(&limits)
+        settings.limits = limits == TransferLimits() ? nil : limits
     }
 
     /// How slow a transfer may be, before it fails with `URLError.timedOut`; nil, the default, for no such limit.
     public var stallLimit: StallLimit? {
-        get { limits.limits.stall }
-        set { limits.limits.stall = newValue }
+        get { settings.limits?.stall }
+        set { setLimits { $0.stall = newValue } }
     }
 }
 

@@ -8,11 +8,21 @@ import Foundation
 /// It is replaced whole where another exchange begins: with each redirect, where the same request is begun anew, and where
 /// a stored response is delivered in place of the network's. Nothing of the earlier one is left then, but for what an
 /// initializer names.
-struct Exchange {
+struct Exchange: ~Copyable {
     /// The request as it is sent.
     var request: TransferRequest
-    /// How the request is sent; nil until that is known.
-    var outgoing: Outgoing?
+    /// Where it goes; nil until its URL has been read.
+    var address: HTTPAddress?
+    /// The header of the request, against which the response is checked; nil until that is made.
+    var header: RequestHeader?
+    /// The way to the server; nil for the direct one.
+    var route: Route?
+    /// With whom and how TLS is spoken, should it be.
+    var tls: TLSContext?
+    /// Whether TLS is spoken, with the server or with a proxy.
+    var speaksTLS = false
+    /// Whom libcurl authenticates, over several messages; nil where it does not.
+    var negotiation: Negotiation?
     var body: (any BodySource)?
     var sentBytes: Int64 = 0
     /// Whether some of the request's body has been sent, and some has not.
@@ -52,44 +62,27 @@ struct Exchange {
     }
 
     /// That of the same request, begun anew, which remembers how often and how long it was tried in vain.
-    init(again earlier: Exchange) {
+    init(again earlier: borrowing Exchange) {
         self.init(earlier.request, after: earlier.flow)
-        (lostReplays, waitsSince) = (earlier.lostReplays, earlier.waitsSince)
-        (start, isReported) = (earlier.start, earlier.isReported)
+        lostReplays = earlier.lostReplays
+        waitsSince = earlier.waitsSince
+        start = earlier.start
+        isReported = earlier.isReported
     }
 
     /// That of the same request, which a stored response answers.
-    init(_ replay: Replay, insteadOf earlier: Exchange) {
+    init(_ replay: Replay, insteadOf earlier: borrowing Exchange) {
         self.init(again: earlier)
-        (outgoing, cache, self.replay) = (earlier.outgoing, earlier.cache, replay)
+        address = earlier.address
+        header = earlier.header
+        cache = earlier.cache
+        self.replay = replay
     }
 
-    /// Where the request goes; nil until its URL has been read.
-    var address: HTTPAddress? { outgoing?.address }
-    /// The header of the request, against which the response is checked.
-    var header: RequestHeader? { outgoing?.header }
     /// What has come of the head of the response.
     var head: HeadParser { response.head }
     /// Whether the response refuses what the request's `Expect` asks for. libcurl then sends the request again.
     var isExpectationRefused: Bool { head.statusCode == 417 && header?.setsExpect == true }
-    /// Whether libcurl authenticates the connection, in several messages.
-    var negotiates: Bool { outgoing?.negotiation != nil }
-
-    /// How a request is sent that is ready for it.
-    struct Outgoing {
-        /// What libcurl is given: a URL that leads to the target and to no other.
-        let address: HTTPAddress
-        var header: RequestHeader
-        let route: Route?
-        let tls: TLSContext
-        /// Whether TLS is spoken, with the server or with a proxy.
-        let speaksTLS: Bool
-        let negotiation: Negotiation?
-
-        var target: Target { address.target }
-        var isSecure: Bool { address.target.isSecure }
-    }
-
     /// What has come of the response. libcurl may send a request again, and then this is replaced alone.
     struct Response {
         var head = HeadParser()

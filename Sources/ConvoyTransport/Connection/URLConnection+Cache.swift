@@ -8,56 +8,50 @@ extension URLConnection {
     // MARK: Before the request
 
     /// Asks the cache whether the request must be sent.
+    ///
+    /// - Parameter user: for whom an `Authorization` speaks that was added on the way; nil if there is none.
     func consult(
-        _ cache: any ResponseCache, _ outgoing: Exchange.Outgoing, _ authorization: Authorizations
+        _ cache: any ResponseCache, at address: HTTPAddress, for user: (user: String, password: String)?
     ) throws(URLError) {
         let request = exchange.request
         // The response that libcurl brings back belongs to a connection, and to whoever has the tickets. But what the
         // request has changed is no longer what is stored.
-        guard outgoing.negotiation == nil || !RequestRules.isSafe(request.method),
-            let view = outgoing.header.view(for: configuration, salt: { cache.salt }),
-            let partition = identity(of: outgoing, view, authorization).partition(salt: cache.salt)
-        else { return try send(outgoing) }
-        exchange.outgoing = outgoing
+        guard exchange.negotiation == nil || !RequestRules.isSafe(request.method),
+            let view = exchange.header?.view(for: configuration, salt: { cache.salt }),
+            let partition = configuration.identity(
+                at: address.target, view.secret, credential: user, tls: address.target.isSecure ? exchange.tls : nil
+            ).partition(salt: cache.salt)
+        else { return try send(to: address) }
         let asked = cache.begin(
             CacheRequest(
-                method: request.method, address: outgoing.address.text, fields: view.fields,
+                method: request.method, address: address.text, fields: view.fields,
                 policy: revalidates ? .reloadRevalidating : request.cachePolicy, partition: partition,
                 hasBody: request.body?.isEmpty == false || request.bodyStream != nil))
         exchange.cache = asked
         noteStart()
-        if let answer = asked.lookUp() { return try proceed(outgoing, answer) }
+        if let answer = asked.lookUp() { return try proceed(answer, at: address) }
         phase = .consulting
         asked.lookUpInFiles { answer in self.thread.perform { self.didConsult(answer) } }
         thread.runLoop?.expectAnswer()
     }
 
-    private func identity(
-        of outgoing: Exchange.Outgoing, _ view: CacheView, _ authorization: Authorizations
-    ) -> Identity {
-        configuration.identity(
-            at: outgoing.target, view.secret, credential: authorization.identity,
-            tls: outgoing.isSecure ? outgoing.tls : nil)
-    }
-
     private func didConsult(_ answer: CacheAnswer) {
-        guard case .consulting = phase, let outgoing = exchange.outgoing else { return }
+        guard case .consulting = phase, let address = exchange.address else { return }
         do throws(URLError) {
-            try proceed(outgoing, answer)
+            try proceed(answer, at: address)
         } catch {
             fail(error)
         }
     }
 
-    private func proceed(_ outgoing: Exchange.Outgoing, _ answer: CacheAnswer) throws(URLError) {
+    private func proceed(_ answer: CacheAnswer, at address: HTTPAddress) throws(URLError) {
         switch answer {
-        case .miss: try send(outgoing)
+        case .miss: try send(to: address)
         case .validate(let fields):
-            var outgoing = outgoing
-            var source = outgoing.header.source
+            guard let multi = thread.multi, var source = exchange.header?.source else { return try send(to: address) }
             for (name, value) in fields { source.conditions[name] = value }
-            if let multi = thread.multi { outgoing.header = try multi.header(of: source, url: exchange.request.url) }
-            try send(outgoing)
+            exchange.header = try multi.header(of: source, url: exchange.request.url)
+            try send(to: address)
         case .hit(let stored, let revalidates):
             if revalidates { BackgroundRevalidation.begin(like: self, exchange.request) }
             replay(stored)

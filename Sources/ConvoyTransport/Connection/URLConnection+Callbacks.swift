@@ -75,12 +75,14 @@ extension URLConnection: EasyHandleOwner {
         }
         do throws(URLError) {
             if let redirect = try redirect(of: response) { return ask(about: redirect) }
-            try prepareToDecode(ContentCoding.codings(in: exchange.head.contentEncodings), of: response)
+            if response.isEncoded {
+                try prepareToDecode(ContentCoding.codings(in: exchange.head.contentEncodings), of: response)
+            }
         } catch {
             exchange.response.failure = error
             return false
         }
-        if exchange.negotiates || exchange.isExpectationRefused {
+        if exchange.negotiation != nil || exchange.isExpectationRefused {
             // libcurl may be about to send the request again.
             exchange.response.heldHead = response
             return !isCancelled
@@ -203,7 +205,7 @@ extension URLConnection: EasyHandleOwner {
 
     func easyHandleMaySendAgain(_ handle: EasyHandle) -> Bool {
         if exchange.head.isWhole {
-            if exchange.negotiates {
+            if exchange.negotiation != nil {
                 forgetResponse()
                 return true
             }
@@ -281,7 +283,8 @@ extension URLConnection: EasyHandleOwner {
                 return fail(decodingFailure(error))
             }
         }
-        finishStoring { $0.end { $0.connectionDidFinish(self) } }
+        guard exchange.response.cacheWriter != nil else { return end { $0.connectionDidFinish(self) } }
+        finishStoring { connection in connection.end { $0.connectionDidFinish(connection) } }
     }
 
     private func finish(failingWith code: CURLcode, _ handle: EasyHandle) {

@@ -65,7 +65,7 @@ extension URLConnection {
 
     /// Prepares for a request, and returns how many bytes are to be received at a time.
     func prepareLimits() -> Int {
-        let isLimited = !configuration.limits.isEmpty
+        let isLimited = configuration.settings.limits != nil
         if isLimited, receiveThrottle == nil, !configuration.receiveRateLimits.isEmpty { _ = makeReceiveThrottle() }
         if isLimited, sendThrottle == nil, !configuration.sendRateLimits.isEmpty { _ = makeSendThrottle() }
         guard isLimited || RateLimit.shared.isLimiting else { return configuration.receiveBufferSize }
@@ -157,7 +157,7 @@ extension URLConnection {
     static var starvationCheckInterval: MonotonicTime { 10_000_000 }
 
     /// Notes that a byte of a body has moved.
-    func noteActivity() { exchange.times.lastActivity = thread.runLoop?.turnTime ?? exchange.times.lastActivity }
+    func noteActivity() { exchange.times.lastActivity = thread.turnTime ?? exchange.times.lastActivity }
 
     func noteSending() {
         noteActivity()

@@ -18,19 +18,16 @@ extension URLConnection {
     /// Whether the request can be handed to libcurl now. If certificates have to be read first, it is loaded again when
     /// they were.
     ///
-    /// - Parameter speaksTLS: whether TLS is spoken with the server, or else with a proxy.
     /// - Throws: `URLError.appTransportSecurityRequiresSecureConnection` for a host that is pinned, over plain text.
-    func mayBegin(
-        _ request: TransferRequest, _ target: Target, _ tls: TLSContext, speaksTLS: Bool
-    ) throws(URLError) -> Bool {
+    func mayBegin(_ target: Target, _ tls: TLSContext) throws(URLError) -> Bool {
         if !target.isSecure, configuration.tls.isPinning {
             guard !configuration.securityPolicy.isPinning(host: target.host) else {
-                throw URLError(
-                    .appTransportSecurityRequiresSecureConnection, url: request.url,
+                throw failure(
+                    .appTransportSecurityRequiresSecureConnection,
                     "The security policy pins the server, which can be told from others only over https.")
             }
         }
-        guard speaksTLS, !tls.isReady else { return true }
+        guard exchange.speaksTLS, !tls.isReady else { return true }
         phase = .preparingTLS
         tls.prepare(on: BlockingWorkers.shared.perform) { failure in
             self.thread.perform { self.didPrepareTLS(failure) }
@@ -140,7 +137,8 @@ extension URLConnection {
         else { return result }
         let target = address.target
         let body = request.bodyStream == nil ? request.body ?? Data() : nil
-        var negotiation = Negotiation()
+        var server: Negotiation.Party?
+        var ofProxy: Negotiation.Party?
         let forServer = AuthorizationTarget(
             server: AuthenticatingServer(target), method: request.method, uri: uri, body: body, mayBlock: thread.mayBlock,
             hasOwn: request.hasAuthorization)
@@ -149,7 +147,7 @@ extension URLConnection {
             result.field = value
             result.identity = (user, password)
         case .connection(let method, let user, let password):
-            negotiation.server = .init(method: method, user: user, password: password)
+            server = .init(method: method, user: user, password: password)
         case nil: break
         }
         if let proxy, let asking = proxy.authenticatingServer {
@@ -164,11 +162,11 @@ extension URLConnection {
                 let credential = ProxyCredential(user: user, password: password)
                 if tunnel != nil, credential != proxy.credential { result.tunnelCredential = credential }
             case .connection(let method, let user, let password):
-                negotiation.proxy = .init(method: method, user: user, password: password)
+                ofProxy = .init(method: method, user: user, password: password)
             case nil: break
             }
         }
-        if negotiation != Negotiation() { result.negotiation = negotiation }
+        if server != nil || ofProxy != nil { result.negotiation = Negotiation(server: server, proxy: ofProxy) }
         return result
     }
 

@@ -22,7 +22,7 @@ extension URLConnection {
 
     /// Asks the delegate what to do. False if the transfer must be aborted, with the failure that is pending then.
     func ask(about redirect: Redirect) -> Bool {
-        phase = .deciding(redirect)
+        phase = .deciding
         let decision = LaterAnswer<URLRequest?>()
         delegate?.connection(self, willFollow: redirect) { [weak self] request in
             guard decision.give(request), let self else { return }

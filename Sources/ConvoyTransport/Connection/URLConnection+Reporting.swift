@@ -7,24 +7,24 @@ extension URLConnection {
     private var isMeasured: Bool { configuration.collectsMetrics || configuration.trace != nil }
 
     /// What notes the times of the next request; nil if nobody wants them.
-    func makeClock(for outgoing: Exchange.Outgoing, _ options: EasyHandle.Options) -> RequestClock? {
+    func makeClock(_ options: borrowing EasyHandle.Options) -> RequestClock? {
         guard isMeasured else { return nil }
-        let proxy = outgoing.route?.proxy
+        let proxy = options.route?.proxy
         defer { exchange.start = nil }
         return RequestClock(
-            start: exchange.start ?? .now, method: exchange.request.method, address: outgoing.address.text,
-            hasBody: exchange.body.map { $0.length != 0 } ?? false, usesTLS: outgoing.isSecure,
+            start: exchange.start ?? .now, method: exchange.request.method, address: exchange.address?.text ?? "",
+            hasBody: exchange.body.map { $0.length != 0 } ?? false, usesTLS: options.isSecure,
             usesTunnel: options.mayTunnel || proxy?.kind == .https || proxy?.kind.isHTTP == false, isProxied: proxy != nil)
     }
 
     /// Tells the delegate of a request; not again when one had to wait for a descriptor.
-    func reportRequest(_ outgoing: Exchange.Outgoing) {
-        guard !exchange.isReported else { return }
+    func reportRequest() {
+        guard !exchange.isReported, let address = exchange.address, let header = exchange.header else { return }
         exchange.isReported = true
         delegate?.connection(
             self,
             willSend: RequestHead(
-                method: exchange.request.method, address: outgoing.address.text, header: outgoing.header,
+                method: exchange.request.method, address: address.text, header: header,
                 bodyLength: exchange.body.map { $0.length } ?? 0, secrets: configuration.secrets))
     }
 

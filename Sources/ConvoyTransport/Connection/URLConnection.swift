@@ -33,7 +33,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         /// Certificates are read from files for the TLS of the request.
         case preparingTLS
         /// A redirect has come, and the delegate is asked what to do.
-        case deciding(Redirect)
+        case deciding
         /// The rest of a redirect's response is discarded, for a moment; then the next request is made.
         case following(URLRequest)
         /// The cache is asked for a response to the request that is ready to be sent.
@@ -139,12 +139,12 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
     }
 
     /// Begins an exchange in place of the current one.
-    func load(_ next: Exchange) {
+    func load(_ next: consuming Exchange) {
         replaceExchange(with: next)
         load()
     }
 
-    func replaceExchange(with next: Exchange) {
+    func replaceExchange(with next: consuming Exchange) {
         exchange.body?.stop()
         exchange.response.cacheWriter?.abandon()
         if exchange.cache !== next.cache { exchange.cache?.cancel() }
@@ -167,66 +167,71 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
             address = secured
             exchange.request = try exchange.request.with(address: secured)
         }
-        let request = exchange.request
         guard let multi = thread.multi else { throw failure(.cannotLoadFromNetwork, "There is no network thread.") }
-        let target = address.target
-        let route = try configuration.routing.route(to: target, requested: request.serviceType)
-        let proxy = route?.proxy
-        let tls = followedRedirects == 0 ? configuration.tls.context : tlsContext(for: target)
-        let speaksTLS = target.isSecure || proxy?.kind == .https
-        guard try mayBegin(request, target, tls, speaksTLS: speaksTLS) else { return }
-        let authorization = authorize(request, address, over: route)
-        let header = try multi.header(
-            of: request, addingUserAgent: configuration.addsUserAgent, authorization: authorization.field,
-            proxyAuthorization: authorization.proxyField, cookie: cookies(for: request, address))
-        let ownRoute = try authorization.tunnelCredential.map { credential throws(URLError) in
-            try configuration.routing.route(like: route, for: credential)
+        let request = exchange.request
+        let route = try configuration.routing.route(to: address.target, requested: request.serviceType)
+        let tls = followedRedirects == 0 ? configuration.tls.context : tlsContext(for: address.target)
+        exchange.speaksTLS = address.target.isSecure || route?.proxy?.kind == .https
+        guard try mayBegin(address.target, tls) else { return }
+        // Most requests go straight to a server that asks for nothing.
+        let authorization =
+            configuration.authorizer == nil && route?.proxy == nil ? nil : authorize(request, address, over: route)
+        exchange.header = try multi.header(
+            of: request, addingUserAgent: configuration.addsUserAgent, authorization: authorization?.field,
+            proxyAuthorization: authorization?.proxyField, cookie: cookies(for: request, address))
+        if let credential = authorization?.tunnelCredential {
+            exchange.route = try configuration.routing.route(like: route, for: credential)
+        } else {
+            exchange.route = route
         }
-        let outgoing = Exchange.Outgoing(
-            address: address, header: header, route: ownRoute ?? route, tls: tls, speaksTLS: speaksTLS,
-            negotiation: authorization.negotiation)
+        exchange.tls = tls
+        exchange.negotiation = authorization?.negotiation
+        exchange.address = address
         if let cache = configuration.cache?.cache, exchange.lostReplays < 2 {
-            return try consult(cache, outgoing, authorization)
+            try consult(cache, at: address, for: authorization?.identity)
+        } else {
+            try send(to: address)
         }
-        try send(outgoing)
     }
 
-    func send(_ outgoing: Exchange.Outgoing) throws(URLError) {
-        exchange.outgoing = outgoing
-        guard let multi = thread.multi else { throw failure(.cannotLoadFromNetwork, "There is no network thread.") }
+    /// Hands the request, for which everything else is ready, to libcurl.
+    func send(to address: HTTPAddress) throws(URLError) {
+        guard let multi = thread.multi, let header = exchange.header else {
+            throw failure(.cannotLoadFromNetwork, "There is no network thread.")
+        }
         guard let handle = self.handle ?? multi.takeHandle(), handle.renew() else {
             throw failure(.cannotLoadFromNetwork, "There is no memory for a transfer.")
         }
         self.handle = handle
-        guard handle.decidesTrust || !outgoing.speaksTLS else {
+        guard handle.decidesTrust || !exchange.speaksTLS else {
             throw failure(
                 .secureConnectionFailed, "This libcurl is not built with OpenSSL, which Convoy's TLS needs.")
         }
         handle.owner = self
-        exchange.body = makeBody(announcedLength: outgoing.header.announcedLength)
+        exchange.body = makeBody(announcedLength: header.announcedLength)
 
         var options = EasyHandle.Options()
         options.method = exchange.request.method
         if let body = exchange.body { options.body = .upload(length: body.length) }
         options.usesHTTP2 = configuration.usesHTTP2
-        options.isSecure = outgoing.isSecure
-        if let route = outgoing.route {
+        options.isSecure = address.target.isSecure
+        if let route = exchange.route {
             options.route = route
             // libcurl asks for a tunnel also where the proxy must not see the URL's host for the one to connect to.
-            options.mayTunnel = route.proxy?.kind.isHTTP == true && (outgoing.isSecure || route.connectTo != nil)
-            options.isScoped = route.key != nil && route.isScoped(outgoing.target)
+            options.mayTunnel = route.proxy?.kind.isHTTP == true && (options.isSecure || route.connectTo != nil)
+            options.isScoped = route.key != nil && route.isScoped(address.target)
         }
-        options.negotiation = outgoing.negotiation
+        options.negotiation = exchange.negotiation
         if let seconds = configuration.timeoutIntervalForConnecting, seconds > 0, seconds < 2e6 {
             options.connectTimeout = max(1, Int(seconds * 1000))
         }
         options.receiveBufferSize = prepareLimits()
-        options.tls = outgoing.tls
+        options.tls = exchange.tls
         // Idle connections hold descriptors that this request lacked before.
         if exchange.waitsSince != 0 { options.idleConnectionAge = 1 }
+        let clock = makeClock(options)
         let code = handle.prepare(
-            url: outgoing.address.text, options: options, header: outgoing.header, trace: makeTraceRecorder(),
-            clock: makeClock(for: outgoing, options))
+            url: address.text, options: options, header: header, trace: makeTraceRecorder(), clock: clock)
         guard code == CURLE_OK else {
             throw URLError(curl: code, systemError: 0, text: "", url: exchange.request.url)
         }
@@ -238,7 +243,7 @@ public final class URLConnection: Connection, HandoverTask, @unchecked Sendable 
         }
         phase = .loading
         exchange.earlierShortages = multi.descriptorShortages
-        if configuration.collectsMetrics { reportRequest(outgoing) }
+        if configuration.collectsMetrics { reportRequest() }
         startTimer()
         guard multi.start(handle) == CURLM_OK else {
             throw failure(.cannotLoadFromNetwork, "libcurl cannot add another transfer.")

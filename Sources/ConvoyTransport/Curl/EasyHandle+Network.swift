@@ -161,9 +161,9 @@ extension EasyHandle {
 ///
 /// The connection is a new one, and is not used again: libcurl 7.88 may give one that Negotiate has authenticated to a
 /// transfer of another user.
-struct Negotiation: Equatable {
+final class Negotiation: Sendable {
     /// A method, with the user that it is for; for Negotiate an empty one means the tickets that there are.
-    struct Party: Equatable {
+    struct Party: Equatable, Sendable {
         let method: AuthenticationMethod
         let user: String
         let password: String
@@ -171,8 +171,13 @@ struct Negotiation: Equatable {
         var bits: Int { method == .ntlm ? 1 << 3 : 1 << 2 }
     }
 
-    var server: Party?
-    var proxy: Party?
+    let server: Party?
+    let proxy: Party?
+
+    init(server: Party?, proxy: Party?) {
+        self.server = server
+        self.proxy = proxy
+    }
 
     /// Says which of the methods libcurl has, once.
     static let announcement: Void = {
@@ -198,6 +203,10 @@ struct Negotiation: Equatable {
             try check(convoy_easy_set_string(easy, CURLOPT_PROXYPASSWORD, proxy.password))
         }
     }
+}
+
+extension Negotiation: Equatable {
+    static func == (one: Negotiation, other: Negotiation) -> Bool { one === other }
 }
 
 /// Sending a body.

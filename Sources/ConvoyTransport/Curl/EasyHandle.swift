@@ -220,7 +220,7 @@ final class EasyHandle {
 
     /// Sets the handle up for a transfer.
     func prepare(
-        url: String, options: Options, header: RequestHeader, trace: TraceRecorder?, clock: RequestClock?
+        url: String, options: consuming Options, header: RequestHeader, trace: TraceRecorder?, clock: RequestClock?
     ) -> CURLcode {
         errorText.pointee = 0
         sendCount = 0
@@ -276,16 +276,15 @@ final class EasyHandle {
         guard code == CURLE_OK else { throw Refused(code: code) }
     }
 
-    private func apply(_ options: Options) throws(Refused) {
-        guard options != applied else { return }
-        let before = applied
-        if options.method != before.method || options.body != before.body {
+    private func apply(_ options: consuming Options) throws(Refused) {
+        guard !options.equals(applied) else { return }
+        if options.method != applied.method || options.body != applied.body {
             // In this order: each of these options resets what the one before it chose.
             try check(convoy_easy_set_long(easy, CURLOPT_NOBODY, 0))
             try check(convoy_easy_set_long(easy, CURLOPT_UPLOAD, 0))
             try check(convoy_easy_set_long(easy, CURLOPT_HTTPGET, 1))
             if case .upload(let length) = options.body {
-                if before.body == .none { setUploadOptions() }
+                if applied.body == .none { setUploadOptions() }
                 try check(convoy_easy_set_long(easy, CURLOPT_UPLOAD, 1))
                 try check(convoy_easy_set_offset(easy, CURLOPT_INFILESIZE_LARGE, curl_off_t(length ?? -1)))
             } else if options.method == "HEAD" {
@@ -294,41 +293,40 @@ final class EasyHandle {
             let isNative = options.body == .none && (options.method == "GET" || options.method == "HEAD")
             try check(convoy_easy_set_string(easy, CURLOPT_CUSTOMREQUEST, isNative ? nil : options.method))
         }
-        if options.usesHTTP2 != before.usesHTTP2 {
+        if options.usesHTTP2 != applied.usesHTTP2 {
             let version = options.usesHTTP2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1
             try check(convoy_easy_set_long(easy, CURLOPT_HTTP_VERSION, Int(version)))
         }
-        if let tls = options.tls, tls != before.tls {
-            if before.tls == nil { try setSecureOptions() }
+        if let tls = options.tls, tls != applied.tls {
+            if applied.tls == nil { try setSecureOptions() }
             // So libcurl uses connections only under the settings under which they were made.
             try check(convoy_easy_set_string(easy, CURLOPT_CAPATH, tls.connectionKey))
             try check(convoy_easy_set_string(easy, CURLOPT_PROXY_CAPATH, tls.connectionKey))
         }
-        if options.route != before.route || options.isScoped != before.isScoped {
-            try check(set(options.route, before: before.route, isScoped: options.isScoped))
+        if options.route != applied.route || options.isScoped != applied.isScoped {
+            try check(set(options.route, before: applied.route, isScoped: options.isScoped))
         }
-        if options.mayTunnel != before.mayTunnel {
+        if options.mayTunnel != applied.mayTunnel {
             if options.mayTunnel { setTunnelOptions() }
             try check(convoy_easy_set_long(easy, CURLOPT_NOPROGRESS, options.mayTunnel ? 0 : 1))
         }
-        if options.isSecure != before.isSecure || options.usesHTTP2 != before.usesHTTP2 {
+        if options.isSecure != applied.isSecure || options.usesHTTP2 != applied.usesHTTP2 {
             // Prefer waiting for a connection that can be multiplexed to opening a new one.
             try check(convoy_easy_set_long(easy, CURLOPT_PIPEWAIT, options.isSecure && options.usesHTTP2 ? 1 : 0))
         }
         // After the route, which has a say in which connections are used.
-        if options.negotiation != before.negotiation { try options.negotiation?.apply(check, to: easy) }
-        var options = options
-        if options.receiveBufferSize != before.receiveBufferSize,
+        if options.negotiation != applied.negotiation { try options.negotiation?.apply(check, to: easy) }
+        if options.receiveBufferSize != applied.receiveBufferSize,
             convoy_easy_set_long(easy, CURLOPT_BUFFERSIZE, options.receiveBufferSize) != CURLE_OK
         {
             // A handle that was removed during a transfer keeps its buffer until its next transfer has ended. This only
             // affects speed.
-            options.receiveBufferSize = before.receiveBufferSize
+            options.receiveBufferSize = applied.receiveBufferSize
         }
-        if options.connectTimeout != before.connectTimeout {
+        if options.connectTimeout != applied.connectTimeout {
             try check(convoy_easy_set_long(easy, CURLOPT_CONNECTTIMEOUT_MS, options.connectTimeout))
         }
-        if options.idleConnectionAge != before.idleConnectionAge {
+        if options.idleConnectionAge != applied.idleConnectionAge {
             try check(convoy_easy_set_long(easy, CURLOPT_MAXAGE_CONN, options.idleConnectionAge))
         }
         applied = options
@@ -352,7 +350,7 @@ final class EasyHandle {
 
 extension EasyHandle {
     /// The options that may differ between requests.
-    struct Options: Equatable {
+    struct Options: ~Copyable {
         enum Body: Equatable {
             case none
             /// A body of this length, or of unknown length.
@@ -377,5 +375,12 @@ extension EasyHandle {
         var connectTimeout = Int(Int32.max)
         /// Whom libcurl authenticates, with messages that belong to a connection.
         var negotiation: Negotiation?
+
+        func equals(_ other: borrowing Options) -> Bool {
+            body == other.body && usesHTTP2 == other.usesHTTP2 && tls == other.tls && isSecure == other.isSecure
+                && route == other.route && isScoped == other.isScoped && mayTunnel == other.mayTunnel
+                && receiveBufferSize == other.receiveBufferSize && idleConnectionAge == other.idleConnectionAge
+                && connectTimeout == other.connectTimeout && negotiation == other.negotiation && method == other.method
+        }
     }
 }

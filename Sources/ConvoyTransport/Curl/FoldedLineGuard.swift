@@ -61,7 +61,9 @@ struct FoldedLineGuard {
         if isHidden {
             line[0] = UInt8(ascii: " ")
             isHidden = false
-        } else if first == UInt8(ascii: "\r") || first == UInt8(ascii: "\n") || line.starts(with: "HTTP/".utf8) {
+        } else if first == UInt8(ascii: "\r") || first == UInt8(ascii: "\n")
+            || UnsafeRawBufferPointer(line).begins(with: "HTTP/")
+        {
             // The end of an interim head without fields, or a status line.
             trace(easy, true)
         } else {

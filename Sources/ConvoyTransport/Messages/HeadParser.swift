@@ -52,17 +52,6 @@ struct HeadParser {
     private var interimCount = 0
     private var trailerBytes = 0
 
-    /// Prepares for the response to another request.
-    mutating func reset() {
-        forgetHead()
-        hasBegun = false
-        isInterim = false
-        isAfterStatusLine = false
-        earlierBytes = 0
-        interimCount = 0
-        trailerBytes = 0
-    }
-
     private mutating func forgetHead() {
         // The old array belongs to its response.
         bytes = []
@@ -75,7 +64,7 @@ struct HeadParser {
 
     mutating func take(_ line: UnsafeRawBufferPointer) -> Step {
         guard !isWhole else { return takeTrailer(line) }
-        if bytes.isEmpty || isInterim, line.starts(with: "HTTP/".utf8) {
+        if bytes.isEmpty || isInterim, line.begins(with: "HTTP/") {
             if isInterim {
                 interimCount += 1
                 guard interimCount <= Self.interimLimit else {
@@ -119,15 +108,16 @@ struct HeadParser {
         // Works on bytes for speed: this runs for each line of each response.
         switch ASCII.lowercased(line[0]) {
         case UInt8(ascii: "c"):
-            guard line.count > Self.lengthName.count, line[7] == UInt8(ascii: "-") else { return .more }
-            if Self.hasName(line, Self.lengthName) { return noteLength(line[Self.lengthName.count...]) }
-            if Self.hasName(line, Self.encodingName) {
-                contentEncodings.append(ASCII.text(ASCII.trimmed(Array(line)[Self.encodingName.count...])))
+            if line.beginsIgnoringCase(with: Self.lengthName) {
+                return noteLength(line[Self.lengthName.utf8CodeUnitCount...])
+            }
+            if line.beginsIgnoringCase(with: Self.encodingName) {
+                contentEncodings.append(ASCII.text(ASCII.trimmed(Array(line)[Self.encodingName.utf8CodeUnitCount...])))
             }
             return .more
         case UInt8(ascii: "t"):
-            guard Self.hasName(line, Self.transferName) else { return .more }
-            return noteTransferCoding(ASCII.trimmed(Array(line)[Self.transferName.count...]))
+            guard line.beginsIgnoringCase(with: Self.transferName) else { return .more }
+            return noteTransferCoding(ASCII.trimmed(Array(line)[Self.transferName.utf8CodeUnitCount...]))
         default: return .more
         }
     }
@@ -161,15 +151,9 @@ struct HeadParser {
         return .more
     }
 
-    private static let lengthName = Array("content-length:".utf8)
-    private static let encodingName = Array("content-encoding:".utf8)
-    private static let transferName = Array("transfer-encoding:".utf8)
-
-    private static func hasName(_ line: UnsafeRawBufferPointer, _ name: [UInt8]) -> Bool {
-        guard line.count >= name.count else { return false }
-        for index in 0..<name.count where ASCII.lowercased(line[index]) != name[index] { return false }
-        return true
-    }
+    private static var lengthName: StaticString { "content-length:" }
+    private static var encodingName: StaticString { "content-encoding:" }
+    private static var transferName: StaticString { "transfer-encoding:" }
 
     private static func number(_ text: Slice<UnsafeRawBufferPointer>) -> Int64? {
         var value: Int64 = 0
@@ -201,6 +185,22 @@ struct HeadParser {
     }
 }
 
+extension UnsafeRawBufferPointer {
+    /// Whether the bytes begin with a text, which is ASCII.
+    func begins(with text: StaticString) -> Bool {
+        guard let baseAddress, count >= text.utf8CodeUnitCount else { return false }
+        return memcmp(baseAddress, text.utf8Start, text.utf8CodeUnitCount) == 0
+    }
+
+    /// The same, ignoring the case of letters.
+    func beginsIgnoringCase(with text: StaticString) -> Bool {
+        guard let baseAddress, count >= text.utf8CodeUnitCount else { return false }
+        return strncasecmp(
+            baseAddress.assumingMemoryBound(to: CChar.self),
+            UnsafeRawPointer(text.utf8Start).assumingMemoryBound(to: CChar.self), text.utf8CodeUnitCount) == 0
+    }
+}
+
 /// What matters of the head of a proxy's answer to CONNECT: what it asks for.
 struct TunnelAnswer {
     /// The values of `Proxy-Authenticate`.
@@ -211,7 +211,7 @@ struct TunnelAnswer {
 
     mutating func take(_ line: UnsafeRawBufferPointer) {
         // A negotiation has several answers; the last one counts.
-        if line.starts(with: "HTTP/".utf8) { self = TunnelAnswer() }
+        if line.begins(with: "HTTP/") { self = TunnelAnswer() }
         length += line.count
         guard length <= Self.mostBytes, let colon = line.firstIndex(of: UInt8(ascii: ":")),
             ASCII.equalIgnoringCase(line[..<colon], "proxy-authenticate".utf8)

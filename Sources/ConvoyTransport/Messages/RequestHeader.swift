@@ -43,7 +43,8 @@ package final class RequestHeader: @unchecked Sendable {
     }
 
     let source: Source
-    /// `Name: value`, `Name;` for an empty value, or `Name:` to remove a field that libcurl would add.
+    /// `Name: value`, `Name;` for an empty value, or `Name:` to remove a field that libcurl would add; several of the first
+    /// kind may be one entry, with line ends between them.
     private(set) var lines: UnsafeMutablePointer<curl_slist>?
     /// Lines that are sent only to a proxy, never to an origin (RFC 9110, section 11.7.2).
     private(set) var proxyLines: UnsafeMutablePointer<curl_slist>?
@@ -100,6 +101,9 @@ package final class RequestHeader: @unchecked Sendable {
             : source.fields.filter { field in
                 !source.conditions.keys.contains { ASCII.equalIgnoringCase($0.utf8, field.key.utf8) }
             }
+        // One entry of libcurl's list: it searches the list for each field that it might add itself, which these are not,
+        // and formats each entry by itself.
+        var inert: [String] = []
         for (name, value) in fields {
             guard HTTPSyntax.isToken(name) else {
                 throw URLError(
@@ -108,7 +112,8 @@ package final class RequestHeader: @unchecked Sendable {
             guard HTTPSyntax.isFieldValue(value) else {
                 throw URLError(.badURL, url: url, "The value of the header \(name) contains a control character.")
             }
-            switch KnownField(name) {
+            let known = KnownField(name)
+            switch known {
             case .contentLength:
                 // libcurl sets it, except for a stream, whose length only the user knows.
                 guard source.isStreamed else { continue }
@@ -135,9 +140,14 @@ package final class RequestHeader: @unchecked Sendable {
             case .echo where EchoedValue.isEscaped(value):
                 try Self.append(Array("\(name): ".utf8) + EchoedValue.bytes(of: value), to: &lines)
                 continue
-            case .echo, nil: break
+            case .echo, .acceptLanguage, nil: break
             }
-            try Self.append(Self.line(name, value), to: &lines)
+            let line = Self.line(name, value)
+            if known?.isInert == true, line.utf8.last != UInt8(ascii: ";") {
+                inert.append(line)
+            } else {
+                try Self.append(line, to: &lines)
+            }
         }
         for (name, value) in source.conditions {
             if case .cacheControl = KnownField(name) { setsCacheControl = true }
@@ -155,9 +165,10 @@ package final class RequestHeader: @unchecked Sendable {
         if source.hasBody, !setsExpect { try Self.append("Expect:", to: &lines) }
         if !setsAcceptEncoding {
             // The byte positions of a range refer to the body as sent, so it must not be encoded.
-            try Self.append(asksForRange ? "Accept-Encoding: identity" : Self.acceptedEncodings, to: &lines)
+            inert.append(asksForRange ? "Accept-Encoding: identity" : Self.acceptedEncodings)
         }
-        if source.addsUserAgent, !setsUserAgent { try Self.append("User-Agent: \(UserAgent.standard)", to: &lines) }
+        if source.addsUserAgent, !setsUserAgent { inert.append("User-Agent: \(UserAgent.standard)") }
+        if !inert.isEmpty { try Self.append(inert.joined(separator: "\r\n"), to: &lines) }
         if source.forbidsReuse, !setsCacheControl {
             try Self.append("Cache-Control: no-cache", to: &lines)
             try Self.append("Pragma: no-cache", to: &lines)
@@ -173,13 +184,15 @@ package final class RequestHeader: @unchecked Sendable {
         var next = lines
         while let line = next?.pointee {
             next = line.next
-            let bytes = UnsafeRawBufferPointer(start: line.data, count: strlen(line.data))
-            // `Name;` has an empty value, and `Name:` is not sent.
-            guard let end = bytes.firstIndex(where: { $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: ";") }),
-                bytes[end] == UInt8(ascii: ";") || end + 1 < bytes.count
-            else { continue }
-            let value = bytes[end] == UInt8(ascii: ";") ? [] : ASCII.trimmed(Array(bytes[(end + 1)...]))
-            fields.append((ASCII.text(Array(bytes[..<end])[...]), ASCII.text(value)))
+            let entry = UnsafeRawBufferPointer(start: line.data, count: strlen(line.data))
+            for bytes in entry.split(whereSeparator: { $0 == UInt8(ascii: "\r") || $0 == UInt8(ascii: "\n") }) {
+                // `Name;` has an empty value, and `Name:` is not sent.
+                guard let end = bytes.firstIndex(where: { $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: ";") }),
+                    bytes[end] == UInt8(ascii: ";") || end + 1 < bytes.endIndex
+                else { continue }
+                let value = bytes[end] == UInt8(ascii: ";") ? [] : ASCII.trimmed(Array(bytes[(end + 1)...]))
+                fields.append((ASCII.text(Array(bytes[..<end])[...]), ASCII.text(value)))
+            }
         }
         return fields
     }
@@ -217,9 +230,12 @@ package final class RequestHeader: @unchecked Sendable {
     /// The fields that matter here. Most names can be told apart by length alone.
     private enum KnownField {
         case contentLength, transferEncoding, proxyAuthorization, range, acceptEncoding, expect, cacheControl
-        case userAgent, authorization, cookie, host
+        case userAgent, authorization, cookie, host, acceptLanguage
         /// One with what the server has said, whose bytes may be escaped. See `EchoedValue`.
         case echo
+
+        /// Whether libcurl does nothing of its own about it, with the options that are set here.
+        var isInert: Bool { self == .userAgent || self == .acceptEncoding || self == .acceptLanguage }
 
         init?(_ name: String) {
             func isName(_ other: String) -> Bool { ASCII.equalIgnoringCase(name.utf8, other.utf8) }
@@ -230,6 +246,7 @@ package final class RequestHeader: @unchecked Sendable {
             case 19 where isName("proxy-authorization"): self = .proxyAuthorization
             case 5 where isName("range"): self = .range
             case 15 where isName("accept-encoding"): self = .acceptEncoding
+            case 15 where isName("accept-language"): self = .acceptLanguage
             case 6 where isName("expect"): self = .expect
             case 6 where isName("cookie"): self = .cookie
             case 4 where isName("host"): self = .host

@@ -14,19 +14,44 @@ package enum CompletionOutbox {
 
     /// The blocks that wait for one queue.
     final class Lane: @unchecked Sendable {
-        let queue: DispatchQueue
         // Guarded by the lock of all lanes.
+        /// Retained as long as blocks wait, so that its identity stays unique.
+        @exclusivity(unchecked) fileprivate var queue: DispatchQueue?
         @exclusivity(unchecked) fileprivate var items = Backlog<HandedOver>()
         /// How many blocks have been removed to be run.
         @exclusivity(unchecked) fileprivate var taken = 0
-        /// The number of the first block for which nothing has been submitted to the queue yet.
-        @exclusivity(unchecked) fileprivate var submitted = 0
-
-        fileprivate init(queue: DispatchQueue) { self.queue = queue }
     }
 
-    /// The lanes that are not empty, by queue. A lane retains its queue, so its identity stays unique.
-    private static let lanes = ContendedLock<[ObjectIdentifier: Lane]>([:])
+    /// The lanes that are not empty, and one that is.
+    private struct Lanes {
+        /// Mostly there is no other.
+        private var first = Lane()
+        private var others: [ObjectIdentifier: Lane] = [:]
+
+        /// The lane of a queue, which the caller will put something into.
+        mutating func open(_ queue: DispatchQueue) -> Lane {
+            if let lane = lane(of: queue) { return lane }
+            let queue = MainQueue.canonical(queue)
+            if let lane = lane(of: queue) { return lane }
+            let lane = first.queue == nil ? first : Lane()
+            lane.queue = queue
+            if lane !== first { others[ObjectIdentifier(queue)] = lane }
+            return lane
+        }
+
+        private func lane(of queue: DispatchQueue) -> Lane? {
+            if first.queue === queue { return first }
+            return others.isEmpty ? nil : others[ObjectIdentifier(queue)]
+        }
+
+        /// Forgets the queue of a lane that is empty now. The caller runs on it, so that this does not release it for good.
+        mutating func close(_ lane: Lane) {
+            if lane !== first, let queue = lane.queue { others[ObjectIdentifier(queue)] = nil }
+            lane.queue = nil
+        }
+    }
+
+    private static let lanes = ContendedLock(Lanes())
 
     /// How many blocks run in a row before the queue's other work.
     private static let mostInARow = 64
@@ -39,66 +64,53 @@ package enum CompletionOutbox {
     package static func post(_ task: any HandoverTask, to queue: DispatchQueue) { post(.task(task), to: queue) }
 
     private static func post(_ item: HandedOver, to queue: DispatchQueue) {
-        let turn = OutboxTurn.current
         let (lane, number) = lanes.withLock { lanes in
-            let lane = openLane(for: queue, in: &lanes)
+            let lane = lanes.open(queue)
             lane.items.append(item)
-            let end = lane.taken + lane.items.count
-            if turn == nil { lane.submitted = end }
-            return (lane, end)
+            return (lane, lane.taken + lane.items.count)
         }
-        if let turn { turn.note(lane) } else { submit(lane, upTo: number) }
+        let share = Share(lane: lane, queue: queue, end: number)
+        if let turn = OutboxTurn.current { turn.note(share) } else { submit(share) }
     }
 
-    /// Submits the blocks of a lane that have not been submitted yet.
-    static func wake(_ lane: Lane) {
-        let number: Int? = lanes.withLock { _ in
-            let end = lane.taken + lane.items.count
-            guard lane.submitted < end else { return nil }
-            lane.submitted = end
-            return end
-        }
-        if let number { submit(lane, upTo: number) }
-    }
-
-    private static func openLane(for queue: DispatchQueue, in lanes: inout [ObjectIdentifier: Lane]) -> Lane {
-        if let lane = lanes[ObjectIdentifier(queue)] { return lane }
-        let queue = MainQueue.canonical(queue)
-        if let lane = lanes[ObjectIdentifier(queue)] { return lane }
-        let lane = Lane(queue: queue)
-        lanes[ObjectIdentifier(queue)] = lane
-        return lane
+    /// Blocks of a lane: all that are before a number.
+    struct Share {
+        let lane: Lane
+        let queue: DispatchQueue
+        var end: Int
     }
 
     // MARK: On the queue
 
-    /// Submits blocks by one `async`. It runs none that were appended later, so that they do not overtake what others
-    /// have submitted to the queue meanwhile.
-    private static func submit(_ lane: Lane, upTo number: Int) {
-        lane.queue.async { run(lane, upTo: number) }
+    /// Submits blocks by one `async`, those among them that have not run by then. It runs none that were appended later, so
+    /// that they do not overtake what others have submitted to the queue meanwhile.
+    static func submit(_ share: Share) {
+        share.queue.async { run(share) }
     }
 
-    private static func run(_ lane: Lane, upTo number: Int) {
+    private static func run(_ share: Share) {
         var isSubmittedAgain = false
         for _ in 0..<mostInARow {
-            let (item, isLast) = takeFirst(of: lane, before: number)
+            let (item, isLast) = takeFirst(of: share)
             guard let item else { return }
             // A concurrent queue runs the others in parallel with this one; a serial one runs them here, or after its
             // other work if there are many.
             if !isLast, !isSubmittedAgain {
                 isSubmittedAgain = true
-                submit(lane, upTo: number)
+                submit(share)
             }
             item.run()
+            if isLast { return }
         }
     }
 
-    private static func takeFirst(of lane: Lane, before number: Int) -> (item: HandedOver?, isLast: Bool) {
+    private static func takeFirst(of share: Share) -> (item: HandedOver?, isLast: Bool) {
         lanes.withLock { lanes in
-            guard lane.taken < number, let item = lane.items.popFirst() else { return (nil, true) }
+            let lane = share.lane
+            guard lane.taken < share.end, let item = lane.items.popFirst() else { return (nil, true) }
             lane.taken += 1
-            if lane.items.isEmpty { lanes[ObjectIdentifier(lane.queue)] = nil }
-            return (item, lane.taken == number)
+            if lane.items.isEmpty { lanes.close(lane) }
+            return (item, lane.taken == share.end)
         }
     }
 }
@@ -128,7 +140,7 @@ private enum MainQueue {
 ///
 /// Belongs to the run loop's thread.
 final class OutboxTurn {
-    @exclusivity(unchecked) private var lanes: [CompletionOutbox.Lane] = []
+    @exclusivity(unchecked) private var shares: [CompletionOutbox.Share] = []
 
     private static let key: pthread_key_t = {
         var key = pthread_key_t()
@@ -149,16 +161,20 @@ final class OutboxTurn {
         pthread_setspecific(Self.key, nil)
     }
 
-    func note(_ lane: CompletionOutbox.Lane) {
-        if lanes.last !== lane, !lanes.contains(where: { $0 === lane }) { lanes.append(lane) }
+    func note(_ share: CompletionOutbox.Share) {
+        if let index = shares.lastIndex(where: { $0.lane === share.lane && $0.queue === share.queue }) {
+            shares[index].end = share.end
+        } else {
+            shares.append(share)
+        }
     }
 
     /// Wakes the queues. False if there were none.
     @discardableResult
     func flush() -> Bool {
-        guard !lanes.isEmpty else { return false }
-        for lane in lanes { CompletionOutbox.wake(lane) }
-        lanes.removeAll(keepingCapacity: true)
+        guard !shares.isEmpty else { return false }
+        for share in shares { CompletionOutbox.submit(share) }
+        shares.removeAll(keepingCapacity: true)
         return true
     }
 }

@@ -16,16 +16,18 @@ package protocol FileEventHandler: AnyObject {
 package final class NetworkRunLoop: @unchecked Sendable {
     package typealias Block = @Sendable () -> Void
 
-    /// What other threads have left for this one. The only shared state; the rest belongs to the thread.
-    private struct Inbox {
-        var items: [HandedOver] = []
-        var isAsleep = false
-        var isStopped = false
-        /// When the thread was last woken for new items; 0 if it was not, since it last took them.
-        var wokenAt: MonotonicTime = 0
-    }
+    // Shared state; the rest belongs to the thread.
 
-    private let inbox = ContendedLock(Inbox())
+    /// What other threads have left for this one.
+    private let inbox = ContendedLock<[HandedOver]>([])
+    /// Whether there may be something in the inbox: set after it was put there, and cleared before it is taken. With
+    /// `isAsleep` it is so ordered that either the thread sees it before it sleeps, or the other one wakes the thread.
+    private let hasItems = Atomic<Bool>(false)
+    private let isAsleep = Atomic<Bool>(false)
+    private let isStopped = Atomic<Bool>(false)
+    /// When the thread was last woken for new items; 0 if it was not, since it last took them.
+    private let wokenAt = Atomic<MonotonicTime>(0)
+
     private let wakeUp: WakeUp
     private let thread = Atomic<UInt>(0)
     private let poller: any Poller
@@ -67,19 +69,18 @@ package final class NetworkRunLoop: @unchecked Sendable {
     package func perform(_ task: any HandoverTask) { hand(over: .task(task)) }
 
     private func hand(over item: HandedOver) {
-        let mustWake = inbox.withLock { inbox in
-            inbox.items.append(item)
-            guard inbox.isAsleep else { return false }
-            inbox.isAsleep = false
-            inbox.wokenAt = Self.now
-            return true
-        }
-        if mustWake { wakeUp.signal() }
+        inbox.withLock { $0.append(item) }
+        hasItems.store(true, ordering: .sequentiallyConsistent)
+        guard isAsleep.load(ordering: .sequentiallyConsistent),
+            isAsleep.exchange(false, ordering: .sequentiallyConsistent)
+        else { return }
+        wokenAt.store(Self.now, ordering: .relaxed)
+        wakeUp.signal()
     }
 
     /// Makes `run()` return after it has run all earlier blocks.
     package func stop() {
-        inbox.withLock { $0.isStopped = true }
+        isStopped.store(true, ordering: .sequentiallyConsistent)
         wakeUp.signal()
     }
 
@@ -164,23 +165,22 @@ package final class NetworkRunLoop: @unchecked Sendable {
 
     /// Whether the thread may sleep; nil if it must stop.
     private func prepareToSleep() -> Bool? {
-        inbox.withLock { inbox in
-            guard inbox.items.isEmpty else { return false }
-            if inbox.isStopped { return nil }
-            inbox.isAsleep = true
-            return true
-        }
+        if hasItems.load(ordering: .relaxed) { return false }
+        isAsleep.store(true, ordering: .sequentiallyConsistent)
+        // Stopped first: what was handed over before that is still run.
+        let isStopped = isStopped.load(ordering: .sequentiallyConsistent)
+        guard hasItems.load(ordering: .sequentiallyConsistent) else { return isStopped ? nil : true }
+        isAsleep.store(false, ordering: .relaxed)
+        return false
     }
 
     private func runInbox() {
+        isAsleep.store(false, ordering: .relaxed)
+        guard hasItems.load(ordering: .relaxed), hasItems.exchange(false, ordering: .acquiring) else { return }
         var items = spare
         spare = []
-        let wokenAt = inbox.withLock { inbox in
-            swap(&inbox.items, &items)
-            inbox.isAsleep = false
-            defer { inbox.wokenAt = 0 }
-            return inbox.wokenAt
-        }
+        inbox.withLock { swap(&$0, &items) }
+        let wokenAt = wokenAt.exchange(0, ordering: .relaxed)
         if !items.isEmpty { lingering.noteArrival(at: wokenAt != 0 ? wokenAt : Self.now) }
         for item in items { item.run() }
         // The storage is reused, unless a burst has made it large.
