@@ -193,13 +193,13 @@ import Testing
     func `the serializer that was set counts for awaited values too`(kind: ManagerKind) async throws {
         let api = api(kind)
         server.route("/teapot", .json(text: #"{"item_name": "tea"}"#, status: 418))
-        server.route("/other", .bytes(Data(#"{"item_name": "tea"}"#.utf8), type: "application/vnd.api+json"))
+        server.route("/other", .bytes(Data(#"{"item_name": "tea"}"#.utf8), type: "application/vnd.tea"))
         await #expect(throws: NSError.self) { try await api.get("teapot", as: Item.self) }
         await #expect(throws: NSError.self) { try await api.get("other", as: Item.self) }
         api.responseSerializer.acceptableStatusCodes = [418]
         #expect(try await api.get("teapot", as: Item.self).itemName == "tea")
         api.responseSerializer.acceptableStatusCodes = .successful
-        api.responseSerializer.acceptableContentTypes?.insert("application/vnd.api+json")
+        api.responseSerializer.acceptableContentTypes?.insert("application/vnd.tea")
         #expect(try await api.get("other", as: Item.self).itemName == "tea")
         api.responseSerializer.limits.maximumBodySize = 5
         await #expect(throws: (any Error).self) { try await api.get("items", as: Item.self) }
