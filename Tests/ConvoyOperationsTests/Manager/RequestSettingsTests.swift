@@ -114,7 +114,7 @@ import Testing
         let thread = NetworkThread()
         let operation = URLConnectionOperation(request: URLRequest(url: try #require(Self.url)), thread: thread)
         operation.settings = HTTPRequestOperationManager().settings
-        #expect(operation.core.withLock { $0.openCarrier() } as? NetworkThread === thread)
+        #expect(operation.core.withLock { $0.openCarrier(for: Attempt(1, after: nil)) } as? NetworkThread === thread)
     }
 
     @Test func `a manager's rate limit holds besides that of an operation`() throws {
