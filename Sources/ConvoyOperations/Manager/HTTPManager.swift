@@ -36,12 +36,8 @@ public protocol HTTPManager: RequestConfigurable {
     /// enqueued, and is not now. Called on the thread that calls a verb, once for each operation.
     func adopt(_ operation: HTTPRequestOperation, as kind: HTTPRequestKind)
 
-    /// Begins the request of an operation that was adopted.
-    ///
-    /// - Parameters:
-    ///   - operation: what makes the request.
-    ///   - success: called with the request and its `responseObject`, on ``completionQueue``.
-    ///   - failure: called with the request and its error, on ``completionQueue``.
+    /// Begins the request of an operation that was adopted. On the completion queue, `success` is called with the request
+    /// and its `responseObject`, or `failure` with the request and its error.
     @discardableResult
     func begin(
         _ operation: HTTPRequestOperation, success: (@Sendable (Request, Any?) -> Void)?,

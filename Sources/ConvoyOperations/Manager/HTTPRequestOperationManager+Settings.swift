@@ -82,9 +82,9 @@ extension HTTPRequestOperationManager {
     /// The origins (scheme, host and port) of these URLs may see who the client is, besides that of `baseURL`. None by
     /// default; a URL that is none of HTTP names no origin.
     ///
-    /// With a `baseURL`, only its origin and these get the ``credential``, the token of the ``authenticator``, and
+    /// With a `baseURL`, only its origin and these get the `credential`, the token of the `authenticator`, and
     /// `Authorization` and other header fields of the ``requestSerializer`` whose names say that they are secrets, or that
-    /// are among the `sensitiveHeaders` of ``connectionConfiguration``. A request to another origin
+    /// are among the `sensitiveHeaders` of `connectionConfiguration`. A request to another origin
     /// (`get("//other.example/")`) is sent without them. What a call is given in its own `headers` goes where the call goes.
     ///
     /// Without a base URL all of these go with each request, wherever it leads, and the list means nothing.

@@ -74,7 +74,7 @@ open class HTTPRequestOperationManager: @unchecked Sendable {
     }
 
     /// Changes settings, and loses no change that another thread makes at the same time. See
-    /// ``RequestConfigurable/updateSettings(_:)``.
+    /// `RequestConfigurable/updateSettings(_:)`.
     public final func updateSettings<Result>(_ update: (inout RequestSettings) throws -> Result) rethrows -> Result {
         try RequestSettings.update(update, read: { settings }) { old, new in
             var forgotten: [ObjectIdentifier: RequestSettings] = [:]

@@ -270,7 +270,7 @@ extension URLConnectionOperation: RequestConfigurable {
     }
 
     /// Changes settings, and loses no change that another thread makes at the same time. See
-    /// ``RequestConfigurable/updateSettings(_:)``.
+    /// `RequestConfigurable/updateSettings(_:)`.
     public final func updateSettings<Result>(_ update: (inout RequestSettings) throws -> Result) rethrows -> Result {
         let result = try RequestSettings.update(update, read: { settings }) { old, new in
             core.withLock { $0.common.replace(old, by: new) }

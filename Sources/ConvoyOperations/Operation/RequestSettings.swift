@@ -11,7 +11,7 @@ import Synchronization
 /// The settings of requests: what managers, sessions and operations have in common. ``Values`` names them.
 ///
 /// A value, copied when it is changed. An operation gets its manager's when it is made, and later changes of the one do not
-/// reach the other. Each setting is a member of this value, and under the same name of all that are ``RequestConfigurable``:
+/// reach the other. Each setting is a member of this value, and under the same name of all that are `RequestConfigurable`:
 ///
 /// ```swift
 /// manager.retryPolicy = .default
@@ -162,7 +162,7 @@ extension RequestSettings {
         /// Settings for the connections, such as certificates to trust, or headers to remove on a redirect to another
         /// origin.
         public var connectionConfiguration = ConnectionConfiguration()
-        /// Which servers are trusted: that of ``connectionConfiguration``. A manager's is set by its
+        /// Which servers are trusted: that of `connectionConfiguration`. A manager's is set by its
         /// `setSecurityPolicy(_:)`, which checks it.
         ///
         /// Where it pins the host of a URL without TLS, an operation fails with
@@ -172,7 +172,7 @@ extension RequestSettings {
             set { connectionConfiguration.securityPolicy = newValue }
         }
         /// How slow a transfer may be, before the attempt fails with `URLError.timedOut`; nil, the default, for no such
-        /// limit. That of ``connectionConfiguration``.
+        /// limit. That of `connectionConfiguration`.
         public var stallLimit: StallLimit? {
             get { connectionConfiguration.stallLimit }
             set { connectionConfiguration.stallLimit = newValue }
@@ -236,7 +236,7 @@ extension RequestSettings {
         /// `URLRequest.cachePolicy` says what a request wants of it. A response out of the cache arrives as one from the
         /// network does, with the same handlers, notifications and order; `URLConnectionOperation.cacheUse` tells them
         /// apart. It holds the bytes that the server sent, before content decoding. Responses to requests that say who
-        /// sends them (by ``credential``, a token, cookies of a store, a client certificate, a field that is secret) are
+        /// sends them (by `credential`, a token, cookies of a store, a client certificate, a field that is secret) are
         /// served only to requests that say the same; with an ``identity``, only to those of that name.
         public var cache: HTTPCache? {
             get { storedResponses?.cache as? HTTPCache }
@@ -254,11 +254,11 @@ extension RequestSettings {
         /// to the same host where the request is redirected from http to https, at the standard ports. A manager's with a
         /// `baseURL` go only to its origin and to the `authorizationOrigins`. A proxy's are in its configuration.
         public var credential: URLCredential?
-        /// Whether the `credentialStore` is asked where ``credential`` is nil or is for another server. True by default.
+        /// Whether the `credentialStore` is asked where `credential` is nil or is for another server. True by default.
         public var shouldUseCredentialStorage = true
         var credentials: CredentialStore?
         /// A name for the one on whose behalf requests are sent, such as that of a user: that of
-        /// ``connectionConfiguration``. nil by default. With a name, a refreshed token keeps its cache, and connections are
+        /// `connectionConfiguration`. nil by default. With a name, a refreshed token keeps its cache, and connections are
         /// of that name alone; see `ConnectionConfiguration.identity`.
         ///
         /// ```swift

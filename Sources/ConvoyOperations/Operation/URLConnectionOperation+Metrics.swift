@@ -4,7 +4,7 @@ import Foundation
 /// What an operation took.
 extension URLConnectionOperation {
     /// What the operation took: its waits and all its requests. Nil until it has finished, and if nobody has asked for them
-    /// by ``collectsMetrics``. Final when the operation's end is posted, as its results are.
+    /// by `collectsMetrics`. Final when the operation's end is posted, as its results are.
     public final var metrics: OperationMetrics? {
         guard lifecycle.value.state == .finished, let record = metricsRecord, collectsMetrics else { return nil }
         return record.metrics(retryCount: retryCount, before: transitionLog?.early ?? [])

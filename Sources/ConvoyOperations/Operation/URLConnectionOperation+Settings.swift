@@ -140,7 +140,7 @@ extension URLConnectionOperation {
     public typealias CacheResponseHandler =
         @Sendable (_ operation: URLConnectionOperation, _ candidate: CacheCandidate) -> CacheCandidate?
 
-    /// Called before a response is stored in ``cache``, when its body is complete. The counterpart of
+    /// Called before a response is stored in `cache`, when its body is complete. The counterpart of
     /// `setCacheResponseBlock:`. On one of the library's threads, which it may block; the operation waits for it.
     ///
     /// An operation with this handler shares its transfer with nobody (`coalescesIdenticalRequests`).

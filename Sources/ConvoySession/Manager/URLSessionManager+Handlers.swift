@@ -81,7 +81,7 @@ extension URLSessionManager {
     }
 
     /// Called with the metrics of a task that has ended, before ``taskDidCompleteHandler``. Setting it makes the tasks that
-    /// are made afterwards collect them (``URLSessionManager/collectsMetrics``).
+    /// are made afterwards collect them (`collectsMetrics`).
     public final var taskDidFinishCollectingMetricsHandler:
         (
             @Sendable (_ task: SessionTask, _ metrics: OperationMetrics) -> Void

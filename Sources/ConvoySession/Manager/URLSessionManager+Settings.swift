@@ -17,7 +17,7 @@ extension URLSessionManager {
     }
 
     /// Changes settings, and loses no change that another thread makes at the same time. See
-    /// ``RequestConfigurable/updateSettings(_:)``.
+    /// `RequestConfigurable/updateSettings(_:)`.
     public final func updateSettings<Result>(_ update: (inout RequestSettings) throws -> Result) rethrows -> Result {
         try operationManager.updateSettings(update)
     }

@@ -6,7 +6,7 @@ import FoundationNetworking
 
 /// The tasks that a manager makes of requests. All are suspended; `resume()` begins them.
 ///
-/// The handlers run on ``completionQueue``, or on the main queue where there is none; `progress` each time when bytes have
+/// The handlers run on `completionQueue`, or on the main queue where there is none; `progress` each time when bytes have
 /// moved and that queue has time for it. A request that cannot be made fails as one that the network refuses: when the task
 /// is resumed, through its handler.
 extension URLSessionManager {

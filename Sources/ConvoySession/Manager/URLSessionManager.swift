@@ -16,7 +16,7 @@ import FoundationNetworking
 /// connections. ``invalidate(cancellingTasks:resetting:)`` ends it at once, or when its tasks have ended.
 ///
 /// The handlers run one at a time on ``handlerQueue``, in the order in which things happen; those of a task, which are given
-/// when it is made, on ``completionQueue``. All members can be used from any thread. Changed settings apply to tasks that are
+/// when it is made, on `completionQueue`. All members can be used from any thread. Changed settings apply to tasks that are
 /// made afterwards; handlers are read when they are called.
 open class URLSessionManager: RequestConfigurable, @unchecked Sendable {
     /// The settings, as they were given.
