@@ -254,3 +254,8 @@ let package = Package(
             swiftSettings: swiftSettings),
     ]
 )
+
+// The test targets to build, separated by commas: who works on one module need not build the tests of all (`Tests/quick`).
+if let chosen = Context.environment["CONVOY_TESTS"]?.split(separator: ",").map(String.init) {
+    package.targets.removeAll { $0.isTest && !chosen.contains($0.name) }
+}
