@@ -30,4 +30,23 @@ struct HTTPSyntaxTests {
         #expect(HTTPSyntax.trimmed("\ra ") == "\ra")
         #expect(ASCII.trimmed(Array("\r\n a\r\n".utf8)) == [UInt8(ascii: "a")])
     }
+
+    @Test(arguments: [
+        (#""a\"b\\c" d"#, #"a"b\c"#, true, " d"), (#""","#, "", true, ","), (#""a"b""#, "a", true, #"b""#),
+        (#""a"#, "a", false, ""), (#""a\"#, #"a\"#, false, ""), (#""a\""#, #"a""#, false, ""), (#"""#, "", false, ""),
+    ]) func `a quoted string ends at its first quote without a backslash`(
+        text: String, content: String, isClosed: Bool, rest: String
+    ) {
+        var bytes = Array(text.utf8)[...]
+        let string = HTTPSyntax.quotedString(&bytes)
+        #expect(ASCII.text(string.text[...]) == content && string.isClosed == isClosed && ASCII.text(bytes) == rest)
+    }
+
+    @Test(arguments: [
+        ("", 0), ("ab", 2), (",", 0), ("a,b", 1), (#"a=",",b"#, 5), (#"a="\",",b"#, 7), (#"a\,b"#, 2), (#"a","#, nil),
+        (#"a="\","#, nil), (#"""#, nil),
+    ]) func `a separator in a quoted string is none`(text: String, position: Int?) {
+        let bytes = Array("xx\(text)".utf8)
+        #expect(HTTPSyntax.firstSeparator(",", in: bytes[2...]) == position.map { $0 + 2 })
+    }
 }

@@ -39,17 +39,7 @@ struct DirectiveScanner {
             rest = rest.dropFirst(value.count)
             return String(Substring(value))
         }
-        rest = rest.dropFirst()
-        var bytes: [UInt8] = []
-        while let byte = rest.popFirst() {
-            if byte == UInt8(ascii: "\"") { break }
-            if byte == UInt8(ascii: "\\"), let quoted = rest.popFirst() {
-                bytes.append(quoted)
-            } else {
-                bytes.append(byte)
-            }
-        }
-        return String(decoding: bytes, as: UTF8.self)
+        return String(decoding: HTTPSyntax.quotedString(&rest).text, as: UTF8.self)
     }
 
     /// Goes on to the next comma that is not quoted. True if there was anything but whitespace.

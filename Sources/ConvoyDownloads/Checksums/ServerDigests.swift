@@ -60,23 +60,14 @@ package enum ServerDigests {
 
     /// The elements of a list, without the whitespace around them. A comma in quotes is none of its separators.
     private static func members(of line: String) -> [ArraySlice<UInt8>] {
-        let bytes = Array(line.utf8)
+        var rest = Array(line.utf8)[...]
         var members: [ArraySlice<UInt8>] = []
-        var (start, isQuoted, isEscaped) = (0, false, false)
-        for (index, byte) in bytes.enumerated() {
-            if isEscaped {
-                isEscaped = false
-            } else if byte == UInt8(ascii: "\"") {
-                isQuoted.toggle()
-            } else if byte == UInt8(ascii: "\\"), isQuoted {
-                isEscaped = true
-            } else if byte == UInt8(ascii: ","), !isQuoted {
-                members.append(bytes[start..<index])
-                start = index + 1
-            }
+        while true {
+            let end = HTTPSyntax.firstSeparator(",", in: rest) ?? rest.endIndex
+            members.append(ASCII.trimmed(rest[..<end]))
+            guard end < rest.endIndex else { return members }
+            rest = rest[(end + 1)...]
         }
-        members.append(bytes[start...])
-        return members.map { ASCII.trimmed($0) }
     }
 
     private static func algorithm(of member: ArraySlice<UInt8>) -> (ChecksumAlgorithm, value: ArraySlice<UInt8>)? {

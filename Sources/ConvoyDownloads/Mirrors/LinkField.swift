@@ -78,23 +78,12 @@ private struct LinkScanner {
             rest = rest[value.endIndex...]
             return Array(value)
         }
-        rest = rest.dropFirst()
-        var text: [UInt8] = []
-        while let byte = rest.popFirst(), byte != UInt8(ascii: "\"") {
-            if byte == UInt8(ascii: "\\"), let escaped = rest.popFirst() {
-                text.append(escaped)
-            } else {
-                text.append(byte)
-            }
-        }
-        return text
+        return HTTPSyntax.quotedString(&rest).text
     }
 
-    /// Goes on to the next comma outside quotes.
+    /// Skips to the next comma outside quoted strings.
     private mutating func skipLink() {
-        while let byte = rest.first, byte != comma {
-            if byte == UInt8(ascii: "\"") { _ = value() } else { rest = rest.dropFirst() }
-        }
+        rest = rest[(HTTPSyntax.firstSeparator(",", in: rest) ?? rest.endIndex)...]
     }
 
     private mutating func skipSpaces() { rest = rest.drop(while: HTTPSyntax.isOptionalWhitespace) }

@@ -32,24 +32,10 @@ struct ParameterList {
                 rest = rest[value.endIndex...].dropFirst()
                 return Parameter(name: ASCII.trimmed(name), value: Array(ASCII.trimmed(value)), isQuoted: false)
             }
-            guard let value = quotedString() else { return nil }
+            let (value, isClosed) = HTTPSyntax.quotedString(&rest)
+            guard isClosed else { return nil }
             rest = rest.drop { $0 != Self.semicolon }.dropFirst()
             return Parameter(name: ASCII.trimmed(name), value: value, isQuoted: true)
-        }
-        return nil
-    }
-
-    /// A quoted string (RFC 9110, section 5.6.4); nil if its last quote is missing.
-    private mutating func quotedString() -> [UInt8]? {
-        rest = rest.dropFirst()
-        var text: [UInt8] = []
-        while let byte = rest.popFirst() {
-            if byte == UInt8(ascii: "\"") { return text }
-            if byte == UInt8(ascii: "\\"), let escaped = rest.popFirst() {
-                text.append(escaped)
-            } else {
-                text.append(byte)
-            }
         }
         return nil
     }

@@ -49,3 +49,39 @@
         Substring(ASCII.trimmed(text.utf8, blank: isOptionalWhitespace))
     }
 }
+
+/// Quoted strings (section 5.6.4), in which `\` escapes the next byte.
+extension HTTPSyntax {
+    /// Reads a quoted string, without its quotes and escapes.
+    ///
+    /// - Parameter rest: begins with the opening quote, and afterwards with what follows the closing one.
+    /// - Returns: the text, and whether it is closed. One that is not closed extends to the end.
+    @inlinable package static func quotedString<Bytes: Collection<UInt8>>(
+        _ rest: inout Bytes
+    ) -> (text: [UInt8], isClosed: Bool) where Bytes.SubSequence == Bytes {
+        rest = rest.dropFirst()
+        var text: [UInt8] = []
+        while let byte = rest.popFirst() {
+            if byte == UInt8(ascii: "\"") { return (text, true) }
+            if byte == UInt8(ascii: "\\"), let escaped = rest.popFirst() {
+                text.append(escaped)
+            } else {
+                text.append(byte)
+            }
+        }
+        return (text, false)
+    }
+
+    /// The position of the first separator outside quoted strings, or the end; nil if a quoted string is not closed.
+    package static func firstSeparator(_ separator: Unicode.Scalar, in text: ArraySlice<UInt8>) -> Int? {
+        var rest = text
+        while let byte = rest.first, byte != UInt8(ascii: separator) {
+            if byte != UInt8(ascii: "\"") {
+                rest = rest.dropFirst()
+            } else if !quotedString(&rest).isClosed {
+                return nil
+            }
+        }
+        return rest.startIndex
+    }
+}
